@@ -1,0 +1,79 @@
+/* cost_model.h - the price of an operator on a given GPU, node and network.
+ *
+ * Price = launch + max(flop / (efficiency(shape) x peak), memory_bytes / (efficiency x bandwidth))
+ * for compute (DIP section 6.1 with efficiency that depends on the shape), and a size-dependent
+ * curve for collectives. docs/MODEL.md states each equation, its source and its validity.
+ *
+ *     struct cost_model *cm = cost_model_create(arena, &cluster, err);
+ *     struct price p = cost_model_price(cm, &work, &groups[work.communicator]);
+ *
+ * A cost_model is read-only after creation: any number of threads may price with it.
+ */
+#ifndef BALLAST_COSTMODEL_COST_MODEL_H
+#define BALLAST_COSTMODEL_COST_MODEL_H
+
+#include "costmodel/operator_work.h"
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+#include "sim/base/json.h"
+
+/* A group of ranks as the network sees it. */
+struct communicator {
+    int64_t rank_count;      /* 1: no traffic */
+    int64_t node_count;      /* distinct nodes the ranks stand on */
+    int64_t ranks_per_node;  /* of this group, on its fullest node */
+    /* groups of this kind that talk through one node's NICs at the same time; 1 if alone. The NIC
+     * bandwidth of a node is shared between them. */
+    int64_t groups_per_node;
+};
+
+enum price_bound { PRICE_COMPUTE, PRICE_MEMORY, PRICE_NETWORK, PRICE_LAUNCH };
+
+struct price {
+    double seconds;          /* all of it; seconds = launch_s + max(compute_s, memory_s) or network_s */
+    double launch_s, compute_s, memory_s, network_s;
+    double efficiency;       /* of the peak of its bound, 0..1 */
+    double band_fraction;    /* 80 % of measurements lie within seconds x (1 +- this) */
+    enum price_bound bound;
+    bool inside_range;       /* the shape lies inside the measured range */
+    const char *source;      /* the curve or rule that priced it; static or arena text */
+};
+
+/* The cluster as the scenario gives it; hardware files are under scenarios/hardware. */
+struct gpu {
+    const char *name;                     /* "a100-80g-sxm" */
+    const char *description;
+    double peak_flop_per_s[PRECISION_COUNT]; /* dense; 0 where the GPU cannot */
+    double hbm_bytes;                     /* capacity */
+    double hbm_bytes_per_s;
+    double nvlink_bytes_per_s;            /* one direction, per GPU; 0: none */
+    double pcie_bytes_per_s;              /* one direction, host link */
+    int64_t gpus_per_node;                /* usual scale-up domain */
+    double tdp_w;
+    double reserved_bytes;                /* context, driver: not usable by the framework */
+    int64_t sm_count;
+};
+
+struct cluster_network {
+    int64_t gpus_per_node;
+    double nic_bytes_per_s_per_gpu;       /* one direction */
+    double nic_latency_s;
+};
+
+struct cost_model;
+
+/* Reads scenarios/hardware/<name>.json (or a path) with its efficiency curves. `search` is the
+ * directory that holds hardware/; borrowed texts live in the arena. */
+struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
+                                     const char *hardware, const struct cluster_network *network,
+                                     struct error *err);
+const struct gpu *cost_model_gpu(const struct cost_model *model);
+const struct cluster_network *cost_model_network(const struct cost_model *model);
+/* Name and hash of the profile, stored with each run. */
+const char *cost_model_profile_id(const struct cost_model *model);
+
+/* groups may be NULL for operators without communication. A collective in a group of one is free. */
+struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
+                              const struct communicator *group);
+
+#endif

@@ -1,0 +1,46 @@
+/* json.h - a JSON document that knows where each value stands in its file.
+ *
+ * cJSON parses. Positions are found only when there is an error, by walking the text to the
+ * offending key, so that meaning errors are as exact as syntax errors:
+ *
+ *     vlm.json:42:19: error: /cluster/nic_GB_per_s: must be 0.001 to 10000, got -4
+ *         42 |   "nic_GB_per_s": -4,
+ *            |                   ^~
+ *       hint: one-way bandwidth per GPU
+ *
+ * Duplicate keys are errors. Values changed by json_override() report the command-line text.
+ */
+#ifndef BALLAST_SIM_BASE_JSON_H
+#define BALLAST_SIM_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <cjson/cJSON.h>
+#include "sim/base/error.h"
+
+struct json; /* owned by the caller: json_load/json_parse ... json_destroy */
+
+struct json *json_load(const char *path, struct error *err);
+/* name stands for the file in messages; text is copied. */
+struct json *json_parse(const char *name, const char *text, size_t size, struct error *err);
+void json_destroy(struct json *json);
+
+cJSON *json_root(const struct json *json);
+const char *json_name(const struct json *json);
+
+/* Sets the value at a dotted path ("cluster.gpu_count", list items by number) to JSON text, or to a
+ * string when the text is not JSON. Objects on the way are made. `assignment` is "path=value". */
+bool json_override(struct json *json, const char *assignment, struct error *err);
+
+/* Reports a mistake in the value `node` of this document (NULL: the document itself). hint may be
+ * NULL. Always returns false. */
+bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Writes the slash path of a node ("/cluster/gpu_count") into text. */
+void json_path(const struct json *json, const cJSON *node, char *text, size_t size);
+
+/* Reads a whole file, gunzipping it when its name ends in .gz. The caller frees *text. */
+bool file_read(const char *path, char **text, size_t *size, struct error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* units.h - the units that names end in. Human units become base units once, while loading. */
+#ifndef BALLAST_SIM_BASE_UNITS_H
+#define BALLAST_SIM_BASE_UNITS_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define BYTES_PER_MiB   1048576.0
+#define BYTES_PER_GiB   1073741824.0
+#define BYTES_PER_GB    1e9
+#define NS_PER_S        1e9
+#define NS_PER_MS       1e6
+#define SECONDS_PER_DAY 86400.0
+
+/* Costs are double seconds; the engine's clock is integer. Rounded here and nowhere else, so that
+ * equal times are equal on every machine. */
+static inline int64_t ns_from_seconds(double seconds)
+{
+    return (int64_t)(seconds * NS_PER_S + 0.5);
+}
+
+static inline double seconds_from_ns(int64_t ns)
+{
+    return (double)ns / NS_PER_S;
+}
+
+#endif
