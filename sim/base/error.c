@@ -1,0 +1,87 @@
+/* error.c - formatting of errors; the sentence comes first, context and hints follow on new lines.
+ */
+#include "sim/base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void append(struct error *err, const char *prefix, const char *format, va_list args) {
+    if (err == NULL) return;
+    size_t used = strlen(err->text);
+    size_t room = sizeof err->text - used;
+    int written = snprintf(err->text + used, room, "%s", prefix);
+    if (written < 0 || (size_t)written >= room) return;
+    vsnprintf(err->text + used + (size_t)written, room - (size_t)written, format, args);
+}
+
+bool error_set(struct error *err, const char *format, ...) {
+    if (err == NULL) return false;
+    err->located = false;
+    err->internal = false;
+    err->text[0] = '\0';
+    va_list args;
+    va_start(args, format);
+    append(err, "", format, args);
+    va_end(args);
+    return false;
+}
+
+bool error_system(struct error *err, const char *format, ...) {
+    int saved = errno;
+    if (err == NULL) return false;
+    err->located = false;
+    err->internal = true;
+    err->text[0] = '\0';
+    va_list args;
+    va_start(args, format);
+    append(err, "", format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(saved));
+    return false;
+}
+
+bool error_at(struct error *err, const char *file, long line, long column, const char *format,
+              ...) {
+    if (err == NULL) return false;
+    err->located = true;
+    err->internal = false;
+    if (column > 0)
+        snprintf(err->text, sizeof err->text, "%s:%ld:%ld: error: ", file, line, column);
+    else
+        snprintf(err->text, sizeof err->text, "%s:%ld: error: ", file, line);
+    va_list args;
+    va_start(args, format);
+    append(err, "", format, args);
+    va_end(args);
+    return false;
+}
+
+bool error_context(struct error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    append(err, "\n  ", format, args);
+    va_end(args);
+    return false;
+}
+
+bool error_hint(struct error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    append(err, "\n  hint: ", format, args);
+    va_end(args);
+    return false;
+}
+
+void ballast_bug_at(const char *file, int line, const char *format, ...) {
+    fprintf(stderr, "BUG %s:%d: ", file, line);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}

@@ -1,0 +1,322 @@
+/* field.c - reading, writing and describing of field tables. */
+#include "sim/base/field.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nearest name (Damerau-Levenshtein, restricted) ---- */
+
+enum { NAME_LIMIT = 64 };
+
+static int edit_distance(const char *a, const char *b) {
+    int la = (int)strlen(a), lb = (int)strlen(b);
+    if (la >= NAME_LIMIT || lb >= NAME_LIMIT) return NAME_LIMIT;
+    int rows[3][NAME_LIMIT + 1];
+    for (int j = 0; j <= lb; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= la; i++) {
+        int *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= lb; j++) {
+            char ca = (char)tolower((unsigned char)a[i - 1]),
+                 cb = (char)tolower((unsigned char)b[j - 1]);
+            int best = last[j - 1] + (ca != cb);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[la % 3][lb];
+}
+
+const char *nearest_name(const char *wanted, size_t count,
+                         const char *(*name_at)(const void *names, size_t index),
+                         const void *names) {
+    const char *best = NULL;
+    int best_distance = NAME_LIMIT;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = name_at(names, i);
+        int distance = edit_distance(wanted, name);
+        /* A name that contains the wanted text, or the other way, is near whatever its length. */
+        if (strlen(wanted) >= 3 && (strstr(name, wanted) != NULL || strstr(wanted, name) != NULL) &&
+            distance > 2)
+            distance = 2;
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = name;
+        }
+    }
+    int limit = (int)strlen(wanted) / 3 + 1;
+    return best_distance <= (limit > 2 ? limit : 2) ? best : NULL;
+}
+
+static const char *list_name(const void *names, size_t index) {
+    return ((const char *const *)names)[index];
+}
+
+const char *nearest_in_list(const char *wanted, const char *const *names) {
+    size_t count = 0;
+    while (names[count] != NULL)
+        count++;
+    return nearest_name(wanted, count, list_name, names);
+}
+
+static const char *table_name_at(const void *names, size_t index) {
+    return ((const struct field_table *)names)->fields[index].name;
+}
+
+/* ---- reading ---- */
+
+const struct field *field_table_find(const struct field_table *table, const char *name) {
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->fields[i].name, name) == 0) return &table->fields[i];
+    return NULL;
+}
+
+static bool unknown_key(const struct field_table *table, const struct json *json, const cJSON *node,
+                        struct error *err) {
+    const char *near = nearest_name(node->string, table->count, table_name_at, table);
+    char hint[256] = "";
+    if (near != NULL)
+        snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
+    else
+        snprintf(hint, sizeof hint, "`ballast check --help` lists the fields of \"%s\"",
+                 table->name);
+    return json_error(json, node, err, hint, "unknown key \"%s\" in \"%s\"", node->string,
+                      table->name);
+}
+
+static const char *type_words[FIELD_TYPE_COUNT] = {
+    [FIELD_BOOL] = "true or false",      [FIELD_COUNT] = "a whole number",
+    [FIELD_DOUBLE] = "a number",         [FIELD_TEXT] = "a text in quotes",
+    [FIELD_CHOICE] = "a text in quotes", [FIELD_NODE] = "a value",
+};
+
+static bool wrong_type(const struct field *field, const struct json *json, const cJSON *node,
+                       struct error *err) {
+    char *got = cJSON_PrintUnformatted(node);
+    json_error(json, node, err, field->help, "must be %s, got %.60s", type_words[field->type],
+               got != NULL ? got : "?");
+    cJSON_free(got);
+    return false;
+}
+
+static bool in_range(const struct field *field, double value) {
+    return (field->min == 0 && field->max == 0) || (value >= field->min && value <= field->max);
+}
+
+static bool out_of_range(const struct field *field, const struct json *json, const cJSON *node,
+                         double value, struct error *err) {
+    const char *unit = field->unit != NULL ? field->unit : "";
+    return json_error(json, node, err, field->help, "must be %.10g to %.10g%s%s, got %.10g",
+                      field->min, field->max, unit[0] != '\0' ? " " : "", unit, value);
+}
+
+static bool read_choice(const struct field *field, const struct json *json, const cJSON *node,
+                        int *out, struct error *err) {
+    if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
+    char list[512] = "";
+    for (int i = 0; field->choices[i] != NULL; i++) {
+        if (strcmp(field->choices[i], node->valuestring) == 0) {
+            *out = i;
+            return true;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", field->choices[i]);
+    }
+    const char *near = nearest_in_list(node->valuestring, field->choices);
+    char hint[640];
+    if (near != NULL)
+        snprintf(hint, sizeof hint, "did you mean \"%s\"? one of: %s", near, list);
+    else
+        snprintf(hint, sizeof hint, "one of: %s", list);
+    return json_error(json, node, err, hint, "unknown %s \"%.60s\"", field->name,
+                      node->valuestring);
+}
+
+static bool read_value(const struct field *field, const struct json *json, const cJSON *node,
+                       void *out, struct arena *arena, struct error *err) {
+    char *place = (char *)out + field->offset;
+    bool null = cJSON_IsNull(node);
+    /* null is a value only where the default says so: elsewhere it hides a mistake. */
+    if (null && field->type != FIELD_NODE &&
+        (field->fallback == NULL || strcmp(field->fallback, "null") != 0))
+        return wrong_type(field, json, node, err);
+    switch (field->type) {
+    case FIELD_BOOL:
+        if (!cJSON_IsBool(node)) return wrong_type(field, json, node, err);
+        *(bool *)place = cJSON_IsTrue(node);
+        return true;
+    case FIELD_COUNT:
+        if (null) {
+            *(int64_t *)place = -1;
+            return true;
+        }
+        if (!cJSON_IsNumber(node) || node->valuedouble != floor(node->valuedouble) ||
+            fabs(node->valuedouble) > 9e15)
+            return wrong_type(field, json, node, err);
+        if (!in_range(field, node->valuedouble))
+            return out_of_range(field, json, node, node->valuedouble, err);
+        *(int64_t *)place = (int64_t)node->valuedouble;
+        return true;
+    case FIELD_DOUBLE:
+        if (null) {
+            *(double *)place = NAN;
+            return true;
+        }
+        if (!cJSON_IsNumber(node) || !isfinite(node->valuedouble))
+            return wrong_type(field, json, node, err);
+        if (!in_range(field, node->valuedouble))
+            return out_of_range(field, json, node, node->valuedouble, err);
+        *(double *)place = node->valuedouble;
+        return true;
+    case FIELD_TEXT:
+        if (null) {
+            *(const char **)place = NULL;
+            return true;
+        }
+        if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
+        *(const char **)place = arena_text(arena, node->valuestring);
+        return true;
+    case FIELD_CHOICE:
+        return read_choice(field, json, node, (int *)place, err);
+    case FIELD_NODE:
+        *(const cJSON **)place = node;
+        return true;
+    case FIELD_TYPE_COUNT:
+        break;
+    }
+    ballast_bug("field %s has no type", field->name);
+}
+
+static void read_fallback(const struct field *field, void *out, struct arena *arena) {
+    if (field->type == FIELD_NODE) {
+        *(const cJSON **)((char *)out + field->offset) = NULL;
+        return;
+    }
+    cJSON *value = cJSON_Parse(field->fallback);
+    struct json *none = json_parse("default", "{}", 2, NULL);
+    struct error err = { 0 };
+    if (value == NULL || !read_value(field, none, value, out, arena, &err))
+        ballast_bug("default of field %s: %s", field->name, err.text);
+    json_destroy(none);
+    cJSON_Delete(value);
+}
+
+bool field_table_read(const struct field_table *table, const struct json *json, const cJSON *object,
+                      void *out, struct arena *arena, struct error *err) {
+    if (object != NULL && !cJSON_IsObject(object))
+        return json_error(json, object, err, table->help, "\"%s\" must be an object { ... }",
+                          table->name);
+    if (object != NULL)
+        for (const cJSON *node = object->child; node != NULL; node = node->next)
+            if (field_table_find(table, node->string) == NULL)
+                return unknown_key(table, json, node, err);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        const cJSON *node =
+            object != NULL ? cJSON_GetObjectItemCaseSensitive(object, field->name) : NULL;
+        if (node != NULL) {
+            if (!read_value(field, json, node, out, arena, err)) return false;
+        } else if (field->fallback != NULL) {
+            read_fallback(field, out, arena);
+        } else {
+            return json_error(json, object, err, field->help, "\"%s\" is missing from \"%s\"",
+                              field->name, table->name);
+        }
+    }
+    return true;
+}
+
+/* ---- writing and describing ---- */
+
+cJSON *field_table_write(const struct field_table *table, const void *values) {
+    cJSON *object = cJSON_CreateObject();
+    for (size_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        const char *place = (const char *)values + field->offset;
+        cJSON *node = NULL;
+        switch (field->type) {
+        case FIELD_BOOL:
+            node = cJSON_CreateBool(*(const bool *)place);
+            break;
+        case FIELD_COUNT:
+            node = *(const int64_t *)place == -1 && field->fallback != NULL &&
+                           strcmp(field->fallback, "null") == 0
+                       ? cJSON_CreateNull()
+                       : cJSON_CreateNumber((double)*(const int64_t *)place);
+            break;
+        case FIELD_DOUBLE:
+            node = isnan(*(const double *)place) ? cJSON_CreateNull()
+                                                 : cJSON_CreateNumber(*(const double *)place);
+            break;
+        case FIELD_TEXT:
+            node = *(const char *const *)place == NULL
+                       ? cJSON_CreateNull()
+                       : cJSON_CreateString(*(const char *const *)place);
+            break;
+        case FIELD_CHOICE:
+            node = cJSON_CreateString(field->choices[*(const int *)place]);
+            break;
+        case FIELD_NODE: {
+            const cJSON *held = *(const cJSON *const *)place;
+            node = held == NULL ? cJSON_CreateNull() : cJSON_Duplicate(held, 1);
+            break;
+        }
+        case FIELD_TYPE_COUNT:
+            ballast_bug("field %s has no type", field->name);
+        }
+        cJSON_AddItemToObject(object, field->name, node);
+    }
+    return object;
+}
+
+static void print_domain(const struct field *field, const char *separator, FILE *out) {
+    if (field->type == FIELD_CHOICE) {
+        for (int i = 0; field->choices[i] != NULL; i++)
+            fprintf(out, "%s%s", i > 0 ? separator : "", field->choices[i]);
+    } else if (field->type == FIELD_BOOL) {
+        fprintf(out, "true%sfalse", separator);
+    } else if (field->type == FIELD_TEXT) {
+        fputs("text", out);
+    } else if (field->type == FIELD_NODE) {
+        fputs("see below", out);
+    } else if (field->min == 0 && field->max == 0) {
+        fputs(field->type == FIELD_COUNT ? "whole number" : "number", out);
+    } else {
+        fprintf(out, "%.10g to %.10g", field->min, field->max);
+    }
+}
+
+void field_table_help(const struct field_table *table, FILE *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        fprintf(out, "    %-26s %s%s%s%s (", field->name, field->help,
+                field->unit[0] != '\0' ? " [" : "", field->unit, field->unit[0] != '\0' ? "]" : "");
+        print_domain(field, " | ", out);
+        if (field->fallback != NULL)
+            fprintf(out, "; default %s)\n", field->fallback);
+        else
+            fputs("; required)\n", out);
+    }
+}
+
+void field_table_markdown(const struct field_table *table, FILE *out) {
+    fputs("| key | values | unit | default | meaning |\n|---|---|---|---|---|\n", out);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        fprintf(out, "| `%s` | ", field->name);
+        print_domain(field, ", ", out);
+        fprintf(out, " | %s | ", field->unit);
+        if (field->fallback != NULL)
+            fprintf(out, "`%s`", field->fallback);
+        else
+            fputs("required", out);
+        fprintf(out, " | %s |\n", field->help);
+    }
+}

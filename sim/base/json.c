@@ -1,0 +1,476 @@
+/* json.c - cJSON with positions found on demand.
+ *
+ * A node has no position of its own. On an error its path is found in the tree (by pointer), and a
+ * small scanner follows that path through the text. The text was parsed before, so the scanner may
+ * assume that it is well formed.
+ */
+#include "sim/base/json.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include "sim/base/arena.h"
+
+enum { JSON_DEPTH_LIMIT = 64, JSON_EXCERPT_WIDTH = 96 };
+
+struct override {
+    struct override *next;
+    char *path;       /* "/cluster/gpu_count" */
+    char *assignment; /* "cluster.gpu_count=64", as the user wrote it */
+};
+
+struct json {
+    char *name;
+    char *text;
+    size_t size;
+    cJSON *root;
+    struct override *overrides;
+};
+
+/* ---- positions ---- */
+
+static void line_and_column(const char *text, size_t offset, long *line, long *column) {
+    *line = 1;
+    size_t line_start = 0;
+    for (size_t i = 0; i < offset; i++) {
+        if (text[i] != '\n') continue;
+        ++*line;
+        line_start = i + 1;
+    }
+    *column = (long)(offset - line_start) + 1;
+}
+
+/* "   42 |   "nic_GB_per_s": -4," and a marker below the span. */
+static void append_excerpt(struct error *err, const char *text, size_t size, size_t offset,
+                           size_t length, long line) {
+    if (err == NULL) return;
+    size_t start = offset, end = offset;
+    while (start > 0 && text[start - 1] != '\n')
+        start--;
+    while (end < size && text[end] != '\n')
+        end++;
+    if (end - start > JSON_EXCERPT_WIDTH) {
+        if (offset - start > JSON_EXCERPT_WIDTH / 2) start = offset - JSON_EXCERPT_WIDTH / 2;
+        if (end - start > JSON_EXCERPT_WIDTH) end = start + JSON_EXCERPT_WIDTH;
+    }
+    size_t used = strlen(err->text);
+    char *out = err->text + used;
+    size_t room = sizeof err->text - used;
+    int n = snprintf(out, room, "\n%6ld | ", line);
+    if (n < 0 || (size_t)n >= room) return;
+    size_t at = (size_t)n;
+    for (size_t i = start; i < end && at + 1 < room; i++)
+        out[at++] = (char)((unsigned char)text[i] < 32 ? ' ' : text[i]);
+    const char *gutter = "\n       | ";
+    for (size_t i = 0; gutter[i] != '\0' && at + 1 < room; i++)
+        out[at++] = gutter[i];
+    for (size_t i = start; i < offset && at + 1 < room; i++)
+        out[at++] = ' ';
+    for (size_t i = 0; i < (length > 0 ? length : 1) && offset + i < end && at + 1 < room; i++)
+        out[at++] = i == 0 ? '^' : '~';
+    out[at] = '\0';
+}
+
+struct scanner {
+    const char *text;
+    size_t size, at;
+};
+
+static void skip_space(struct scanner *s) {
+    while (s->at < s->size && isspace((unsigned char)s->text[s->at]))
+        s->at++;
+}
+
+static void skip_string(struct scanner *s) {
+    s->at++;
+    while (s->at < s->size && s->text[s->at] != '"')
+        s->at += s->text[s->at] == '\\' ? 2 : 1;
+    s->at++;
+}
+
+static void skip_value(struct scanner *s) {
+    skip_space(s);
+    int depth = 0;
+    do {
+        if (s->at >= s->size) return;
+        char c = s->text[s->at];
+        if (c == '"') {
+            skip_string(s);
+        } else if (c == '{' || c == '[') {
+            depth++;
+            s->at++;
+        } else if (c == '}' || c == ']') {
+            depth--;
+            s->at++;
+        } else if (depth > 0 || isspace((unsigned char)c)) {
+            s->at++;
+        } else {
+            while (s->at < s->size && strchr(",]} \t\r\n", s->text[s->at]) == NULL)
+                s->at++;
+        }
+        if (depth > 0) skip_space(s);
+    } while (depth > 0);
+}
+
+/* Does the string token at s equal `key`? Escapes are decoded by cJSON, so both spellings match. */
+static bool key_equals(const struct scanner *s, const char *key) {
+    struct scanner end = *s;
+    skip_string(&end);
+    size_t length = end.at - s->at;
+    char *token = memory_alloc(length + 1);
+    memcpy(token, s->text + s->at, length);
+    token[length] = '\0';
+    cJSON *decoded = cJSON_Parse(token);
+    bool equal =
+        decoded != NULL && cJSON_IsString(decoded) && strcmp(decoded->valuestring, key) == 0;
+    cJSON_Delete(decoded);
+    free(token);
+    return equal;
+}
+
+/* Moves to the child's value; key_at gets the offset of its key (or of the value in an array). */
+static bool enter_child(struct scanner *s, const cJSON *child, int64_t index, size_t *key_at) {
+    skip_space(s);
+    bool object = s->text[s->at] == '{';
+    s->at++;
+    for (int64_t i = 0; s->at < s->size; i++) {
+        skip_space(s);
+        if (s->at >= s->size || s->text[s->at] == '}' || s->text[s->at] == ']') return false;
+        *key_at = s->at;
+        bool found = object ? key_equals(s, child->string) : i == index;
+        if (object) {
+            skip_string(s);
+            skip_space(s);
+            s->at++; /* the colon */
+        }
+        skip_space(s);
+        if (!object) *key_at = s->at;
+        if (found) return true;
+        skip_value(s);
+        skip_space(s);
+        if (s->at < s->size && s->text[s->at] == ',') s->at++;
+    }
+    return false;
+}
+
+struct trail {
+    const cJSON *nodes[JSON_DEPTH_LIMIT + 2];
+    int64_t index[JSON_DEPTH_LIMIT + 2];
+    int length;
+};
+
+static bool find_trail(const cJSON *at, const cJSON *wanted, struct trail *trail) {
+    if (at == wanted) return true;
+    if (trail->length >= JSON_DEPTH_LIMIT) return false;
+    int64_t index = 0;
+    for (const cJSON *child = at->child; child != NULL; child = child->next, index++) {
+        trail->nodes[trail->length] = child;
+        trail->index[trail->length] = index;
+        trail->length++;
+        if (find_trail(child, wanted, trail)) return true;
+        trail->length--;
+    }
+    return false;
+}
+
+static void trail_path(const struct trail *trail, char *text, size_t size) {
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < trail->length && at < size; i++) {
+        int n = trail->nodes[i]->string != NULL
+                    ? snprintf(text + at, size - at, "/%s", trail->nodes[i]->string)
+                    : snprintf(text + at, size - at, "/%ld", (long)trail->index[i]);
+        if (n < 0) break;
+        at += (size_t)n;
+    }
+    if (trail->length == 0) snprintf(text, size, "/");
+}
+
+void json_path(const struct json *json, const cJSON *node, char *text, size_t size) {
+    struct trail trail = { .length = 0 };
+    if (node == NULL || !find_trail(json->root, node, &trail)) trail.length = 0;
+    trail_path(&trail, text, size);
+}
+
+static const struct override *override_of(const struct json *json, const char *path) {
+    for (const struct override *o = json->overrides; o != NULL; o = o->next) {
+        size_t length = strlen(o->path);
+        if (strncmp(o->path, path, length) == 0 && (path[length] == '\0' || path[length] == '/'))
+            return o;
+    }
+    return NULL;
+}
+
+bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
+                const char *format, ...) {
+    if (err == NULL) return false;
+    char message[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+
+    struct trail trail = { .length = 0 };
+    bool found = node != NULL && find_trail(json->root, node, &trail);
+    char path[1024];
+    trail_path(&trail, path, sizeof path);
+    const struct override *o = found ? override_of(json, path) : NULL;
+    if (o != NULL) {
+        error_set(err, "--set %s: %s: %s", o->assignment, path, message);
+        return hint != NULL ? error_hint(err, "%s", hint) : false;
+    }
+    struct scanner s = { json->text, json->size, 0 };
+    skip_space(&s);
+    size_t value_at = s.at, mark = s.at;
+    for (int i = 0; i < trail.length; i++) {
+        size_t key_at;
+        if (!enter_child(&s, trail.nodes[i], trail.index[i], &key_at)) break;
+        mark = key_at;
+        value_at = s.at;
+    }
+    size_t start = value_at, length = 1;
+    bool scalar = node != NULL && trail.length > 0 && !cJSON_IsObject(node) && !cJSON_IsArray(node);
+    if (scalar) {
+        struct scanner end = { json->text, json->size, value_at };
+        skip_value(&end);
+        length = end.at - value_at;
+    } else if (trail.length > 0) {
+        start = mark;
+    }
+    long line, column;
+    line_and_column(json->text, start, &line, &column);
+    error_at(err, json->name, line, column, "%s: %s", path, message);
+    append_excerpt(err, json->text, json->size, start, length, line);
+    if (hint != NULL && hint[0] != '\0') error_hint(err, "%s", hint);
+    return false;
+}
+
+/* ---- loading ---- */
+
+static bool syntax_error(const struct json *json, const char *at, struct error *err) {
+    size_t offset = at != NULL && at >= json->text ? (size_t)(at - json->text) : 0;
+    if (offset > json->size) offset = json->size;
+    long line, column;
+    line_and_column(json->text, offset, &line, &column);
+    if (offset >= json->size)
+        error_at(err, json->name, line, column,
+                 "the JSON text ends too early: a value, bracket or quote is missing");
+    else
+        error_at(err, json->name, line, column, "not valid JSON here");
+    append_excerpt(err, json->text, json->size,
+                   offset < json->size ? offset : (json->size > 0 ? json->size - 1 : 0), 1, line);
+    return false;
+}
+
+static bool check_tree(const struct json *json, const cJSON *node, int depth, struct error *err) {
+    if (depth > JSON_DEPTH_LIMIT)
+        return json_error(json, NULL, err, NULL, "nested more than %d levels deep",
+                          JSON_DEPTH_LIMIT);
+    for (const cJSON *child = node->child; child != NULL; child = child->next) {
+        if (cJSON_IsObject(node)) {
+            for (const cJSON *other = node->child; other != child; other = other->next)
+                if (strcmp(other->string, child->string) == 0)
+                    return json_error(json, child, err, "keep one of the two",
+                                      "duplicate key \"%s\"", child->string);
+        }
+        if (!check_tree(json, child, depth + 1, err)) return false;
+    }
+    return true;
+}
+
+struct json *json_parse(const char *name, const char *text, size_t size, struct error *err) {
+    struct json *json = memory_alloc(sizeof *json);
+    *json = (struct json){ 0 };
+    json->name = memory_alloc(strlen(name) + 1);
+    strcpy(json->name, name);
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* byte order mark */
+        text += 3;
+        size -= 3;
+    }
+    json->text = memory_alloc(size + 1);
+    memcpy(json->text, text, size);
+    json->text[size] = '\0';
+    json->size = size;
+
+    const char *nul = memchr(json->text, '\0', size);
+    const char *end = NULL;
+    if (nul != NULL) {
+        syntax_error(json, nul, err);
+        json_destroy(json);
+        return NULL;
+    }
+    json->root = cJSON_ParseWithLengthOpts(json->text, size + 1, &end, 1);
+    if (json->root == NULL) {
+        syntax_error(json, end, err);
+        json_destroy(json);
+        return NULL;
+    }
+    if (!check_tree(json, json->root, 0, err)) {
+        json_destroy(json);
+        return NULL;
+    }
+    return json;
+}
+
+struct json *json_load(const char *path, struct error *err) {
+    char *text;
+    size_t size;
+    if (!file_read(path, &text, &size, err)) return NULL;
+    struct json *json = json_parse(path, text, size, err);
+    free(text);
+    return json;
+}
+
+void json_destroy(struct json *json) {
+    if (json == NULL) return;
+    cJSON_Delete(json->root);
+    while (json->overrides != NULL) {
+        struct override *next = json->overrides->next;
+        free(json->overrides->path);
+        free(json->overrides->assignment);
+        free(json->overrides);
+        json->overrides = next;
+    }
+    free(json->text);
+    free(json->name);
+    free(json);
+}
+
+cJSON *json_root(const struct json *json) {
+    return json->root;
+}
+
+const char *json_name(const struct json *json) {
+    return json->name;
+}
+
+/* ---- --set ---- */
+
+static char *text_copy(const char *text, size_t length) {
+    char *copy = memory_alloc(length + 1);
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+static cJSON *parse_value(const char *text) {
+    cJSON *value = cJSON_ParseWithOpts(text, NULL, 1);
+    return value != NULL ? value : cJSON_CreateString(text);
+}
+
+/* The child of `parent` called `key`; NULL when it is not there. */
+static cJSON *child_of(cJSON *parent, const char *key) {
+    if (cJSON_IsObject(parent)) return cJSON_GetObjectItemCaseSensitive(parent, key);
+    char *end;
+    long index = strtol(key, &end, 10);
+    return *end == '\0' && index >= 0 && key[0] != '\0' ? cJSON_GetArrayItem(parent, (int)index)
+                                                        : NULL;
+}
+
+bool json_override(struct json *json, const char *assignment, struct error *err) {
+    const char *equals = strchr(assignment, '=');
+    if (equals == NULL || equals == assignment)
+        return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
+    char *path = text_copy(assignment, (size_t)(equals - assignment));
+    cJSON *at = json->root;
+    char *key = path, *dot;
+    bool ok = true;
+    while (ok && (dot = strchr(key, '.')) != NULL) {
+        *dot = '\0';
+        cJSON *child = child_of(at, key);
+        if (child == NULL && cJSON_IsObject(at) && key[0] != '\0') {
+            child = cJSON_AddObjectToObject(at, key);
+        } else if (cJSON_IsString(child)) {
+            /* A bare string stands for a row with its defaults: make it that row. */
+            cJSON *row = cJSON_CreateObject();
+            cJSON_AddStringToObject(row, "name", child->valuestring);
+            cJSON_ReplaceItemInObjectCaseSensitive(at, key, row);
+            child = row;
+        }
+        ok = child != NULL && (cJSON_IsObject(child) || cJSON_IsArray(child));
+        if (!ok)
+            error_set(err, "--set %s: \"%s\" has nothing below it that could be set", assignment,
+                      key);
+        at = child;
+        key = dot + 1;
+    }
+    if (ok && key[0] == '\0')
+        ok = error_set(err, "--set %s: the path has an empty part", assignment);
+    if (ok) {
+        cJSON *value = parse_value(equals + 1);
+        cJSON *old = child_of(at, key);
+        if (cJSON_IsObject(at)) {
+            if (old != NULL)
+                cJSON_ReplaceItemInObjectCaseSensitive(at, key, value);
+            else
+                cJSON_AddItemToObject(at, key, value);
+        } else if (old != NULL) {
+            cJSON_ReplaceItemViaPointer(at, old, value);
+        } else {
+            cJSON_Delete(value);
+            ok = error_set(err, "--set %s: the list has no item \"%s\"", assignment, key);
+        }
+    }
+    if (ok) {
+        struct override *o = memory_alloc(sizeof *o);
+        o->next = json->overrides;
+        o->assignment = text_copy(assignment, strlen(assignment));
+        o->path = memory_alloc((size_t)(equals - assignment) + 2);
+        snprintf(o->path, (size_t)(equals - assignment) + 2, "/%s", assignment);
+        o->path[equals - assignment + 1] = '\0';
+        for (char *c = o->path; *c != '\0'; c++)
+            if (*c == '.') *c = '/';
+        json->overrides = o;
+    }
+    free(path);
+    return ok;
+}
+
+/* ---- files ---- */
+
+bool file_read(const char *path, char **text, size_t *size, struct error *err) {
+    struct stat status;
+    *text = NULL;
+    if (stat(path, &status) != 0) {
+        int code = errno;
+        error_set(err, "cannot read %s: %s", path, strerror(code));
+        return false;
+    }
+    if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))
+        return error_set(err, "cannot read %s: it is not a file", path);
+    gzFile file = gzopen(path, "rb");
+    if (file == NULL) return error_set(err, "cannot read %s: %s", path, strerror(errno));
+    gzbuffer(file, 1 << 17);
+    size_t capacity = status.st_size > 0 ? (size_t)status.st_size + 1 : 1 << 16;
+    char *buffer = memory_alloc(capacity);
+    size_t used = 0;
+    for (;;) {
+        if (used == capacity) buffer = memory_realloc(buffer, capacity *= 2);
+        size_t room = capacity - used < (1u << 30) ? capacity - used : (1u << 30);
+        int got = gzread(file, buffer + used, (unsigned)room);
+        if (got > 0) {
+            used += (size_t)got;
+            continue;
+        }
+        int code = Z_OK;
+        const char *reason = gzerror(file, &code);
+        if (got == 0 && (code == Z_OK || code == Z_STREAM_END)) break;
+        error_set(err, "cannot read %s: %s", path,
+                  code == Z_BUF_ERROR ? "the compressed file is cut short"
+                  : code == Z_ERRNO   ? strerror(errno)
+                                      : reason);
+        gzclose(file);
+        free(buffer);
+        return false;
+    }
+    gzclose(file);
+    *text = buffer;
+    *size = used;
+    return true;
+}
