@@ -18,14 +18,18 @@ struct schedule_entry {
 struct schedule_policy {
     const char *name;
     const char *help;
-    /* Fills 2 x micro_batch_count entries. */
+    /* Fills 2 x micro_batch_count entries; 0 <= stage < stage_count. */
     void (*order)(int64_t stage, int64_t stage_count, int64_t micro_batch_count,
                   struct schedule_entry *entries);
     /* Micro-batches whose forward has run and whose backward has not, at most. */
     int64_t (*in_flight)(int64_t stage, int64_t stage_count, int64_t micro_batch_count);
 };
 
-const struct schedule_policy *schedule_policy_find(const char *name); /* NULL: unknown */
-const struct schedule_policy *const *schedule_policies(size_t *count);
+const struct schedule_policy *schedule_policy_find(const char *name);  /* NULL: unknown */
+const struct schedule_policy *const *schedule_policies(size_t *count); /* sorted by name */
+
+/* The rows, each defined in its own file. */
+extern const struct schedule_policy schedule_1f1b;  /* one_f_one_b.c */
+extern const struct schedule_policy schedule_gpipe; /* gpipe.c */
 
 #endif

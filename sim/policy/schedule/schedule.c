@@ -1,0 +1,23 @@
+/* schedule.c - the table of schedules. A new one is a file of its own, a declaration in schedule.h
+ * and a row here, sorted by name. */
+#include "sim/policy/schedule/schedule.h"
+
+#include <string.h>
+
+static const struct schedule_policy *const policies[] = {
+    &schedule_1f1b,
+    &schedule_gpipe,
+};
+
+static const size_t policy_count = sizeof(policies) / sizeof(policies[0]);
+
+const struct schedule_policy *const *schedule_policies(size_t *count) {
+    *count = policy_count;
+    return policies;
+}
+
+const struct schedule_policy *schedule_policy_find(const char *name) {
+    for (size_t i = 0; i < policy_count; i++)
+        if (strcmp(policies[i]->name, name) == 0) return policies[i];
+    return NULL;
+}
