@@ -4,11 +4,14 @@
  * function. It fills a batch_plan: micro-batches as ranges of sample indices, in the order in which
  * they were made, and an assignment to iterations and ranks.
  *
- *     const struct batching_policy *p = batching_policy_find("isf", err);
+ *     const struct batching_policy *p = batching_policy_find("isf");
  *     struct batch_plan plan;
- *     p->plan(&request, params, &plan, err);
+ *     if (!p->plan(&request, params, &plan, err)) return false;   // the plan is then empty
  *     ... plan.samples[plan.starts[g] .. plan.starts[g + 1])
  *     batch_plan_free(&plan);
+ *
+ * Same request and parameters: the same plan, on every machine. The plan owns its arrays and does
+ * not keep a pointer to the data set.
  */
 #ifndef BALLAST_SIM_POLICY_BATCHING_H
 #define BALLAST_SIM_POLICY_BATCHING_H
@@ -19,8 +22,8 @@
 
 struct batch_request {
     const struct dataset *dataset;
-    int64_t dp;               /* data-parallel ranks */
-    int64_t micro_batch;      /* samples (or groups, for a packing policy) in a micro-batch */
+    int64_t dp;          /* data-parallel ranks */
+    int64_t micro_batch; /* samples in a micro-batch; 1 for a policy that packs, see `packs` */
     uint32_t seed;
     int64_t epoch;
 };
@@ -28,39 +31,60 @@ struct batch_request {
 struct batch_plan {
     /* Micro-batch g holds samples[starts[g]] .. samples[starts[g+1]-1], dataset indices. */
     uint32_t *samples;
-    uint32_t *starts;         /* group_count + 1 */
+    uint32_t *starts; /* group_count + 1 */
     int64_t group_count;
+    int64_t full_group_count; /* packed: groups that reach a threshold; otherwise all */
     bool packed;              /* samples are concatenated (no padding), attention per sample */
     /* rank r's micro-batches in the order it consumes them: order[r * per_rank + i] is a group. */
     uint32_t *order;
     int64_t rank_count, per_rank;
-    /* accounting: samples_in = samples_packed + oversize_skipped + lost_with_last_group + dropped */
+    /* What became of each sample of the data set:
+     *   samples_in = samples_packed + oversize_skipped + lost_with_last_group + leftover_dropped.
+     * What the ranks get in this epoch:
+     *   sum of the sizes of the groups in order
+     *     = samples_packed + repeated_by_sampler - dropped_by_sampler. */
     int64_t samples_in, samples_packed, oversize_skipped, lost_with_last_group;
-    int64_t dropped_by_sampler; /* tail that does not fill a round of all ranks */
+    int64_t leftover_dropped;    /* isf with leftovers "drop": in no group that is full enough */
+    int64_t dropped_by_sampler;  /* tail that does not fill a round of all ranks */
+    int64_t repeated_by_sampler; /* samples given out twice to fill the last round */
 };
 
 struct batching_policy {
     const char *name;
     const char *help;
+    bool packs; /* decides itself how many samples a micro-batch has: request.micro_batch is 1 */
     const struct field_table *parameters;
     size_t parameters_size;
+    /* On false, err says why and the plan is empty. */
     bool (*plan)(const struct batch_request *request, const void *parameters,
                  struct batch_plan *plan, struct error *err);
 };
 
-const struct batching_policy *batching_policy_find(const char *name); /* NULL: unknown */
+const struct batching_policy *batching_policy_find(const char *name);  /* NULL: unknown */
 const struct batching_policy *const *batching_policies(size_t *count); /* sorted by name */
 void batch_plan_free(struct batch_plan *plan);
 
-/* Pad and dist ratio of a plan as OmniBal's test code computes them (algorithms section 4): pad is
- * token-weighted; dist is the mean over iterations of sum(max - x) / (max x ranks). */
+/* The groups as text, in the order in which they were made: `,` between the samples of a group, `;`
+ * between groups, nothing at the end. False when the stream fails. */
+bool batch_plan_write_groups(const struct batch_plan *plan, FILE *out);
+
+/* What a sample costs the vision encoder: tiles, or patches where resolution is native. */
+static inline uint32_t batch_sample_vision(const struct dataset *dataset, uint32_t index) {
+    return dataset->vision_patches != NULL ? dataset->vision_patches[index]
+                                           : dataset->samples[index].vision_tiles;
+}
+
+/* Pad and dist ratio of a plan, OmniBal eq. (1) and (2) as its test code averages them. Sizes of
+ * groups are over all groups of the plan; ratios are over the micro-batches that the ranks get.
+ * "Vision" counts tiles, or patches where resolution is native. */
 struct batch_balance {
-    double average_batch_size;    /* samples per micro-batch */
-    double pad_ratio;
-    double pad_ratio_mean;        /* mean over micro-batches of eq. (1) */
+    double average_batch_size; /* samples per micro-batch */
+    double pad_ratio;          /* padding tokens / all tokens: weighted by tokens */
+    double pad_ratio_mean;     /* mean over micro-batches of eq. (1) */
     double dist_ratio_vision, dist_ratio_language;
     double dist_ratio_language_unpadded;
-    int64_t max_vision_tiles, max_language_tokens; /* of one micro-batch, padded */
+    int64_t min_vision_tiles, min_language_tokens; /* of one micro-batch, padded */
+    int64_t max_vision_tiles, max_language_tokens;
     double mean_vision_tiles, mean_language_tokens;
     int64_t iterations;
 };

@@ -1,0 +1,33 @@
+/* backend.h - what a training framework does around the model: one row per backend.
+ *
+ * Figures are properties of the framework, each with its source in backend.c; none is fitted.
+ */
+#ifndef BALLAST_SIM_LAYOUT_BACKEND_H
+#define BALLAST_SIM_LAYOUT_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct backend {
+    const char *name;
+    const char *help;
+    bool send_blocks_compute;      /* a stage computes nothing while it sends or receives */
+    int64_t gradient_bytes;        /* per parameter, as held between micro-batches */
+    int64_t gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
+    bool zero1_all_reduce;         /* ZeRO-1 reduces whole gradients on every rank, not shards */
+};
+
+extern const char *const backend_names[]; /* in table order, NULL at the end */
+const struct backend *backend_at(int index);
+
+struct optimizer {
+    const char *name;
+    const char *help;
+    double state_bytes;        /* per trainable parameter, fp32 master copy included */
+    double update_bytes_moved; /* HBM traffic of one update, per parameter of the rank's share */
+};
+
+extern const char *const optimizer_names[];
+const struct optimizer *optimizer_at(int index);
+
+#endif

@@ -1,0 +1,33 @@
+/* layout.h - which rank does what, and which ranks talk to each other.
+ *
+ * Ranks are numbered with TP fastest, then CP, DP and PP slowest, as Megatron-LM and DeepSpeed's
+ * pipe-data-model topology do; node n holds ranks [n x gpus_per_node, (n + 1) x gpus_per_node).
+ *
+ *     struct communicator tp = layout_communicator(&layout, COMMUNICATOR_TENSOR);
+ *     struct communicator link = layout_stage_link(&layout, 0);   // between stages 0 and 1
+ */
+#ifndef BALLAST_SIM_LAYOUT_LAYOUT_H
+#define BALLAST_SIM_LAYOUT_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "costmodel/cost_model.h"
+
+struct layout {
+    int64_t tp, pp, cp, dp;
+    bool sequence_parallel;
+    int64_t zero_stage;
+    int64_t gpus_per_node;
+};
+
+int64_t layout_rank_count(const struct layout *layout);
+/* Global rank of (pipeline stage, data index, context index, tensor index). */
+int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, int64_t context,
+                    int64_t tensor);
+/* The group of the given kind that rank 0 belongs to; all groups of a kind look alike when
+ * gpus_per_node and the degrees divide each other, which the scenario's rules demand. */
+struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind);
+/* The pair (stage, stage + 1) of one data, context and tensor index. node_count is 1 or 2. */
+struct communicator layout_stage_link(const struct layout *layout, int64_t stage);
+
+#endif

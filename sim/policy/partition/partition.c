@@ -1,0 +1,55 @@
+/* partition.c - blocks and the layers glued to them. */
+#include "sim/policy/partition/partition.h"
+
+#include <assert.h>
+
+static bool is_block(const struct layer *layer) {
+    return layer->kind == LAYER_VISION_BLOCK || layer->kind == LAYER_LANGUAGE_BLOCK;
+}
+
+int64_t partition_block_count(const struct model *model) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        count += is_block(&model->layers[i]);
+    return count;
+}
+
+static int64_t layer_of_block(const struct model *model, int64_t block) {
+    for (int64_t i = 0; i < model->layer_count; i++)
+        if (is_block(&model->layers[i]) && block-- == 0) return i;
+    return model->layer_count;
+}
+
+bool partition_is_vision(const struct model *model, int64_t block) {
+    int64_t layer = layer_of_block(model, block);
+    return layer < model->layer_count && model->layers[layer].kind == LAYER_VISION_BLOCK;
+}
+
+int64_t partition_stage_start(const struct model *model, int64_t block) {
+    if (block == 0) return 0;
+    int64_t layer = layer_of_block(model, block);
+    /* The token embedding goes with the first language block; the connector stays behind. */
+    while (layer > 0 && layer < model->layer_count &&
+           model->layers[layer - 1].kind == LAYER_TOKEN_EMBEDDING)
+        layer--;
+    return layer;
+}
+
+void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan) {
+    int64_t block = 0;
+    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+        assert(blocks[stage] > 0);
+        plan->first_layer[stage] = partition_stage_start(model, block);
+        block += blocks[stage];
+    }
+    assert(block == partition_block_count(model));
+    plan->first_layer[plan->stage_count] = model->layer_count;
+}
+
+void partition_blocks(const struct model *model, const struct job_plan *plan, int64_t *blocks) {
+    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+        blocks[stage] = 0;
+        for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1]; i++)
+            blocks[stage] += is_block(&model->layers[i]);
+    }
+}

@@ -1,0 +1,27 @@
+/* partition.h - where a pipeline cuts the model. Policies share one notion of a block.
+ *
+ * Cuts fall between transformer blocks only. The other layers are glued to a neighbour: patch
+ * embedding to the first vision block, connector to the last vision block (so the cut between the
+ * modules sends the few language-side tokens), token embedding to the first and head to the last
+ * language block. A partition is written as blocks per stage, [57, 12, 12, 12].
+ */
+#ifndef BALLAST_SIM_POLICY_PARTITION_H
+#define BALLAST_SIM_POLICY_PARTITION_H
+
+#include "sim/policy/planner.h"
+
+extern const struct planner partition_encoder_first, partition_layer, partition_manual,
+    partition_parameter;
+
+/* Transformer blocks of the model, in order; returns how many. layer_of_block may be NULL. */
+int64_t partition_block_count(const struct model *model);
+/* The layer at which a stage starts that begins with the given block (0-based); block_count gives
+ * the layer count. */
+int64_t partition_stage_start(const struct model *model, int64_t block);
+bool partition_is_vision(const struct model *model, int64_t block);
+/* Sets plan->first_layer from blocks per stage; they must be positive and add up. */
+void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan);
+/* The inverse, for printing. */
+void partition_blocks(const struct model *model, const struct job_plan *plan, int64_t *blocks);
+
+#endif

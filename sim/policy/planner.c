@@ -1,0 +1,41 @@
+/* planner.c - the table of planners. A new policy adds its file and one line here. */
+#include "sim/policy/planner.h"
+
+#include <string.h>
+#include "sim/policy/partition/partition.h"
+#include "sim/policy/recompute/recompute.h"
+
+static const struct planner *const table[] = {
+    &partition_encoder_first, &partition_layer, &partition_manual, &partition_parameter,
+    &recompute_full,          &recompute_none,  &recompute_stages, &recompute_uniform,
+};
+
+static const char *const slot_names[PLANNER_SLOT_COUNT] = {
+    [PLANNER_PARTITION] = "partition",
+    [PLANNER_RECOMPUTE] = "recompute",
+    [PLANNER_JOINT] = "joint",
+};
+
+const struct planner *const *planners(size_t *count) {
+    *count = sizeof table / sizeof table[0];
+    return table;
+}
+
+const struct planner *planner_find(enum planner_slot slot, const char *name) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i]->slot == slot && strcmp(table[i]->name, name) == 0) return table[i];
+    return NULL;
+}
+
+const char *planner_nearest(enum planner_slot slot, const char *name) {
+    const char *names[sizeof table / sizeof table[0] + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i]->slot == slot) names[count++] = table[i]->name;
+    names[count] = NULL;
+    return nearest_in_list(name, names);
+}
+
+const char *planner_slot_name(enum planner_slot slot) {
+    return slot_names[slot];
+}

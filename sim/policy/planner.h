@@ -1,0 +1,84 @@
+/* planner.h - what a policy decides, and what it may ask while deciding.
+ *
+ * A planner fills the fields of the plan that it is responsible for and leaves the rest as it finds
+ * them, so any mix is legal and an ablation is a list of mixes. It sees the oracle, not the
+ * simulator behind it: prices, memory, and a full simulation of a candidate plan.
+ *
+ *     planner->plan_job(&oracle, parameters, &plan, err);            // once per job
+ *     planner->plan_iteration(&oracle, parameters, &plan, it, err);  // once per iteration;
+ * optional
+ *
+ * One policy is one file and one row in the table of its slot.
+ */
+#ifndef BALLAST_SIM_POLICY_PLANNER_H
+#define BALLAST_SIM_POLICY_PLANNER_H
+
+#include "sim/base/field.h"
+#include "sim/layout/layout.h"
+#include "sim/model/model.h"
+#include "sim/policy/schedule/schedule.h"
+
+/* The static plan: which layers stand on which stage, which of them recompute, in which order
+ * micro-batches run. All arrays are in the arena of the job. */
+struct job_plan {
+    int64_t stage_count;
+    int64_t *first_layer; /* stage s holds layers [first_layer[s], first_layer[s + 1]) */
+    bool *recompute;      /* by layer: its activations are dropped and computed again in backward */
+    const struct schedule_policy *schedule;
+};
+
+/* One iteration of one data-parallel rank. */
+struct iteration_plan {
+    int64_t micro_batch_count;
+    const struct batch_shape *shapes; /* by micro-batch */
+    struct schedule_entry
+        *entries; /* stage s: 2 x micro_batch_count from s x 2 x micro_batch_count */
+};
+
+struct planner_oracle {
+    void *context;
+    struct arena *arena;
+    const struct model *model;
+    const struct layout *layout;
+    int64_t micro_batch_count;  /* per data-parallel rank and iteration */
+    struct batch_shape typical; /* mean micro-batch of the job */
+    /* Seconds of one layer on one rank, tensor-parallel traffic included. */
+    double (*layer_seconds)(void *context, int64_t layer_index, const struct batch_shape *shape,
+                            enum pass_set set);
+    /* Bytes of one rank of the stage at its peak when every micro-batch has this shape. */
+    double (*stage_bytes)(void *context, const struct job_plan *plan, int64_t stage,
+                          const struct batch_shape *shape);
+    double capacity_bytes; /* what the framework may use of a GPU */
+    /* Full simulation of one iteration of `typical` micro-batches under the plan. */
+    bool (*simulate)(void *context, const struct job_plan *plan, double *seconds,
+                     struct error *err);
+};
+
+enum planner_slot { PLANNER_PARTITION, PLANNER_RECOMPUTE, PLANNER_JOINT, PLANNER_SLOT_COUNT };
+
+struct planner {
+    const char *name;
+    const char *help;
+    enum planner_slot slot;
+    const struct field_table *parameters;
+    size_t parameters_size;
+    /* Checks parameters against model and layout while the scenario is read; optional. Errors come
+     * without position: the caller adds it. */
+    bool (*check)(const struct model *model, int64_t stage_count, const void *parameters,
+                  struct error *err);
+    bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
+                     struct job_plan *plan, struct error *err);
+    /* Optional: NULL keeps the static order of plan->schedule. */
+    bool (*plan_iteration)(const struct planner_oracle *oracle, const void *parameters,
+                           const struct job_plan *plan, struct iteration_plan *iteration,
+                           struct error *err);
+};
+
+/* The table, sorted by slot and name. */
+const struct planner *const *planners(size_t *count);
+const struct planner *planner_find(enum planner_slot slot, const char *name); /* NULL: unknown */
+/* Nearest name in the slot, or NULL. */
+const char *planner_nearest(enum planner_slot slot, const char *name);
+const char *planner_slot_name(enum planner_slot slot);
+
+#endif
