@@ -6,7 +6,7 @@
  */
 #include "sim/base/json.h"
 
-#include <ctype.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <errno.h>
 #include <stdint.h>
@@ -72,8 +72,9 @@ static void append_excerpt(struct error *err, const char *text, size_t size, siz
         out[at++] = gutter[i];
     for (size_t i = start; i < offset && at + 1 < room; i++)
         out[at++] = ' ';
-    for (size_t i = 0; i < (length > 0 ? length : 1) && offset + i < end && at + 1 < room; i++)
-        out[at++] = i == 0 ? '^' : '~';
+    if (at + 1 < room) out[at++] = '^'; /* also past the line's end: there something is missing */
+    for (size_t i = 1; i < length && offset + i < end && at + 1 < room; i++)
+        out[at++] = '~';
     out[at] = '\0';
 }
 
@@ -82,8 +83,13 @@ struct scanner {
     size_t size, at;
 };
 
+/* cJSON takes every control character for white space, so the scanner must too. */
+static bool is_space(char c) {
+    return (unsigned char)c <= ' ';
+}
+
 static void skip_space(struct scanner *s) {
-    while (s->at < s->size && isspace((unsigned char)s->text[s->at]))
+    while (s->at < s->size && is_space(s->text[s->at]))
         s->at++;
 }
 
@@ -91,7 +97,7 @@ static void skip_string(struct scanner *s) {
     s->at++;
     while (s->at < s->size && s->text[s->at] != '"')
         s->at += s->text[s->at] == '\\' ? 2 : 1;
-    s->at++;
+    s->at = s->at < s->size ? s->at + 1 : s->size;
 }
 
 static void skip_value(struct scanner *s) {
@@ -108,50 +114,36 @@ static void skip_value(struct scanner *s) {
         } else if (c == '}' || c == ']') {
             depth--;
             s->at++;
-        } else if (depth > 0 || isspace((unsigned char)c)) {
+        } else if (depth > 0) {
             s->at++;
         } else {
-            while (s->at < s->size && strchr(",]} \t\r\n", s->text[s->at]) == NULL)
+            while (s->at < s->size && strchr(",]}", s->text[s->at]) == NULL &&
+                   !is_space(s->text[s->at]))
                 s->at++;
         }
         if (depth > 0) skip_space(s);
     } while (depth > 0);
 }
 
-/* Does the string token at s equal `key`? Escapes are decoded by cJSON, so both spellings match. */
-static bool key_equals(const struct scanner *s, const char *key) {
-    struct scanner end = *s;
-    skip_string(&end);
-    size_t length = end.at - s->at;
-    char *token = memory_alloc(length + 1);
-    memcpy(token, s->text + s->at, length);
-    token[length] = '\0';
-    cJSON *decoded = cJSON_Parse(token);
-    bool equal =
-        decoded != NULL && cJSON_IsString(decoded) && strcmp(decoded->valuestring, key) == 0;
-    cJSON_Delete(decoded);
-    free(token);
-    return equal;
-}
-
-/* Moves to the child's value; key_at gets the offset of its key (or of the value in an array). */
-static bool enter_child(struct scanner *s, const cJSON *child, int64_t index, size_t *key_at) {
+/* Moves to the value of child `index`; key_at gets the offset of its key (or of the value in an
+ * array). By index, not by key: overrides keep the order and add at the end, and of two equal keys
+ * the second is the mistake. */
+static bool enter_child(struct scanner *s, int64_t index, size_t *key_at) {
     skip_space(s);
-    bool object = s->text[s->at] == '{';
+    bool object = s->at < s->size && s->text[s->at] == '{';
+    if (!object && (s->at >= s->size || s->text[s->at] != '[')) return false;
     s->at++;
     for (int64_t i = 0; s->at < s->size; i++) {
         skip_space(s);
         if (s->at >= s->size || s->text[s->at] == '}' || s->text[s->at] == ']') return false;
         *key_at = s->at;
-        bool found = object ? key_equals(s, child->string) : i == index;
         if (object) {
             skip_string(s);
             skip_space(s);
             s->at++; /* the colon */
+            skip_space(s);
         }
-        skip_space(s);
-        if (!object) *key_at = s->at;
-        if (found) return true;
+        if (i == index) return true;
         skip_value(s);
         skip_space(s);
         if (s->at < s->size && s->text[s->at] == ',') s->at++;
@@ -198,12 +190,22 @@ void json_path(const struct json *json, const cJSON *node, char *text, size_t si
     trail_path(&trail, text, size);
 }
 
+static bool is_at_or_below(const char *path, const char *above) {
+    size_t length = strlen(above);
+    return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+/* The newest override that set `path` or something around it. */
 static const struct override *override_of(const struct json *json, const char *path) {
-    for (const struct override *o = json->overrides; o != NULL; o = o->next) {
-        size_t length = strlen(o->path);
-        if (strncmp(o->path, path, length) == 0 && (path[length] == '\0' || path[length] == '/'))
-            return o;
-    }
+    for (const struct override *o = json->overrides; o != NULL; o = o->next)
+        if (is_at_or_below(path, o->path)) return o;
+    return NULL;
+}
+
+/* The newest override that made the object at `path` on its way to something below. */
+static const struct override *override_below(const struct json *json, const char *path) {
+    for (const struct override *o = json->overrides; o != NULL; o = o->next)
+        if (is_at_or_below(o->path, path)) return o;
     return NULL;
 }
 
@@ -221,18 +223,21 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
     char path[1024];
     trail_path(&trail, path, sizeof path);
     const struct override *o = found ? override_of(json, path) : NULL;
-    if (o != NULL) {
-        error_set(err, "--set %s: %s: %s", o->assignment, path, message);
-        return hint != NULL ? error_hint(err, "%s", hint) : false;
-    }
     struct scanner s = { json->text, json->size, 0 };
     skip_space(&s);
     size_t value_at = s.at, mark = s.at;
-    for (int i = 0; i < trail.length; i++) {
+    for (int i = 0; i < trail.length && o == NULL; i++) {
         size_t key_at;
-        if (!enter_child(&s, trail.nodes[i], trail.index[i], &key_at)) break;
+        if (!enter_child(&s, trail.index[i], &key_at)) {
+            o = override_below(json, path); /* not in the text, so --set made it */
+            break;
+        }
         mark = key_at;
         value_at = s.at;
+    }
+    if (o != NULL) {
+        error_set(err, "--set %s: %s: %s", o->assignment, path, message);
+        return hint != NULL && hint[0] != '\0' ? error_hint(err, "%s", hint) : false;
     }
     size_t start = value_at, length = 1;
     bool scalar = node != NULL && trail.length > 0 && !cJSON_IsObject(node) && !cJSON_IsArray(node);
@@ -253,25 +258,61 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
 
 /* ---- loading ---- */
 
-static bool syntax_error(const struct json *json, const char *at, struct error *err) {
-    size_t offset = at != NULL && at >= json->text ? (size_t)(at - json->text) : 0;
-    if (offset > json->size) offset = json->size;
+static bool syntax_error(const struct json *json, size_t offset, const char *reason,
+                         struct error *err) {
     long line, column;
     line_and_column(json->text, offset, &line, &column);
-    if (offset >= json->size)
-        error_at(err, json->name, line, column,
-                 "the JSON text ends too early: a value, bracket or quote is missing");
-    else
-        error_at(err, json->name, line, column, "not valid JSON here");
-    append_excerpt(err, json->text, json->size,
-                   offset < json->size ? offset : (json->size > 0 ? json->size - 1 : 0), 1, line);
+    error_at(err, json->name, line, column, "%s", reason);
+    append_excerpt(err, json->text, json->size, offset, 1, line);
     return false;
 }
 
-static bool check_tree(const struct json *json, const cJSON *node, int depth, struct error *err) {
-    if (depth > JSON_DEPTH_LIMIT)
-        return json_error(json, NULL, err, NULL, "nested more than %d levels deep",
-                          JSON_DEPTH_LIMIT);
+/* The last character before `offset` that is not white space; NUL when there is none. */
+static char char_before(const char *text, size_t offset) {
+    while (offset > 0 && is_space(text[offset - 1]))
+        offset--;
+    return offset > 0 ? text[offset - 1] : '\0';
+}
+
+/* `offset` is where cJSON gave up. */
+static bool explain_syntax(const struct json *json, size_t offset, struct error *err) {
+    const char *text = json->text;
+    size_t end = json->size; /* of the last line that says something */
+    while (end > 0 && is_space(text[end - 1]))
+        end--;
+    if (offset > 0 && offset <= end && text[offset - 1] != '"' && text[offset] != '\\') {
+        /* Where a key should begin and does not, cJSON stands one character too far. */
+        char before = char_before(text, offset - 1);
+        if (!is_space(text[offset - 1]) && (before == ',' || before == '{')) offset--;
+    }
+    if (offset >= end)
+        return syntax_error(
+            json, end, "the JSON text ends too early: a value, bracket or quote is missing", err);
+    if ((text[offset] == '}' || text[offset] == ']') && char_before(text, offset) == ',')
+        return syntax_error(json, offset, "a comma before the closing bracket", err);
+    if (text[offset] == '/') return syntax_error(json, offset, "JSON has no comments", err);
+    return syntax_error(json, offset, "not valid JSON here", err);
+}
+
+/* The offset of the first bracket that is nested too deep, or size. cJSON has a limit of its own
+ * but reports it as a syntax error. */
+static size_t too_deep_at(const char *text, size_t size, int limit) {
+    struct scanner s = { text, size, 0 };
+    int depth = 0;
+    while (s.at < size) {
+        char c = text[s.at];
+        if (c == '"') {
+            skip_string(&s);
+            continue;
+        }
+        if ((c == '{' || c == '[') && ++depth > limit) return s.at;
+        if (c == '}' || c == ']') depth--;
+        s.at++;
+    }
+    return size;
+}
+
+static bool check_tree(const struct json *json, const cJSON *node, struct error *err) {
     for (const cJSON *child = node->child; child != NULL; child = child->next) {
         if (cJSON_IsObject(node)) {
             for (const cJSON *other = node->child; other != child; other = other->next)
@@ -279,7 +320,7 @@ static bool check_tree(const struct json *json, const cJSON *node, int depth, st
                     return json_error(json, child, err, "keep one of the two",
                                       "duplicate key \"%s\"", child->string);
         }
-        if (!check_tree(json, child, depth + 1, err)) return false;
+        if (!check_tree(json, child, err)) return false;
     }
     return true;
 }
@@ -299,23 +340,22 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
     json->size = size;
 
     const char *nul = memchr(json->text, '\0', size);
-    const char *end = NULL;
+    size_t deep = too_deep_at(json->text, size, JSON_DEPTH_LIMIT);
+    const char *end = json->text;
+    bool ok = false;
     if (nul != NULL) {
-        syntax_error(json, nul, err);
-        json_destroy(json);
-        return NULL;
+        syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
+    } else if (deep < size) {
+        syntax_error(json, deep, "nested too deep", err);
+        error_hint(err, "at most %d levels of { and [", JSON_DEPTH_LIMIT);
+    } else {
+        json->root = cJSON_ParseWithLengthOpts(json->text, size + 1, &end, 1);
+        ok = json->root != NULL ? check_tree(json, json->root, err)
+                                : explain_syntax(json, (size_t)(end - json->text), err);
     }
-    json->root = cJSON_ParseWithLengthOpts(json->text, size + 1, &end, 1);
-    if (json->root == NULL) {
-        syntax_error(json, end, err);
-        json_destroy(json);
-        return NULL;
-    }
-    if (!check_tree(json, json->root, 0, err)) {
-        json_destroy(json);
-        return NULL;
-    }
-    return json;
+    if (ok) return json;
+    json_destroy(json);
+    return NULL;
 }
 
 struct json *json_load(const char *path, struct error *err) {
@@ -369,64 +409,96 @@ static cJSON *child_of(cJSON *parent, const char *key) {
     if (cJSON_IsObject(parent)) return cJSON_GetObjectItemCaseSensitive(parent, key);
     char *end;
     long index = strtol(key, &end, 10);
-    return *end == '\0' && index >= 0 && key[0] != '\0' ? cJSON_GetArrayItem(parent, (int)index)
-                                                        : NULL;
+    bool number = *end == '\0' && key[0] >= '0' && key[0] <= '9' && index <= INT_MAX;
+    return number ? cJSON_GetArrayItem(parent, (int)index) : NULL;
+}
+
+/* "a..b", ".a", "a." and "" have an empty part. */
+static bool has_empty_part(const char *path) {
+    size_t length = strlen(path);
+    return length == 0 || path[0] == '.' || path[length - 1] == '.' || strstr(path, "..") != NULL;
+}
+
+static int count_dots(const char *path) {
+    int count = 0;
+    for (; *path != '\0'; path++)
+        count += *path == '.';
+    return count;
+}
+
+/* The container at all but the last part of `path`, which is cut up; *key is that last part. */
+static cJSON *walk_path(cJSON *at, char *path, char **key) {
+    char *dot;
+    for (*key = path; (dot = strchr(*key, '.')) != NULL; *key = dot + 1) {
+        *dot = '\0';
+        cJSON *child = child_of(at, *key);
+        if (child == NULL && cJSON_IsObject(at)) {
+            child = cJSON_AddObjectToObject(at, *key);
+        } else if (cJSON_IsString(child)) {
+            /* A bare string stands for a row with its defaults: make it that row. */
+            cJSON *row = cJSON_CreateObject();
+            cJSON_AddStringToObject(row, "name", child->valuestring);
+            if (cJSON_IsObject(at))
+                cJSON_ReplaceItemInObjectCaseSensitive(at, *key, row);
+            else
+                cJSON_ReplaceItemViaPointer(at, child, row);
+            child = row;
+        }
+        if (!cJSON_IsObject(child) && !cJSON_IsArray(child)) return NULL;
+        at = child;
+    }
+    return at;
+}
+
+static void remember_override(struct json *json, const char *assignment, size_t path_length) {
+    struct override *o = memory_alloc(sizeof *o);
+    o->next = json->overrides;
+    o->assignment = text_copy(assignment, strlen(assignment));
+    o->path = memory_alloc(path_length + 2);
+    o->path[0] = '/';
+    memcpy(o->path + 1, assignment, path_length);
+    o->path[path_length + 1] = '\0';
+    for (char *c = o->path; *c != '\0'; c++)
+        if (*c == '.') *c = '/';
+    json->overrides = o;
 }
 
 bool json_override(struct json *json, const char *assignment, struct error *err) {
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
         return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
+    const char *text = equals + 1;
     char *path = text_copy(assignment, (size_t)(equals - assignment));
-    cJSON *at = json->root;
-    char *key = path, *dot;
+    int limit = JSON_DEPTH_LIMIT - 1 - count_dots(path);
     bool ok = true;
-    while (ok && (dot = strchr(key, '.')) != NULL) {
-        *dot = '\0';
-        cJSON *child = child_of(at, key);
-        if (child == NULL && cJSON_IsObject(at) && key[0] != '\0') {
-            child = cJSON_AddObjectToObject(at, key);
-        } else if (cJSON_IsString(child)) {
-            /* A bare string stands for a row with its defaults: make it that row. */
-            cJSON *row = cJSON_CreateObject();
-            cJSON_AddStringToObject(row, "name", child->valuestring);
-            cJSON_ReplaceItemInObjectCaseSensitive(at, key, row);
-            child = row;
-        }
-        ok = child != NULL && (cJSON_IsObject(child) || cJSON_IsArray(child));
-        if (!ok)
-            error_set(err, "--set %s: \"%s\" has nothing below it that could be set", assignment,
-                      key);
-        at = child;
-        key = dot + 1;
-    }
-    if (ok && key[0] == '\0')
+    if (has_empty_part(path))
         ok = error_set(err, "--set %s: the path has an empty part", assignment);
+    else if (limit < 0 || too_deep_at(text, strlen(text), limit) < strlen(text))
+        ok = error_set(err, "--set %s: nested more than %d levels deep", assignment,
+                       JSON_DEPTH_LIMIT);
+    char *key = path;
+    cJSON *at = ok ? walk_path(json->root, path, &key) : NULL;
+    if (ok && at == NULL)
+        ok = error_set(err, "--set %s: \"%s\" has nothing below it that could be set", assignment,
+                       key);
     if (ok) {
-        cJSON *value = parse_value(equals + 1);
+        cJSON *value = parse_value(text);
         cJSON *old = child_of(at, key);
-        if (cJSON_IsObject(at)) {
-            if (old != NULL)
-                cJSON_ReplaceItemInObjectCaseSensitive(at, key, value);
-            else
-                cJSON_AddItemToObject(at, key, value);
+        if (cJSON_IsObject(at) && old == NULL) {
+            cJSON_AddItemToObject(at, key, value);
+        } else if (cJSON_IsObject(at)) {
+            cJSON_ReplaceItemInObjectCaseSensitive(at, key, value);
         } else if (old != NULL) {
             cJSON_ReplaceItemViaPointer(at, old, value);
         } else {
             cJSON_Delete(value);
+            value = NULL;
             ok = error_set(err, "--set %s: the list has no item \"%s\"", assignment, key);
         }
-    }
-    if (ok) {
-        struct override *o = memory_alloc(sizeof *o);
-        o->next = json->overrides;
-        o->assignment = text_copy(assignment, strlen(assignment));
-        o->path = memory_alloc((size_t)(equals - assignment) + 2);
-        snprintf(o->path, (size_t)(equals - assignment) + 2, "/%s", assignment);
-        o->path[equals - assignment + 1] = '\0';
-        for (char *c = o->path; *c != '\0'; c++)
-            if (*c == '.') *c = '/';
-        json->overrides = o;
+        if (ok) {
+            remember_override(json, assignment, (size_t)(equals - assignment));
+            ok = check_tree(json, value, err);
+        }
     }
     free(path);
     return ok;

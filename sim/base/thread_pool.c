@@ -22,7 +22,7 @@ struct thread_pool {
     pthread_cond_t start, done;
     uint64_t round;
     int running;
-    bool stopping;
+    bool busy, stopping;
     thread_pool_work work;
     void *context;
     int64_t count;
@@ -100,7 +100,8 @@ void thread_pool_run(struct thread_pool *pool, int64_t count, thread_pool_work w
                      void *context) {
     if (count <= 0) return;
     pthread_mutex_lock(&pool->mutex);
-    ballast_check(pool->running == 0);
+    ballast_check(!pool->busy); /* a run inside a run would take the outer one's indices */
+    pool->busy = true;
     pool->work = work;
     pool->context = context;
     pool->count = count;
@@ -113,5 +114,6 @@ void thread_pool_run(struct thread_pool *pool, int64_t count, thread_pool_work w
     pthread_mutex_lock(&pool->mutex);
     while (pool->running > 0)
         pthread_cond_wait(&pool->done, &pool->mutex);
+    pool->busy = false;
     pthread_mutex_unlock(&pool->mutex);
 }

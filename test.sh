@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# test.sh - sets up, builds with warnings as errors and runs every test.
+#
+#     ./test.sh           all: unit tests under ASan and UBSan first, then every test
+#     ./test.sh --quick   without the sanitizer build
+#
+# The last lines are ctest's summary of all tests. Exit 0: all passed.
+set -euo pipefail
+# shellcheck source=quickstart.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/quickstart.sh"
+
+export TZ=UTC
+sanitizer_limit_s=240 all_limit_s=540 # with two builds: under 15 minutes on 2 cores
+
+quick=false
+case ${1-} in
+    "") ;;
+    --quick) quick=true ;;
+    *)
+        say "usage: ./test.sh [--quick]"
+        exit 2 ;;
+esac
+
+# Runs ctest in $2 for at most $1 seconds, with the options that follow.
+run_ctest() {
+    local limit_s=$1 folder=$2 status=0
+    shift 2
+    timeout --foreground "$limit_s" ctest --test-dir "$folder" --parallel "$(nproc)" \
+        --output-on-failure --no-tests=error "$@" < /dev/null || status=$?
+    if [[ $status -eq 124 ]]; then say "the tests in $folder ran longer than $limit_s s and were stopped."; fi
+    return "$status"
+}
+
+# Whether this machine can build and run with sanitizers; says why not.
+sanitizers_work() {
+    local folder output
+    folder=$(mktemp -d)
+    echo 'int main(void) { return 0; }' > "$folder/probe.c"
+    if ! "${CC:-cc}" -fsanitize=address,undefined "$folder/probe.c" -o "$folder/probe" 2> /dev/null; then
+        rm -rf "$folder"
+        say "skipped: the sanitizer build, because ${CC:-cc} has no ASan and UBSan here"
+        return 1
+    fi
+    if ! output=$("$folder/probe" 2>&1); then
+        case $output in
+            *LeakSanitizer*)
+                say "skipped: leak checks, because this container forbids ptrace"
+                export ASAN_OPTIONS=detect_leaks=0 ;;
+            *)
+                rm -rf "$folder"
+                say "skipped: the sanitizer build, because its programs do not start here"
+                return 1 ;;
+        esac
+    fi
+    rm -rf "$folder"
+}
+
+set_up
+command -v shellcheck > /dev/null || say "skipped: shellcheck of the scripts, because it is not installed"
+command -v nvcc > /dev/null || say "skipped: the GPU microbenchmarks, because there is no CUDA compiler"
+
+failed=()
+build ci build-test
+if ! $quick && sanitizers_work; then
+    build debug build-debug
+    run_ctest "$sanitizer_limit_s" build-debug --timeout 120 --label-regex '^(unit|fuzz)$' ||
+        failed+=("unit tests under ASan and UBSan")
+fi
+run_ctest "$all_limit_s" build-test --timeout 300 || failed+=("tests")
+if [[ ${#failed[@]} -gt 0 ]]; then
+    say "failed: $(IFS=,; printf '%s' "${failed[*]}")"
+    exit 1
+fi

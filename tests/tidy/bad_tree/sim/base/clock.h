@@ -1,0 +1,2 @@
+/* clock.h - base must not look up. */
+#include "costmodel/price.h"

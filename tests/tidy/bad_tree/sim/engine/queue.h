@@ -1,0 +1,1 @@
+/* queue.h - the pair of queue.c; one stem, one folder. */

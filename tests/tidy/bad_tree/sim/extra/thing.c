@@ -1,0 +1,1 @@
+/* thing.c - a folder that the law does not know. */

@@ -1,0 +1,1 @@
+/* queue.h - the stem of another folder. */

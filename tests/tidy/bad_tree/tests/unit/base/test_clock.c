@@ -1,0 +1,2 @@
+/* test_clock.c - a good test. */
+#include "sim/base/clock.h"

@@ -1,0 +1,1 @@
+/* test_clock_of_engine.c - tests nothing that exists. */

@@ -1,0 +1,150 @@
+/* test_error.c - the texts of errors: sentence, context, hint, place; and that long ones are cut.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "sim/base/error.h"
+
+static void test_set(void **state) {
+    (void)state;
+    struct error err = { .located = true, .internal = true, .text = "an older error" };
+    assert_false(error_set(&err, "%d GPUs are too few", 3));
+    assert_string_equal(err.text, "3 GPUs are too few");
+    assert_false(err.located);
+    assert_false(err.internal);
+}
+
+static void test_at(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        long line, column;
+        const char *want;
+    } cases[] = {
+        { "line and column", 4, 7, "a.csv:4:7: error: not a number" },
+        { "line only", 4, 0, "a.csv:4: error: not a number" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { .internal = true };
+        assert_false(error_at(&err, "a.csv", cases[i].line, cases[i].column, "not a %s", "number"));
+        if (strcmp(err.text, cases[i].want) != 0) fail_msg("%s: got '%s'", cases[i].name, err.text);
+        assert_true(err.located);
+        assert_false(err.internal);
+    }
+}
+
+static void test_system(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    errno = ENOSPC;
+    assert_false(error_system(&err, "cannot write %s", "x.db"));
+    assert_string_equal(err.text, "cannot write x.db: No space left on device");
+    assert_true(err.internal);
+    assert_false(err.located);
+}
+
+static void test_context_and_hint(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    error_at(&err, "h.json", 1, 2, "unknown key");
+    assert_false(error_hint(&err, "did you mean \"%s\"?", "tp"));
+    assert_false(error_context(&err, "while loading hardware '%s'", "h200"));
+    assert_string_equal(err.text, "h.json:1:2: error: unknown key\n"
+                                  "  hint: did you mean \"tp\"?\n"
+                                  "  while loading hardware 'h200'");
+    assert_true(err.located);
+}
+
+static void test_nobody_listens(void **state) {
+    (void)state;
+    errno = ENOENT;
+    assert_false(error_set(NULL, "x"));
+    assert_false(error_system(NULL, "x"));
+    assert_false(error_at(NULL, "f", 1, 1, "x"));
+    assert_false(error_context(NULL, "x"));
+    assert_false(error_hint(NULL, "x"));
+}
+
+static void test_long_texts_are_cut(void **state) {
+    (void)state;
+    static char text[10000];
+    memset(text, 'a', sizeof text - 1);
+    struct error err = { 0 };
+    error_set(&err, "%s", text);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    error_context(&err, "%s", text);
+    error_hint(&err, "%s", text);
+    errno = EIO;
+    error_system(&err, "%s", text);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    error_at(&err, text, 1, 1, "%s", text);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+}
+
+/* Runs `action` in a child; its stderr goes to `text`. */
+static int status_of(void (*action)(void), char *text, size_t size) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        action();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t got;
+    while (used + 1 < size && (got = read(ends[0], text + used, size - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void check_that_holds(void) {
+    ballast_check(1 + 1 == 2);
+}
+
+static void check_that_fails(void) {
+    ballast_check(1 + 1 == 3);
+}
+
+static void test_bugs_stop_the_program(void **state) {
+    (void)state;
+    char text[512];
+    int status = status_of(check_that_holds, text, sizeof text);
+    assert_true(WIFEXITED(status));
+    assert_string_equal(text, "");
+    status = status_of(check_that_fails, text, sizeof text);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+    assert_non_null(strstr(text, "BUG "));
+    assert_non_null(strstr(text, "test_error.c:"));
+    assert_non_null(strstr(text, ": 1 + 1 == 3\n"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_at),
+        cmocka_unit_test(test_system),
+        cmocka_unit_test(test_context_and_hint),
+        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_long_texts_are_cut),
+        cmocka_unit_test(test_bugs_stop_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
