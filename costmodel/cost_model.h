@@ -2,7 +2,8 @@
  *
  * Price = launch + max(flop / (efficiency(shape) x peak), memory_bytes / (efficiency x bandwidth))
  * for compute (DIP section 6.1 with efficiency that depends on the shape), and a size-dependent
- * curve for collectives. docs/MODEL.md states each equation, its source and its validity.
+ * curve for collectives. The equations and where they stop being true are at the top of
+ * efficiency.c (kernels, one node) and cost_model.c (training step, between nodes).
  *
  *     struct cost_model *cm = cost_model_create(arena, &cluster, err);
  *     struct price p = cost_model_price(cm, &work, &groups[work.communicator]);
@@ -19,9 +20,9 @@
 
 /* A group of ranks as the network sees it. */
 struct communicator {
-    int64_t rank_count;      /* 1: no traffic */
-    int64_t node_count;      /* distinct nodes the ranks stand on */
-    int64_t ranks_per_node;  /* of this group, on its fullest node */
+    int64_t rank_count;     /* 1: no traffic */
+    int64_t node_count;     /* distinct nodes the ranks stand on */
+    int64_t ranks_per_node; /* of this group, on its fullest node */
     /* groups of this kind that talk through one node's NICs at the same time; 1 if alone. The NIC
      * bandwidth of a node is shared between them. */
     int64_t groups_per_node;
@@ -30,34 +31,44 @@ struct communicator {
 enum price_bound { PRICE_COMPUTE, PRICE_MEMORY, PRICE_NETWORK, PRICE_LAUNCH };
 
 struct price {
-    double seconds;          /* all of it; seconds = launch_s + max(compute_s, memory_s) or network_s */
+    double seconds; /* all of it; seconds = launch_s + max(compute_s, memory_s) or network_s */
     double launch_s, compute_s, memory_s, network_s;
-    double efficiency;       /* of the peak of its bound, 0..1 */
-    double band_fraction;    /* 80 % of measurements lie within seconds x (1 +- this) */
+    double efficiency;    /* of the peak of its bound, 0..1 */
+    double band_fraction; /* 80 % of measurements lie within seconds x (1 +- this) */
     enum price_bound bound;
-    bool inside_range;       /* the shape lies inside the measured range */
-    const char *source;      /* the curve or rule that priced it; static or arena text */
+    bool inside_range;  /* the shape lies inside the measured range */
+    const char *source; /* the curve or rule that priced it; static or arena text */
 };
 
 /* The cluster as the scenario gives it; hardware files are under scenarios/hardware. */
 struct gpu {
-    const char *name;                     /* "a100-80g-sxm" */
+    const char *name; /* "a100-80g-sxm" */
     const char *description;
     double peak_flop_per_s[PRECISION_COUNT]; /* dense; 0 where the GPU cannot */
-    double hbm_bytes;                     /* capacity */
+    double hbm_bytes;                        /* capacity */
     double hbm_bytes_per_s;
-    double nvlink_bytes_per_s;            /* one direction, per GPU; 0: none */
-    double pcie_bytes_per_s;              /* one direction, host link */
-    int64_t gpus_per_node;                /* usual scale-up domain */
+    double nvlink_bytes_per_s; /* one direction, per GPU; 0: none */
+    double pcie_bytes_per_s;   /* one direction, host link */
+    int64_t gpus_per_node;     /* usual scale-up domain */
     double tdp_w;
-    double reserved_bytes;                /* context, driver: not usable by the framework */
+    double reserved_bytes; /* context, driver: not usable by the framework */
     int64_t sm_count;
+    const char *curves; /* file of its efficiency curves, beside its own */
 };
 
 struct cluster_network {
     int64_t gpus_per_node;
-    double nic_bytes_per_s_per_gpu;       /* one direction */
-    double nic_latency_s;
+    double nic_bytes_per_s_per_gpu; /* one direction: a node's NICs over its GPUs */
+    double nic_latency_s;           /* what one hop between nodes adds to a small collective */
+    int64_t nics_per_node;          /* 0: one per GPU. A lone flow gets one NIC */
+    double nic_efficiency_fraction; /* of the NIC rate that a collective reaches; 0: 0.90 */
+};
+
+/* A cluster file, scenarios/clusters/<name>.json: what stands there when nothing overrides it. */
+struct cluster_preset {
+    const char *description, *hardware;
+    int64_t gpu_count;
+    struct cluster_network network;
 };
 
 struct cost_model;
@@ -72,8 +83,24 @@ const struct cluster_network *cost_model_network(const struct cost_model *model)
 /* Name and hash of the profile, stored with each run. */
 const char *cost_model_profile_id(const struct cost_model *model);
 
-/* groups may be NULL for operators without communication. A collective in a group of one is free. */
+/* groups may be NULL for operators without communication. A collective in a group of one is free.
+ */
 struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
                               const struct communicator *group);
+/* The same operator alone on an idle GPU inside a CUDA graph, at boost clock: what microbenchmarks
+ * measure and what a profile is checked against. A training step's GPU has settled at its power
+ * limit and starts kernels from a stream, so cost_model_price() is never below it. */
+struct price cost_model_price_isolated(const struct cost_model *model,
+                                       const struct operator_work *work,
+                                       const struct communicator *group);
+/* The fit's door: a model from a GPU file and curves given as documents (both may be freed
+ * afterwards), instead of from scenarios/hardware. */
+struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,
+                                          const struct json *curves,
+                                          const struct cluster_network *network, struct error *err);
+
+/* `cluster` is a name in <search_directory>/clusters, or a path. */
+bool cluster_preset_read(struct arena *arena, const char *search_directory, const char *cluster,
+                         struct cluster_preset *out, struct error *err);
 
 #endif

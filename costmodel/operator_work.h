@@ -11,18 +11,18 @@
 #include <stdint.h>
 
 enum operator_kind {
-    OPERATOR_MATMUL,         /* m x k times k x n, `count` of them in one call each */
-    OPERATOR_ATTENTION,      /* fused attention over packed samples */
-    OPERATOR_NORM,           /* layer or RMS normalisation: memory bound */
-    OPERATOR_ELEMENTWISE,    /* activation, residual, bias, rotary, copy, casts: memory bound */
-    OPERATOR_EMBEDDING,      /* table look-up, or its scatter in backward */
-    OPERATOR_LOSS,           /* softmax cross entropy over logits */
-    OPERATOR_OPTIMIZER,      /* the update of this rank's share of the parameters */
+    OPERATOR_MATMUL,      /* m x k times k x n, `count` of them in one call each */
+    OPERATOR_ATTENTION,   /* fused attention over packed samples */
+    OPERATOR_NORM,        /* layer or RMS normalisation: memory bound */
+    OPERATOR_ELEMENTWISE, /* activation, residual, bias, rotary, copy, casts: memory bound */
+    OPERATOR_EMBEDDING,   /* table look-up, or its scatter in backward */
+    OPERATOR_LOSS,        /* softmax cross entropy over logits */
+    OPERATOR_OPTIMIZER,   /* the update of this rank's share of the parameters */
     OPERATOR_ALL_REDUCE,
     OPERATOR_ALL_GATHER,
     OPERATOR_REDUCE_SCATTER,
     OPERATOR_ALL_TO_ALL,
-    OPERATOR_SEND,           /* point to point */
+    OPERATOR_SEND, /* point to point */
     OPERATOR_KIND_COUNT
 };
 
@@ -30,8 +30,8 @@ enum operator_pass {
     PASS_FORWARD,
     PASS_INPUT_GRADIENT,
     PASS_WEIGHT_GRADIENT,
-    PASS_BACKWARD,           /* both gradients in one kernel (attention, norm, elementwise) */
-    PASS_UPDATE,             /* gradient reduction, optimizer, parameter gather */
+    PASS_BACKWARD, /* both gradients in one kernel (attention, norm, elementwise) */
+    PASS_UPDATE,   /* gradient reduction, optimizer, parameter gather */
     PASS_COUNT
 };
 
@@ -43,26 +43,27 @@ enum communicator_kind {
     COMMUNICATOR_TENSOR,
     COMMUNICATOR_CONTEXT,
     COMMUNICATOR_DATA,
-    COMMUNICATOR_PIPELINE,   /* two neighbouring stages */
+    COMMUNICATOR_PIPELINE, /* two neighbouring stages */
     COMMUNICATOR_KIND_COUNT
 };
 
 struct operator_work {
-    const char *name;        /* "qkv", "mlp up"; static text */
+    const char *name; /* "qkv", "mlp up"; static text */
     enum operator_kind kind;
     enum operator_pass pass;
     enum precision precision;
     enum communicator_kind communicator;
-    int64_t m, n, k;         /* matmul; zero otherwise */
+    int64_t m, n, k; /* matmul; zero otherwise */
     /* attention: sum over packed samples of length and of length squared (query x key) */
     double token_sum, square_sum;
     int64_t heads, kv_heads, head_dim;
     bool causal;
-    double flop;             /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
-                                backward attention 2.5 x that */
-    double memory_bytes;     /* HBM reads and writes */
-    double network_bytes;    /* collectives: the full buffer as nccl-tests counts it (all-gather and
-                                reduce-scatter: the gathered buffer; all-reduce: the buffer; send: the message) */
+    double flop; /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
+                    backward attention 2.5 x that */
+    double memory_bytes;  /* HBM reads and writes */
+    double network_bytes; /* collectives: the full buffer as nccl-tests counts it (all-gather and
+                             reduce-scatter: the gathered buffer; all-reduce: the buffer; send: the
+                             message) */
 };
 
 const char *operator_kind_name(enum operator_kind kind);
@@ -70,8 +71,12 @@ const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
 int64_t precision_bytes(enum precision precision);
 const char *communicator_kind_name(enum communicator_kind kind);
+/* Moves bytes between ranks (point to point counts too). */
+bool operator_is_collective(enum operator_kind kind);
 
-/* Fills flop and memory_bytes from shape. m, n, k must be positive. */
+/* Fills flop and memory_bytes from shape. m, n, k must be positive. A weight gradient reads and
+ * writes its result in fp32 (accumulation fused into the matmul); every other result is written
+ * once in the precision. For a weight gradient k is the number of tokens. */
 struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k);
 struct operator_work operator_attention(const char *name, enum operator_pass pass,

@@ -1,9 +1,13 @@
 /* dataset.h - the samples of a training run, in file order, 8 bytes each.
  *
- *     struct dataset *d = dataset_load(arena, "scenarios", "omnibal-real", &options, err);
+ *     struct dataset *d = dataset_load("scenarios", "omnibal-real", NULL, err);
  *     d->samples[i].vision_tiles, d->samples[i].language_tokens
+ *     dataset_destroy(d);
  *
- * Ownership: the dataset owns its samples; dataset_destroy(). Read-only after loading.
+ * language_tokens = text_tokens + tile_language_tokens x vision_tiles, where text_tokens already
+ * holds the chat template. A text-only sample may carry one dummy tile: InternVL feeds one to the
+ * encoder so that every rank runs it, but its tokens do not enter the language model.
+ * Ownership: the dataset owns everything that it points to. Read-only after loading.
  */
 #ifndef BALLAST_SIM_DATA_DATASET_H
 #define BALLAST_SIM_DATA_DATASET_H
@@ -13,56 +17,89 @@
 #include <stdio.h>
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
+#include "sim/base/field.h"
 #include "sim/base/json.h"
+#include "sim/data/tiling.h"
 
 struct sample {
-    uint32_t language_tokens; /* text (template included) plus vision tokens in the language model */
-    uint16_t vision_tiles;    /* tiles, images or (native resolution) see vision_patches below */
-    uint16_t part;            /* index in dataset.parts */
+    uint32_t
+        language_tokens;   /* text (template included) plus vision tokens in the language model */
+    uint16_t vision_tiles; /* tiles; with native resolution: images (see vision_patches below) */
+    uint16_t part;         /* index in dataset.parts */
+};
+
+struct image_size {
+    uint32_t width, height; /* pixels; 0 x 0: the size is not known */
 };
 
 struct dataset_part {
     const char *name;
-    const char *status;       /* "real" or "reconstructed" or "synthetic" */
+    const char *status; /* "real", "reconstructed", "synthetic" or "estimated" */
     int64_t sample_count;
+    int64_t dummy_tiles; /* tiles of text-only samples, which become no language tokens */
 };
 
 struct dataset {
     const char *name;
     const char *description;
-    const char *status;       /* "real", "reconstructed" (if any part is) or "synthetic" */
+    /* "real"; "reconstructed" if any part is; "synthetic": drawn from distributions; "estimated":
+     * some token counts were estimated from the number of characters. */
+    const char *status;
     const char *provenance;
+    const char *licence;
+    const char *tokenizer; /* NULL: not known */
     struct sample *samples;
     int64_t sample_count;
-    uint32_t *vision_patches; /* native resolution only: encoder patches of each sample; NULL for tiles */
+    uint32_t *
+        vision_patches; /* native resolution only: encoder patches of each sample; NULL for tiles */
+    int64_t patches_per_language_token; /* merge^2 when there are vision_patches, otherwise 0 */
     struct dataset_part *parts;
     int64_t part_count;
     int64_t tile_language_tokens; /* language tokens that one tile becomes (256) */
+
+    /* Only with options.keep_images: the images of sample i are images[image_starts[i]] to
+     * images[image_starts[i + 1]] (exclusive). NULL otherwise. */
+    struct image_size *images;
+    uint32_t *image_starts;
+
+    /* What the reader should know of the loading: columns ignored, counts estimated or assumed. */
+    const char **notes;
+    int64_t note_count;
+
+    struct arena *arena; /* holds the texts above */
 };
 
-/* Image pre-processing that a scenario may choose instead of the file's own tile counts. */
-enum tiling_kind { TILING_AS_FILE, TILING_INTERNVL, TILING_NATIVE /* Qwen2-VL */ };
-struct tiling {
-    enum tiling_kind kind;
-    int64_t min_tiles, max_tiles; /* InternVL: 1 and 12 by default */
-    bool thumbnail;
-    int64_t tile_pixels;          /* 448 */
-    int64_t tile_language_tokens; /* 256 */
-    int64_t patch_pixels, merge;  /* native: 14 and 2 */
-    int64_t min_pixels, max_pixels; /* native: bounds of the resized image's area */
+/* Called between blocks of a file; bytes_total is 0 when it is not known (a pipe). */
+typedef void (*dataset_progress)(void *context, int64_t bytes_done, int64_t bytes_total);
+
+struct dataset_options {
+    const struct tiling *tiling; /* NULL: as file */
+    int64_t
+        max_language_tokens; /* longer samples are cut to this, as the model's limit does; 0: no */
+    int64_t tile_language_tokens; /* of a file without a description; 0: 256 */
+    bool keep_images;             /* for dataset_write_csv */
+    dataset_progress progress;    /* may be NULL */
+    void *progress_context;
 };
 
-struct tiling tiling_default(void);
-
-/* A name in <search>/datasets/ or a path (.json description, or data file itself: .json/.jsonl/.csv,
- * each also .gz). tiling may be NULL (as file). */
+/* A name in <search>/datasets/, or a path: a .json description, or a data file itself (.json list,
+ * .jsonl, .csv, each also .gz). tiling may be NULL (as file). NULL on error. */
 struct dataset *dataset_load(const char *search_directory, const char *name,
                              const struct tiling *tiling, struct error *err);
+struct dataset *dataset_load_with(const char *search_directory, const char *name,
+                                  const struct dataset_options *options, struct error *err);
+/* The same from a description inside another document (a scenario's own distribution). Paths in it
+ * are relative to `directory`. */
+struct dataset *dataset_from_json(const struct json *json, const cJSON *description,
+                                  const char *directory, const struct dataset_options *options,
+                                  struct error *err);
 void dataset_destroy(struct dataset *dataset);
 
-/* (columns x rows) and thumbnail of InternVL dynamic tiling (algorithms: OmniBal / InternVL). */
-int64_t tiling_internvl_tiles(const struct tiling *tiling, int64_t width, int64_t height);
-/* Encoder patches of Qwen2-VL's smart resize; language tokens are patches / merge^2. */
-int64_t tiling_native_patches(const struct tiling *tiling, int64_t width, int64_t height);
+/* Writes what dataset_load reads back; gzipped when the path ends in .gz. The file appears whole or
+ * not at all. */
+bool dataset_write_csv(const struct dataset *dataset, const char *path, struct error *err);
+
+/* The keys of a description, of its files and parts, and of a distribution: for documentation. */
+extern const struct field_table dataset_fields, dataset_file_fields, dataset_part_fields;
 
 #endif

@@ -1,12 +1,19 @@
 /* model.h - a multimodal model as a list of layers, and a layer as a list of operators.
  *
  * A model is vision encoder, connector and language model (any may be absent), each a module with
- * its own shape, precision and trainability. Layers are numbered over the whole model in the order of
- * execution; layers with equal operators share a layer_type, so that each is priced once.
+ * its own shape, precision and trainability. Layers are numbered over the whole model in the order
+ * of execution:
+ *
+ *     patch embedding, vision blocks, connector, token embedding, language blocks, head
+ *
+ * Layers of one kind are equal: they emit the same operators for the same batch, split and gradient
+ * need, so each kind is priced once.
  *
  *     const struct model *m = model_load(arena, "scenarios", "internvl-6b-20b", err);
+ *     struct batch_shape shape = model_batch_shape(m, 1, 9, 4096, 4096.0 * 4096.0);
  *     struct operator_list ops = {0};
- *     layer_operators(m, type, &shape, &split, PASS_SET_FORWARD, &ops);
+ *     layer_operators(m, layer, &shape, &split, PASS_SET_FORWARD, need, &ops);
+ *     operator_list_free(&ops);
  *
  * Everything is in the arena and read-only after loading.
  */
@@ -16,73 +23,91 @@
 #include "costmodel/operator_work.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
+#include "sim/base/field.h"
 #include "sim/base/json.h"
 
 enum module_role { MODULE_VISION, MODULE_CONNECTOR, MODULE_LANGUAGE, MODULE_ROLE_COUNT };
 
 enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_KIND_COUNT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_KIND_COUNT };
+enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
 struct module {
     enum module_role role;
-    const char *name;             /* "InternViT-6B-448px" */
-    bool frozen;                  /* no weight gradients, no optimizer state */
+    const char *name; /* "InternViT-6B-448px" */
+    bool frozen;      /* no weight gradients, no optimizer state */
     enum precision precision;
-    int64_t layer_count;
+    int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
     int64_t hidden, ffn_hidden, heads, kv_heads, head_dim;
     enum ffn_kind ffn;
     enum norm_kind norm;
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
-    int64_t vocabulary;           /* language model; 0 otherwise */
+    bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
+    bool qk_norm_per_head; /* over head_dim; otherwise over all heads, which TP ranks must reduce */
+    enum position_kind position;
+    int64_t position_count; /* rows of a learned position table */
+    bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
+    int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
     /* vision encoder */
     int64_t patch_size, image_size, channels;
+    int64_t temporal_patch; /* frames in one patch */
+    bool patch_bias;
     bool class_token;
-    int64_t merge;                /* connector joins merge x merge patches into one language token */
+    int64_t merge; /* connector joins merge x merge patches into one language token */
     /* connector: widths in -> inner -> out; inner 0: a single linear layer */
     int64_t connector_in, connector_inner, connector_out;
     bool connector_norm;
-    const char *source;           /* where the figures come from */
+    bool connector_norm_before_merge; /* over the width of one patch (Qwen2-VL), not of merge^2 */
+    const char *source;               /* where the figures come from */
+    const char *notes;                /* inconsistencies between sources, assumptions; may be "" */
 };
 
 enum layer_kind {
-    LAYER_PATCH_EMBEDDING, LAYER_VISION_BLOCK, LAYER_CONNECTOR,
-    LAYER_TOKEN_EMBEDDING, LAYER_LANGUAGE_BLOCK, LAYER_HEAD /* final norm, head and loss */,
+    LAYER_PATCH_EMBEDDING,
+    LAYER_VISION_BLOCK,
+    LAYER_CONNECTOR,
+    LAYER_TOKEN_EMBEDDING,
+    LAYER_LANGUAGE_BLOCK,
+    LAYER_HEAD /* final norm, head and loss */,
     LAYER_KIND_COUNT
 };
 
 struct layer {
     enum layer_kind kind;
-    int32_t module_index;
-    int32_t index_in_module;      /* among the blocks of its module; 0 for the others */
+    int32_t module_index;    /* the role of its module */
+    int32_t index_in_module; /* among the blocks of its module; 0 for the others */
 };
 
 struct model {
     const char *name;
-    struct module modules[MODULE_ROLE_COUNT]; /* present if layer_count > 0 */
+    const char *description;
+    const char *source, *notes;               /* of the combination; notes may be "" */
+    struct module modules[MODULE_ROLE_COUNT]; /* by role; present if layer_count > 0 */
     struct layer *layers;
     int64_t layer_count;
     /* Patches of one tile in the encoder (with class token if any) and its tokens in the LLM. */
     int64_t tile_vision_tokens, tile_language_tokens;
 };
 
-/* What one micro-batch (or sub-microbatch) holds, as the layers see it; whole model, all TP ranks. */
+/* What one micro-batch (or sub-microbatch) holds, as the layers see it; whole model, all TP ranks.
+ */
 struct batch_shape {
     int64_t samples;
     int64_t vision_tiles;
-    int64_t vision_tokens;        /* sequences of the encoder, class tokens included */
-    double vision_square_sum;     /* sum of squared sequence lengths in the encoder */
-    int64_t connector_tokens;     /* language tokens that come from vision */
-    int64_t language_tokens;      /* with padding */
-    double language_square_sum;   /* sum of squared lengths of packed samples (padded ones: as padded) */
+    int64_t vision_tokens;      /* sequences of the encoder, class tokens included */
+    double vision_square_sum;   /* sum of squared sequence lengths in the encoder */
+    int64_t connector_tokens;   /* language tokens that come from vision */
+    int64_t language_tokens;    /* with padding */
+    double language_square_sum; /* sum of squared lengths of packed samples (padded: as padded) */
     int64_t useful_language_tokens; /* without padding */
 };
 
 /* How one module is divided inside a stage. */
 struct tensor_split {
     int64_t tp;
-    bool sequence_parallel;       /* activations between TP regions are divided too */
+    bool sequence_parallel; /* activations between TP regions are divided too */
     int64_t cp;
 };
 
@@ -90,51 +115,100 @@ enum pass_set { PASS_SET_FORWARD, PASS_SET_BACKWARD };
 
 /* What the backward pass of a layer must compute. */
 struct gradient_need {
-    bool input;                   /* something trainable lies below it */
-    bool weight;                  /* the layer itself is trainable */
+    bool input;  /* something trainable lies below it */
+    bool weight; /* the layer itself is trainable */
 };
 
 struct operator_list {
     struct operator_work *operators;
-    int64_t count, capacity;      /* grows with realloc; operator_list_free() */
+    int64_t count, capacity; /* grows with realloc; operator_list_free() */
 };
 void operator_list_free(struct operator_list *list);
 
 /* ---- loading ---- */
-/* A model name in <search>/models/, or a path to such a file. `overrides` may be NULL: scenario keys
- * "frozen" (list of roles) are applied by the scenario. */
+/* A model name in <search>/models/, or a path to such a file (it has a '/' or ends in ".json").
+ * Modules are names in <search>/models/modules/, paths relative to the model file, or inline. */
 const struct model *model_load(struct arena *arena, const char *search_directory, const char *name,
                                struct error *err);
+/* The same model in which exactly the named roles ("vision", "connector", "language") are frozen;
+ * NULL and an error for an unknown role or one that the model does not have. */
+const struct model *model_with_frozen(struct arena *arena, const struct model *model,
+                                      const char *const *role_names, int64_t role_count,
+                                      struct error *err);
+/* The same model with every module in one precision. */
+const struct model *model_with_precision(struct arena *arena, const struct model *model,
+                                         enum precision precision);
+/* The keys of a model file, of a module and of a connector, for help and documentation. */
+extern const struct field_table model_table, module_table, connector_table;
+
 const char *layer_kind_name(enum layer_kind kind);
 const char *module_role_name(enum module_role role);
+const char *ffn_kind_name(enum ffn_kind kind);
+
+/* ---- shape of a batch ---- */
+/* Tiles of the model's own size, each a sequence of its own in the encoder. */
+struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
+                                     int64_t vision_tiles, int64_t language_tokens,
+                                     double language_square_sum);
 
 /* ---- counting ---- */
+/* Exact, biases, norms, class token and position table included. A tied head counts with the token
+ * embedding. */
 int64_t model_layer_parameters(const struct model *model, int64_t layer_index);
 int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
+/* Layers count from 0. A layer needs its input gradient if any layer before it is trainable. */
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index);
 
 /* ---- operators of one layer on one TP rank, in execution order ---- */
-/* need is ignored for forward. Appends to out. */
-void layer_operators(const struct model *model, int64_t layer_index, const struct batch_shape *shape,
-                     const struct tensor_split *split, enum pass_set set, struct gradient_need need,
-                     struct operator_list *out);
+/* need is ignored for forward. Appends to out. A batch without tokens for the layer (no images)
+ * gives no operators, and neither does a backward pass that needs no gradient.
+ *
+ * Collectives carry the pass that says what they may hide behind: in Megatron-LM the gather of the
+ * saved input (PASS_WEIGHT_GRADIENT) runs beside the input-gradient matmul that follows it, and the
+ * reduction of the input gradient (PASS_INPUT_GRADIENT) beside the weight-gradient matmul that
+ * follows. Others are exposed. */
+void layer_operators(const struct model *model, int64_t layer_index,
+                     const struct batch_shape *shape, const struct tensor_split *split,
+                     enum pass_set set, struct gradient_need need, struct operator_list *out);
 
-/* FLOPs of forward by the model's definition (no recomputation, unsharded): for MFU. */
-double model_layer_flop(const struct model *model, int64_t layer_index, const struct batch_shape *shape);
+/* Model FLOPs of forward, unsharded and without recomputation, for MFU: 2 per multiply-add of the
+ * matmuls (patch embedding, connector and head included) and 4 x square_sum x heads x head_dim of
+ * attention, half of it where causal. */
+double model_layer_flop(const struct model *model, int64_t layer_index,
+                        const struct batch_shape *shape);
+/* Model FLOPs of forward and backward: a matmul once more for each gradient that is needed,
+ * attention twice more (the 2.5 of a fused kernel includes recomputation, which MFU leaves out). */
+double model_layer_training_flop(const struct model *model, int64_t layer_index,
+                                 const struct batch_shape *shape);
 
 /* ---- memory of one layer on one TP rank ---- */
+/* A tensor that lives from forward to backward. */
+struct saved_tensor {
+    const char *name; /* static text */
+    double bytes;
+};
+enum { LAYER_SAVED_TENSOR_LIMIT = 16 };
+/* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
+ * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
+int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
+                            const struct batch_shape *shape, const struct tensor_split *split,
+                            struct saved_tensor *tensors);
 /* Bytes that must live from forward to backward. Without recomputation: everything saved; with full
- * recomputation: the layer's input only. */
+ * recomputation: the layer's input only. Only transformer blocks recompute: for other layers the
+ * flag changes nothing. */
 double layer_saved_bytes(const struct model *model, int64_t layer_index,
                          const struct batch_shape *shape, const struct tensor_split *split,
                          bool recompute);
-/* The largest transient buffers while the layer runs (logits of the head, gathered sequences). */
+bool layer_can_recompute(const struct model *model, int64_t layer_index);
+/* The largest transient buffers while the layer runs (logits of the head, gathered sequences), over
+ * what layer_saved_bytes() counts. A block that recomputes holds its saved tensors once more. */
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
                              const struct batch_shape *shape, const struct tensor_split *split);
-/* Parameters of the layer held by one TP rank (norms are whole). */
+/* Parameters of the layer held by one TP rank (norms, patch embedding and connector are whole). A
+ * tied head holds a copy of the table, as it must when first and last stage differ. */
 int64_t layer_rank_parameters(const struct model *model, int64_t layer_index, int64_t tp);
-/* Bytes that a cut after this layer sends, all TP ranks together. */
+/* Bytes that a cut after this layer sends, all TP ranks together; 0 after the head. */
 double layer_output_bytes(const struct model *model, int64_t layer_index,
                           const struct batch_shape *shape);
 

@@ -1,0 +1,802 @@
+/* calibrate.c - which measurements make which GPU's curves, and what stands where none exist.
+ *
+ * One row of `plans` for each GPU. A GPU without measurements takes those of its relative, by a
+ * rule that its curves file repeats in words, and its bands are widened by the plan's factor:
+ *   - matmul: the relative's fitted curve and table as fractions of the GPU's own peaks; where a
+ * few measurements of the GPU exist, their median ratio shifts the table. A GPU so different that
+ *     the relative's table would mislead (H20: an eighth of the compute at more bandwidth) gets a
+ *     stated closed form.
+ *   - attention: the relative's fractions. Masks and head sizes nobody measured follow the ratios
+ * in attention_rules.
+ *   - collectives: what exceeds the smallest time is scaled by the ratio of the NVLink rates; a bus
+ *     bandwidth measured on the GPU caps it.
+ */
+#include "calibrate/fit/calibrate.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "calibrate/fit/fit_attention.h"
+#include "calibrate/fit/fit_collective.h"
+#include "calibrate/fit/fit_streaming.h"
+#include "costmodel/efficiency.h"
+
+struct stated_form {
+    double launch_us, efficiency, k_half, memory_fraction;
+};
+
+struct plan {
+    const char *gpu, *note;
+    /* matmul */
+    const char *gemm_gpu;
+    double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
+    const char *shift_gpu;            /* its training rows shift the table; NULL: none */
+    const struct stated_form *stated; /* instead of a fit */
+    double settled_efficiency, settled_k_half, fp8_efficiency;
+    const char *settled_source;
+    /* attention */
+    const char *attention_gpu;
+    double attention_peak, attention_bandwidth; /* of attention_gpu; 0: as of gemm_gpu */
+    double attention_efficiency;                /* stated instead of fitted; 0: fitted */
+    double attention_length_half;
+    /* memory */
+    const char *stream_gpu;
+    double launch_us, graph_launch_us;
+    /* collectives */
+    const char *nccl_gpu, *nccl_relative;
+    const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
+    double link_ratio, cap_GB_per_s;
+    double band_factor; /* 1: measured on this GPU */
+};
+
+static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
+
+#define A100_SETTLED                                                                               \
+    "settled curve: cuBLASLt after 10,000 warm-ups at 253-257 TFLOP/s (Azure/AI-benchmarking-"     \
+    "guide), 257 with random data (thonking.ai), SGLang collector median 248"
+#define HOPPER_SETTLED                                                                             \
+    "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
+    "for long kernels at the 700 W limit"
+#define A100_PEAK 312e12
+#define A100_HBM  2039e9
+#define H100_PEAK 989e12
+#define B200_PEAK 2250e12
+
+static const struct plan plans[] = {
+    { .gpu = "a100-80g-sxm",
+      .note = "measured on A100-SXM4-80GB",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      .settled_efficiency = 0.82,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = A100_SETTLED,
+      .attention_gpu = "A100-SXM4-80GB",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "A100-SXM4-80GB",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 1 },
+    { .gpu = "a100-80g-pcie",
+      .note =
+          "matmul table of A100-SXM4-80GB shifted to the TransformerEngine measurements of A100 "
+          "PCIe (MooreThreads/SimuMax); attention and memory fractions of the SXM part; "
+          "collectives measured on L40S, also PCIe 4 x16 without NVLink",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      .shift_gpu = "A100-PCIe-80GB",
+      .settled_efficiency = 0.77,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = "settled curve: TransformerEngine medians 0.74-0.75 at 10^12 FLOP on A100 "
+                        "PCIe (MooreThreads/SimuMax)",
+      .attention_gpu = "A100-SXM4-80GB",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "L40S",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 1.5 },
+    { .gpu = "a100-40g-sxm",
+      .note = "fractions of A100-SXM4-80GB, the same die at the same clocks with slower memory",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      .settled_efficiency = 0.82,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = A100_SETTLED,
+      .attention_gpu = "A100-SXM4-80GB",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "A100-SXM4-80GB",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 1.3 },
+    { .gpu = "a800-80g-sxm",
+      .note = "fractions of A100-SXM4-80GB, the same die; collectives scaled to 200 of 300 GB/s "
+              "NVLink",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      .settled_efficiency = 0.82,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = A100_SETTLED,
+      .attention_gpu = "A100-SXM4-80GB",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "A100-SXM4-80GB",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 200.0 / 300,
+      .band_factor = 1.3 },
+    { .gpu = "h100-80g-sxm",
+      .note = "measured on H100-SXM5-80GB",
+      .gemm_gpu = "H100-SXM5-80GB",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 3350e9,
+      .settled_efficiency = 0.78,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = HOPPER_SETTLED,
+      .attention_gpu = "H100-SXM5-80GB",
+      .stream_gpu = "H100-SXM5-80GB",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "H100-SXM5-80GB",
+      .nccl_relative = "H200-SXM",
+      .link_ratio = 1,
+      .band_factor = 1 },
+    { .gpu = "h800-80g-sxm",
+      .note =
+          "fractions of H100-SXM5-80GB, same peaks; collectives scaled to 200 of 450 GB/s NVLink "
+          "and capped at 165 GB/s, the measured broadcast plateau of an 8-GPU H800 node",
+      .gemm_gpu = "H100-SXM5-80GB",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 3350e9,
+      .settled_efficiency = 0.78,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.72,
+      .settled_source = HOPPER_SETTLED,
+      .attention_gpu = "H100-SXM5-80GB",
+      .stream_gpu = "H100-SXM5-80GB",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "H100-SXM5-80GB",
+      .nccl_relative = "H200-SXM",
+      .link_ratio = 200.0 / 450,
+      .cap_GB_per_s = 165,
+      .band_factor = 1.5 },
+    { .gpu = "h20-96g",
+      .note = "matmul stated, no table was found: efficiency 0.88 (attention and MLA kernels reach "
+              "0.85-0.88 without a sign of throttling), K0 of H100 times 148/989; attention from "
+              "Dao-AILab/flash-attention#1310; 8-GPU all-reduce measured, other collectives those "
+              "of H100 capped at its plateau of 362 GB/s; memory fractions of H200",
+      .gemm_gpu = "H100-SXM5-80GB",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 3350e9,
+      .stated = &h20_form,
+      .settled_efficiency = 0.88,
+      .settled_k_half = 20,
+      .fp8_efficiency = 0.72,
+      .settled_source = "stated closed form for H20",
+      .attention_gpu = "H100-SXM5-80GB",
+      .attention_efficiency = 0.87,
+      .attention_length_half = 400,
+      .stream_gpu = "H200-SXM",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "H100-SXM5-80GB",
+      .nccl_relative = "H200-SXM",
+      .own_nccl_gpu = "H20",
+      .link_ratio = 1,
+      .cap_GB_per_s = 362,
+      .band_factor = 1.7 },
+    { .gpu = "h200-141g-sxm",
+      .note = "measured on H200-SXM",
+      .gemm_gpu = "H200-SXM",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 4800e9,
+      .settled_efficiency = 0.77,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = HOPPER_SETTLED,
+      .attention_gpu = "H200-SXM",
+      .stream_gpu = "H200-SXM",
+      .launch_us = 2.4,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "H200-SXM",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 1 },
+    { .gpu = "b200-180g-sxm",
+      .note =
+          "matmul and collectives measured on B200-SXM; attention fractions of "
+          "H100-SXM5-80GB; memory fractions of H200. Bands are three times the residuals because "
+          "TransformerEngine on B200 (MooreThreads/SimuMax) is a quarter slower than this table",
+      .gemm_gpu = "B200-SXM",
+      .gemm_peak = B200_PEAK,
+      .gemm_bandwidth = 7700e9,
+      .settled_efficiency = 0.72,
+      .settled_k_half = 64,
+      .fp8_efficiency = 0.65,
+      .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "
+                        "(ai-dynamo/aiconfigurator)",
+      .attention_gpu = "H100-SXM5-80GB",
+      .attention_peak = H100_PEAK,
+      .attention_bandwidth = 3350e9,
+      .stream_gpu = "H200-SXM",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "B200-SXM",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 3 },
+};
+enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
+
+/* Weight-gradient layout against the forward one: medians 0.704 and 0.741 on A100 PCIe, 0.478 and
+ * 0.495 on B200 (MooreThreads/SimuMax). */
+#define WEIGHT_GRADIENT_FACTOR 0.95
+
+/* Curves nobody measured follow the causal head-128 curve of the same GPU. Ratios: cuDNN on H200
+ * (NVIDIA/cudnn-frontend) full 0.73 with S0 300 against causal 0.71 with 800; FlashAttention-3 on
+ * H100 0.80 for head size 64 and 1.10 for 256. */
+static const struct attention_rule {
+    int64_t head_dim;
+    bool causal;
+    double efficiency_ratio, length_ratio;
+} attention_rules[] = {
+    { 64, false, 0.80 * 1.03, 0.4 },
+    { 72, false, 0, 0 },
+    { 80, false, 0, 0 },
+    { 128, false, 1.03, 0.4 },
+    { 256, false, 1.10 * 1.03, 0.4 },
+    { 64, true, 0.80, 1 },
+    { 128, true, 1, 1 },
+    { 256, true, 1.10, 1 },
+};
+enum { RULE_COUNT = sizeof attention_rules / sizeof attention_rules[0] };
+#define RULE_BAND_FRACTION 0.2
+#define ATTENTION_ROWS_MIN 6
+
+struct measured {
+    struct gemm_rows gemm;
+    struct attention_rows attention;
+    struct nccl_rows nccl;
+    struct membw_rows membw;
+};
+
+struct job {
+    struct arena *arena;
+    const struct plan *plan;
+    const struct measured *measured;
+    struct calibrate_report *report;
+    struct error *err;
+};
+
+/* ---- JSON -------------------------------------------------------------------------------------
+ */
+
+/* Four digits: the measurements have no more, and the file stays readable. */
+static double rounded(double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", value);
+    return strtod(text, NULL);
+}
+
+static cJSON *number_list(const double *values, int64_t count) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(values[i]));
+    return list;
+}
+
+static cJSON *integer_list(const int64_t *values, int64_t count) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)values[i]));
+    return list;
+}
+
+static cJSON *milli_rows(const double *log_ratio, int64_t row_count, int64_t row_size,
+                         double shift) {
+    cJSON *rows = cJSON_CreateArray();
+    for (int64_t r = 0; r < row_count; r++) {
+        cJSON *row = cJSON_CreateArray();
+        for (int64_t i = 0; i < row_size; i++)
+            cJSON_AddItemToArray(
+                row, cJSON_CreateNumber(round(1000 * (log_ratio[r * row_size + i] + shift))));
+        cJSON_AddItemToArray(rows, row);
+    }
+    return rows;
+}
+
+/* Takes over the nodes that `values` points to: the table's writer copies them. */
+static cJSON *write_and_free(const struct field_table *table, const void *values,
+                             const cJSON *const *nodes, size_t node_count) {
+    cJSON *object = field_table_write(table, values);
+    for (size_t i = 0; i < node_count; i++)
+        cJSON_Delete((cJSON *)nodes[i]);
+    return object;
+}
+
+__attribute__((format(printf, 4, 5))) static void add_line(struct calibrate_report *report,
+                                                           const struct error_summary *form,
+                                                           const struct error_summary *held_out,
+                                                           const char *format, ...) {
+    if (report->line_count == CALIBRATE_LINE_MAX) return;
+    struct calibrate_line *line = &report->lines[report->line_count++];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line->what, sizeof line->what, format, arguments);
+    va_end(arguments);
+    line->form = form ? *form : (struct error_summary){ 0 };
+    line->held_out = *held_out;
+}
+
+/* ---- matmul -----------------------------------------------------------------------------------
+ */
+
+static bool is_collector(const struct gemm_row *row) {
+    return strncmp(row->source, "S1:", 3) == 0;
+}
+
+/* Median ln(measured / predicted) of the forward and input-gradient rows of another GPU that are
+ * long enough for its wall-clock timing. */
+static double gemm_shift(struct job *job, const struct matmul_fit *fit, const char *gpu) {
+    const struct gemm_rows *rows = &job->measured->gemm;
+    double *ratio = arena_array(job->arena, double, rows->count + 1);
+    int64_t count = 0;
+    const struct matmul_curve curve = { .launch_s = fit->coefficient[MATMUL_LAUNCH_S],
+                                        .efficiency = fit->coefficient[MATMUL_EFFICIENCY],
+                                        .k_half = fit->coefficient[MATMUL_K_HALF],
+                                        .memory_fraction = fit->coefficient[MATMUL_MEMORY_FRACTION],
+                                        .power_slope = fit->coefficient[MATMUL_POWER_SLOPE],
+                                        .power_onset_s = fit->power_onset_s,
+                                        .power_floor = fit->power_floor };
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct gemm_row *row = &rows->rows[i];
+        const struct operator_work work =
+            operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
+        struct kernel_terms terms;
+        if (strcmp(row->gpu, gpu) != 0 || strstr(row->framework, "layout=NT") || work.flop < 3e10)
+            continue;
+        const double seconds =
+            matmul_kernel_s(&curve, job->plan->gemm_peak, job->plan->gemm_bandwidth, work.flop,
+                            work.memory_bytes, row->m, row->n, row->k, &terms);
+        ratio[count++] = log(row->time_us / (seconds * 1e6));
+    }
+    return fit_quantile(ratio, count, 0.5);
+}
+
+static cJSON *stated_matmul(struct job *job) {
+    const struct stated_form *form = job->plan->stated;
+    const struct matmul_fields f = {
+        .source = "stated closed form, no measurement of this GPU",
+        .settled_source = job->plan->settled_source,
+        .launch_us = form->launch_us,
+        .efficiency = form->efficiency,
+        .k_half = form->k_half,
+        .memory_fraction = form->memory_fraction,
+        .power_onset_us = 1000,
+        .power_floor = 1,
+        .settled_efficiency = job->plan->settled_efficiency,
+        .settled_k_half = job->plan->settled_k_half,
+        .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
+        .fp8_efficiency = job->plan->fp8_efficiency,
+        .band_fraction = 0.15,
+        .outside_band_fraction = 0.15 * job->plan->band_factor,
+    };
+    return field_table_write(&efficiency_matmul_table, &f);
+}
+
+static cJSON *fitted_matmul(struct job *job) {
+    const struct plan *plan = job->plan;
+    const struct gemm_rows *all = &job->measured->gemm;
+    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (strcmp(all->rows[i].gpu, plan->gemm_gpu) == 0 && is_collector(&all->rows[i]))
+            rows[count++] = all->rows[i];
+    struct matmul_fit *fit = &job->report->matmul;
+    if (!fit_matmul(job->arena, rows, count, plan->gemm_peak, plan->gemm_bandwidth, fit,
+                    job->err)) {
+        error_context(job->err, "while fitting the matmuls of %s", plan->gemm_gpu);
+        return NULL;
+    }
+    job->report->matmul_fitted = true;
+    add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
+    const double shift = plan->shift_gpu ? gemm_shift(job, fit, plan->shift_gpu) : 0;
+    const int64_t *axes = fit->axis_count;
+    const double band = fit->held_out.p80 * plan->band_factor;
+    const struct matmul_fields f = {
+        .source = arena_format(job->arena,
+                               "%s matmuls, SGLang and TensorRT-LLM collectors of "
+                               "ai-dynamo/aiconfigurator",
+                               plan->gemm_gpu),
+        .settled_source = plan->settled_source,
+        .launch_us = rounded(fit->coefficient[MATMUL_LAUNCH_S] * 1e6),
+        .efficiency = rounded(fit->coefficient[MATMUL_EFFICIENCY]),
+        .k_half = rounded(fit->coefficient[MATMUL_K_HALF]),
+        .memory_fraction = rounded(fit->coefficient[MATMUL_MEMORY_FRACTION]),
+        .power_slope = rounded(fit->coefficient[MATMUL_POWER_SLOPE]),
+        .power_onset_us = fit->power_onset_s * 1e6,
+        .power_floor = fit->power_floor,
+        .settled_efficiency = plan->settled_efficiency,
+        .settled_k_half = plan->settled_k_half,
+        .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
+        .fp8_efficiency = plan->fp8_efficiency,
+        .band_fraction = rounded(band),
+        /* Beyond the table the closed form alone stands behind a price. */
+        .outside_band_fraction = rounded(fmax(fit->form.p80, 2 * band)),
+        .m = integer_list(fit->axis[0], axes[0]),
+        .n = integer_list(fit->axis[1], axes[1]),
+        .k = integer_list(fit->axis[2], axes[2]),
+        .log_ratio_milli = milli_rows(fit->log_ratio, axes[0], axes[1] * axes[2], shift),
+    };
+    const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
+    return write_and_free(&efficiency_matmul_table, &f, nodes, 4);
+}
+
+/* ---- attention --------------------------------------------------------------------------------
+ */
+
+static bool fit_one_attention(struct job *job, const struct attention_rule *rule,
+                              struct attention_fit *fit) {
+    const struct plan *plan = job->plan;
+    const struct attention_rows *all = &job->measured->attention;
+    struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct attention_row *row = &all->rows[i];
+        if (strcmp(row->gpu, plan->attention_gpu) == 0 && strcmp(row->direction, "fwd") == 0 &&
+            row->head_dim_qk == rule->head_dim && row->head_dim_v == rule->head_dim &&
+            row->causal == rule->causal && strncmp(row->source, "S9:", 3) != 0)
+            rows[count++] = *row;
+    }
+    if (count < ATTENTION_ROWS_MIN || plan->attention_efficiency > 0) return false;
+    const double peak = plan->attention_peak > 0 ? plan->attention_peak : plan->gemm_peak;
+    const double bandwidth =
+        plan->attention_bandwidth > 0 ? plan->attention_bandwidth : plan->gemm_bandwidth;
+    if (!fit_attention(job->arena, rows, count, peak, bandwidth, fit, NULL)) return false;
+    add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", plan->attention_gpu,
+             (long long)rule->head_dim, rule->causal ? "causal" : "full");
+    return true;
+}
+
+static cJSON *attention_curve(struct job *job, const struct attention_rule *rule,
+                              const struct attention_fit *fit, const struct attention_fit *base) {
+    const struct plan *plan = job->plan;
+    const double *c = fit ? fit->coefficient : base->coefficient;
+    const double efficiency_ratio = fit ? 1 : rule->efficiency_ratio;
+    const double length_ratio = fit ? 1 : rule->length_ratio;
+    const bool table = fit && fit->log_ratio;
+    const double band = fit ? fmax(fit->held_out.p80, 0.02) : RULE_BAND_FRACTION;
+    struct attention_curve_fields f = {
+        .source =
+            fit ? arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu)
+                : arena_format(job->arena,
+                               "causal head-128 curve of %s times the ratios of H100 and "
+                               "H200 for this head size and mask",
+                               plan->attention_gpu),
+        .head_dim = rule->head_dim,
+        .causal = rule->causal,
+        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY] * efficiency_ratio, 1)),
+        .length_half = rounded(c[ATTENTION_LENGTH_HALF] * length_ratio),
+        .launch_us = rounded(ATTENTION_LAUNCH_S * 1e6),
+        .band_fraction = rounded(band * plan->band_factor),
+    };
+    if (plan->attention_efficiency > 0)
+        f.source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048";
+    if (table) {
+        f.length = number_list(fit->axis[0], fit->axis_count[0]);
+        f.query_heads = number_list(fit->axis[1], fit->axis_count[1]);
+        f.group = number_list(fit->axis[2], fit->axis_count[2]);
+        f.log_ratio_milli = milli_rows(fit->log_ratio, fit->axis_count[0],
+                                       fit->axis_count[1] * fit->axis_count[2], 0);
+    }
+    const cJSON *const nodes[] = { f.length, f.query_heads, f.group, f.log_ratio_milli };
+    return write_and_free(&efficiency_attention_curve_table, &f, nodes, 4);
+}
+
+static cJSON *attention_part(struct job *job) {
+    const struct plan *plan = job->plan;
+    struct attention_fit fits[RULE_COUNT], *base = NULL;
+    bool fitted[RULE_COUNT];
+    /* Where nothing was measured: the stated curve. */
+    struct attention_fit stated = { .coefficient = {
+                                        [ATTENTION_EFFICIENCY] = plan->attention_efficiency,
+                                        [ATTENTION_LENGTH_HALF] = plan->attention_length_half } };
+    if (plan->attention_efficiency > 0) base = &stated;
+    for (int r = 0; r < RULE_COUNT; r++) {
+        fitted[r] = fit_one_attention(job, &attention_rules[r], &fits[r]);
+        if (fitted[r] && attention_rules[r].causal && attention_rules[r].head_dim == 128)
+            base = &fits[r];
+    }
+    if (!base) {
+        error_set(job->err, "no causal attention of head size 128 was measured on %s",
+                  plan->attention_gpu);
+        return NULL;
+    }
+    struct backward_fit backward;
+    if (!fit_attention_backward(job->arena, job->measured->attention.rows,
+                                job->measured->attention.count, &backward, job->err))
+        return NULL;
+    add_line(job->report, NULL, &backward.residual, "attention backward over forward");
+    cJSON *curves = cJSON_CreateArray();
+    for (int r = 0; r < RULE_COUNT; r++)
+        if (fitted[r] || attention_rules[r].efficiency_ratio > 0)
+            cJSON_AddItemToArray(curves, attention_curve(job, &attention_rules[r],
+                                                         fitted[r] ? &fits[r] : NULL, base));
+    const struct attention_fields f = {
+        .backward_factor = rounded(backward.factor),
+        .backward_length_half = rounded(backward.length_half),
+        .backward_band_fraction =
+            rounded(fmax(0.12, 2 * backward.residual.p80) * plan->band_factor),
+        .backward_source = "pairs of forward and backward: cuDNN on H200 (NVIDIA/cudnn-frontend), "
+                           "TransformerEngine on A100 PCIe (MooreThreads/SimuMax)",
+        .curves = curves,
+    };
+    const cJSON *const nodes[] = { f.curves };
+    return write_and_free(&efficiency_attention_table, &f, nodes, 1);
+}
+
+/* ---- memory-bound kernels ---------------------------------------------------------------------
+ */
+
+static cJSON *streaming_part(struct job *job) {
+    const struct plan *plan = job->plan;
+    struct streaming_fit fit;
+    if (!fit_streaming(job->measured->membw.rows, job->measured->membw.count, plan->stream_gpu,
+                       "H200-SXM", job->arena, &fit, job->err))
+        return NULL;
+    add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
+    const struct streaming_fields f = {
+        .source = arena_format(job->arena,
+                               "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure), "
+                               "fused norms of H200 (NVIDIA/cudnn-frontend)",
+                               plan->stream_gpu),
+        .launch_us = plan->launch_us,
+        .graph_launch_us = plan->graph_launch_us,
+        .norm_forward = rounded(fit.norm_forward),
+        .norm_backward = rounded(fit.norm_backward),
+        .elementwise = rounded(fit.elementwise),
+        /* Not measured: they stream as elementwise kernels do. */
+        .embedding = rounded(fit.elementwise),
+        .loss = rounded(fit.elementwise),
+        .optimizer = rounded(fit.elementwise),
+        .band_fraction = rounded(fmax(0.15, fit.residual.p80) * plan->band_factor),
+    };
+    return field_table_write(&efficiency_streaming_table, &f);
+}
+
+/* ---- collectives ------------------------------------------------------------------------------
+ */
+
+static bool measured_collective(struct job *job, const char *gpu, enum operator_kind op,
+                                int64_t rank_count, struct collective_fit *fit) {
+    return fit_collective(job->measured->nccl.rows, job->measured->nccl.count, gpu, op, rank_count,
+                          fit);
+}
+
+static const int64_t rank_counts[] = { 2, 4, 8 };
+enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
+
+/* Measured, or from the nearest measured rank count: by the relative's ratio, but by the ring law
+ * for all-reduce, where eight Hopper GPUs reduce inside the switch and others do not. */
+static bool find_collective(struct job *job, enum operator_kind op, int64_t rank_count,
+                            struct collective_fit *fit) {
+    const struct plan *plan = job->plan;
+    struct collective_fit from, relative_from, relative_to;
+    if (measured_collective(job, plan->nccl_gpu, op, rank_count, fit)) {
+        add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
+                 (long long)rank_count, plan->nccl_gpu);
+        return true;
+    }
+    bool found = false;
+    for (int i = 0; i < RANK_COUNTS; i++) {
+        const double apart = fabs(log2((double)rank_counts[i] / (double)rank_count));
+        const double best = found ? fabs(log2((double)from.rank_count / (double)rank_count)) : 99;
+        struct collective_fit other;
+        if (apart < best && measured_collective(job, plan->nccl_gpu, op, rank_counts[i], &other)) {
+            from = other;
+            found = true;
+        }
+    }
+    if (!found) {
+        const bool relative = measured_collective(job, plan->nccl_relative, op, rank_count, fit);
+        if (relative) fit->rule = arena_format(job->arena, "measured on %s", plan->nccl_relative);
+        return relative;
+    }
+    if (op != OPERATOR_ALL_REDUCE &&
+        measured_collective(job, plan->nccl_relative, op, from.rank_count, &relative_from) &&
+        measured_collective(job, plan->nccl_relative, op, rank_count, &relative_to)) {
+        *fit = collective_by_relative(&from, &relative_from, &relative_to);
+        fit->rule =
+            arena_format(job->arena, "%lld GPUs of %s times the ratio of %lld to %lld on %s",
+                         (long long)from.rank_count, plan->nccl_gpu, (long long)rank_count,
+                         (long long)from.rank_count, plan->nccl_relative);
+        return true;
+    }
+    *fit = collective_by_ring(&from, rank_count);
+    fit->rule = arena_format(job->arena, "%lld GPUs of %s by the ring law",
+                             (long long)from.rank_count, plan->nccl_gpu);
+    return true;
+}
+
+static cJSON *collective_table(struct job *job, const struct collective_fit *fit) {
+    const struct plan *plan = job->plan;
+    double time_us[COLLECTIVE_FIT_SIZES];
+    for (int64_t i = 0; i < fit->count; i++) {
+        time_us[i] = round(fit->time_us[i] * 100) / 100;
+        if (i > 0) time_us[i] = fmax(time_us[i], time_us[i - 1] + 0.01);
+        time_us[i] = round(time_us[i] * 100) / 100;
+    }
+    const bool scaled = plan->link_ratio < 1 || plan->cap_GB_per_s > 0;
+    const double band = fit->rule ? 0.25 : fmax(0.10, fit->held_out.p80);
+    const struct collective_fields f = {
+        .op = (int)(fit->op - OPERATOR_ALL_REDUCE),
+        .rank_count = fit->rank_count,
+        .source =
+            fit->rule ? fit->rule : arena_format(job->arena, "nccl-tests on %s", plan->nccl_gpu),
+        .plateau_GB_per_s = rounded(fit->plateau_GB_per_s),
+        .band_fraction = rounded(scaled ? fmax(band, 0.25) : band),
+        .bytes = number_list(fit->bytes, fit->count),
+        .time_us = number_list(time_us, fit->count),
+    };
+    const cJSON *const nodes[] = { f.bytes, f.time_us };
+    return write_and_free(&efficiency_collective_table, &f, nodes, 2);
+}
+
+static bool own_collective(struct job *job, enum operator_kind op, int64_t rank_count,
+                           struct collective_fit *fit) {
+    const char *gpu = job->plan->own_nccl_gpu;
+    if (!gpu || !measured_collective(job, gpu, op, rank_count, fit)) return false;
+    add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
+             (long long)rank_count, gpu);
+    fit->rule = arena_format(job->arena, "nccl-tests on %s", gpu);
+    return true;
+}
+
+static cJSON *collectives_part(struct job *job) {
+    const struct plan *plan = job->plan;
+    cJSON *list = cJSON_CreateArray();
+    for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
+        for (int i = 0; i < RANK_COUNTS; i++) {
+            struct collective_fit fit;
+            if (op == OPERATOR_SEND && rank_counts[i] != 2) continue;
+            if (own_collective(job, (enum operator_kind)op, rank_counts[i], &fit)) {
+                cJSON_AddItemToArray(list, collective_table(job, &fit));
+                continue;
+            }
+            if (!find_collective(job, (enum operator_kind)op, rank_counts[i], &fit)) {
+                error_set(job->err, "%s was measured on neither %s nor %s",
+                          operator_kind_name((enum operator_kind)op), plan->nccl_gpu,
+                          plan->nccl_relative);
+                cJSON_Delete(list);
+                return NULL;
+            }
+            if (plan->link_ratio < 1 || plan->cap_GB_per_s > 0) {
+                const char *rule = fit.rule ? fit.rule : "measured";
+                fit = collective_by_link(&fit, plan->link_ratio, plan->cap_GB_per_s);
+                fit.rule = arena_format(job->arena, "%s on %s, scaled to this GPU's NVLink", rule,
+                                        plan->nccl_gpu);
+            }
+            cJSON_AddItemToArray(list, collective_table(job, &fit));
+        }
+    return list;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+const char *const *calibrate_gpu_names(void) {
+    static const char *const names[] = {
+        "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",  "a800-80g-sxm",  "h100-80g-sxm",
+        "h800-80g-sxm", "h20-96g",       "h200-141g-sxm", "b200-180g-sxm", NULL
+    };
+    _Static_assert(sizeof names / sizeof names[0] == PLAN_COUNT + 1, "a name per plan");
+    return names;
+}
+
+static const struct plan *find_plan(const char *gpu, struct error *err) {
+    for (int i = 0; i < PLAN_COUNT; i++)
+        if (strcmp(plans[i].gpu, gpu) == 0) return &plans[i];
+    const char *near = nearest_in_list(gpu, calibrate_gpu_names());
+    error_set(err, "no rule says which measurements make the curves of '%s'", gpu);
+    if (near) error_hint(err, "did you mean '%s'?", near);
+    return NULL;
+}
+
+bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *gpu,
+                           cJSON *profile_curves_out, struct calibrate_report *report,
+                           struct error *err) {
+    struct measured m;
+    memset(report, 0, sizeof *report);
+    const struct plan *plan = find_plan(gpu, err);
+    if (!plan ||
+        !gemm_rows_read(arena, arena_format(arena, "%s/gemm.csv.gz", measured_dir), &m.gemm, err) ||
+        !attention_rows_read(arena, arena_format(arena, "%s/attention.csv.gz", measured_dir),
+                             &m.attention, err) ||
+        !nccl_rows_read(arena, arena_format(arena, "%s/nccl.csv.gz", measured_dir), &m.nccl, err) ||
+        !membw_rows_read(arena, arena_format(arena, "%s/membw.csv.gz", measured_dir), &m.membw,
+                         err))
+        return false;
+    struct job job = { arena, plan, &m, report, err };
+    cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
+    cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
+    const struct {
+        const char *name;
+        cJSON *(*make)(struct job *);
+    } parts[] = {
+        { "matmul", plan->stated ? stated_matmul : fitted_matmul },
+        { "attention", attention_part },
+        { "streaming", streaming_part },
+        { "collectives", collectives_part },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        cJSON *part = parts[i].make(&job);
+        if (!part) return error_context(err, "while fitting the curves of '%s'", gpu);
+        cJSON_AddItemToObject(profile_curves_out, parts[i].name, part);
+    }
+    return true;
+}
+
+struct text {
+    char *bytes;
+    size_t size, capacity;
+};
+
+static void text_add(struct text *text, const char *more, size_t indent) {
+    const size_t size = strlen(more);
+    if (text->size + size + indent + 1 > text->capacity) {
+        text->capacity = 2 * (text->capacity + size + indent + 1);
+        text->bytes = memory_realloc(text->bytes, text->capacity);
+    }
+    memset(text->bytes + text->size, ' ', indent);
+    memcpy(text->bytes + text->size + indent, more, size + 1);
+    text->size += indent + size;
+}
+
+/* Objects and lists of lists or objects get a line for each member; everything else stands on one.
+ */
+static void write_value(struct text *text, const cJSON *value, size_t indent) {
+    const bool list_of_parts = cJSON_IsArray(value) && value->child &&
+                               (cJSON_IsObject(value->child) || cJSON_IsArray(value->child));
+    if (!cJSON_IsObject(value) && !list_of_parts) {
+        char *plain = cJSON_PrintUnformatted(value);
+        text_add(text, plain, 0);
+        cJSON_free(plain);
+        return;
+    }
+    text_add(text, cJSON_IsObject(value) ? "{\n" : "[\n", 0);
+    for (const cJSON *item = value->child; item; item = item->next) {
+        text_add(text, "", indent + 2);
+        if (cJSON_IsObject(value)) {
+            text_add(text, "\"", 0);
+            text_add(text, item->string, 0);
+            text_add(text, "\": ", 0);
+        }
+        write_value(text, item, indent + 2);
+        text_add(text, item->next ? ",\n" : "\n", 0);
+    }
+    text_add(text, cJSON_IsObject(value) ? "}" : "]", indent);
+}
+
+char *calibrate_curves_text(const cJSON *curves) {
+    struct text text = { .capacity = 1 << 16 };
+    text.bytes = memory_alloc(text.capacity);
+    write_value(&text, curves, 0);
+    text_add(&text, "\n", 0);
+    return text.bytes;
+}

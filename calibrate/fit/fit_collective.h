@@ -1,0 +1,37 @@
+/* fit_collective.h - from nccl-tests results to the one-node tables of costmodel/efficiency.h. */
+#ifndef BALLAST_CALIBRATE_FIT_FIT_COLLECTIVE_H
+#define BALLAST_CALIBRATE_FIT_FIT_COLLECTIVE_H
+
+#include "calibrate/fit/measurements.h"
+#include "calibrate/fit/robust_fit.h"
+#include "costmodel/operator_work.h"
+
+enum { COLLECTIVE_FIT_SIZES = 48 };
+
+struct collective_fit {
+    enum operator_kind op;
+    int64_t rank_count, count;
+    double bytes[COLLECTIVE_FIT_SIZES], time_us[COLLECTIVE_FIT_SIZES];
+    double plateau_GB_per_s;       /* bus bandwidth of what is added beyond the last size */
+    struct error_summary held_out; /* each inner size predicted from its neighbours */
+    const char *rule;              /* NULL: measured; else how it was derived */
+};
+
+/* Out-of-place rows of one node, from the newest NCCL that has this collective, else from the other
+ * sources. false (no error): there are none. */
+bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
+                    enum operator_kind op, int64_t rank_count, struct collective_fit *out);
+
+/* Another rank count than the measured one: as `relative_to` stands to `relative_from` on a similar
+ * GPU, size by size. */
+struct collective_fit collective_by_relative(const struct collective_fit *from,
+                                             const struct collective_fit *relative_from,
+                                             const struct collective_fit *relative_to);
+/* ... or by the ring law: latency grows with the steps, the rest with the bytes on the wire. */
+struct collective_fit collective_by_ring(const struct collective_fit *from, int64_t rank_count);
+/* The same collective over links `link_ratio` as fast and a bus bandwidth of at most `cap`
+ * (0: none). */
+struct collective_fit collective_by_link(const struct collective_fit *from, double link_ratio,
+                                         double cap_GB_per_s);
+
+#endif

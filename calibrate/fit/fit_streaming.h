@@ -1,0 +1,19 @@
+/* fit_streaming.h - from bandwidth benchmarks to the fractions of costmodel/efficiency.h. */
+#ifndef BALLAST_CALIBRATE_FIT_FIT_STREAMING_H
+#define BALLAST_CALIBRATE_FIT_FIT_STREAMING_H
+
+#include "calibrate/fit/measurements.h"
+#include "calibrate/fit/robust_fit.h"
+
+struct streaming_fit {
+    double norm_forward, norm_backward, elementwise; /* fractions of HBM bandwidth */
+    struct error_summary residual;                   /* of single training kernels about them */
+};
+
+/* Elementwise: median of copy, triad and residual-add kernels on `gpu`. Norms: median of fused
+ * kernels on `norm_gpu`. Only buffers too large for L2 count. */
+bool fit_streaming(const struct membw_row *rows, int64_t count, const char *gpu,
+                   const char *norm_gpu, struct arena *arena, struct streaming_fit *out,
+                   struct error *err);
+
+#endif

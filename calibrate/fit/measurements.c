@@ -1,0 +1,213 @@
+/* measurements.c - a small CSV reader (RFC 4180 quotes, no line breaks inside cells) under tables
+ * that say which column fills which member. */
+#include "calibrate/fit/measurements.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/field.h"
+#include "sim/base/json.h"
+
+enum { COLUMN_MAX = 32 };
+enum cell_type { CELL_TEXT, CELL_INTEGER, CELL_NUMBER, CELL_FLAG };
+
+struct column {
+    const char *name;
+    enum cell_type type;
+    size_t offset;
+    bool required;
+};
+
+struct reader {
+    const char *path;
+    const struct column *columns;
+    size_t column_count;
+    size_t row_size;
+    int column_of[COLUMN_MAX]; /* cell i of a line fills this column; -1: none */
+    int cell_count;
+};
+
+/* Cuts one cell out of the line, in place. Returns the start of the next, or NULL at the end. */
+static char *cut_cell(char *at, char **cell) {
+    if (*at != '"') {
+        *cell = at;
+        at += strcspn(at, ",");
+        if (*at == '\0') return NULL;
+        *at = '\0';
+        return at + 1;
+    }
+    char *to = ++at;
+    *cell = to;
+    while (*at && !(at[0] == '"' && at[1] != '"')) {
+        if (at[0] == '"') at++; /* a doubled quote stands for one */
+        *to++ = *at++;
+    }
+    if (*at == '"') at++;
+    const bool more = *at == ',';
+    *to = '\0';
+    return more ? at + 1 : NULL;
+}
+
+static bool read_header(struct reader *r, char *line, struct error *err) {
+    bool seen[COLUMN_MAX] = { false };
+    char *cell;
+    for (char *at = line; at; r->cell_count++) {
+        at = cut_cell(at, &cell);
+        if (r->cell_count == COLUMN_MAX)
+            return error_at(err, r->path, 1, 0, "more than %d columns", COLUMN_MAX);
+        r->column_of[r->cell_count] = -1;
+        for (size_t c = 0; c < r->column_count; c++) {
+            if (strcmp(r->columns[c].name, cell) != 0) continue;
+            r->column_of[r->cell_count] = (int)c;
+            seen[c] = true;
+        }
+    }
+    for (size_t c = 0; c < r->column_count; c++)
+        if (r->columns[c].required && !seen[c])
+            return error_at(err, r->path, 1, 0, "no column '%s'", r->columns[c].name);
+    return true;
+}
+
+static bool read_cell(const struct reader *r, const struct column *column, struct arena *arena,
+                      const char *cell, long line, void *row, struct error *err) {
+    char *out = (char *)row + column->offset;
+    if (column->type == CELL_TEXT) {
+        *(const char **)(void *)out = arena_text(arena, cell);
+        return true;
+    }
+    char *end;
+    const double value = *cell ? strtod(cell, &end) : 0;
+    if (*cell && (*end || value < 0))
+        return error_at(err, r->path, line, 0, "%s: '%s' is not a number from 0", column->name,
+                        cell);
+    if (column->type == CELL_INTEGER)
+        *(int64_t *)(void *)out = (int64_t)value;
+    else if (column->type == CELL_NUMBER)
+        *(double *)(void *)out = value;
+    else
+        *(bool *)(void *)out = value != 0;
+    return true;
+}
+
+static bool read_line(const struct reader *r, struct arena *arena, char *text, long line, void *row,
+                      struct error *err) {
+    int i = 0;
+    char *cell;
+    for (char *at = text; at; i++) {
+        at = cut_cell(at, &cell);
+        if (i == r->cell_count) break;
+        if (r->column_of[i] >= 0 &&
+            !read_cell(r, &r->columns[r->column_of[i]], arena, cell, line, row, err))
+            return false;
+    }
+    return i == r->cell_count ||
+           error_at(err, r->path, line, 0, "must have %d cells, got %d", r->cell_count, i);
+}
+
+/* Rows as one array of row_size each. */
+static bool read_rows(struct reader *r, struct arena *arena, void **rows, int64_t *count,
+                      struct error *err) {
+    char *text, *save = NULL;
+    size_t size;
+    if (!file_read(r->path, &text, &size, err)) return false;
+    text = memory_realloc(text, size + 1);
+    text[size] = '\0';
+    int64_t line_count = 0;
+    for (size_t i = 0; i < size; i++)
+        line_count += text[i] == '\n';
+    char *out = arena_alloc(arena, (size_t)(line_count + 1) * r->row_size);
+    *rows = out;
+    *count = 0;
+    long line = 1;
+    char *at = strtok_r(text, "\r\n", &save);
+    bool ok = at ? read_header(r, at, err) : error_set(err, "%s is empty", r->path);
+    while (ok && (at = strtok_r(NULL, "\r\n", &save)))
+        ok = read_line(r, arena, at, ++line, out + (size_t)(*count)++ * r->row_size, err);
+    free(text);
+    return ok;
+}
+
+#define READER(columns, type)                                                                      \
+    { path, columns, sizeof columns / sizeof columns[0], sizeof(struct type), { 0 }, 0 }
+
+#define AT(member) offsetof(struct gemm_row, member)
+static const struct column gemm_columns[] = {
+    { "gpu", CELL_TEXT, AT(gpu), true },
+    { "dtype", CELL_TEXT, AT(dtype), true },
+    { "m", CELL_INTEGER, AT(m), true },
+    { "n", CELL_INTEGER, AT(n), true },
+    { "k", CELL_INTEGER, AT(k), true },
+    { "time_us", CELL_NUMBER, AT(time_us), true },
+    { "framework", CELL_TEXT, AT(framework), true },
+    { "source", CELL_TEXT, AT(source), true },
+};
+#undef AT
+
+bool gemm_rows_read(struct arena *arena, const char *path, struct gemm_rows *out,
+                    struct error *err) {
+    struct reader reader = READER(gemm_columns, gemm_row);
+    return read_rows(&reader, arena, (void **)&out->rows, &out->count, err);
+}
+
+#define AT(member) offsetof(struct attention_row, member)
+static const struct column attention_columns[] = {
+    { "gpu", CELL_TEXT, AT(gpu), true },
+    { "dtype", CELL_TEXT, AT(dtype), true },
+    { "direction", CELL_TEXT, AT(direction), true },
+    { "batch", CELL_INTEGER, AT(batch), true },
+    { "seqlen", CELL_INTEGER, AT(seqlen), true },
+    { "heads_q", CELL_INTEGER, AT(heads_q), true },
+    { "heads_kv", CELL_INTEGER, AT(heads_kv), true },
+    { "head_dim_qk", CELL_INTEGER, AT(head_dim_qk), true },
+    { "head_dim_v", CELL_INTEGER, AT(head_dim_v), true },
+    { "causal", CELL_FLAG, AT(causal), true },
+    { "time_us", CELL_NUMBER, AT(time_us), true },
+    { "framework", CELL_TEXT, AT(framework), true },
+    { "source", CELL_TEXT, AT(source), true },
+};
+#undef AT
+
+bool attention_rows_read(struct arena *arena, const char *path, struct attention_rows *out,
+                         struct error *err) {
+    struct reader reader = READER(attention_columns, attention_row);
+    return read_rows(&reader, arena, (void **)&out->rows, &out->count, err);
+}
+
+#define AT(member) offsetof(struct nccl_row, member)
+static const struct column nccl_columns[] = {
+    { "gpu", CELL_TEXT, AT(gpu), true },
+    { "n_gpus", CELL_INTEGER, AT(n_gpus), true },
+    { "n_nodes", CELL_INTEGER, AT(n_nodes), true },
+    { "interconnect", CELL_TEXT, AT(interconnect), true },
+    { "op", CELL_TEXT, AT(op), true },
+    { "bytes", CELL_NUMBER, AT(bytes), true },
+    { "time_us", CELL_NUMBER, AT(time_us), true },
+    { "in_place", CELL_FLAG, AT(in_place), false },
+    { "nccl_version", CELL_TEXT, AT(nccl_version), false },
+    { "source", CELL_TEXT, AT(source), true },
+};
+#undef AT
+
+bool nccl_rows_read(struct arena *arena, const char *path, struct nccl_rows *out,
+                    struct error *err) {
+    struct reader reader = READER(nccl_columns, nccl_row);
+    return read_rows(&reader, arena, (void **)&out->rows, &out->count, err);
+}
+
+#define AT(member) offsetof(struct membw_row, member)
+static const struct column membw_columns[] = {
+    { "gpu", CELL_TEXT, AT(gpu), true },
+    { "test", CELL_TEXT, AT(test), true },
+    { "bytes", CELL_NUMBER, AT(bytes), true },
+    { "time_us", CELL_NUMBER, AT(time_us), true },
+    { "fraction_of_peak", CELL_NUMBER, AT(fraction_of_peak), true },
+    { "framework", CELL_TEXT, AT(framework), true },
+    { "source", CELL_TEXT, AT(source), true },
+};
+#undef AT
+
+bool membw_rows_read(struct arena *arena, const char *path, struct membw_rows *out,
+                     struct error *err) {
+    struct reader reader = READER(membw_columns, membw_row);
+    return read_rows(&reader, arena, (void **)&out->rows, &out->count, err);
+}

@@ -1,0 +1,72 @@
+/* measurements.h - microbenchmark results as CSV: the formats that calibrate/measured ships and
+ * that `ballast calibrate bench` writes. Columns are found by their names, so more may stand beside
+ * them.
+ *
+ *     struct gemm_rows rows;
+ *     if (!gemm_rows_read(arena, "calibrate/measured/gemm.csv.gz", &rows, err)) return false;
+ *
+ * Texts and arrays live in the arena. A cell that a source leaves empty reads as 0 or "".
+ */
+#ifndef BALLAST_CALIBRATE_FIT_MEASUREMENTS_H
+#define BALLAST_CALIBRATE_FIT_MEASUREMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+
+struct gemm_row {
+    const char *gpu, *dtype, *framework, *source;
+    int64_t m, n, k;
+    double time_us;
+};
+
+struct gemm_rows {
+    int64_t count;
+    struct gemm_row *rows;
+};
+
+struct attention_row {
+    const char *gpu, *dtype, *direction, *framework, *source;
+    int64_t batch, seqlen, heads_q, heads_kv, head_dim_qk, head_dim_v;
+    bool causal;
+    double time_us;
+};
+
+struct attention_rows {
+    int64_t count;
+    struct attention_row *rows;
+};
+
+struct nccl_row {
+    const char *gpu, *interconnect, *op, *nccl_version, *source;
+    int64_t n_gpus, n_nodes;
+    bool in_place;
+    double bytes, time_us;
+};
+
+struct nccl_rows {
+    int64_t count;
+    struct nccl_row *rows;
+};
+
+struct membw_row {
+    const char *gpu, *test, *framework, *source;
+    double bytes, time_us, fraction_of_peak;
+};
+
+struct membw_rows {
+    int64_t count;
+    struct membw_row *rows;
+};
+
+bool gemm_rows_read(struct arena *arena, const char *path, struct gemm_rows *out,
+                    struct error *err);
+bool attention_rows_read(struct arena *arena, const char *path, struct attention_rows *out,
+                         struct error *err);
+bool nccl_rows_read(struct arena *arena, const char *path, struct nccl_rows *out,
+                    struct error *err);
+bool membw_rows_read(struct arena *arena, const char *path, struct membw_rows *out,
+                     struct error *err);
+
+#endif

@@ -1,0 +1,368 @@
+/* cost_model.c - the price of an operator: dispatch, the training step, and the network.
+ *
+ * Kernels: efficiency.c gives an isolated kernel. In a training step
+ *   - a matmul's compute is at least what the settled curve gives (short benchmarks run at boost
+ *     clock, a step does not);
+ *   - a memory-bound kernel pays the stream's kernel-to-kernel gap instead of the graph's.
+ *   t = gap + bytes / (fraction(kind, pass) W) for memory-bound kernels of W bytes/s of HBM.
+ * Buffers that still stand in L2 are faster than this; in a step the operator before has usually
+ * evicted them.
+ *
+ * Collective of S bytes among n ranks on k nodes, r of them on the fullest node, while g groups
+ * talk through a node whose NICs carry N = gpus_per_node x rate together: t = max( inside, latency
+ * + wire / (share x efficiency) ),  share = min(N / g, r x one NIC) inside: the same collective
+ * over the r ranks of a node (efficiency.c), 0 for one rank. wire, bytes that cross a node's NICs
+ * one way: all-reduce            2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
+ * each node's sum across once all-gather, reduce-scatter  S (n-1)/n (ring) all-to-all            S
+ * r (n-r)/n    (each rank sends S/n to every rank outside) send                  S, share is that
+ * of one flow latency = that of a node's part + hops x nic_latency; hops = 1 + log2 k for
+ * all-reduce (tree), k for the ring collectives, 1 for a message and for all-to-all. Evidence:
+ * two-node all-reduce of 8 x 400 Gbit/s H100 nodes is bound by NVLink (bus bandwidth 471-487 GB/s),
+ * four and more nodes by the NICs at 0.92 of ring (365-384); 30-50 us for small buffers on 2-16
+ * nodes, +10 us for each doubling. Checked up to 16 nodes; beyond that NCCL may choose otherwise
+ * and congestion is not modelled, so the band widens.
+ */
+#include "costmodel/cost_model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include "costmodel/efficiency.h"
+#include "costmodel/hardware.h"
+
+#define NIC_EFFICIENCY_DEFAULT 0.90
+#define FILL_BYTES             16777216.0
+/* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
+#define SEND_NIC_EFFICIENCY 0.75
+/* Residuals of two-node and 4-16 node all-reduce tables of nccl-tests (validation prints them). */
+#define ACROSS_BAND_FRACTION     0.35
+#define ACROSS_FAR_BAND_FRACTION 0.60
+#define ACROSS_NODES_MEASURED    16
+
+struct cost_model {
+    struct gpu gpu;
+    struct cluster_network network;
+    struct efficiency efficiency;
+    const char *profile_id;
+    double nic_efficiency;
+    double node_nic_bytes_per_s; /* all NICs of a node */
+    double one_nic_bytes_per_s;
+    double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
+    const char *across_source;
+};
+
+/* ---- creation ---------------------------------------------------------------------------------
+ */
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+/* Of the parsed values, so that a change of layout or of a comment's place is not a new profile. */
+static uint64_t hash_json(uint64_t hash, const struct json *json) {
+    char *text = cJSON_PrintUnformatted(json_root(json));
+    ballast_check(text);
+    hash = hash_text(hash, text);
+    cJSON_free(text);
+    return hash;
+}
+
+static void fill_streaming(struct cost_model *model) {
+    const struct streaming_curve *s = &model->efficiency.streaming;
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const bool forward = pass == PASS_FORWARD;
+        model->streaming_fraction[OPERATOR_NORM][pass] =
+            forward ? s->norm_forward : s->norm_backward;
+        model->streaming_fraction[OPERATOR_ELEMENTWISE][pass] = s->elementwise;
+        model->streaming_fraction[OPERATOR_EMBEDDING][pass] = s->embedding;
+        model->streaming_fraction[OPERATOR_LOSS][pass] = s->loss;
+        model->streaming_fraction[OPERATOR_OPTIMIZER][pass] = s->optimizer;
+    }
+}
+
+static bool network_check(const struct cluster_network *network, struct error *err) {
+    if (network->gpus_per_node < 1)
+        return error_set(err, "a node needs at least one GPU, got %" PRId64,
+                         network->gpus_per_node);
+    if (!(network->nic_bytes_per_s_per_gpu > 0))
+        return error_set(err, "the NIC rate must be above 0, got %g bytes/s per GPU",
+                         network->nic_bytes_per_s_per_gpu);
+    if (!(network->nic_latency_s >= 0))
+        return error_set(err, "the NIC latency must not be negative, got %g s",
+                         network->nic_latency_s);
+    return true;
+}
+
+struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,
+                                          const struct json *curves,
+                                          const struct cluster_network *network,
+                                          struct error *err) {
+    struct cost_model *model = arena_new(arena, struct cost_model);
+    if (!network_check(network, err) || !gpu_read(gpu, arena, &model->gpu, err) ||
+        !efficiency_read(curves, arena, &model->efficiency, err))
+        return NULL;
+    const int64_t nic_count =
+        network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
+    model->network = *network;
+    model->nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
+                                                                 : NIC_EFFICIENCY_DEFAULT;
+    model->node_nic_bytes_per_s = (double)network->gpus_per_node * network->nic_bytes_per_s_per_gpu;
+    model->one_nic_bytes_per_s = model->node_nic_bytes_per_s / (double)nic_count;
+    model->across_source = "NIC rule of cost_model.c over the one-node tables";
+    const uint64_t hash = hash_json(hash_json(0xcbf29ce484222325u, gpu), curves);
+    model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
+    fill_streaming(model);
+    return model;
+}
+
+/* `curves` stands beside the GPU file. */
+static const char *beside(struct arena *arena, const char *file, const char *path) {
+    const char *slash = strrchr(file, '/');
+    if (path[0] == '/' || !slash) return path;
+    return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
+}
+
+struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
+                                     const char *hardware, const struct cluster_network *network,
+                                     struct error *err) {
+    struct cost_model *model = NULL;
+    struct gpu gpu;
+    struct json *curves = NULL;
+    struct json *file = hardware_open(arena, search_directory, "hardware", hardware, err);
+    if (file && gpu_read(file, arena, &gpu, err))
+        curves = json_load(beside(arena, json_name(file), gpu.curves), err);
+    if (curves) model = cost_model_create_from(arena, file, curves, network, err);
+    if (!model) error_context(err, "while loading hardware '%s'", hardware);
+    json_destroy(curves);
+    json_destroy(file);
+    return model;
+}
+
+const struct gpu *cost_model_gpu(const struct cost_model *model) {
+    return &model->gpu;
+}
+
+const struct cluster_network *cost_model_network(const struct cost_model *model) {
+    return &model->network;
+}
+
+const char *cost_model_profile_id(const struct cost_model *model) {
+    return model->profile_id;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------
+ */
+
+/* A scenario that asks for a precision the GPU lacks is refused before pricing; frameworks then
+ * compute in bf16, and so does this. */
+static double peak_of(const struct gpu *gpu, enum precision precision) {
+    const double peak = gpu->peak_flop_per_s[precision];
+    return peak > 0 ? peak : gpu->peak_flop_per_s[PRECISION_BF16];
+}
+
+static enum price_bound bound_of(double launch_s, double compute_s, double memory_s) {
+    if (launch_s > compute_s && launch_s > memory_s) return PRICE_LAUNCH;
+    return compute_s >= memory_s ? PRICE_COMPUTE : PRICE_MEMORY;
+}
+
+static struct price kernel_price(const struct kernel_terms *terms, double peak_flop_per_s,
+                                 double hbm_bytes_per_s, const struct operator_work *work) {
+    struct price p = {
+        .seconds = terms->launch_s + fmax(terms->compute_s, terms->memory_s),
+        .launch_s = terms->launch_s,
+        .compute_s = terms->compute_s,
+        .memory_s = terms->memory_s,
+        .bound = bound_of(terms->launch_s, terms->compute_s, terms->memory_s),
+        .inside_range = terms->inside_range,
+    };
+    p.efficiency = p.compute_s >= p.memory_s ? work->flop / (p.seconds * peak_flop_per_s)
+                                             : work->memory_bytes / (p.seconds * hbm_bytes_per_s);
+    /* An L2 hit can beat HBM; as a fraction of the bound that is 1. */
+    p.efficiency = fmin(p.efficiency, 1);
+    return p;
+}
+
+static struct price price_matmul(const struct cost_model *model, const struct operator_work *work,
+                                 bool in_step) {
+    const struct matmul_curve *curve = &model->efficiency.matmul;
+    const bool fp8 =
+        work->precision == PRECISION_FP8 && model->gpu.peak_flop_per_s[PRECISION_FP8] > 0;
+    const double nominal = peak_of(&model->gpu, work->precision);
+    /* fp8 keeps the bf16 curve's shape at its own efficiency. */
+    double peak = fp8 ? nominal * curve->fp8_efficiency / curve->efficiency : nominal;
+    if (work->pass == PASS_WEIGHT_GRADIENT) peak *= curve->weight_gradient_factor;
+    struct kernel_terms terms;
+    matmul_kernel_s(curve, peak, model->gpu.hbm_bytes_per_s, work->flop, work->memory_bytes,
+                    work->m, work->n, work->k, &terms);
+    const char *source = curve->source;
+    if (in_step) {
+        const double settled_s = matmul_settled_s(curve, peak, work->flop, work->k);
+        if (settled_s > terms.compute_s && settled_s > terms.memory_s)
+            source = curve->settled_source;
+        terms.compute_s = fmax(terms.compute_s, settled_s);
+    }
+    struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
+    p.source = source;
+    p.inside_range = p.inside_range && !fp8 && work->precision != PRECISION_FP32;
+    p.band_fraction = p.inside_range ? curve->band_fraction : curve->outside_band_fraction;
+    return p;
+}
+
+static struct price price_attention(const struct cost_model *model,
+                                    const struct operator_work *work) {
+    const struct attention_curves *curves = &model->efficiency.attention;
+    const struct attention_curve *nearest;
+    struct kernel_terms terms;
+    const double peak = peak_of(&model->gpu, work->precision);
+    attention_kernel_s(curves, peak, model->gpu.hbm_bytes_per_s, work, &terms, &nearest);
+    struct price p = kernel_price(&terms, peak, model->gpu.hbm_bytes_per_s, work);
+    p.source = nearest->source;
+    p.band_fraction = work->pass == PASS_FORWARD
+                          ? nearest->band_fraction
+                          : fmax(nearest->band_fraction, curves->backward_band_fraction);
+    if (!p.inside_range) p.band_fraction *= 2;
+    return p;
+}
+
+static struct price price_streaming(const struct cost_model *model,
+                                    const struct operator_work *work, bool in_step) {
+    const struct streaming_curve *curve = &model->efficiency.streaming;
+    const double fraction = model->streaming_fraction[work->kind][work->pass];
+    const struct kernel_terms terms = {
+        .launch_s = in_step ? curve->launch_s : curve->graph_launch_s,
+        .memory_s = work->memory_bytes / (fraction * model->gpu.hbm_bytes_per_s),
+        .inside_range = true,
+    };
+    struct price p = kernel_price(&terms, peak_of(&model->gpu, work->precision),
+                                  model->gpu.hbm_bytes_per_s, work);
+    p.source = curve->source;
+    p.band_fraction = curve->band_fraction;
+    return p;
+}
+
+/* ---- network ----------------------------------------------------------------------------------
+ */
+
+/* Bytes that cross a node's NICs, one way. */
+static double across_wire_bytes(enum operator_kind op, double bytes, const struct communicator *g) {
+    const double rank_count = (double)g->rank_count, inside = (double)g->ranks_per_node;
+    switch (op) {
+    case OPERATOR_ALL_REDUCE:
+        return g->node_count == 2 ? bytes : bytes * collective_wire_factor(op, rank_count);
+    case OPERATOR_ALL_TO_ALL:
+        return bytes * inside * (rank_count - inside) / rank_count;
+    default:
+        return bytes * collective_wire_factor(op, rank_count);
+    }
+}
+
+static double across_hop_count(enum operator_kind op, double node_count) {
+    switch (op) {
+    case OPERATOR_ALL_REDUCE:
+        return 1 + log2(node_count);
+    case OPERATOR_ALL_GATHER:
+    case OPERATOR_REDUCE_SCATTER:
+        return node_count;
+    default:
+        return 1;
+    }
+}
+
+static double across_share_bytes_per_s(const struct cost_model *model, enum operator_kind op,
+                                       const struct communicator *g) {
+    const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
+    const double flow_count = op == OPERATOR_SEND ? 1 : (double)g->ranks_per_node;
+    const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
+    return efficiency *
+           fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);
+}
+
+static struct price price_inside(const struct cost_model *model, enum operator_kind op,
+                                 double bytes, const struct communicator *g) {
+    const struct collective_table *nearest;
+    bool inside_range = true;
+    const struct collective_curves *curves = &model->efficiency.collectives;
+    const double seconds =
+        collective_inside_s(curves, op, g->rank_count, bytes, &inside_range, &nearest);
+    const double latency_s = collective_latency_s(curves, op, g->rank_count);
+    const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s
+                                                          : model->gpu.pcie_bytes_per_s;
+    const double wire_bytes = bytes * collective_wire_factor(op, (double)g->rank_count);
+    return (struct price){
+        .seconds = seconds,
+        .network_s = seconds,
+        /* In-switch reduction sends less than the ring that bus bandwidth is defined by. */
+        .efficiency = fmin(wire_bytes / (seconds * link), 1),
+        .band_fraction = nearest->band_fraction * (inside_range ? 1 : 2),
+        .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
+        .inside_range = inside_range,
+        .source = nearest->source,
+    };
+}
+
+static struct price price_across(const struct cost_model *model, enum operator_kind op,
+                                 double bytes, const struct communicator *g) {
+    const struct collective_curves *curves = &model->efficiency.collectives;
+    const struct collective_table *nearest;
+    bool inside_range = true;
+    const bool shared_node = op != OPERATOR_SEND && g->ranks_per_node > 1;
+    /* A group with one rank on each node still starts a kernel: as a message does. */
+    const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
+                                       : collective_latency_s(curves, OPERATOR_SEND, 2);
+    const double inside_s = shared_node ? collective_inside_s(curves, op, g->ranks_per_node, bytes,
+                                                              &inside_range, &nearest)
+                                        : 0;
+    const double latency_s =
+        start_s + across_hop_count(op, (double)g->node_count) * model->network.nic_latency_s;
+    const double fill_s =
+        shared_node ? collective_inside_s(curves, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
+                                          &inside_range, &nearest) -
+                          start_s
+                    : 0;
+    const double wire_s = across_wire_bytes(op, bytes, g) / across_share_bytes_per_s(model, op, g);
+    const double seconds = fmax(inside_s, latency_s + fill_s + wire_s);
+    const bool near = g->node_count <= ACROSS_NODES_MEASURED;
+    return (struct price){
+        .seconds = seconds,
+        .network_s = seconds,
+        .efficiency = fmin(wire_s / seconds, 1),
+        .band_fraction = near ? ACROSS_BAND_FRACTION : ACROSS_FAR_BAND_FRACTION,
+        .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
+        .inside_range = near,
+        .source = model->across_source,
+    };
+}
+
+/* ---- the one call -----------------------------------------------------------------------------
+ */
+
+static struct price price_of(const struct cost_model *model, const struct operator_work *work,
+                             const struct communicator *group, bool in_step) {
+    static const struct price free_of_charge = { .inside_range = true, .source = "nothing to do" };
+    if (operator_is_collective(work->kind)) {
+        if (!group || group->rank_count <= 1 || work->network_bytes <= 0) return free_of_charge;
+        return group->node_count > 1 ? price_across(model, work->kind, work->network_bytes, group)
+                                     : price_inside(model, work->kind, work->network_bytes, group);
+    }
+    switch (work->kind) {
+    case OPERATOR_MATMUL:
+        return price_matmul(model, work, in_step);
+    case OPERATOR_ATTENTION:
+        return work->token_sum > 0 ? price_attention(model, work) : free_of_charge;
+    default:
+        return work->memory_bytes > 0 ? price_streaming(model, work, in_step) : free_of_charge;
+    }
+}
+
+struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
+                              const struct communicator *group) {
+    return price_of(model, work, group, true);
+}
+
+struct price cost_model_price_isolated(const struct cost_model *model,
+                                       const struct operator_work *work,
+                                       const struct communicator *group) {
+    return price_of(model, work, group, false);
+}

@@ -1,0 +1,599 @@
+/* efficiency.c - time of one kernel or one collective of one node from the measured curves.
+ *
+ * Matmul, m x n x k of F flop and B bytes on a GPU of peak P and HBM bandwidth W:
+ *     t = ( launch + max( F / (e P) (1 + K0/k), B / (eb W) ) ) exp(r(m, n, k))
+ *     e(t) = e max(floor, 1 - s ln(t / t_on))  for t > t_on: a long kernel sits at the power limit
+ *   K0 is the depth that filling and draining the tile pipeline costs; r is the table of what the
+ *   measurements add (tiles, waves, split-K). Weight gradients divide e by their layout's factor.
+ *   Valid for m, n, k inside the table; outside r keeps its edge value, which is an extrapolation.
+ *   Inside a training step the chip has settled at its power limit: compute is at least
+ *     F / (es P) (1 + Ks/k).
+ * Attention forward, S = sum(length^2) / sum(length), the mean length a query sees:
+ *     t = launch + max( F / (e P) (1 + S0/S) exp(r(S, sum(length) heads, heads / key heads)), B / W
+ * ) backward: the same with e b / (1 + Sb/S) in place of e, and without r. Head sizes between two
+ * curves mix their times in proportion; beyond the last the nearest is used. Collective among n
+ * GPUs of one node: log-log interpolation of a measured table in the buffer size; below it the
+ * first time, beyond it  t(last) + (bytes - last) wire(n) / plateau. Between two tables, linear in
+ * log n. Above the largest, the ring law: latency grows with n - 1 and the rest with wire(n) = 2
+ * (n-1)/n for all-reduce, (n-1)/n for the other collectives, 1 for a message.
+ */
+#include "costmodel/efficiency.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define AT(type, member) offsetof(struct type, member)
+#define US_PER_S         1e6
+
+const char *const efficiency_collective_names[] = { "all-reduce", "all-gather", "reduce-scatter",
+                                                    "all-to-all", "send",       NULL };
+static_assert(sizeof efficiency_collective_names / sizeof efficiency_collective_names[0] ==
+                  OPERATOR_SEND - OPERATOR_ALL_REDUCE + 2,
+              "a name per collective");
+
+#define M(member) AT(matmul_fields, member)
+static const struct field matmul_rows[] = {
+    { "source", FIELD_TEXT, M(source), 0, 0, NULL, "", "measurements behind the curve", NULL },
+    { "launch_us", FIELD_DOUBLE, M(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },
+    { "efficiency", FIELD_DOUBLE, M(efficiency), 0.01, 1, NULL, "", "of peak, endless k", NULL },
+    { "k_half", FIELD_DOUBLE, M(k_half), 0, 1e5, NULL, "", "depth that halves it", NULL },
+    { "memory_fraction", FIELD_DOUBLE, M(memory_fraction), 0.01, 2, NULL, "",
+      "of HBM bandwidth; above 1 where operands stay in L2", NULL },
+    { "power_slope", FIELD_DOUBLE, M(power_slope), 0, 1, "0", "",
+      "loss for each e-fold of duration beyond the onset", NULL },
+    { "power_onset_us", FIELD_DOUBLE, M(power_onset_us), 1, 1e6, "1000", "us",
+      "duration from which the power limit is felt", NULL },
+    { "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL },
+    { "settled_efficiency", FIELD_DOUBLE, M(settled_efficiency), 0.01, 1, NULL, "",
+      "ceiling in a training step", NULL },
+    { "settled_k_half", FIELD_DOUBLE, M(settled_k_half), 0, 1e5, NULL, "", "its depth", NULL },
+    { "settled_source", FIELD_TEXT, M(settled_source), 0, 0, NULL, "", "its evidence", NULL },
+    { "weight_gradient_factor", FIELD_DOUBLE, M(weight_gradient_factor), 0.1, 1.5, NULL, "",
+      "efficiency of that layout over the forward one", NULL },
+    { "fp8_efficiency", FIELD_DOUBLE, M(fp8_efficiency), 0.01, 1, NULL, "", "of fp8 peak", NULL },
+    { "band_fraction", FIELD_DOUBLE, M(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
+    { "outside_band_fraction", FIELD_DOUBLE, M(outside_band_fraction), 0, 10, NULL, "",
+      "the same beyond the measured shapes", NULL },
+    { "m", FIELD_NODE, M(m), 0, 0, "null", "", "table axis", NULL },
+    { "n", FIELD_NODE, M(n), 0, 0, "null", "", "table axis", NULL },
+    { "k", FIELD_NODE, M(k), 0, 0, "null", "", "table axis", NULL },
+    { "log_ratio_milli", FIELD_NODE, M(log_ratio_milli), 0, 0, "null", "",
+      "1000 ln(measured / closed form): a list of m, each a list over n then k", NULL },
+};
+#undef M
+const struct field_table efficiency_matmul_table =
+    FIELD_TABLE("matmul", "matrix multiplication", matmul_rows);
+
+#define A(member) AT(attention_fields, member)
+static const struct field attention_rows[] = {
+    { "backward_factor", FIELD_DOUBLE, A(backward_factor), 0.1, 2, NULL, "",
+      "backward over forward efficiency, endless sequences", NULL },
+    { "backward_length_half", FIELD_DOUBLE, A(backward_length_half), 0, 1e5, NULL, "",
+      "length that halves that factor", NULL },
+    { "backward_band_fraction", FIELD_DOUBLE, A(backward_band_fraction), 0, 10, NULL, "",
+      "80 % of backward residuals", NULL },
+    { "backward_source", FIELD_TEXT, A(backward_source), 0, 0, NULL, "", "its evidence", NULL },
+    { "curves", FIELD_NODE, A(curves), 0, 0, NULL, "", "one for each head size and mask", NULL },
+};
+#undef A
+const struct field_table efficiency_attention_table =
+    FIELD_TABLE("attention", "fused attention", attention_rows);
+
+#define C(member) AT(attention_curve_fields, member)
+static const struct field attention_curve_rows[] = {
+    { "source", FIELD_TEXT, C(source), 0, 0, NULL, "", "measurements behind the curve", NULL },
+    { "head_dim", FIELD_COUNT, C(head_dim), 8, 1024, NULL, "", "head size", NULL },
+    { "causal", FIELD_BOOL, C(causal), 0, 0, NULL, "", "mask", NULL },
+    { "efficiency", FIELD_DOUBLE, C(efficiency), 0.01, 1, NULL, "", "of peak, endless length",
+      NULL },
+    { "length_half", FIELD_DOUBLE, C(length_half), 0, 1e5, NULL, "", "length that halves it",
+      NULL },
+    { "launch_us", FIELD_DOUBLE, C(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },
+    { "band_fraction", FIELD_DOUBLE, C(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
+    { "length", FIELD_NODE, C(length), 0, 0, "null", "", "table axis", NULL },
+    { "query_heads", FIELD_NODE, C(query_heads), 0, 0, "null", "",
+      "table axis: tokens x query heads", NULL },
+    { "group", FIELD_NODE, C(group), 0, 0, "null", "", "table axis: query heads of one key head",
+      NULL },
+    { "log_ratio_milli", FIELD_NODE, C(log_ratio_milli), 0, 0, "null", "",
+      "1000 ln(measured / closed form): a list of length, each over query_heads then group", NULL },
+};
+#undef C
+const struct field_table efficiency_attention_curve_table =
+    FIELD_TABLE("attention curve", "one head size and mask", attention_curve_rows);
+
+#define S(member) AT(streaming_fields, member)
+static const struct field streaming_rows[] = {
+    { "source", FIELD_TEXT, S(source), 0, 0, NULL, "", "measurements behind the figures", NULL },
+    { "launch_us", FIELD_DOUBLE, S(launch_us), 0, 1000, NULL, "us", "kernel to kernel, one stream",
+      NULL },
+    { "graph_launch_us", FIELD_DOUBLE, S(graph_launch_us), 0, 1000, NULL, "us",
+      "kernel to kernel, CUDA graph", NULL },
+    { "norm_forward", FIELD_DOUBLE, S(norm_forward), 0.01, 1, NULL, "", "of HBM bandwidth", NULL },
+    { "norm_backward", FIELD_DOUBLE, S(norm_backward), 0.01, 1, NULL, "", "of HBM bandwidth",
+      NULL },
+    { "elementwise", FIELD_DOUBLE, S(elementwise), 0.01, 1, NULL, "", "of HBM bandwidth", NULL },
+    { "embedding", FIELD_DOUBLE, S(embedding), 0.01, 1, NULL, "", "of HBM bandwidth", NULL },
+    { "loss", FIELD_DOUBLE, S(loss), 0.01, 1, NULL, "", "of HBM bandwidth", NULL },
+    { "optimizer", FIELD_DOUBLE, S(optimizer), 0.01, 1, NULL, "", "of HBM bandwidth", NULL },
+    { "band_fraction", FIELD_DOUBLE, S(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
+};
+#undef S
+const struct field_table efficiency_streaming_table =
+    FIELD_TABLE("streaming", "memory-bound kernels", streaming_rows);
+
+#define L(member) AT(collective_fields, member)
+static const struct field collective_rows[] = {
+    { "op", FIELD_CHOICE, L(op), 0, 0, NULL, "", "the collective", efficiency_collective_names },
+    { "rank_count", FIELD_COUNT, L(rank_count), 2, 1024, NULL, "", "GPUs, all in one node", NULL },
+    { "source", FIELD_TEXT, L(source), 0, 0, NULL, "", "measurements behind the table", NULL },
+    { "plateau_GB_per_s", FIELD_DOUBLE, L(plateau_GB_per_s), 0.1, 1e5, NULL, "GB/s",
+      "bus bandwidth of buffers beyond the table", NULL },
+    { "band_fraction", FIELD_DOUBLE, L(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
+    { "bytes", FIELD_NODE, L(bytes), 0, 0, NULL, "", "buffer sizes, ascending", NULL },
+    { "time_us", FIELD_NODE, L(time_us), 0, 0, NULL, "", "their times", NULL },
+};
+#undef L
+const struct field_table efficiency_collective_table =
+    FIELD_TABLE("collective", "one collective among the GPUs of one node", collective_rows);
+
+struct file_fields {
+    const char *gpu, *note;
+    const cJSON *matmul, *attention, *streaming, *collectives;
+};
+
+static const struct field file_rows[] = {
+    { "gpu", FIELD_TEXT, AT(file_fields, gpu), 0, 0, NULL, "", "the GPU these curves are of",
+      NULL },
+    { "note", FIELD_TEXT, AT(file_fields, note), 0, 0, "\"\"", "", "how the file came to be",
+      NULL },
+    { "matmul", FIELD_NODE, AT(file_fields, matmul), 0, 0, NULL, "", "matmul curve", NULL },
+    { "attention", FIELD_NODE, AT(file_fields, attention), 0, 0, NULL, "", "attention", NULL },
+    { "streaming", FIELD_NODE, AT(file_fields, streaming), 0, 0, NULL, "", "memory bound", NULL },
+    { "collectives", FIELD_NODE, AT(file_fields, collectives), 0, 0, NULL, "", "one node", NULL },
+};
+static const struct field_table file_table = FIELD_TABLE("curves", "one GPU's curves", file_rows);
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* An ascending list of positive numbers; `count_max` of them at most. */
+static bool read_sizes(const struct json *json, const cJSON *list, int64_t count_max, double *sizes,
+                       int64_t *count, struct error *err) {
+    if (!cJSON_IsArray(list)) return json_error(json, list, err, NULL, "must be a list of numbers");
+    *count = 0;
+    double last = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        if (*count == count_max)
+            return json_error(json, list, err, NULL, "has more than %lld numbers",
+                              (long long)count_max);
+        if (!cJSON_IsNumber(item) || item->valuedouble <= last)
+            return json_error(json, item, err, NULL, "must be a number above the one before");
+        last = sizes[(*count)++] = item->valuedouble;
+    }
+    return *count > 0 || json_error(json, list, err, NULL, "must not be empty");
+}
+
+static bool read_axis(const struct json *json, const cJSON *list, struct log_axis *axis,
+                      struct error *err) {
+    if (!read_sizes(json, list, EFFICIENCY_AXIS_MAX, axis->log2_at, &axis->count, err))
+        return false;
+    for (int64_t i = 0; i < axis->count; i++)
+        axis->log2_at[i] = log2(axis->log2_at[i]);
+    return true;
+}
+
+/* `rows` is a list over the first axis of lists over all the others. */
+static bool read_correction(const struct json *json, const cJSON *rows, struct arena *arena,
+                            struct correction_table *table, struct error *err) {
+    int64_t row_size = 1;
+    for (int64_t a = 1; a < table->axis_count; a++)
+        row_size *= table->axes[a].count;
+    const int64_t row_count = table->axes[0].count;
+    if (cJSON_GetArraySize(rows) != row_count)
+        return json_error(json, rows, err, NULL,
+                          "must have %lld rows, one for each size of the "
+                          "first axis, got %d",
+                          (long long)row_count, cJSON_GetArraySize(rows));
+    float *out = arena_array(arena, float, row_count *row_size);
+    table->log_ratio = out;
+    const cJSON *row, *item;
+    cJSON_ArrayForEach(row, rows) {
+        if (cJSON_GetArraySize(row) != row_size)
+            return json_error(json, row, err, NULL, "must have %lld numbers, got %d",
+                              (long long)row_size, cJSON_GetArraySize(row));
+        cJSON_ArrayForEach(item, row) {
+            if (!cJSON_IsNumber(item) || fabs(item->valuedouble) > 5000)
+                return json_error(json, item, err, NULL, "must be a number from -5000 to 5000");
+            *out++ = (float)(item->valuedouble / 1000);
+        }
+    }
+    return true;
+}
+
+static bool read_matmul(const struct json *json, const cJSON *node, struct arena *arena,
+                        struct matmul_curve *out, struct error *err) {
+    struct matmul_fields f;
+    if (!field_table_read(&efficiency_matmul_table, json, node, &f, arena, err)) return false;
+    *out = (struct matmul_curve){
+        .launch_s = f.launch_us / US_PER_S,
+        .efficiency = f.efficiency,
+        .k_half = f.k_half,
+        .memory_fraction = f.memory_fraction,
+        .power_slope = f.power_slope,
+        .power_onset_s = f.power_onset_us / US_PER_S,
+        .power_floor = f.power_floor,
+        .settled_efficiency = f.settled_efficiency,
+        .settled_k_half = f.settled_k_half,
+        .weight_gradient_factor = f.weight_gradient_factor,
+        .fp8_efficiency = f.fp8_efficiency,
+        .band_fraction = f.band_fraction,
+        .outside_band_fraction = f.outside_band_fraction,
+        .source = f.source,
+        .settled_source = f.settled_source,
+    };
+    if (!f.log_ratio_milli || cJSON_IsNull(f.log_ratio_milli)) return true;
+    out->correction.axis_count = 3;
+    return read_axis(json, f.m, &out->correction.axes[0], err) &&
+           read_axis(json, f.n, &out->correction.axes[1], err) &&
+           read_axis(json, f.k, &out->correction.axes[2], err) &&
+           read_correction(json, f.log_ratio_milli, arena, &out->correction, err);
+}
+
+static bool read_attention_curve(const struct json *json, const cJSON *node, struct arena *arena,
+                                 struct attention_curve *out, struct error *err) {
+    struct attention_curve_fields f;
+    if (!field_table_read(&efficiency_attention_curve_table, json, node, &f, arena, err))
+        return false;
+    *out = (struct attention_curve){
+        .head_dim = f.head_dim,
+        .causal = f.causal,
+        .efficiency = f.efficiency,
+        .length_half = f.length_half,
+        .launch_s = f.launch_us / US_PER_S,
+        .band_fraction = f.band_fraction,
+        .source = f.source,
+    };
+    if (!f.log_ratio_milli || cJSON_IsNull(f.log_ratio_milli)) return true;
+    out->correction.axis_count = 3;
+    return read_axis(json, f.length, &out->correction.axes[0], err) &&
+           read_axis(json, f.query_heads, &out->correction.axes[1], err) &&
+           read_axis(json, f.group, &out->correction.axes[2], err) &&
+           read_correction(json, f.log_ratio_milli, arena, &out->correction, err);
+}
+
+static bool read_attention(const struct json *json, const cJSON *node, struct arena *arena,
+                           struct attention_curves *out, struct error *err) {
+    struct attention_fields f;
+    if (!field_table_read(&efficiency_attention_table, json, node, &f, arena, err)) return false;
+    *out = (struct attention_curves){
+        .backward_factor = f.backward_factor,
+        .backward_length_half = f.backward_length_half,
+        .backward_band_fraction = f.backward_band_fraction,
+        .count = cJSON_GetArraySize(f.curves),
+    };
+    struct attention_curve *curves = arena_array(arena, struct attention_curve, out->count);
+    out->curves = curves;
+    int64_t i = 0, count_of[2] = { 0, 0 };
+    const cJSON *item;
+    cJSON_ArrayForEach(item, f.curves) {
+        struct attention_curve *c = &curves[i];
+        if (!read_attention_curve(json, item, arena, c, err)) return false;
+        if (i > 0 && (c[-1].causal > c->causal ||
+                      (c[-1].causal == c->causal && c[-1].head_dim >= c->head_dim)))
+            return json_error(json, item, err, NULL,
+                              "curves must be sorted: causal false first, then by head_dim");
+        if (count_of[c->causal]++ == 0) out->first[c->causal] = i;
+        out->last[c->causal] = i++;
+    }
+    if (count_of[0] == 0 || count_of[1] == 0)
+        return json_error(json, f.curves, err, NULL, "needs a curve with and one without causal");
+    return true;
+}
+
+static bool read_streaming(const struct json *json, const cJSON *node, struct arena *arena,
+                           struct streaming_curve *out, struct error *err) {
+    struct streaming_fields f;
+    if (!field_table_read(&efficiency_streaming_table, json, node, &f, arena, err)) return false;
+    *out = (struct streaming_curve){
+        .launch_s = f.launch_us / US_PER_S,
+        .graph_launch_s = f.graph_launch_us / US_PER_S,
+        .norm_forward = f.norm_forward,
+        .norm_backward = f.norm_backward,
+        .elementwise = f.elementwise,
+        .embedding = f.embedding,
+        .loss = f.loss,
+        .optimizer = f.optimizer,
+        .band_fraction = f.band_fraction,
+        .source = f.source,
+    };
+    return true;
+}
+
+static bool read_collective(const struct json *json, const cJSON *node, struct arena *arena,
+                            struct collective_table *out, struct error *err) {
+    struct collective_fields f;
+    if (!field_table_read(&efficiency_collective_table, json, node, &f, arena, err)) return false;
+    *out = (struct collective_table){
+        .op = OPERATOR_ALL_REDUCE + f.op,
+        .rank_count = f.rank_count,
+        .plateau_bytes_per_s = f.plateau_GB_per_s * 1e9,
+        .band_fraction = f.band_fraction,
+        .source = f.source,
+    };
+    int64_t time_count;
+    if (!read_sizes(json, f.bytes, COLLECTIVE_SIZE_MAX, out->log2_bytes, &out->count, err))
+        return false;
+    for (int64_t i = 0; i < out->count; i++)
+        out->log2_bytes[i] = log2(out->log2_bytes[i]);
+    /* Ascending times: a larger buffer is never faster. */
+    if (!read_sizes(json, f.time_us, COLLECTIVE_SIZE_MAX, out->log_s, &time_count, err))
+        return false;
+    if (time_count != out->count)
+        return json_error(json, f.time_us, err, NULL,
+                          "must have %lld numbers as bytes has, got "
+                          "%lld",
+                          (long long)out->count, (long long)time_count);
+    out->latency_s = out->log_s[0] / US_PER_S;
+    for (int64_t i = 0; i < out->count; i++)
+        out->log_s[i] = log(out->log_s[i] / US_PER_S);
+    return true;
+}
+
+static bool read_collectives(const struct json *json, const cJSON *list, struct arena *arena,
+                             struct collective_curves *out, struct error *err) {
+    out->count = cJSON_GetArraySize(list);
+    struct collective_table *tables = arena_array(arena, struct collective_table, out->count);
+    out->tables = tables;
+    bool seen[OPERATOR_KIND_COUNT] = { false };
+    int64_t i = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        struct collective_table *t = &tables[i];
+        if (!read_collective(json, item, arena, t, err)) return false;
+        if (i > 0 && (t[-1].op > t->op || (t[-1].op == t->op && t[-1].rank_count >= t->rank_count)))
+            return json_error(json, item, err, NULL,
+                              "collectives must be sorted by op, then by rank_count");
+        if (!seen[t->op]) out->first[t->op] = i;
+        seen[t->op] = true;
+        out->last[t->op] = i++;
+    }
+    for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
+        if (!seen[op])
+            return json_error(json, list, err, NULL, "has no table for %s",
+                              operator_kind_name((enum operator_kind)op));
+    return true;
+}
+
+bool efficiency_read(const struct json *json, struct arena *arena, struct efficiency *out,
+                     struct error *err) {
+    struct file_fields f;
+    memset(out, 0, sizeof *out);
+    if (!field_table_read(&file_table, json, json_root(json), &f, arena, err)) return false;
+    out->gpu = f.gpu;
+    out->note = f.note;
+    return read_matmul(json, f.matmul, arena, &out->matmul, err) &&
+           read_attention(json, f.attention, arena, &out->attention, err) &&
+           read_streaming(json, f.streaming, arena, &out->streaming, err) &&
+           read_collectives(json, f.collectives, arena, &out->collectives, err);
+}
+
+/* ---- arithmetic -------------------------------------------------------------------------------
+ */
+
+/* The cell that holds x, and how far x stands in it (0..1, clamped). */
+static int64_t axis_cell(const struct log_axis *axis, double x, double *fraction, bool *inside) {
+    /* Decimal sizes survive log2 with an error of an ulp: a point of the axis is inside. */
+    const double margin = 1e-9;
+    const double *at = axis->log2_at;
+    const int64_t last = axis->count - 1;
+    *inside = *inside && x >= at[0] - margin && x <= at[last] + margin;
+    *fraction = 0;
+    if (last == 0 || x <= at[0]) return 0;
+    if (x >= at[last]) {
+        *fraction = 1;
+        return last - 1;
+    }
+    int64_t low = 0, high = last;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (at[middle] <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    *fraction = (x - at[low]) / (at[low + 1] - at[low]);
+    return low;
+}
+
+double correction_ratio(const struct correction_table *table, const double *log2_sizes,
+                        bool *inside_range) {
+    double ratio = 0;
+    int64_t base = 0, stride[3], cell[3];
+    double fraction[3];
+    if (table->axis_count == 0) {
+        *inside_range = false;
+        return 0;
+    }
+    for (int64_t a = table->axis_count - 1, s = 1; a >= 0; a--) {
+        cell[a] = axis_cell(&table->axes[a], log2_sizes[a], &fraction[a], inside_range);
+        stride[a] = table->axes[a].count > 1 ? s : 0;
+        base += cell[a] * s;
+        s *= table->axes[a].count;
+    }
+    for (int corner = 0; corner < 1 << table->axis_count; corner++) {
+        double weight = 1;
+        int64_t at = base;
+        for (int64_t a = 0; a < table->axis_count; a++) {
+            const bool upper = (corner >> a) & 1;
+            weight *= upper ? fraction[a] : 1 - fraction[a];
+            at += upper ? stride[a] : 0;
+        }
+        if (weight > 0) ratio += weight * (double)table->log_ratio[at];
+    }
+    return ratio;
+}
+
+/* Efficiency left to a kernel of this length at the power limit. */
+static double power_fraction(const struct matmul_curve *curve, double kernel_s) {
+    if (kernel_s <= curve->power_onset_s || curve->power_slope == 0) return 1;
+    const double left = 1 - curve->power_slope * log(kernel_s / curve->power_onset_s);
+    return left > curve->power_floor ? left : curve->power_floor;
+}
+
+double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
+                       double hbm_bytes_per_s, double flop, double memory_bytes, int64_t m,
+                       int64_t n, int64_t k, struct kernel_terms *terms) {
+    const double sizes[3] = { log2((double)m), log2((double)n), log2((double)k) };
+    double compute_s =
+        flop / (curve->efficiency * peak_flop_per_s) * (1 + curve->k_half / (double)k);
+    compute_s /= power_fraction(curve, compute_s);
+    const double memory_s = memory_bytes / (curve->memory_fraction * hbm_bytes_per_s);
+    terms->inside_range = true;
+    const double factor = exp(correction_ratio(&curve->correction, sizes, &terms->inside_range));
+    terms->launch_s = curve->launch_s * factor;
+    terms->compute_s = compute_s * factor;
+    terms->memory_s = memory_s * factor;
+    return terms->launch_s + fmax(terms->compute_s, terms->memory_s);
+}
+
+double matmul_settled_s(const struct matmul_curve *curve, double peak_flop_per_s, double flop,
+                        int64_t k) {
+    return flop / (curve->settled_efficiency * peak_flop_per_s) *
+           (1 + curve->settled_k_half / (double)k);
+}
+
+/* The two curves around a head size, and the share of the upper one. */
+static double attention_bracket(const struct attention_curves *all, int64_t head_dim, bool causal,
+                                const struct attention_curve **low,
+                                const struct attention_curve **high) {
+    const struct attention_curve *c = all->curves;
+    int64_t i = all->first[causal];
+    while (i < all->last[causal] && c[i + 1].head_dim <= head_dim)
+        i++;
+    *low = *high = &c[i];
+    if (c[i].head_dim >= head_dim || i == all->last[causal]) return 0;
+    *high = &c[i + 1];
+    return (double)(head_dim - c[i].head_dim) / (double)(c[i + 1].head_dim - c[i].head_dim);
+}
+
+static double attention_compute_s(const struct attention_curve *curve, double ideal_s,
+                                  double length, const double *sizes, bool forward,
+                                  bool *inside_range) {
+    const double log_ratio = correction_ratio(&curve->correction, sizes, inside_range);
+    return ideal_s / curve->efficiency * (1 + curve->length_half / length) *
+           (forward ? exp(log_ratio) : 1);
+}
+
+double attention_kernel_s(const struct attention_curves *all, double peak_flop_per_s,
+                          double hbm_bytes_per_s, const struct operator_work *work,
+                          struct kernel_terms *terms, const struct attention_curve **nearest) {
+    const struct attention_curve *low, *high;
+    const bool forward = work->pass == PASS_FORWARD;
+    const double share = attention_bracket(all, work->head_dim, work->causal, &low, &high);
+    const double length = work->square_sum / work->token_sum;
+    const double sizes[3] = { log2(length), log2(work->token_sum * (double)work->heads),
+                              log2((double)work->heads / (double)work->kv_heads) };
+    const double ideal_s = work->flop / peak_flop_per_s;
+    *nearest = share < 0.5 ? low : high;
+    terms->inside_range = work->head_dim >= all->curves[all->first[work->causal]].head_dim &&
+                          work->head_dim <= all->curves[all->last[work->causal]].head_dim;
+    terms->compute_s =
+        attention_compute_s(low, ideal_s, length, sizes, forward, &terms->inside_range);
+    if (share > 0) {
+        const double upper_s =
+            attention_compute_s(high, ideal_s, length, sizes, forward, &terms->inside_range);
+        terms->compute_s += share * (upper_s - terms->compute_s);
+    }
+    if (!forward)
+        terms->compute_s *= (1 + all->backward_length_half / length) / all->backward_factor;
+    terms->memory_s = work->memory_bytes / hbm_bytes_per_s;
+    terms->launch_s = low->launch_s + share * (high->launch_s - low->launch_s);
+    return terms->launch_s + fmax(terms->compute_s, terms->memory_s);
+}
+
+double collective_wire_factor(enum operator_kind op, double rank_count) {
+    const double share = (rank_count - 1) / rank_count;
+    switch (op) {
+    case OPERATOR_ALL_REDUCE:
+        return 2 * share;
+    case OPERATOR_ALL_GATHER:
+    case OPERATOR_REDUCE_SCATTER:
+    case OPERATOR_ALL_TO_ALL:
+        return share;
+    case OPERATOR_SEND:
+        return 1;
+    default:
+        ballast_bug("%s is not a collective", operator_kind_name(op));
+    }
+}
+
+static double table_s(const struct collective_table *t, double bytes, bool *inside_range) {
+    const double x = log2(bytes);
+    const int64_t last = t->count - 1;
+    if (x <= t->log2_bytes[0]) return t->latency_s; /* latency does not fall any more */
+    if (x > t->log2_bytes[last]) {
+        *inside_range = false;
+        const double beyond_bytes = bytes - exp2(t->log2_bytes[last]);
+        return exp(t->log_s[last]) +
+               beyond_bytes *
+                   collective_wire_factor((enum operator_kind)t->op, (double)t->rank_count) /
+                   t->plateau_bytes_per_s;
+    }
+    int64_t low = 0, high = last;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (t->log2_bytes[middle] <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const double share = (x - t->log2_bytes[low]) / (t->log2_bytes[high] - t->log2_bytes[low]);
+    return exp(t->log_s[low] + share * (t->log_s[high] - t->log_s[low]));
+}
+
+/* The tables at or around a rank count; *high is NULL where no larger one is. */
+static const struct collective_table *collective_bracket(const struct collective_curves *curves,
+                                                         enum operator_kind op, int64_t rank_count,
+                                                         const struct collective_table **high) {
+    int64_t i = curves->first[op];
+    while (i < curves->last[op] && curves->tables[i + 1].rank_count <= rank_count)
+        i++;
+    *high = i < curves->last[op] ? &curves->tables[i + 1] : NULL;
+    return &curves->tables[i];
+}
+
+double collective_inside_s(const struct collective_curves *curves, enum operator_kind op,
+                           int64_t rank_count, double bytes, bool *inside_range,
+                           const struct collective_table **nearest) {
+    const struct collective_table *high;
+    const struct collective_table *low = collective_bracket(curves, op, rank_count, &high);
+    *nearest = low;
+    const double low_s = table_s(low, bytes, inside_range);
+    if (op == OPERATOR_SEND || low->rank_count == rank_count) return low_s;
+    *inside_range = false;
+    if (low->rank_count < rank_count && high) {
+        const double high_s = table_s(high, bytes, inside_range);
+        const double share = log((double)rank_count / (double)low->rank_count) /
+                             log((double)high->rank_count / (double)low->rank_count);
+        return exp(log(low_s) + share * (log(high_s) - log(low_s)));
+    }
+    const double wire_ratio = collective_wire_factor(op, (double)rank_count) /
+                              collective_wire_factor(op, (double)low->rank_count);
+    return collective_latency_s(curves, op, rank_count) + (low_s - low->latency_s) * wire_ratio;
+}
+
+double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,
+                            int64_t rank_count) {
+    const struct collective_table *high;
+    const struct collective_table *low = collective_bracket(curves, op, rank_count, &high);
+    if (op == OPERATOR_SEND || low->rank_count == rank_count) return low->latency_s;
+    if (low->rank_count < rank_count && high) {
+        const double share =
+            (double)(rank_count - low->rank_count) / (double)(high->rank_count - low->rank_count);
+        return low->latency_s + share * (high->latency_s - low->latency_s);
+    }
+    return low->latency_s * (double)(rank_count - 1) / (double)(low->rank_count - 1);
+}

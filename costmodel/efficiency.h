@@ -1,0 +1,189 @@
+/* efficiency.h - the measured curves of one GPU: what fraction of its peaks a shape reaches.
+ *
+ * Read from scenarios/hardware/curves/<gpu>.json, which `ballast calibrate fit` writes. The leaves
+ * below are pure arithmetic on plain numbers; cost_model.h turns them into prices. Everything is
+ * resolved to arrays and indices while reading, so that pricing neither compares text nor
+ * allocates.
+ *
+ *     struct efficiency e;
+ *     if (!efficiency_read(json, arena, &e, err)) return false;
+ *     double s = matmul_kernel_s(&e.matmul, peak_flop_per_s, hbm_bytes_per_s, m, n, k, &terms);
+ */
+#ifndef BALLAST_COSTMODEL_EFFICIENCY_H
+#define BALLAST_COSTMODEL_EFFICIENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "costmodel/operator_work.h"
+#include "sim/base/arena.h"
+#include "sim/base/field.h"
+#include "sim/base/json.h"
+
+#define EFFICIENCY_AXIS_MAX 32 /* points on one axis of a table */
+
+/* One axis of a table in the logarithm of a size. */
+struct log_axis {
+    int64_t count;
+    double log2_at[EFFICIENCY_AXIS_MAX];
+};
+
+/* What a measurement adds to a closed form: time = form x exp(ratio), linear between the points of
+ * the table in log2 of each size and constant outside. */
+struct correction_table {
+    int64_t axis_count; /* 0: no table, ratio 0 everywhere */
+    struct log_axis axes[3];
+    const float *log_ratio; /* the last axis runs fastest */
+};
+
+struct matmul_curve {
+    double launch_s;        /* start and drain of a kernel */
+    double efficiency;      /* of the peak, for a deep matmul */
+    double k_half;          /* depth at which half of that is reached */
+    double memory_fraction; /* of HBM bandwidth */
+    double power_slope;     /* loss of efficiency for each e-fold of duration beyond the onset */
+    double power_onset_s;
+    double power_floor; /* efficiency never falls below this fraction of itself */
+    double settled_efficiency, settled_k_half; /* ceiling inside a training step */
+    double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
+    double fp8_efficiency;
+    double band_fraction, outside_band_fraction;
+    struct correction_table correction; /* over m, n, k */
+    const char *source, *settled_source;
+};
+
+struct attention_curve {
+    int64_t head_dim;
+    bool causal;
+    double efficiency;  /* of the peak, for endless sequences, forward */
+    double length_half; /* sequence length at which half of that is reached */
+    double launch_s;
+    double band_fraction;
+    struct correction_table correction; /* over length, token_sum x heads, heads / kv_heads */
+    const char *source;
+};
+
+struct attention_curves {
+    double backward_factor;      /* backward over forward efficiency, endless sequences */
+    double backward_length_half; /* ... and the length that halves it */
+    double backward_band_fraction;
+    int64_t count; /* sorted by causal, then head_dim */
+    const struct attention_curve *curves;
+    int64_t first[2], last[2]; /* [causal]: its curves */
+};
+
+/* Memory-bound kernels: fraction of HBM bandwidth. */
+struct streaming_curve {
+    double launch_s;       /* between kernels of one stream */
+    double graph_launch_s; /* ... inside a CUDA graph, as microbenchmarks run */
+    double norm_forward, norm_backward, elementwise, embedding, loss, optimizer;
+    double band_fraction;
+    const char *source;
+};
+
+#define COLLECTIVE_SIZE_MAX 48
+
+/* Time of one collective among `rank_count` GPUs of one node, by buffer size. */
+struct collective_table {
+    int op; /* enum operator_kind */
+    int64_t rank_count;
+    int64_t count;
+    double log2_bytes[COLLECTIVE_SIZE_MAX];
+    double log_s[COLLECTIVE_SIZE_MAX];
+    double latency_s;           /* of the smallest buffer */
+    double plateau_bytes_per_s; /* bus bandwidth beyond the table */
+    double band_fraction;
+    const char *source;
+};
+
+struct collective_curves {
+    int64_t count; /* sorted by op, then rank_count */
+    const struct collective_table *tables;
+    int64_t first[OPERATOR_KIND_COUNT], last[OPERATOR_KIND_COUNT];
+};
+
+struct efficiency {
+    const char *gpu, *note;
+    struct matmul_curve matmul;
+    struct attention_curves attention;
+    struct streaming_curve streaming;
+    struct collective_curves collectives;
+};
+
+bool efficiency_read(const struct json *json, struct arena *arena, struct efficiency *out,
+                     struct error *err);
+
+/* The field tables of the file's parts: the reader above and the fit's writer share them. Values in
+ * the raw structs below carry the file's units. */
+extern const struct field_table efficiency_matmul_table, efficiency_attention_table,
+    efficiency_attention_curve_table, efficiency_streaming_table, efficiency_collective_table;
+
+struct matmul_fields {
+    const char *source, *settled_source;
+    double launch_us, efficiency, k_half, memory_fraction;
+    double power_slope, power_onset_us, power_floor;
+    double settled_efficiency, settled_k_half, weight_gradient_factor, fp8_efficiency;
+    double band_fraction, outside_band_fraction;
+    const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */
+};
+
+struct attention_fields {
+    double backward_factor, backward_length_half, backward_band_fraction;
+    const char *backward_source;
+    const cJSON *curves;
+};
+
+struct attention_curve_fields {
+    const char *source;
+    int64_t head_dim;
+    bool causal;
+    double efficiency, length_half, launch_us, band_fraction;
+    const cJSON *length, *query_heads, *group, *log_ratio_milli;
+};
+
+struct streaming_fields {
+    const char *source;
+    double launch_us, graph_launch_us;
+    double norm_forward, norm_backward, elementwise, embedding, loss, optimizer, band_fraction;
+};
+
+struct collective_fields {
+    const char *source;
+    int op; /* index in efficiency_collective_names */
+    int64_t rank_count;
+    double plateau_GB_per_s, band_fraction;
+    const cJSON *bytes, *time_us;
+};
+
+/* Names of the collective kinds from OPERATOR_ALL_REDUCE on, NULL at the end. */
+extern const char *const efficiency_collective_names[];
+
+struct kernel_terms {
+    double launch_s, compute_s, memory_s;
+    bool inside_range;
+};
+
+double correction_ratio(const struct correction_table *table, const double *log2_sizes,
+                        bool *inside_range);
+
+/* An isolated kernel, as microbenchmarks measure it: seconds, with its terms. */
+double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
+                       double hbm_bytes_per_s, double flop, double memory_bytes, int64_t m,
+                       int64_t n, int64_t k, struct kernel_terms *terms);
+/* Compute time below which a matmul does not fall once the GPU has settled in a training step. */
+double matmul_settled_s(const struct matmul_curve *curve, double peak_flop_per_s, double flop,
+                        int64_t k);
+double attention_kernel_s(const struct attention_curves *curves, double peak_flop_per_s,
+                          double hbm_bytes_per_s, const struct operator_work *work,
+                          struct kernel_terms *terms, const struct attention_curve **nearest);
+
+/* bus bytes over buffer bytes: what each GPU's link carries (nccl-tests PERFORMANCE.md). */
+double collective_wire_factor(enum operator_kind op, double rank_count);
+/* One node. */
+double collective_inside_s(const struct collective_curves *curves, enum operator_kind op,
+                           int64_t rank_count, double bytes, bool *inside_range,
+                           const struct collective_table **nearest);
+/* The smallest collective of this kind among so many ranks of one node. */
+double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,
+                            int64_t rank_count);
+
+#endif

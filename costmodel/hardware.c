@@ -1,0 +1,191 @@
+/* hardware.c - reads GPU and cluster files; human units become base units here and nowhere else. */
+#include "costmodel/hardware.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/units.h"
+
+struct gpu_fields {
+    const char *name, *description, *curves;
+    double peak_bf16, peak_fp16, peak_fp8, peak_fp32;
+    double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, tdp_w, reserved_GiB;
+    int64_t gpus_per_node, sm_count;
+    const cJSON *sources;
+};
+
+#define AT(member) offsetof(struct gpu_fields, member)
+static const struct field gpu_rows[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "peak_bf16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_bf16), 1, 1e6, NULL, "TFLOP/s",
+      "dense matrix peak", NULL },
+    { "peak_fp16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp16), 1, 1e6, NULL, "TFLOP/s",
+      "dense matrix peak", NULL },
+    { "peak_fp8_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp8), 0, 1e6, "0", "TFLOP/s",
+      "dense matrix peak; 0 where there is none", NULL },
+    { "peak_fp32_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp32), 0, 1e6, NULL, "TFLOP/s", "vector peak",
+      NULL },
+    { "hbm_GiB", FIELD_DOUBLE, AT(hbm_GiB), 1, 4096, NULL, "GiB", "memory", NULL },
+    { "hbm_GB_per_s", FIELD_DOUBLE, AT(hbm_GB_per_s), 10, 1e6, NULL, "GB/s", "memory bandwidth",
+      NULL },
+    { "nvlink_GB_per_s", FIELD_DOUBLE, AT(nvlink_GB_per_s), 0, 1e5, NULL, "GB/s",
+      "one direction, per GPU; 0: none", NULL },
+    { "pcie_GB_per_s", FIELD_DOUBLE, AT(pcie_GB_per_s), 0.1, 1e4, NULL, "GB/s",
+      "host copy, one direction, as measured", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs", "usual node", NULL },
+    { "sm_count", FIELD_COUNT, AT(sm_count), 1, 1024, NULL, "", "streaming multiprocessors", NULL },
+    { "tdp_w", FIELD_DOUBLE, AT(tdp_w), 1, 1e4, NULL, "W", "power limit", NULL },
+    { "reserved_GiB", FIELD_DOUBLE, AT(reserved_GiB), 0, 64, NULL, "GiB",
+      "driver and context: not usable by the framework", NULL },
+    { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "", "efficiency curves, path beside this file",
+      NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
+};
+#undef AT
+const struct field_table hardware_gpu_table = FIELD_TABLE("gpu", "one GPU", gpu_rows);
+
+struct cluster_fields {
+    const char *description, *hardware;
+    int64_t gpu_count, gpus_per_node, nics_per_node;
+    double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
+    const cJSON *sources;
+};
+
+#define AT(member) offsetof(struct cluster_fields, member)
+static const struct field cluster_rows[] = {
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "", "its GPU", NULL },
+    { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e7, NULL, "GPUs", "GPUs in the job", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
+      "GPUs that share one NVLink domain and one set of NICs", NULL },
+    { "nics_per_node", FIELD_COUNT, AT(nics_per_node), 0, 1024, "0", "NICs", "0: one per GPU",
+      NULL },
+    { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
+      "one direction: rate of a node's NICs over its GPUs", NULL },
+    { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "10", "us",
+      "what one hop between nodes adds to a small collective", NULL },
+    { "nic_efficiency_fraction", FIELD_DOUBLE, AT(nic_efficiency_fraction), 0.01, 1, "0.9", "",
+      "of the NIC rate that a collective reaches", NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
+};
+#undef AT
+const struct field_table hardware_cluster_table =
+    FIELD_TABLE("cluster", "the node and the network around the GPUs", cluster_rows);
+
+/* "sources" names every number that the object states. */
+static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
+    const cJSON *root = json_root(json), *item;
+    if (!cJSON_IsObject(sources))
+        return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
+    cJSON_ArrayForEach(item, root) {
+        if (!cJSON_IsNumber(item)) continue;
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
+        if (!cJSON_IsString(source) || source->valuestring[0] == '\0')
+            return json_error(json, item, err, "add it to \"sources\"",
+                              "has no source; every figure needs one");
+    }
+    cJSON_ArrayForEach(item, sources) {
+        if (!cJSON_GetObjectItemCaseSensitive(root, item->string))
+            return json_error(json, item, err, NULL, "is the source of a figure that is not there");
+    }
+    return true;
+}
+
+bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, struct error *err) {
+    struct gpu_fields f;
+    if (!field_table_read(&hardware_gpu_table, json, json_root(json), &f, arena, err) ||
+        !check_sources(json, f.sources, err))
+        return false;
+    *out = (struct gpu){
+        .name = f.name,
+        .description = f.description,
+        .peak_flop_per_s = { [PRECISION_BF16] = f.peak_bf16 * 1e12,
+                             [PRECISION_FP16] = f.peak_fp16 * 1e12,
+                             [PRECISION_FP8] = f.peak_fp8 * 1e12,
+                             [PRECISION_FP32] = f.peak_fp32 * 1e12 },
+        .hbm_bytes = f.hbm_GiB * BYTES_PER_GiB,
+        .hbm_bytes_per_s = f.hbm_GB_per_s * BYTES_PER_GB,
+        .nvlink_bytes_per_s = f.nvlink_GB_per_s * BYTES_PER_GB,
+        .pcie_bytes_per_s = f.pcie_GB_per_s * BYTES_PER_GB,
+        .gpus_per_node = f.gpus_per_node,
+        .tdp_w = f.tdp_w,
+        .reserved_bytes = f.reserved_GiB * BYTES_PER_GiB,
+        .sm_count = f.sm_count,
+        .curves = f.curves,
+    };
+    return true;
+}
+
+static bool has_suffix(const char *text, const char *suffix) {
+    const size_t size = strlen(text), suffix_size = strlen(suffix);
+    return size >= suffix_size && strcmp(text + size - suffix_size, suffix) == 0;
+}
+
+struct name_list {
+    const char *names[256];
+    size_t count;
+};
+
+static const char *name_list_at(const void *names, size_t index) {
+    return ((const struct name_list *)names)->names[index];
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names that a folder offers, sorted, so that a hint never depends on the file system. */
+static void list_names(struct arena *arena, const char *folder, struct name_list *list) {
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        if (!has_suffix(entry->d_name, ".json") || list->count == 256) continue;
+        char *name = arena_text(arena, entry->d_name);
+        name[strlen(name) - strlen(".json")] = '\0';
+        list->names[list->count++] = name;
+    }
+    if (directory) closedir(directory);
+    qsort(list->names, list->count, sizeof list->names[0], compare_names);
+}
+
+struct json *hardware_open(struct arena *arena, const char *search_directory, const char *folder,
+                           const char *name, struct error *err) {
+    if (strchr(name, '/') || has_suffix(name, ".json")) return json_load(name, err);
+    const char *place = arena_format(arena, "%s/%s", search_directory, folder);
+    struct name_list list = { .count = 0 };
+    list_names(arena, place, &list);
+    for (size_t i = 0; i < list.count; i++)
+        if (strcmp(list.names[i], name) == 0)
+            return json_load(arena_format(arena, "%s/%s.json", place, name), err);
+    const char *near = nearest_name(name, list.count, name_list_at, &list);
+    error_set(err, "no '%s.json' in %s", name, place);
+    if (near)
+        error_hint(err, "did you mean '%s'?", near);
+    else
+        error_hint(err, "give a name from that folder or the path of a file");
+    return NULL;
+}
+
+bool cluster_preset_read(struct arena *arena, const char *search_directory, const char *cluster,
+                         struct cluster_preset *out, struct error *err) {
+    struct cluster_fields f;
+    struct json *json = hardware_open(arena, search_directory, "clusters", cluster, err);
+    if (!json) return false;
+    const bool ok =
+        field_table_read(&hardware_cluster_table, json, json_root(json), &f, arena, err) &&
+        check_sources(json, f.sources, err);
+    json_destroy(json);
+    if (!ok) return false;
+    *out = (struct cluster_preset){
+        .description = f.description,
+        .hardware = f.hardware,
+        .gpu_count = f.gpu_count,
+        .network = { .gpus_per_node = f.gpus_per_node,
+                     .nic_bytes_per_s_per_gpu = f.nic_Gbit_per_s_per_gpu * BYTES_PER_GB / 8,
+                     .nic_latency_s = f.nic_latency_us / 1e6,
+                     .nics_per_node = f.nics_per_node,
+                     .nic_efficiency_fraction = f.nic_efficiency_fraction },
+    };
+    return true;
+}

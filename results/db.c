@@ -1,0 +1,164 @@
+/* db.c - opening, stepping, and what each SQLite failure means to the user.
+ *
+ * Journal: write-ahead log with synchronous=NORMAL. A commit costs no disk flush, readers never
+ * wait for the writer, and a crash of the process or the machine leaves a consistent file. The log
+ * is folded in on closing, so that a closed database is one plain file that opens from a read-only
+ * folder. Where the log is impossible (some network file systems) SQLite keeps its rollback
+ * journal.
+ */
+#include "results/db.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "sim/base/arena.h"
+
+/* Long enough for another process to store a run, short enough not to look like a hang. */
+enum { BUSY_TIMEOUT_MS = 3000 };
+
+/* What went wrong, told from the primary result code and the system's errno. */
+static void say(const struct db *db, int code, struct error *err) {
+    int system_errno = sqlite3_system_errno(db->handle);
+    bool internal = true;
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        error_set(err, "database '%s' is being written by another process", db->path);
+        error_hint(err,
+                   "one process writes a database at a time; wait for it, or use another file");
+        break;
+    case SQLITE_FULL:
+        error_set(err, "cannot write database '%s': the disk is full", db->path);
+        error_hint(err, "the runs stored before are kept");
+        break;
+    case SQLITE_IOERR:
+        if (code == SQLITE_IOERR_WRITE) /* a quota or size limit; SQLite keeps no errno of these */
+            error_set(err, "cannot write database '%s': the disk is full or failed", db->path);
+        else
+            error_set(err, "cannot read or write database '%s'%s%s", db->path,
+                      system_errno != 0 ? ": " : "",
+                      system_errno != 0 ? strerror(system_errno) : "");
+        error_hint(err, "the runs stored before are kept");
+        break;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+        error_set(err, "cannot %s database '%s'%s%s", db->mode == DB_WRITE ? "write" : "open",
+                  db->path, system_errno != 0 ? ": " : "",
+                  system_errno != 0 ? strerror(system_errno) : "");
+        error_hint(err, db->mode == DB_WRITE
+                            ? "the file and its folder must exist and allow writing"
+                            : "a database left by a killed process must be opened once where its "
+                              "folder allows writing");
+        break;
+    case SQLITE_NOTADB:
+        error_set(err, "'%s' is not a database of results", db->path);
+        internal = false;
+        break;
+    case SQLITE_CORRUPT:
+        error_set(err, "database '%s' is damaged", db->path);
+        error_hint(err, "'sqlite3 FILE .recover' saves what can be read");
+        internal = false;
+        break;
+    default:
+        error_set(err, "database '%s' refused a statement", db->path);
+        break;
+    }
+    if (err != NULL) err->internal = internal;
+}
+
+bool db_error(struct db *db, const char *sql, struct error *err) {
+    int code = sqlite3_extended_errcode(db->handle);
+    const char *message = sqlite3_errmsg(db->handle);
+    say(db, code, err);
+    return sql == NULL ? error_context(err, "SQLite %d: %s", code, message)
+                       : error_context(err, "SQLite %d: %s; in: %s", code, message, sql);
+}
+
+static bool open_handle(struct db *db, struct error *err) {
+    int flags =
+        db->mode == DB_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
+        return db_error(db, NULL, err);
+    sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+    /* SQLite opens a file that it may not write as read-only without a word. */
+    if (db->mode == DB_WRITE && sqlite3_db_readonly(db->handle, "main") == 1) {
+        error_set(err, "cannot write database '%s': the file is read-only", db->path);
+        if (err != NULL) err->internal = true;
+        return false;
+    }
+    return db_execute(db,
+                      "PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;"
+                      "PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
+                      err);
+}
+
+struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
+    if (mode == DB_READ && access(path, F_OK) != 0) {
+        error_set(err, "there is no database '%s'", path);
+        return NULL;
+    }
+    struct db *db = memory_alloc(sizeof *db);
+    *db = (struct db){ .path = strdup(path), .mode = mode };
+    if (open_handle(db, err)) return db;
+    db_close(db);
+    return NULL;
+}
+
+void db_close(struct db *db) {
+    if (db == NULL) return;
+    if (db->mode == DB_WRITE && db->handle != NULL) {
+        /* Folds the log in. Not possible while another process reads; then the last one to close
+         * does it, and nothing is lost either way. */
+        sqlite3_busy_timeout(db->handle, 0);
+        sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    }
+    sqlite3_close(db->handle);
+    free(db->path);
+    free(db);
+}
+
+bool db_begin_writing(struct db *db, struct error *err) {
+    const char *sql = "PRAGMA journal_mode = WAL";
+    sqlite3_stmt *statement = db_prepare(db, sql, err);
+    if (statement == NULL) return false;
+    bool done = db_step(db, statement, err) == DB_ROW;
+    bool logged = done && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+    sqlite3_finalize(statement);
+    /* A rollback journal is only safe against a power cut with every flush in place. */
+    return done &&
+           db_execute(db, logged ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                      err);
+}
+
+bool db_execute(struct db *db, const char *sql, struct error *err) {
+    if (sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK) return true;
+    /* A whole schema says nothing about the place of the mistake. */
+    return db_error(db, strlen(sql) < 200 ? sql : NULL, err);
+}
+
+sqlite3_stmt *db_prepare(struct db *db, const char *sql, struct error *err) {
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) !=
+        SQLITE_OK)
+        db_error(db, sql, err);
+    return statement;
+}
+
+enum db_step db_step(struct db *db, sqlite3_stmt *statement, struct error *err) {
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) return DB_ROW;
+    if (code == SQLITE_DONE) return DB_DONE;
+    db_error(db, sqlite3_sql(statement), err);
+    return DB_ERROR;
+}
+
+bool db_integer(struct db *db, const char *sql, int64_t *value, struct error *err) {
+    *value = 0;
+    sqlite3_stmt *statement = db_prepare(db, sql, err);
+    if (statement == NULL) return false;
+    enum db_step step = db_step(db, statement, err);
+    if (step == DB_ROW) *value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return step != DB_ERROR;
+}

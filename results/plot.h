@@ -1,0 +1,49 @@
+/* plot.h - pictures, drawn by gnuplot run as a program.
+ *
+ * The format follows from the file's extension: .png, .svg or .pdf. A picture appears whole or not
+ * at all. Colours are told apart by colour-blind eyes and in a grey print; units are on the axes
+ * and the scenario in the title. gnuplot must be on PATH (Debian package gnuplot-nox).
+ *
+ *     plot_timeline("timeline.png", "internvl-6b-20b baseline", spans, span_count, 0, err);
+ */
+#ifndef BALLAST_RESULTS_PLOT_H
+#define BALLAST_RESULTS_PLOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "results/record.h"
+#include "sim/base/error.h"
+
+/* The pipeline of one iteration on one data-parallel rank: a row per stage, its compute stream as
+ * bars and its other streams as a strip below. Spans of other ranks are passed over. */
+bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
+                   int64_t count, int64_t dp_rank, struct error *err);
+
+/* Memory of each stage over the same iteration, with the capacity of the GPU. Points of one stage
+ * are in order of time. */
+bool plot_memory(const char *path, const char *scenario, const struct memory_point_record *points,
+                 int64_t count, int64_t dp_rank, int64_t capacity_bytes, struct error *err);
+
+/* Step times: in order, and how they are spread. */
+bool plot_steps(const char *path, const char *scenario, const struct iteration_record *iterations,
+                int64_t count, struct error *err);
+
+/* Where the time of a mean step goes, one stacked bar a run. Parts are named as in the view
+ * `breakdown` and stacked in the order given; NaN and 0 leave a part out. */
+struct plot_breakdown {
+    const char *const *runs;
+    int64_t run_count;
+    const char *const *parts;
+    int64_t part_count;
+    const double *part_ms; /* [run * part_count + part] */
+};
+bool plot_breakdown(const char *path, const char *title, const struct plot_breakdown *breakdown,
+                    struct error *err);
+
+/* How the samples of a data set are spread. vision_unit names what vision_counts counts ("image
+ * tiles", "patches"). */
+bool plot_dataset(const char *path, const char *dataset, const uint32_t *vision_counts,
+                  const char *vision_unit, const uint32_t *language_tokens, int64_t count,
+                  struct error *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* cli.h - what the commands share: the table row, the context, printing.
+ *
+ * Only this folder prints and chooses exit codes: 0 done, 1 ran but failed, 2 usage or bad input.
+ * stdout is data, stderr is talk; a failed write to stdout is a failure.
+ */
+#ifndef BALLAST_SIM_CLI_CLI_H
+#define BALLAST_SIM_CLI_CLI_H
+
+#include <cjson/cJSON.h>
+#include "sim/cli/options.h"
+#include "sim/study/execution.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct cli {
+    struct arena *arena;
+    struct common_options common;
+    struct arguments arguments;
+    struct scenario_options scenario_options;
+    struct provenance provenance;
+};
+
+struct command {
+    const char *name;
+    const char *usage; /* after the name */
+    const char *help;  /* one line */
+    const char *more;  /* further lines of --help; may be NULL */
+    const struct option *options;
+    size_t option_count, options_size;
+    int64_t min_arguments, max_arguments; /* -1: any number */
+    /* options come zeroed, then set by the command line; defaults() may fill them before. */
+    void (*defaults)(void *options);
+    int (*run)(struct cli *cli, void *options);
+};
+
+#define COMMAND_OPTIONS(table, type)                                                               \
+    .options = (table), .option_count = sizeof(table) / sizeof((table)[0]),                        \
+    .options_size = sizeof(type)
+
+extern const struct command command_bench, command_check, command_compare, command_dataset,
+    command_explain, command_export, command_pack, command_plot, command_reproduce, command_run,
+    command_trace, command_version;
+const struct command *const *commands(size_t *count);
+
+/* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */
+int cli_error(const struct error *err);
+/* Prints and deletes. */
+void cli_print_json(cJSON *object);
+/* A progress line on stderr: a bar with rate and time left on a terminal, now and then a plain
+ * line otherwise; nothing with --quiet. */
+struct progress {
+    const char *label, *unit;
+    bool enabled, terminal;
+    double start_s, last_s;
+    bool shown;
+};
+struct progress cli_progress(const struct cli *cli, const char *label, const char *unit);
+void cli_progress_update(void *progress, int64_t done, int64_t total);
+void cli_progress_end(struct progress *progress);
+
+/* "1,267,819"; text is at least 32 bytes. */
+const char *cli_thousands(int64_t value, char *text);
+
+#endif

@@ -1,0 +1,176 @@
+/* cmd_dataset.c - `dataset stats`: what a data set looks like; `dataset import`: bring your own. */
+#include <stdlib.h>
+#include <string.h>
+#include "results/plot.h"
+#include "sim/cli/cli.h"
+#include "sim/data/dataset_stats.h"
+
+struct dataset_cli_options {
+    const char *output, *plot;
+    int tiling;
+    int64_t max_tiles, tile_language_tokens, max_language_tokens;
+};
+
+static const char *const tiling_names[] = { "as-file", "internvl", "native", NULL };
+#define AT(member) offsetof(struct dataset_cli_options, member)
+static const struct option options_table[] = {
+    { "output", OPTION_TEXT, AT(output), "FILE", "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
+    { "plot", OPTION_TEXT, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0, 0 },
+    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl or native", tiling_names, 0, 0 },
+    { "max-tiles", OPTION_COUNT, AT(max_tiles), "N", "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
+    { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N", "language tokens of a tile in a bare data file (default 256)", NULL, 1, 1e6 },
+    { "max-tokens", OPTION_COUNT, AT(max_language_tokens), "N", "cut longer samples to this many language tokens", NULL, 1, 1e9 },
+};
+
+static void defaults(void *options) {
+    *(struct dataset_cli_options *)options = (struct dataset_cli_options){ .max_tiles = 12 };
+}
+
+static cJSON *summary_json(const struct dataset_summary *s) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "sum", (double)s->sum);
+    cJSON_AddNumberToObject(o, "mean", s->mean);
+    cJSON_AddNumberToObject(o, "std", s->std);
+    cJSON_AddNumberToObject(o, "p50", s->p50);
+    cJSON_AddNumberToObject(o, "p90", s->p90);
+    cJSON_AddNumberToObject(o, "p99", s->p99);
+    cJSON_AddNumberToObject(o, "max", (double)s->max);
+    return o;
+}
+
+static cJSON *part_json(const struct dataset_part_stats *p, bool native) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "name", p->name);
+    cJSON_AddStringToObject(o, "status", p->status);
+    cJSON_AddNumberToObject(o, "samples", (double)p->sample_count);
+    cJSON_AddItemToObject(o, "vision_tiles", summary_json(&p->vision_tiles));
+    cJSON_AddItemToObject(o, "language_tokens", summary_json(&p->language_tokens));
+    if (native) cJSON_AddItemToObject(o, "vision_patches", summary_json(&p->vision_patches));
+    cJSON_AddNumberToObject(o, "text_tokens_per_tile", p->text_tokens_per_tile);
+    return o;
+}
+
+static void print_part(const struct dataset_part_stats *p) {
+    char count[32];
+    printf("  %-34s %-13s %10s  %6.3f %5.2f %4ld   %7.1f %7.1f %6.0f %6.0f %6.0f %6ld\n", p->name, p->status,
+           cli_thousands(p->sample_count, count), p->vision_tiles.mean, p->vision_tiles.std, (long)p->vision_tiles.max,
+           p->language_tokens.mean, p->language_tokens.std, p->language_tokens.p50, p->language_tokens.p90,
+           p->language_tokens.p99, (long)p->language_tokens.max);
+}
+
+static void print_text(const struct dataset *d, const struct dataset_stats *s) {
+    printf("%s [%s]\n", d->name, d->status);
+    if (d->description != NULL) printf("  %s\n", d->description);
+    if (d->provenance != NULL) printf("  from: %s\n", d->provenance);
+    if (d->licence != NULL) printf("  licence: %s\n", d->licence);
+    for (int64_t i = 0; i < d->note_count; i++)
+        printf("  note: %s\n", d->notes[i]);
+    puts("\n                                                              |  image tiles      |  language tokens");
+    puts("  part                               status           samples    mean   std  max      mean     std    p50    p90    p99    max");
+    for (int64_t i = 0; i < s->part_count; i++)
+        print_part(&s->parts[i]);
+    struct dataset_part_stats whole = s->whole;
+    whole.name = "all";
+    print_part(&whole);
+}
+
+static bool plot(const struct dataset *d, const char *path, struct error *err) {
+    size_t n = (size_t)(d->sample_count > 0 ? d->sample_count : 1);
+    uint32_t *vision = memory_alloc(sizeof *vision * n), *tokens = memory_alloc(sizeof *tokens * n);
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        vision[i] = batch_sample_vision(d, (uint32_t)i);
+        tokens[i] = d->samples[i].language_tokens;
+    }
+    const char *title = strcmp(d->status, "real") == 0 ? d->name : NULL;
+    char labelled[256];
+    snprintf(labelled, sizeof labelled, "%s (%s data)", d->name, d->status);
+    bool ok = plot_dataset(path, title != NULL ? title : labelled, vision,
+                           d->vision_patches != NULL ? "patches" : "image tiles", tokens, d->sample_count, err);
+    free(vision);
+    free(tokens);
+    return ok;
+}
+
+static int stats(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d, struct error *err) {
+    struct dataset_stats *s = dataset_stats_create(d);
+    if (cli->common.json) {
+        cJSON *object = part_json(&s->whole, d->vision_patches != NULL);
+        cJSON_ReplaceItemInObjectCaseSensitive(object, "name", cJSON_CreateString(d->name));
+        cJSON_ReplaceItemInObjectCaseSensitive(object, "status", cJSON_CreateString(d->status));
+        cJSON *parts = cJSON_AddArrayToObject(object, "parts");
+        for (int64_t i = 0; i < s->part_count; i++)
+            cJSON_AddItemToArray(parts, part_json(&s->parts[i], d->vision_patches != NULL));
+        cJSON *notes = cJSON_AddArrayToObject(object, "notes");
+        for (int64_t i = 0; i < d->note_count; i++)
+            cJSON_AddItemToArray(notes, cJSON_CreateString(d->notes[i]));
+        cli_print_json(object);
+    } else {
+        print_text(d, s);
+    }
+    dataset_stats_destroy(s);
+    if (o->plot != NULL && !plot(d, o->plot, err)) return cli_error(err);
+    return EXIT_DONE;
+}
+
+static int import(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d, struct error *err) {
+    if (o->output == NULL) {
+        error_set(err, "dataset import needs --output FILE");
+        return cli_error(err);
+    }
+    if (!dataset_write_csv(d, o->output, err)) return cli_error(err);
+    if (cli->common.json) {
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddStringToObject(object, "output", o->output);
+        cJSON_AddStringToObject(object, "status", d->status);
+        cJSON_AddNumberToObject(object, "samples", (double)d->sample_count);
+        cli_print_json(object);
+        return EXIT_DONE;
+    }
+    char count[32];
+    printf("%s samples written to %s\n", cli_thousands(d->sample_count, count), o->output);
+    for (int64_t i = 0; i < d->note_count; i++)
+        printf("  note: %s\n", d->notes[i]);
+    return EXIT_DONE;
+}
+
+static int run(struct cli *cli, void *options) {
+    const struct dataset_cli_options *o = options;
+    struct error err = { 0 };
+    const char *verb = cli->arguments.positional[0], *name = cli->arguments.positional[1];
+    bool importing = strcmp(verb, "import") == 0;
+    if (!importing && strcmp(verb, "stats") != 0) {
+        error_set(&err, "unknown action \"%s\": dataset stats NAME, or dataset import FILE -o OUT", verb);
+        return cli_error(&err);
+    }
+    struct tiling tiling = tiling_default();
+    tiling.kind = (enum tiling_kind)o->tiling;
+    tiling.max_tiles = o->max_tiles;
+    struct progress progress = cli_progress(cli, "reading", "B");
+    struct dataset_options load = {
+        .tiling = &tiling,
+        .max_language_tokens = o->max_language_tokens,
+        .tile_language_tokens = o->tile_language_tokens,
+        .keep_images = importing && tiling.kind == TILING_AS_FILE,
+        .progress = cli_progress_update,
+        .progress_context = &progress,
+    };
+    struct dataset *d = dataset_load_with(cli->scenario_options.directory, name, &load, &err);
+    cli_progress_end(&progress);
+    if (d == NULL) return cli_error(&err);
+    int code = importing ? import(cli, o, d, &err) : stats(cli, o, d, &err);
+    dataset_destroy(d);
+    return code;
+}
+
+const struct command command_dataset = {
+    .name = "dataset",
+    .usage = "stats NAME [--plot FILE] | import FILE -o OUT.csv.gz",
+    .help = "print and plot the statistics of a data set; import one",
+    .more = "NAME is a file in scenarios/datasets or a path. Import reads OmniBal's token-length lists, LLaVA and\n"
+            "InternVL conversations (.json, .jsonl), and plain CSV, each also gzipped.\n",
+    COMMAND_OPTIONS(options_table, struct dataset_cli_options),
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,215 @@
+/* cmd_pack.c - run a batching policy alone and say how even its micro-batches are.
+ *
+ * Policy parameters are options of their own, as in a scenario: --qv 9 is {"qv": 9}. They are read by
+ * the policy's field table, so names, ranges and messages are the scenario's.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "sim/cli/cli.h"
+
+struct pack_options {
+    const char *policy, *groups_out;
+    int64_t dp, micro_batch, seed;
+    struct option_list parameters;
+    /* the parameters that have options of their own */
+    const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *iterations, *rng, *sampler, *variant;
+};
+
+#define AT(member) offsetof(struct pack_options, member)
+static const struct option options_table[] = {
+    { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
+    { "qv", OPTION_TEXT, AT(qv), "N", "isf: most tiles in a group", NULL, 0, 0 },
+    { "qt", OPTION_TEXT, AT(qt), "N", "isf: most language tokens in a group", NULL, 0, 0 },
+    { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N", "isf: tiles of a full group (default Qv)", NULL, 0, 0 },
+    { "llm-threshold", OPTION_TEXT, AT(llm_threshold), "N", "isf: language tokens of a full group (default Qt - 128)", NULL, 0, 0 },
+    { "threshold-rule", OPTION_TEXT, AT(threshold_rule), "code|paper", "isf: which rule decides that a group is full", NULL, 0, 0 },
+    { "iterations", OPTION_TEXT, AT(iterations), "N", "isf: passes", NULL, 0, 0 },
+    { "rng", OPTION_TEXT, AT(rng), "numpy|gsl", "isf: random stream", NULL, 0, 0 },
+    { "sampler", OPTION_TEXT, AT(sampler), "block|shuffle", "how groups are dealt to ranks", NULL, 0, 0 },
+    { "variant", OPTION_TEXT, AT(variant), "NAME", "length-group, device-group: as the paper or as the code", NULL, 0, 0 },
+    { "parameter", OPTION_LIST, AT(parameters), "NAME=VALUE", "any other parameter of the policy (repeatable)", NULL, 0, 0 },
+    { "seed", OPTION_COUNT, AT(seed), "N", "random seed (default 1024)", NULL, 0, 4294967295.0 },
+    { "dp", OPTION_COUNT, AT(dp), "N", "data-parallel ranks of the ratios (default 8)", NULL, 1, 1e6 },
+    { "micro-batch", OPTION_COUNT, AT(micro_batch), "N", "samples in a micro-batch; 1 for a policy that packs (default 1)", NULL, 1, 1e6 },
+    { "groups-out", OPTION_TEXT, AT(groups_out), "FILE", "write the groups as sample indices: , inside and ; between groups", NULL, 0, 0 },
+};
+
+static void defaults(void *options) {
+    struct pack_options *o = options;
+    *o = (struct pack_options){ .policy = "isf", .dp = 8, .micro_batch = 1, .seed = 1024 };
+}
+
+/* Text of an option becomes JSON: a number, true, false, null, or a string. */
+static void add_parameter(cJSON *object, const char *name, const char *text) {
+    if (text == NULL) return;
+    cJSON *value = cJSON_Parse(text);
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    cJSON_AddItemToObject(object, name, value != NULL ? value : cJSON_CreateString(text));
+}
+
+static bool read_parameters(const struct pack_options *o, const struct batching_policy *policy,
+                            struct arena *arena, void **parameters, struct error *err) {
+    cJSON *object = cJSON_CreateObject();
+    const struct {
+        const char *name, *text;
+    } own[] = {
+        { "qv", o->qv },           { "qt", o->qt },           { "vision_threshold", o->vision_threshold },
+        { "llm_threshold", o->llm_threshold }, { "threshold_rule", o->threshold_rule },
+        { "iterations", o->iterations }, { "rng", o->rng }, { "sampler", o->sampler }, { "variant", o->variant },
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        add_parameter(object, own[i].name, own[i].text);
+    bool ok = true;
+    for (int64_t i = 0; ok && i < o->parameters.count; i++) {
+        const char *equals = strchr(o->parameters.items[i], '=');
+        if (equals == NULL) {
+            ok = error_set(err, "--parameter %s: expected NAME=VALUE", o->parameters.items[i]);
+        } else {
+            char *name = arena_text(arena, o->parameters.items[i]);
+            name[equals - o->parameters.items[i]] = '\0';
+            add_parameter(object, name, equals + 1);
+        }
+    }
+    if (ok && policy->parameters == NULL) {
+        if (object->child != NULL)
+            ok = error_set(err, "policy \"%s\" has no parameter \"%s\"", policy->name, object->child->string);
+    } else if (ok) {
+        char *text = cJSON_Print(object);
+        struct json *json = json_parse("options", text, strlen(text), err);
+        *parameters = arena_alloc(arena, policy->parameters_size);
+        ok = json != NULL && field_table_read(policy->parameters, json, json_root(json), *parameters, arena, err);
+        if (!ok) {
+            /* The place in our own text means nothing to the user. */
+            const char *message = strstr(err->text, "error: ");
+            struct error plain = { 0 };
+            const char *end = message != NULL ? strchr(message, '\n') : NULL;
+            const char *hint = strstr(err->text, "hint: ");
+            if (message != NULL)
+                error_set(&plain, "policy \"%s\": %.*s", policy->name,
+                          (int)(end != NULL ? end - message - 7 : (long)strlen(message) - 7), message + 7);
+            if (message != NULL && hint != NULL) error_hint(&plain, "%s", hint + 6);
+            if (message != NULL) *err = plain;
+        }
+        json_destroy(json);
+        cJSON_free(text);
+    }
+    cJSON_Delete(object);
+    return ok;
+}
+
+static bool write_groups(const struct batch_plan *plan, const char *path, struct error *err) {
+    FILE *file = fopen(path, "w");
+    if (file == NULL) return error_system(err, "cannot write %s", path);
+    bool ok = batch_plan_write_groups(plan, file);
+    int code = errno;
+    if (fclose(file) != 0 || !ok) {
+        if (!ok) errno = code;
+        error_system(err, "cannot write %s", path);
+        remove(path);
+        return false;
+    }
+    return true;
+}
+
+static double wall_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void print(const struct cli *cli, const struct dataset *d, const struct batching_policy *policy,
+                  const struct batch_plan *plan, const struct batch_balance *b, double ms) {
+    if (cli->common.json) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "dataset", d->name);
+        cJSON_AddStringToObject(o, "dataset_status", d->status);
+        cJSON_AddStringToObject(o, "policy", policy->name);
+        cJSON_AddNumberToObject(o, "samples_in", (double)plan->samples_in);
+        cJSON_AddNumberToObject(o, "samples_packed", (double)plan->samples_packed);
+        cJSON_AddNumberToObject(o, "oversize_skipped", (double)plan->oversize_skipped);
+        cJSON_AddNumberToObject(o, "lost_with_last_group", (double)plan->lost_with_last_group);
+        cJSON_AddNumberToObject(o, "leftover_dropped", (double)plan->leftover_dropped);
+        cJSON_AddNumberToObject(o, "groups", (double)plan->group_count);
+        cJSON_AddNumberToObject(o, "full_groups", (double)plan->full_group_count);
+        cJSON_AddNumberToObject(o, "average_batch_size", b->average_batch_size);
+        cJSON_AddNumberToObject(o, "pad_ratio", b->pad_ratio);
+        cJSON_AddNumberToObject(o, "dist_ratio_vision", b->dist_ratio_vision);
+        cJSON_AddNumberToObject(o, "dist_ratio_language", b->dist_ratio_language);
+        cJSON_AddNumberToObject(o, "max_vision_tiles", (double)b->max_vision_tiles);
+        cJSON_AddNumberToObject(o, "max_language_tokens", (double)b->max_language_tokens);
+        cJSON_AddNumberToObject(o, "dropped_by_sampler", (double)plan->dropped_by_sampler);
+        cJSON_AddNumberToObject(o, "repeated_by_sampler", (double)plan->repeated_by_sampler);
+        cJSON_AddNumberToObject(o, "wall_ms", ms);
+        cli_print_json(o);
+        return;
+    }
+    char text[32];
+    printf("%s on %s [%s]\n", policy->name, d->name, d->status);
+    printf("  samples in            %s\n", cli_thousands(plan->samples_in, text));
+    printf("  samples packed        %s\n", cli_thousands(plan->samples_packed, text));
+    printf("  oversize skipped      %s\n", cli_thousands(plan->oversize_skipped, text));
+    printf("  lost with last group  %s\n", cli_thousands(plan->lost_with_last_group, text));
+    if (plan->leftover_dropped > 0) printf("  left over, dropped    %s\n", cli_thousands(plan->leftover_dropped, text));
+    printf("  groups                %s (%ld full)\n", cli_thousands(plan->group_count, text), (long)plan->full_group_count);
+    printf("  average batch size    %.3f samples\n", b->average_batch_size);
+    printf("  per group             %.2f tiles (most %ld), %.0f language tokens (most %ld)\n", b->mean_vision_tiles,
+           (long)b->max_vision_tiles, b->mean_language_tokens, (long)b->max_language_tokens);
+    printf("  pad ratio             %.4f\n", b->pad_ratio);
+    printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n", b->dist_ratio_vision,
+           b->dist_ratio_language, (long)plan->rank_count);
+    printf("  packed in             %.1f ms\n", ms);
+}
+
+static const char *batching_name(const void *list, size_t index) {
+    return ((const struct batching_policy *const *)list)[index]->name;
+}
+
+static int run(struct cli *cli, void *options) {
+    const struct pack_options *o = options;
+    struct error err = { 0 };
+    const struct batching_policy *policy = batching_policy_find(o->policy);
+    if (policy == NULL) {
+        size_t count;
+        const struct batching_policy *const *list = batching_policies(&count);
+        const char *near = nearest_name(o->policy, count, batching_name, list);
+        error_set(&err, "unknown batching policy \"%s\"", o->policy);
+        if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
+        else error_hint(&err, "docs/SCENARIOS.md lists the policies");
+        return cli_error(&err);
+    }
+    void *parameters = NULL;
+    if (!read_parameters(o, policy, cli->arena, &parameters, &err)) return cli_error(&err);
+    struct dataset *d = dataset_load(cli->scenario_options.directory, cli->arguments.positional[0], NULL, &err);
+    if (d == NULL) return cli_error(&err);
+    struct batch_request request = {
+        .dataset = d, .dp = o->dp, .micro_batch = o->micro_batch, .seed = (uint32_t)o->seed
+    };
+    struct batch_plan plan;
+    double start_ms = wall_ms();
+    bool ok = policy->plan(&request, parameters, &plan, &err);
+    double took_ms = wall_ms() - start_ms;
+    if (ok) {
+        struct batch_balance balance;
+        batch_plan_balance(&plan, d, &balance);
+        ok = o->groups_out == NULL || write_groups(&plan, o->groups_out, &err);
+        if (ok) print(cli, d, policy, &plan, &balance, took_ms);
+        batch_plan_free(&plan);
+    }
+    dataset_destroy(d);
+    return ok ? EXIT_DONE : cli_error(&err);
+}
+
+const struct command command_pack = {
+    .name = "pack",
+    .usage = "DATASET [--policy NAME] [policy parameters] [--groups-out FILE]",
+    .help = "run a batching policy alone",
+    COMMAND_OPTIONS(options_table, struct pack_options),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,229 @@
+/* main.c - ballast COMMAND ...: the command table, and what happens around every command. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "sim/base/field.h"
+#include "sim/cli/cli.h"
+
+static const struct command *const table[] = {
+    &command_bench,     &command_check,  &command_compare, &command_dataset,
+    &command_explain,   &command_export, &command_pack,    &command_plot,
+    &command_reproduce, &command_run,    &command_trace,   &command_version,
+};
+enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
+
+const struct command *const *commands(size_t *count) {
+    *count = COMMAND_COUNT;
+    return table;
+}
+
+/* ---- shared printing ---- */
+
+int cli_error(const struct error *err) {
+    fprintf(stderr, "%s%s\n", err->located ? "" : "error: ", err->text);
+    return err->internal ? EXIT_FAILED : EXIT_USAGE;
+}
+
+void cli_print_json(cJSON *object) {
+    char *text = cJSON_Print(object);
+    puts(text);
+    cJSON_free(text);
+    cJSON_Delete(object);
+}
+
+const char *cli_thousands(int64_t value, char *text) {
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    int at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && digits[i - 1] != '-' && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static double wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct progress cli_progress(const struct cli *cli, const char *label, const char *unit) {
+    double now = wall_s();
+    return (struct progress){ .label = label,
+                              .unit = unit,
+                              .enabled = !cli->common.quiet,
+                              .terminal = isatty(STDERR_FILENO) == 1,
+                              .start_s = now,
+                              .last_s = now };
+}
+
+void cli_progress_update(void *context, int64_t done, int64_t total) {
+    struct progress *p = context;
+    double now = wall_s();
+    /* Work that is over in a moment needs no bar. */
+    if (!p->enabled || now - p->last_s < (p->terminal ? 0.2 : 5.0) || total <= 0) return;
+    p->last_s = now;
+    double rate = (double)done / (now - p->start_s),
+           left_s = rate > 0 ? (double)(total - done) / rate : 0;
+    int percent = (int)(100 * done / total);
+    if (p->terminal) {
+        char bar[31];
+        for (int i = 0; i < 30; i++)
+            bar[i] = i < percent * 30 / 100 ? '#' : '.';
+        bar[30] = '\0';
+        fprintf(stderr, "\r%s [%s] %3d %%  %.0f %s/s  %.0f s left ", p->label, bar, percent, rate,
+                p->unit, left_s);
+    } else {
+        fprintf(stderr, "%s: %lld of %lld %s, %.0f/s, %.0f s left\n", p->label, (long long)done,
+                (long long)total, p->unit, rate, left_s);
+    }
+    p->shown = true;
+}
+
+void cli_progress_end(struct progress *p) {
+    if (p->shown && p->terminal) fprintf(stderr, "\r%80s\r", "");
+}
+
+/* ---- where the data files are ---- */
+
+static bool is_scenario_folder(const char *path) {
+    char probe[PATH_MAX + 16];
+    struct stat status;
+    snprintf(probe, sizeof probe, "%s/models", path);
+    return stat(probe, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* --scenarios, then $BALLAST_SCENARIOS, then beside the program (a build folder inside the
+ * repository, or an installation), then the working directory. */
+static const char *find_scenarios(struct cli *cli, struct error *err) {
+    const char *given =
+        cli->common.scenarios != NULL ? cli->common.scenarios : getenv("BALLAST_SCENARIOS");
+    if (given != NULL) {
+        if (is_scenario_folder(given)) return given;
+        error_set(err, "%s is not a scenarios folder: it has no models/", given);
+        return NULL;
+    }
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    static const char *const places[] = { "/../scenarios", "/../share/ballast/scenarios",
+                                          "/scenarios" };
+    if (length > 0) {
+        program[length] = '\0';
+        *strrchr(program, '/') = '\0';
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            const char *path = arena_format(cli->arena, "%s%s", program, places[i]);
+            if (!is_scenario_folder(path)) continue;
+            char *real = realpath(path, NULL);
+            const char *kept = real != NULL ? arena_text(cli->arena, real) : path;
+            free(real);
+            return kept;
+        }
+    }
+    if (is_scenario_folder("scenarios")) return "scenarios";
+    error_set(err, "cannot find the scenarios folder: name it with --scenarios");
+    return NULL;
+}
+
+/* ---- commands ---- */
+
+static const char *command_name(const void *names, size_t index) {
+    (void)names;
+    return table[index]->name;
+}
+
+static void print_overview(FILE *out) {
+    fputs("usage: ballast COMMAND [ARGUMENTS] [--json] [--set PATH=VALUE] [--help]\n\n"
+          "Simulates the training of large multimodal models on GPU clusters.\n\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-10s %s\n", table[i]->name, table[i]->help);
+    fputs("\n`ballast COMMAND --help` explains a command; docs/SCENARIOS.md explains scenarios.\n",
+          out);
+}
+
+static void print_help(const struct command *command) {
+    printf("usage: ballast %s %s\n\n%s.\n", command->name, command->usage, command->help);
+    if (command->more != NULL) printf("\n%s", command->more);
+    puts("\nOptions:");
+    options_help(command->options, command->option_count, stdout);
+}
+
+static const char *joined(struct arena *arena, int argc, char **argv) {
+    const char *line = "ballast";
+    for (int i = 1; i < argc; i++)
+        line = arena_format(arena, strpbrk(argv[i], " \t\"'$") != NULL ? "%s '%s'" : "%s %s", line,
+                            argv[i]);
+    return line;
+}
+
+static int run_command(const struct command *command, struct cli *cli, int argc, char **argv) {
+    struct error err = { 0 };
+    void *options = arena_alloc(cli->arena, command->options_size + 1);
+    if (command->defaults != NULL) command->defaults(options);
+    if (!options_parse(command->options, command->option_count, options, &cli->common, argc, argv,
+                       cli->arena, &cli->arguments, &err))
+        return cli_error(&err);
+    if (cli->common.help) {
+        print_help(command);
+        return EXIT_DONE;
+    }
+    int64_t count = cli->arguments.count;
+    if (count < command->min_arguments ||
+        (command->max_arguments >= 0 && count > command->max_arguments)) {
+        error_set(&err, "%s arguments for \"%s\"; usage: ballast %s %s",
+                  count < command->min_arguments ? "not enough" : "too many", command->name,
+                  command->name, command->usage);
+        return cli_error(&err);
+    }
+    cli->scenario_options.directory = find_scenarios(cli, &err);
+    if (cli->scenario_options.directory == NULL) return cli_error(&err);
+    cli->scenario_options.overrides = cli->common.set.items;
+    return command->run(cli, options);
+}
+
+int main(int argc, char **argv) {
+    /* A reader that goes away (ballast ... | head) must come back as a failed write. */
+    signal(SIGPIPE, SIG_IGN);
+    struct cli cli = { .arena = arena_create() };
+    cli.provenance.command_line = joined(cli.arena, argc, argv);
+    int code = EXIT_USAGE;
+    if (argc < 2) {
+        print_overview(stderr);
+    } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+               strcmp(argv[1], "help") == 0) {
+        print_overview(stdout);
+        code = EXIT_DONE;
+    } else {
+        const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+        const struct command *found = NULL;
+        for (size_t i = 0; i < COMMAND_COUNT && found == NULL; i++)
+            if (strcmp(table[i]->name, name) == 0) found = table[i];
+        if (found != NULL) {
+            code = run_command(found, &cli, argc - 2, argv + 2);
+        } else {
+            struct error err = { 0 };
+            const char *near = nearest_name(name, COMMAND_COUNT, command_name, NULL);
+            error_set(&err, "unknown command \"%s\"", name);
+            if (near != NULL)
+                error_hint(&err, "did you mean \"%s\"?", near);
+            else
+                error_hint(&err, "`ballast --help` lists the commands");
+            code = cli_error(&err);
+        }
+    }
+    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
+        fprintf(stderr, "error: cannot write to stdout: %s\n", strerror(errno));
+        code = code == EXIT_DONE ? EXIT_FAILED : code;
+    } else if (ferror(stdout) && code == EXIT_DONE) {
+        code = EXIT_FAILED;
+    }
+    arena_destroy(cli.arena);
+    return code;
+}

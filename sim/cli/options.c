@@ -1,0 +1,164 @@
+/* options.c - parsing by table. Common options are a table too. */
+#include "sim/cli/options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/field.h"
+
+#define COMMON(member) offsetof(struct common_options, member)
+static const struct option common_table[] = {
+    { "set", OPTION_LIST, COMMON(set), "PATH=VALUE",
+      "change a value of the scenario, e.g. layout.tp=4 (repeatable)", NULL, 0, 0 },
+    { "json", OPTION_FLAG, COMMON(json), NULL, "print one JSON object on stdout", NULL, 0, 0 },
+    { "quiet", OPTION_FLAG, COMMON(quiet), NULL, "no progress on stderr", NULL, 0, 0 },
+    { "scenarios", OPTION_TEXT, COMMON(scenarios), "DIR",
+      "folder of models, datasets, hardware and clusters", NULL, 0, 0 },
+    { "help", OPTION_FLAG, COMMON(help), NULL, "this text", NULL, 0, 0 },
+};
+enum { COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
+
+struct name_tables {
+    const struct option *options;
+    size_t count;
+};
+
+static const char *option_name(const void *names, size_t index) {
+    const struct name_tables *t = names;
+    return index < t->count ? t->options[index].name : common_table[index - t->count].name;
+}
+
+static const struct option *find(const struct option *options, size_t count, const char *name,
+                                 size_t length) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
+            return &options[i];
+    return NULL;
+}
+
+static bool store_number(const struct option *option, const char *text, void *place,
+                         struct error *err) {
+    char *end;
+    double value = strtod(text, &end);
+    bool whole = option->type == OPTION_COUNT;
+    if (*end != '\0' || text[0] == '\0' || !isfinite(value) || (whole && value != floor(value)))
+        return error_set(err, "--%s: expected a %snumber, got \"%s\"", option->name,
+                         whole ? "whole " : "", text);
+    if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
+        return error_set(err, "--%s: must be %.10g to %.10g, got %s", option->name, option->min,
+                         option->max, text);
+    if (whole)
+        *(int64_t *)place = (int64_t)value;
+    else
+        *(double *)place = value;
+    return true;
+}
+
+static bool store_choice(const struct option *option, const char *text, int *place,
+                         struct error *err) {
+    char list[512] = "";
+    for (int i = 0; option->choices[i] != NULL; i++) {
+        if (strcmp(option->choices[i], text) == 0) {
+            *place = i;
+            return true;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", option->choices[i]);
+    }
+    return error_set(err, "--%s: unknown value \"%s\"; one of: %s", option->name, text, list);
+}
+
+static bool store(const struct option *option, const char *text, void *values, struct arena *arena,
+                  struct error *err) {
+    void *place = (char *)values + option->offset;
+    switch (option->type) {
+    case OPTION_FLAG:
+        *(bool *)place = true;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)place = text;
+        return true;
+    case OPTION_COUNT:
+    case OPTION_NUMBER:
+        return store_number(option, text, place, err);
+    case OPTION_CHOICE:
+        return store_choice(option, text, place, err);
+    case OPTION_LIST: {
+        struct option_list *list = place;
+        const char **items = arena_array(arena, const char *, list->count + 2);
+        for (int64_t i = 0; i < list->count; i++)
+            items[i] = list->items[i];
+        items[list->count++] = text;
+        list->items = items;
+        return true;
+    }
+    }
+    ballast_bug("option %s has no type", option->name);
+}
+
+bool options_parse(const struct option *options, size_t option_count, void *values,
+                   struct common_options *common, int argc, char **argv, struct arena *arena,
+                   struct arguments *arguments, struct error *err) {
+    arguments->positional = arena_array(arena, const char *, argc + 1);
+    arguments->count = 0;
+    bool ended = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (ended || word[0] != '-' || word[1] == '\0') {
+            arguments->positional[arguments->count++] = word;
+            continue;
+        }
+        if (strcmp(word, "--") == 0) {
+            ended = true;
+            continue;
+        }
+        if (strcmp(word, "-h") == 0) word = "--help";
+        /* -o FILE is the one short option with a value that everyone expects. */
+        if (strcmp(word, "-o") == 0) word = "--output";
+        if (word[1] != '-')
+            return error_set(err, "unknown option \"%s\": options begin with two dashes", word);
+        const char *name = word + 2, *equals = strchr(name, '=');
+        size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+        void *into = values;
+        const struct option *option = find(options, option_count, name, length);
+        if (option == NULL) {
+            option = find(common_table, COMMON_COUNT, name, length);
+            into = common;
+        }
+        if (option == NULL) {
+            struct name_tables tables = { options, option_count };
+            char given[64];
+            snprintf(given, sizeof given, "%.*s", (int)length, name);
+            const char *near =
+                nearest_name(given, option_count + COMMON_COUNT, option_name, &tables);
+            error_set(err, "unknown option \"--%s\"", given);
+            return near != NULL ? error_hint(err, "did you mean \"--%s\"?", near)
+                                : error_hint(err, "--help lists the options");
+        }
+        const char *text = equals != NULL ? equals + 1 : NULL;
+        if (option->type == OPTION_FLAG) {
+            if (text != NULL) return error_set(err, "--%s takes no value", option->name);
+        } else if (text == NULL) {
+            if (i + 1 >= argc)
+                return error_set(err, "--%s needs a value: %s", option->name, option->metavar);
+            text = argv[++i];
+        }
+        if (!store(option, text, into, arena, err)) return false;
+    }
+    return true;
+}
+
+static void help_rows(const struct option *options, size_t count, FILE *out) {
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", options[i].name,
+                 options[i].metavar != NULL ? " " : "",
+                 options[i].metavar != NULL ? options[i].metavar : "");
+        fprintf(out, "  %-26s %s\n", left, options[i].help);
+    }
+}
+
+void options_help(const struct option *options, size_t option_count, FILE *out) {
+    help_rows(options, option_count, out);
+    help_rows(common_table, COMMON_COUNT, out);
+}

@@ -1,0 +1,191 @@
+/* print.c - the answer of a run: first time, money and fit, then where the time goes, then stages.
+ */
+#include "sim/cli/print.h"
+
+#include <math.h>
+#include <string.h>
+#include <stdio.h>
+#include "sim/base/units.h"
+#include "sim/cli/cli.h"
+#include "sim/policy/partition/partition.h"
+
+static void print_head(const struct execution *e) {
+    const struct scenario *s = e->scenario;
+    const struct replay *r = e->replay;
+    const struct layout *l = &s->layout;
+    char samples[32], steps[32];
+    printf("%s\n", s->name);
+    printf("  %s (%.1f B) on %s%s, %s fidelity\n", s->model->name,
+           (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
+           strcmp(e->job->dataset->status, "real") == 0 ? "" : " [reconstructed or synthetic data]",
+           r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage");
+    printf("  %ld x %s: TP %ld, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
+           cost_model_gpu(s->cost_model)->name, (long)l->tp, (long)l->pp, (long)l->dp,
+           (long)l->zero_stage, s->backend->name);
+    int64_t blocks[l->pp];
+    partition_blocks(s->model, &e->job->plan, blocks);
+    printf("  policies: batching %s, partition %s [", s->batching.name, s->partition.name);
+    for (int64_t i = 0; i < l->pp; i++)
+        printf("%s%ld", i > 0 ? " " : "", (long)blocks[i]);
+    printf("], recompute %s, schedule %s\n\n", s->recompute.name, s->schedule.name);
+    printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
+           r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
+           r->step_time_p99_s, r->inside_range ? "" : "   [outside the measured range]");
+    printf("  training    %.3f days, %.2f GPU-days", r->total_days, r->gpu_days);
+    if (!isnan(r->money_usd)) printf(", %.0f USD", r->money_usd);
+    printf("   (%s steps of %ld epoch%s)\n",
+           cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
+           (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
+    printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
+           cli_thousands(r->samples, samples));
+    printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
+           r->hfu_fraction * 100);
+    const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
+    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GB, most of it %s (%.1f GB)\n",
+           verdict_name(r->verdict), (long)r->verdict_stage + 1,
+           stage_memory_device(peak) / BYTES_PER_GB,
+           cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GB,
+           memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GB);
+}
+
+static void print_breakdown(const struct replay *r) {
+    puts("\nWhere the time of a mean step goes");
+    for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
+        double share = r->classes_s[class] / r->step_time_mean_s;
+        int bars = (int)lround(share * 40);
+        printf("  %-31s %10.1f ms %6.1f %%  %.*s\n", replay_class_name((enum replay_class) class),
+               r->classes_s[class] * 1e3, share * 100, bars,
+               "########################################");
+    }
+}
+
+static void print_stages(const struct execution *e) {
+    const struct replay *r = e->replay;
+    struct arena *arena = arena_create();
+    puts("\nStages (mean step; memory at the peak of the fullest GPU, GB)");
+    puts("  stage  busy s  forward  backward  recompute  in flight  weights  grads  optim  activ.  "
+         "work   other  device  layers");
+    for (int64_t i = 0; i < r->stage_count; i++) {
+        const struct stage_outcome *o = &r->stages[i];
+        const double *b = o->peak.bytes;
+        printf(
+            "  %5ld %7.3f %8.3f %9.3f %10.3f %10ld %8.1f %6.1f %6.1f %7.1f %5.1f %7.1f %7.1f  %s\n",
+            (long)i + 1, o->busy_s, o->forward_s, o->backward_s - o->recompute_s, o->recompute_s,
+            (long)o->in_flight, b[MEMORY_WEIGHTS] / BYTES_PER_GB,
+            b[MEMORY_GRADIENTS] / BYTES_PER_GB, b[MEMORY_OPTIMIZER] / BYTES_PER_GB,
+            b[MEMORY_ACTIVATIONS] / BYTES_PER_GB, b[MEMORY_WORKSPACE] / BYTES_PER_GB,
+            (b[MEMORY_FRAGMENTATION] + b[MEMORY_COMMUNICATION] + b[MEMORY_CONTEXT]) / BYTES_PER_GB,
+            stage_memory_device(&o->peak) / BYTES_PER_GB, execution_stage_layers(e, i, arena));
+    }
+    arena_destroy(arena);
+}
+
+void print_answer(const struct execution *e) {
+    print_head(e);
+    print_breakdown(e->replay);
+    print_stages(e);
+    const struct batch_balance *b = &e->job->balance;
+    printf("\nBatches: %.2f samples each, pad ratio %.3f, dist ratio vision %.3f, language %.3f\n",
+           b->average_batch_size, b->pad_ratio, b->dist_ratio_vision, b->dist_ratio_language);
+    puts("Assumed:");
+    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
+        printf("  - %s\n", e->scenario->assumptions[i]);
+}
+
+/* ---- JSON ---- */
+
+static void add_memory(cJSON *stage, const struct stage_memory *m) {
+    cJSON *memory = cJSON_AddObjectToObject(stage, "memory_bytes");
+    for (int class = 0; class < MEMORY_CLASS_COUNT; class ++)
+        cJSON_AddNumberToObject(memory, memory_class_name((enum memory_class) class),
+                                round(m->bytes[class]));
+    cJSON_AddNumberToObject(stage, "memory_allocated_bytes", round(stage_memory_allocated(m)));
+    cJSON_AddNumberToObject(stage, "memory_reserved_bytes", round(stage_memory_reserved(m)));
+    cJSON_AddNumberToObject(stage, "memory_device_bytes", round(stage_memory_device(m)));
+}
+
+/* The columns of the table `run`, by their names. */
+static cJSON *json_record(const struct run_record *run) {
+    const struct record_table *table = &record_tables[RECORD_RUN];
+    cJSON *o = cJSON_CreateObject();
+    for (int i = 0; i < table->column_count; i++) {
+        const struct record_column *c = &table->columns[i];
+        const char *place = (const char *)run + c->offset;
+        if (strcmp(c->name, "resolved_scenario") == 0) {
+            cJSON_AddItemToObject(o, c->name, cJSON_Parse(*(const char *const *)place));
+            continue;
+        }
+        if (strcmp(c->name, "id") == 0 || strcmp(c->name, "created_utc") == 0 ||
+            strcmp(c->name, "host") == 0)
+            continue;
+        switch (c->type) {
+        case RECORD_INTEGER:
+            cJSON_AddNumberToObject(o, c->name, (double)*(const int64_t *)place);
+            break;
+        case RECORD_COUNT:
+            if (*(const int64_t *)place < 0)
+                cJSON_AddNullToObject(o, c->name);
+            else
+                cJSON_AddNumberToObject(o, c->name, (double)*(const int64_t *)place);
+            break;
+        case RECORD_BOOL:
+            cJSON_AddBoolToObject(o, c->name, *(const bool *)place);
+            break;
+        case RECORD_REAL:
+            if (isnan(*(const double *)place))
+                cJSON_AddNullToObject(o, c->name);
+            else
+                cJSON_AddNumberToObject(o, c->name, *(const double *)place);
+            break;
+        case RECORD_TEXT:
+            if (*(const char *const *)place == NULL)
+                cJSON_AddNullToObject(o, c->name);
+            else
+                cJSON_AddStringToObject(o, c->name, *(const char *const *)place);
+            break;
+        }
+    }
+    return o;
+}
+
+cJSON *json_answer(const struct execution *e, struct arena *arena) {
+    const struct replay *r = e->replay;
+    struct run_record run;
+    struct provenance none = { "" };
+    execution_record(e, &none, arena, &run);
+    cJSON *o = json_record(&run);
+    cJSON_DeleteItemFromObjectCaseSensitive(o, "command_line");
+    cJSON *breakdown = cJSON_AddObjectToObject(o, "breakdown_ms");
+    for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
+        cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),
+                                r->classes_s[class] * 1e3);
+    int64_t blocks[r->stage_count];
+    partition_blocks(e->scenario->model, &e->job->plan, blocks);
+    cJSON *stages = cJSON_AddArrayToObject(o, "stages");
+    for (int64_t i = 0; i < r->stage_count; i++) {
+        const struct stage_outcome *out = &r->stages[i];
+        cJSON *stage = cJSON_CreateObject();
+        cJSON_AddNumberToObject(stage, "stage_index", (double)i);
+        cJSON_AddStringToObject(stage, "layers", execution_stage_layers(e, i, arena));
+        cJSON_AddNumberToObject(stage, "blocks", (double)blocks[i]);
+        cJSON_AddNumberToObject(stage, "busy_ms", out->busy_s * 1e3);
+        cJSON_AddNumberToObject(stage, "forward_ms", out->forward_s * 1e3);
+        cJSON_AddNumberToObject(stage, "backward_ms", (out->backward_s - out->recompute_s) * 1e3);
+        cJSON_AddNumberToObject(stage, "recompute_ms", out->recompute_s * 1e3);
+        cJSON_AddNumberToObject(stage, "in_flight_count", (double)out->in_flight);
+        add_memory(stage, &out->peak);
+        cJSON_AddItemToArray(stages, stage);
+    }
+    const struct batch_balance *b = &e->job->balance;
+    cJSON *batches = cJSON_AddObjectToObject(o, "batches");
+    cJSON_AddNumberToObject(batches, "average_batch_size", b->average_batch_size);
+    cJSON_AddNumberToObject(batches, "pad_ratio", b->pad_ratio);
+    cJSON_AddNumberToObject(batches, "dist_ratio_vision", b->dist_ratio_vision);
+    cJSON_AddNumberToObject(batches, "dist_ratio_language", b->dist_ratio_language);
+    cJSON_AddNumberToObject(batches, "epoch_steps", e->job->epoch_steps);
+    cJSON_AddStringToObject(o, "dataset_status", e->job->dataset->status);
+    cJSON *assumptions = cJSON_AddArrayToObject(o, "assumptions");
+    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
+        cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));
+    return o;
+}

@@ -1,0 +1,465 @@
+/* dataset.c - from a name to samples: the description, then the importer of each file, or the draw
+ * from distributions.
+ *
+ * Drawn data sets. Four uniform numbers of GSL's mt19937 per sample, in order: tiles u and v,
+ * tokens u and v (v chooses the component of a mixture). Correlation is a Gaussian copula: with
+ * standard normal scores a = F^-1(u_tiles) and b = F^-1(u_tokens), tokens use F(c a + sqrt(1 - c^2)
+ * b). The count of random numbers does not depend on the parameters, so changing one column's
+ * distribution leaves the other column as it was.
+ */
+#include "sim/data/dataset.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_rng.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "sim/data/dataset_builder.h"
+#include "sim/data/dataset_csv.h"
+#include "sim/data/dataset_json.h"
+#include "sim/data/distribution.h"
+#include "sim/data/json_splitter.h"
+#include "sim/data/text_source.h"
+
+enum dataset_kind { KIND_SAMPLES, KIND_DISTRIBUTION };
+enum file_format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON, FORMAT_JSONL };
+
+static const char *const kind_names[] = { "samples", "distribution", NULL };
+static const char *const format_names[] = { "auto", "csv", "json", "jsonl", NULL };
+static const char *const status_names[] = { "real", "reconstructed", "synthetic", "estimated",
+                                            NULL };
+
+/* ---- descriptions ---- */
+
+struct description {
+    const char *name, *description, *file, *provenance, *licence, *tokenizer;
+    int kind, format, status;
+    int64_t tile_language_tokens, sample_count, seed;
+    double correlation;
+    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens;
+};
+
+#define AT(member) offsetof(struct description, member)
+static const struct field description_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "the name that scenarios use", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, "\"\"", "", "one or two sentences", NULL },
+    { "kind", FIELD_CHOICE, AT(kind), 0, 0, "\"samples\"", "", "read from files, or drawn",
+      kind_names },
+    { "file", FIELD_TEXT, AT(file), 0, 0, "null", "",
+      "samples: the data file, relative to this description", NULL },
+    { "files", FIELD_NODE, AT(files), 0, 0, "null", "",
+      "samples: several files in order, each { file, part, format }", NULL },
+    { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "",
+      "of the files; auto goes by their names", format_names },
+    { "status", FIELD_CHOICE, AT(status), 0, 0, "\"real\"", "",
+      "what the samples are, unless a part says otherwise", status_names },
+    { "provenance", FIELD_TEXT, AT(provenance), 0, 0, "null", "",
+      "source repository, path, date; what is derived", NULL },
+    { "licence", FIELD_TEXT, AT(licence), 0, 0, "null", "", "of the data", NULL },
+    { "tokenizer", FIELD_TEXT, AT(tokenizer), 0, 0, "null", "", "that counted the tokens", NULL },
+    { "tile_language_tokens", FIELD_COUNT, AT(tile_language_tokens), 0, 65536, "256", "",
+      "language tokens that one tile becomes", NULL },
+    { "sample_count", FIELD_COUNT, AT(sample_count), 1, 4e9, "null", "",
+      "distribution: how many to draw; samples: how many the files must hold", NULL },
+    { "parts", FIELD_NODE, AT(parts), 0, 0, "null", "", "list of { name, status }, by part_id",
+      NULL },
+    { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "0", "", "distribution: of the draw", NULL },
+    { "vision_tiles", FIELD_NODE, AT(vision_tiles), 0, 0, "null", "",
+      "distribution of tiles (none: text only)", NULL },
+    { "text_tokens", FIELD_NODE, AT(text_tokens), 0, 0, "null", "",
+      "distribution of text tokens, template included", NULL },
+    { "language_tokens", FIELD_NODE, AT(language_tokens), 0, 0, "null", "",
+      "distribution of text and vision tokens together, instead of text_tokens", NULL },
+    { "correlation", FIELD_DOUBLE, AT(correlation), -0.999, 0.999, "0", "",
+      "distribution: of the normal scores of tiles and tokens", NULL },
+};
+#undef AT
+const struct field_table dataset_fields =
+    FIELD_TABLE("dataset", "a set of samples", description_fields);
+
+struct file_entry {
+    const char *file, *part;
+    int format;
+};
+
+#define AT(member) offsetof(struct file_entry, member)
+static const struct field file_entry_fields[] = {
+    { "file", FIELD_TEXT, AT(file), 0, 0, NULL, "", "relative to the description", NULL },
+    { "part", FIELD_TEXT, AT(part), 0, 0, "null", "", "name of its samples' part", NULL },
+    { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "", "auto goes by the name",
+      format_names },
+};
+#undef AT
+const struct field_table dataset_file_fields =
+    FIELD_TABLE("files", "one data file", file_entry_fields);
+
+struct part_entry {
+    const char *name;
+    int status;
+};
+
+#define AT(member) offsetof(struct part_entry, member)
+static const struct field part_entry_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as in the part column, or by position", NULL },
+    { "status", FIELD_CHOICE, AT(status), 0, 0, NULL, "", "what its samples are", status_names },
+};
+#undef AT
+const struct field_table dataset_part_fields = FIELD_TABLE("parts", "one part", part_entry_fields);
+
+/* ---- files of samples ---- */
+
+static bool ends_in(const char *text, size_t length, const char *suffix) {
+    size_t n = strlen(suffix);
+    return length > n && memcmp(text + length - n, suffix, n) == 0;
+}
+
+/* The name without .gz. */
+static size_t bare_length(const char *path) {
+    size_t length = strlen(path);
+    return ends_in(path, length, ".gz") ? length - 3 : length;
+}
+
+static enum file_format format_of_path(const char *path) {
+    size_t length = bare_length(path);
+    if (ends_in(path, length, ".csv")) return FORMAT_CSV;
+    if (ends_in(path, length, ".json")) return FORMAT_JSON;
+    if (ends_in(path, length, ".jsonl") || ends_in(path, length, ".ndjson")) return FORMAT_JSONL;
+    return FORMAT_AUTO;
+}
+
+static bool read_data_file(struct dataset_builder *b, const char *path, enum file_format format,
+                           const char *part, const struct dataset_options *options,
+                           struct error *err) {
+    if (format == FORMAT_AUTO) format = format_of_path(path);
+    switch (format) {
+    case FORMAT_CSV:
+        return dataset_csv_read(b, path, part, options, err);
+    case FORMAT_JSON:
+    case FORMAT_JSONL:
+        return dataset_json_read(b, path, format == FORMAT_JSONL, part, options, err);
+    case FORMAT_AUTO:
+        break;
+    }
+    return error_set(err,
+                     "%s: the name does not say what it is: must end in .csv, .json or .jsonl, "
+                     "each also with .gz",
+                     path);
+}
+
+/* ---- kind "samples" ---- */
+
+struct loading {
+    const struct description *d;
+    const struct json *json;
+    const cJSON *node; /* the description */
+    const char *directory;
+    const struct dataset_options *options;
+    struct dataset_builder *builder;
+    struct error *err;
+};
+
+static const cJSON *key_of(const struct loading *l, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(l->node, key);
+}
+
+static bool declare_parts(struct loading *l) {
+    struct dataset *dataset = l->builder->dataset;
+    if (l->d->parts == NULL) return true;
+    if (!cJSON_IsArray(l->d->parts))
+        return json_error(l->json, l->d->parts, l->err, NULL, "\"parts\" must be a list");
+    const cJSON *node;
+    cJSON_ArrayForEach(node, l->d->parts) {
+        struct part_entry entry;
+        if (!field_table_read(&dataset_part_fields, l->json, node, &entry, dataset->arena, l->err))
+            return false;
+        int64_t before = dataset->part_count;
+        int64_t part = dataset_builder_part(l->builder, entry.name, strlen(entry.name));
+        if (part < before)
+            return json_error(l->json, node, l->err, NULL, "part \"%.60s\" is listed twice",
+                              entry.name);
+        dataset->parts[part].status = status_names[entry.status];
+    }
+    l->builder->declared_part_count = dataset->part_count;
+    return true;
+}
+
+static bool read_listed_file(struct loading *l, const struct file_entry *entry) {
+    struct dataset *dataset = l->builder->dataset;
+    const char *path = entry->file[0] == '/'
+                           ? entry->file
+                           : arena_format(dataset->arena, "%s/%s", l->directory, entry->file);
+    const char *part = entry->part != NULL ? entry->part : l->d->name;
+    enum file_format format =
+        (enum file_format)(entry->format != FORMAT_AUTO ? entry->format : l->d->format);
+    return read_data_file(l->builder, path, format, part, l->options, l->err);
+}
+
+static bool read_files(struct loading *l) {
+    const struct description *d = l->d;
+    if ((d->file != NULL) == (d->files != NULL))
+        return json_error(l->json, l->node, l->err, NULL,
+                          "a data set of samples needs either \"file\" or \"files\"");
+    if (d->file != NULL) {
+        struct file_entry entry = { .file = d->file };
+        return read_listed_file(l, &entry);
+    }
+    if (!cJSON_IsArray(d->files) || d->files->child == NULL)
+        return json_error(l->json, d->files, l->err, NULL, "\"files\" must be a list of files");
+    const cJSON *node;
+    cJSON_ArrayForEach(node, d->files) {
+        struct file_entry entry;
+        if (!field_table_read(&dataset_file_fields, l->json, node, &entry,
+                              l->builder->dataset->arena, l->err) ||
+            !read_listed_file(l, &entry))
+            return false;
+    }
+    return true;
+}
+
+/* Keys that only a drawn data set has. */
+static bool refuse_distribution_keys(const struct loading *l) {
+    const char *const keys[] = { "seed", "vision_tiles", "text_tokens", "language_tokens",
+                                 "correlation" };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (key_of(l, keys[i]) != NULL)
+            return json_error(l->json, key_of(l, keys[i]), l->err,
+                              "set \"kind\" to \"distribution\" to draw samples",
+                              "\"%s\" has no meaning for a data set of samples", keys[i]);
+    return true;
+}
+
+static bool load_samples(struct loading *l) {
+    const struct dataset *dataset = l->builder->dataset;
+    if (!refuse_distribution_keys(l) || !declare_parts(l) || !read_files(l)) return false;
+    if (l->d->sample_count < 0 || l->d->sample_count == dataset->sample_count) return true;
+    return json_error(l->json, key_of(l, "sample_count"), l->err,
+                      "the data file is not the one that the description was written for",
+                      "the files hold %lld samples", (long long)dataset->sample_count);
+}
+
+/* ---- kind "distribution" ---- */
+
+static bool check_distribution(const struct loading *l) {
+    const struct description *d = l->d;
+    const char *const keys[] = { "file", "files", "parts" };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (key_of(l, keys[i]) != NULL)
+            return json_error(l->json, key_of(l, keys[i]), l->err, NULL,
+                              "\"%s\" has no meaning for a data set that is drawn", keys[i]);
+    if (d->sample_count < 0)
+        return json_error(l->json, l->node, l->err, "how many samples to draw",
+                          "\"sample_count\" is missing from \"dataset\"");
+    if ((d->text_tokens != NULL) == (d->language_tokens != NULL))
+        return json_error(l->json, l->node, l->err, NULL,
+                          "a data set that is drawn needs either \"text_tokens\" or "
+                          "\"language_tokens\"");
+    return true;
+}
+
+static double correlated(double u_tiles, double u_tokens, double correlation) {
+    if (correlation == 0) return u_tokens;
+    double a = gsl_cdf_ugaussian_Pinv(u_tiles), b = gsl_cdf_ugaussian_Pinv(u_tokens);
+    return gsl_cdf_ugaussian_P(correlation * a + sqrt(1 - correlation * correlation) * b);
+}
+
+static bool draw_samples(struct loading *l, const struct distribution *tiles,
+                         const struct distribution *tokens, int64_t part) {
+    const struct description *d = l->d;
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
+    gsl_rng_set(rng, (unsigned long)d->seed);
+    bool ok = true;
+    for (int64_t i = 0; ok && i < d->sample_count; i++) {
+        double u_tiles = gsl_rng_uniform_pos(rng), v_tiles = gsl_rng_uniform_pos(rng);
+        double u_tokens = gsl_rng_uniform_pos(rng), v_tokens = gsl_rng_uniform_pos(rng);
+        struct sample_record record = sample_record_empty;
+        record.part = part;
+        record.vision_tiles = tiles == NULL ? 0 : distribution_quantile(tiles, u_tiles, v_tiles);
+        int64_t drawn =
+            distribution_quantile(tokens, correlated(u_tiles, u_tokens, d->correlation), v_tokens);
+        if (d->text_tokens != NULL)
+            record.text_tokens = drawn;
+        else
+            record.language_tokens = drawn;
+        ok = dataset_builder_add(l->builder, &record) ||
+             json_error(l->json, l->node, l->err, l->builder->hint, "sample %lld: %s", (long long)i,
+                        l->builder->problem);
+    }
+    gsl_rng_free(rng);
+    return ok;
+}
+
+static bool load_distribution(struct loading *l) {
+    const struct description *d = l->d;
+    struct arena *arena = l->builder->dataset->arena;
+    const struct distribution *tiles = NULL, *tokens;
+    if (!check_distribution(l)) return false;
+    if (d->vision_tiles != NULL) {
+        tiles = distribution_read(arena, l->json, d->vision_tiles, l->err);
+        if (tiles == NULL) return false;
+    }
+    tokens = distribution_read(
+        arena, l->json, d->text_tokens != NULL ? d->text_tokens : d->language_tokens, l->err);
+    if (tokens == NULL) return false;
+    int64_t part = dataset_builder_part(l->builder, d->name, strlen(d->name));
+    return draw_samples(l, tiles, tokens, part);
+}
+
+/* ---- a whole description ---- */
+
+static void take_texts(struct dataset *dataset, const struct description *d) {
+    dataset->name = d->name;
+    dataset->description = d->description;
+    dataset->provenance = d->provenance != NULL ? d->provenance : "";
+    dataset->licence = d->licence != NULL ? d->licence : "";
+    dataset->tokenizer = d->tokenizer;
+    dataset->tile_language_tokens = d->tile_language_tokens;
+}
+
+/* The description's status holds for parts that have none of their own; one reconstructed part
+ * makes the whole reconstructed. */
+static void settle_statuses(struct loading *l) {
+    struct dataset *dataset = l->builder->dataset;
+    const char *own = l->d->kind == KIND_DISTRIBUTION ? "synthetic" : status_names[l->d->status];
+    if (l->builder->estimated_samples > 0 && strcmp(own, "real") == 0) own = "estimated";
+    dataset->status = own;
+    for (int64_t i = 0; i < dataset->part_count; i++) {
+        struct dataset_part *part = &dataset->parts[i];
+        if (part->status == NULL) part->status = own;
+        if (strcmp(part->status, "reconstructed") == 0) dataset->status = "reconstructed";
+    }
+}
+
+struct dataset *dataset_from_json(const struct json *json, const cJSON *description,
+                                  const char *directory, const struct dataset_options *options,
+                                  struct error *err) {
+    struct dataset_builder *builder = dataset_builder_create(options, err);
+    if (builder == NULL) return NULL;
+    struct description d;
+    struct loading l = { &d, json, description, directory, options, builder, err };
+    bool ok =
+        field_table_read(&dataset_fields, json, description, &d, builder->dataset->arena, err);
+    if (ok) {
+        take_texts(builder->dataset, &d);
+        ok = d.kind == KIND_DISTRIBUTION ? load_distribution(&l) : load_samples(&l);
+    }
+    if (!ok) {
+        dataset_builder_destroy(builder);
+        return NULL;
+    }
+    settle_statuses(&l);
+    return dataset_builder_finish(builder);
+}
+
+/* ---- names and paths ---- */
+
+static struct dataset *load_description(const char *path, const struct dataset_options *options,
+                                        struct error *err) {
+    struct json *json = json_load(path, err);
+    if (json == NULL) return NULL;
+    const char *slash = strrchr(path, '/');
+    struct arena *arena = arena_create();
+    const char *directory =
+        slash == NULL ? "." : arena_format(arena, "%.*s", (int)(slash - path), path);
+    struct dataset *d = dataset_from_json(json, json_root(json), directory, options, err);
+    arena_destroy(arena);
+    json_destroy(json);
+    return d;
+}
+
+static bool ignore_element(void *context, const char *text, size_t length, long line, long column,
+                           struct error *err) {
+    (void)context, (void)text, (void)length, (void)line, (void)column, (void)err;
+    return true;
+}
+
+/* A description is one object. A .json file of records is a list, or objects one after the other.
+ */
+static bool holds_one_object(const char *path) {
+    struct text_source source;
+    if (!text_source_open(&source, path, NULL, NULL, NULL)) return false;
+    struct json_splitter splitter;
+    json_splitter_init(&splitter, path, JSON_SPLITTER_AUTO, ignore_element, NULL);
+    bool one = text_source_fill(&source) &&
+               json_splitter_feed(&splitter, source.window, source.end, NULL) &&
+               splitter.mode == JSON_SPLITTER_LINES && splitter.element_count < 2;
+    json_splitter_free(&splitter);
+    text_source_close(&source);
+    return one;
+}
+
+static struct dataset *load_data_file(const char *path, const struct dataset_options *options,
+                                      struct error *err) {
+    struct dataset_builder *builder = dataset_builder_create(options, err);
+    if (builder == NULL) return NULL;
+    struct dataset *d = builder->dataset;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    d->name = arena_format(d->arena, "%.*s", (int)strcspn(name, "."), name);
+    d->description = "";
+    d->provenance = arena_text(d->arena, path);
+    d->licence = "";
+    if (!read_data_file(builder, path, FORMAT_AUTO, d->name, options, err)) {
+        dataset_builder_destroy(builder);
+        return NULL;
+    }
+    return dataset_builder_finish(builder);
+}
+
+static struct dataset *load_path(const char *path, const struct dataset_options *options,
+                                 struct error *err) {
+    return format_of_path(path) == FORMAT_JSON && holds_one_object(path)
+               ? load_description(path, options, err)
+               : load_data_file(path, options, err);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void unknown_name(const char *directory, const char *name, struct error *err) {
+    error_set(err, "no data set \"%s\" in %s", name, directory);
+    DIR *dir = opendir(directory);
+    if (dir == NULL) return;
+    struct arena *arena = arena_create();
+    const char *names[1024] = { NULL };
+    size_t count = 0;
+    for (struct dirent *e = readdir(dir); e != NULL && count < 1023; e = readdir(dir))
+        if (ends_in(e->d_name, strlen(e->d_name), ".json"))
+            names[count++] = arena_format(arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
+    closedir(dir);
+    qsort(names, count, sizeof names[0], compare_names);
+    const char *near = nearest_in_list(name, names);
+    if (near != NULL) error_hint(err, "did you mean \"%s\"?", near);
+    char list[1024] = "";
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    if (count > 0) error_hint(err, "there are: %s", list);
+    arena_destroy(arena);
+}
+
+struct dataset *dataset_load_with(const char *search_directory, const char *name,
+                                  const struct dataset_options *options, struct error *err) {
+    if (strchr(name, '/') != NULL || format_of_path(name) != FORMAT_AUTO)
+        return load_path(name, options, err);
+    struct arena *arena = arena_create();
+    const char *directory = arena_format(arena, "%s/datasets", search_directory);
+    const char *path = arena_format(arena, "%s/%s.json", directory, name);
+    struct dataset *d = NULL;
+    if (access(path, F_OK) == 0)
+        d = load_description(path, options, err);
+    else
+        unknown_name(directory, name, err);
+    arena_destroy(arena);
+    return d;
+}
+
+struct dataset *dataset_load(const char *search_directory, const char *name,
+                             const struct tiling *tiling, struct error *err) {
+    struct dataset_options options = { .tiling = tiling };
+    return dataset_load_with(search_directory, name, &options, err);
+}

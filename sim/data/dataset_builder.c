@@ -1,0 +1,351 @@
+/* dataset_builder.c - the rules that all importers share.
+ *
+ * text_tokens is given, or language_tokens - tile_language_tokens x vision_tiles. With a tiling
+ * other than the file's, language_tokens = text_tokens + tile_language_tokens x new tiles, or
+ * text_tokens + patches / merge^2. A text-only sample keeps the file's dummy tile (InternVL: one if
+ * the file does not say; native resolution: none); its language tokens are its text.
+ */
+#include "sim/data/dataset_builder.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct sample_record sample_record_empty = { .language_tokens = -1,
+                                                   .text_tokens = -1,
+                                                   .vision_tiles = -1,
+                                                   .vision_patches = -1,
+                                                   .image_flags = -1,
+                                                   .image_count = -1 };
+
+struct dataset_builder *dataset_builder_create(const struct dataset_options *options,
+                                               struct error *err) {
+    struct tiling tiling =
+        options != NULL && options->tiling != NULL ? *options->tiling : tiling_default();
+    if (!tiling_check(&tiling, err)) return NULL;
+    struct dataset_builder *b = memory_alloc(sizeof *b);
+    memset(b, 0, sizeof *b);
+    b->tiling = tiling;
+    if (tiling.kind == TILING_INTERNVL) tiling_grids_init(&b->grids, &tiling);
+    b->last_part = -1;
+    b->part_slot_count = 64;
+    b->part_slots = memory_alloc(b->part_slot_count * sizeof *b->part_slots);
+    memset(b->part_slots, 0, b->part_slot_count * sizeof *b->part_slots);
+
+    struct dataset *d = memory_alloc(sizeof *d);
+    memset(d, 0, sizeof *d);
+    d->arena = arena_create();
+    d->tile_language_tokens = DEFAULT_TILE_LANGUAGE_TOKENS;
+    if (options != NULL) {
+        if (options->tile_language_tokens > 0)
+            d->tile_language_tokens = options->tile_language_tokens;
+        b->max_language_tokens = options->max_language_tokens;
+        b->keep_images = options->keep_images;
+    }
+    b->dataset = d;
+    return b;
+}
+
+void dataset_destroy(struct dataset *dataset) {
+    if (dataset == NULL) return;
+    free(dataset->samples);
+    free(dataset->vision_patches);
+    free(dataset->parts);
+    free(dataset->images);
+    free(dataset->image_starts);
+    free(dataset->notes);
+    arena_destroy(dataset->arena);
+    free(dataset);
+}
+
+void dataset_builder_destroy(struct dataset_builder *builder) {
+    if (builder == NULL) return;
+    dataset_destroy(builder->dataset);
+    free(builder->part_slots);
+    free(builder);
+}
+
+void dataset_builder_note(struct dataset_builder *builder, const char *format, ...) {
+    struct dataset *d = builder->dataset;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (int64_t i = 0; i < d->note_count; i++)
+        if (strcmp(d->notes[i], text) == 0) return;
+    d->notes = memory_realloc(d->notes, (size_t)(d->note_count + 1) * sizeof *d->notes);
+    d->notes[d->note_count++] = arena_text(d->arena, text);
+}
+
+/* ---- parts ---- */
+
+static size_t text_hash(const char *text, size_t length) {
+    uint64_t hash = 1469598103934665603u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static bool part_is(const struct dataset *d, int64_t part, const char *name, size_t length) {
+    return strncmp(d->parts[part].name, name, length) == 0 && d->parts[part].name[length] == '\0';
+}
+
+static size_t part_slot(const struct dataset_builder *b, const char *name, size_t length) {
+    size_t slot = text_hash(name, length) & (b->part_slot_count - 1);
+    while (b->part_slots[slot] != 0 && !part_is(b->dataset, b->part_slots[slot] - 1, name, length))
+        slot = (slot + 1) & (b->part_slot_count - 1);
+    return slot;
+}
+
+static void grow_part_slots(struct dataset_builder *b) {
+    b->part_slot_count *= 2;
+    b->part_slots = memory_realloc(b->part_slots, b->part_slot_count * sizeof *b->part_slots);
+    memset(b->part_slots, 0, b->part_slot_count * sizeof *b->part_slots);
+    for (int64_t i = 0; i < b->dataset->part_count; i++) {
+        const char *name = b->dataset->parts[i].name;
+        b->part_slots[part_slot(b, name, strlen(name))] = (int32_t)i + 1;
+    }
+}
+
+int64_t dataset_builder_part(struct dataset_builder *builder, const char *name, size_t length) {
+    struct dataset *d = builder->dataset;
+    /* Rows of one part usually stand together. */
+    if (builder->last_part >= 0 && part_is(d, builder->last_part, name, length))
+        return builder->last_part;
+    size_t slot = part_slot(builder, name, length);
+    if (builder->part_slots[slot] == 0) {
+        if (d->part_count == DATASET_MAX_PARTS) return -1;
+        if (d->part_count == builder->part_capacity) {
+            builder->part_capacity = builder->part_capacity == 0 ? 16 : builder->part_capacity * 2;
+            d->parts = memory_realloc(d->parts, (size_t)builder->part_capacity * sizeof *d->parts);
+        }
+        d->parts[d->part_count++] =
+            (struct dataset_part){ .name = arena_format(d->arena, "%.*s", (int)length, name) };
+        builder->part_slots[slot] = (int32_t)d->part_count;
+        if ((size_t)d->part_count * 2 > builder->part_slot_count) grow_part_slots(builder);
+        return builder->last_part = d->part_count - 1;
+    }
+    return builder->last_part = builder->part_slots[slot] - 1;
+}
+
+/* ---- samples ---- */
+
+static bool refuse(struct dataset_builder *b, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool refuse(struct dataset_builder *b, const char *hint, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(b->problem, sizeof b->problem, format, args);
+    va_end(args);
+    b->hint = hint;
+    return false;
+}
+
+static bool is_text_only(const struct sample_record *r) {
+    return r->image_flags == 0 || r->image_count == 0 ||
+           (r->image_count < 0 && r->vision_tiles <= 0 && r->vision_patches <= 0);
+}
+
+static bool all_sizes_known(const struct sample_record *r) {
+    for (int64_t i = 0; i < r->image_count; i++)
+        if (r->images[i].width == 0) return false;
+    return r->image_count > 0;
+}
+
+struct outcome {
+    int64_t tiles, patches, language_tokens;
+};
+
+static void tile_images(struct dataset_builder *b, const struct sample_record *r,
+                        int64_t text_tokens, struct outcome *out) {
+    out->language_tokens = text_tokens;
+    if (is_text_only(r)) {
+        out->tiles = r->vision_tiles >= 0 ? r->vision_tiles : 1;
+        return;
+    }
+    for (int64_t i = 0; i < r->image_count; i++)
+        out->tiles += tiling_grids_tiles(&b->grids, r->images[i].width, r->images[i].height);
+    out->language_tokens += b->tiling.tile_language_tokens * out->tiles;
+}
+
+static bool patch_images(struct dataset_builder *b, const struct sample_record *r,
+                         int64_t text_tokens, struct outcome *out) {
+    if (!is_text_only(r)) {
+        for (int64_t i = 0; i < r->image_count; i++) {
+            const struct image_size *image = &r->images[i];
+            int64_t patches = tiling_native_patches(&b->tiling, image->width, image->height);
+            if (patches == 0)
+                return refuse(
+                    b, "drop it from the file, as training code does",
+                    "native resolution refuses an image of %u x %u: one side is more than "
+                    "%d times the other",
+                    image->width, image->height, TILING_MAX_ASPECT);
+            out->patches += patches;
+        }
+        out->tiles = r->image_count;
+    }
+    out->language_tokens = text_tokens + out->patches / (b->tiling.merge * b->tiling.merge);
+    return true;
+}
+
+static void keep_file_counts(struct dataset_builder *b, const struct sample_record *r,
+                             struct outcome *out) {
+    bool text_only = is_text_only(r);
+    out->patches = r->vision_patches > 0 ? r->vision_patches : 0;
+    if (r->vision_tiles >= 0) {
+        out->tiles = r->vision_tiles;
+    } else if (!text_only) {
+        out->tiles = r->image_count > 0 ? r->image_count : 0;
+        b->assumed_tiles += out->tiles > 0;
+    }
+    out->language_tokens = r->language_tokens;
+    if (out->language_tokens < 0)
+        out->language_tokens =
+            r->text_tokens + (text_only ? 0 : b->dataset->tile_language_tokens * out->tiles);
+}
+
+static bool text_part(struct dataset_builder *b, const struct sample_record *r, int64_t *text) {
+    *text = r->text_tokens >= 0 || !is_text_only(r) ? r->text_tokens : r->language_tokens;
+    if (*text >= 0) return true;
+    int64_t tiles = r->vision_tiles > 0 ? r->vision_tiles : 0;
+    if (r->vision_tiles < 0)
+        return refuse(b, "give text_tokens, or vision_tiles beside language_tokens",
+                      "another tiling needs the text tokens of the sample alone");
+    *text = r->language_tokens - tiles * b->dataset->tile_language_tokens;
+    if (*text >= 0) return true;
+    return refuse(b,
+                  "tile_language_tokens in the data set's description says what one tile becomes",
+                  "%lld language tokens are fewer than %lld tiles x %lld tokens",
+                  (long long)r->language_tokens, (long long)tiles,
+                  (long long)b->dataset->tile_language_tokens);
+}
+
+static bool count_tokens(struct dataset_builder *b, const struct sample_record *r,
+                         struct outcome *out) {
+    if (b->tiling.kind == TILING_AS_FILE) {
+        keep_file_counts(b, r, out);
+        return true;
+    }
+    int64_t text_tokens;
+    if (!is_text_only(r) && !all_sizes_known(r))
+        return refuse(b,
+                      "give width and height with each image, or keep the file's own tile counts "
+                      "(tiling \"as-file\")",
+                      "the tiling needs the size of every image, and this record has none");
+    if (!text_part(b, r, &text_tokens)) return false;
+    if (b->tiling.kind == TILING_NATIVE) return patch_images(b, r, text_tokens, out);
+    tile_images(b, r, text_tokens, out);
+    return true;
+}
+
+static void grow_samples(struct dataset_builder *b) {
+    struct dataset *d = b->dataset;
+    b->sample_capacity = b->sample_capacity == 0 ? 4096 : b->sample_capacity * 2;
+    size_t capacity = (size_t)b->sample_capacity;
+    d->samples = memory_realloc(d->samples, capacity * sizeof *d->samples);
+    if (d->vision_patches != NULL)
+        d->vision_patches = memory_realloc(d->vision_patches, capacity * sizeof *d->vision_patches);
+    if (b->keep_images)
+        d->image_starts = memory_realloc(d->image_starts, (capacity + 1) * sizeof *d->image_starts);
+}
+
+static void keep_patches(struct dataset_builder *b, int64_t patches) {
+    struct dataset *d = b->dataset;
+    if (d->vision_patches == NULL) {
+        if (patches == 0 && b->tiling.kind != TILING_NATIVE) return;
+        size_t size = (size_t)b->sample_capacity * sizeof *d->vision_patches;
+        d->vision_patches = memory_alloc(size);
+        memset(d->vision_patches, 0, size);
+        d->patches_per_language_token = b->tiling.merge * b->tiling.merge;
+    }
+    d->vision_patches[d->sample_count] = (uint32_t)patches;
+}
+
+static void keep_images(struct dataset_builder *b, const struct sample_record *r) {
+    struct dataset *d = b->dataset;
+    /* An image count that the record does not say is one image of unknown size, or none. */
+    int64_t count = r->image_count >= 0 ? r->image_count : !is_text_only(r);
+    if (is_text_only(r)) count = 0;
+    d->image_starts[d->sample_count] = (uint32_t)b->image_count;
+    while (b->image_count + count > b->image_capacity) {
+        b->image_capacity = b->image_capacity == 0 ? 4096 : b->image_capacity * 2;
+        d->images = memory_realloc(d->images, (size_t)b->image_capacity * sizeof *d->images);
+    }
+    for (int64_t i = 0; i < count; i++)
+        d->images[b->image_count++] =
+            r->image_count > 0 ? r->images[i] : (struct image_size){ 0, 0 };
+}
+
+bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record) {
+    struct dataset *d = builder->dataset;
+    ballast_check(record->language_tokens >= 0 || record->text_tokens >= 0);
+    ballast_check(record->part >= 0 && record->part < d->part_count);
+    struct outcome out = { 0 };
+    if (!count_tokens(builder, record, &out)) return false;
+    if (out.tiles > RECORD_MAX_TILES || out.patches > UINT32_MAX ||
+        out.language_tokens > UINT32_MAX || d->sample_count == UINT32_MAX)
+        return refuse(builder, NULL, "a sample of %lld tiles and %lld tokens is too large",
+                      (long long)out.tiles, (long long)out.language_tokens);
+    if (builder->max_language_tokens > 0 && out.language_tokens > builder->max_language_tokens) {
+        out.language_tokens = builder->max_language_tokens;
+        builder->cut_samples++;
+    }
+    if (d->sample_count == builder->sample_capacity) grow_samples(builder);
+    d->samples[d->sample_count] = (struct sample){ .language_tokens = (uint32_t)out.language_tokens,
+                                                   .vision_tiles = (uint16_t)out.tiles,
+                                                   .part = (uint16_t)record->part };
+    keep_patches(builder, out.patches);
+    if (builder->keep_images) keep_images(builder, record);
+    struct dataset_part *part = &d->parts[record->part];
+    part->sample_count++;
+    if (is_text_only(record)) part->dummy_tiles += out.tiles;
+    builder->estimated_samples += record->estimated;
+    d->sample_count++;
+    return true;
+}
+
+/* ---- the end ---- */
+
+static void describe_assumptions(struct dataset_builder *b) {
+    if (b->assumed_tiles > 0)
+        dataset_builder_note(b,
+                             "%lld samples have images but no tile count: one tile per image "
+                             "(choose a tiling to use the image sizes)",
+                             (long long)b->assumed_tiles);
+    if (b->estimated_samples > 0)
+        dataset_builder_note(b,
+                             "token counts of %lld samples are estimated from their characters "
+                             "(4.62 a token, 1.79 in Chinese, Japanese and Korean)",
+                             (long long)b->estimated_samples);
+    if (b->cut_samples > 0)
+        dataset_builder_note(b, "%lld samples are cut to %lld language tokens",
+                             (long long)b->cut_samples, (long long)b->max_language_tokens);
+}
+
+/* Without a description's word: what the file holds is taken as real. */
+static void settle_status(struct dataset_builder *b) {
+    struct dataset *d = b->dataset;
+    if (d->status == NULL) {
+        d->status = b->estimated_samples > 0 ? "estimated" : "real";
+        for (int64_t i = 0; i < d->part_count; i++)
+            if (d->parts[i].status != NULL && strcmp(d->parts[i].status, "real") != 0)
+                d->status = d->parts[i].status;
+    }
+    for (int64_t i = 0; i < d->part_count; i++)
+        if (d->parts[i].status == NULL) d->parts[i].status = d->status;
+}
+
+struct dataset *dataset_builder_finish(struct dataset_builder *builder) {
+    struct dataset *d = builder->dataset;
+    describe_assumptions(builder);
+    settle_status(builder);
+    if (builder->tiling.kind == TILING_INTERNVL)
+        d->tile_language_tokens = builder->tiling.tile_language_tokens;
+    if (builder->keep_images) d->image_starts[d->sample_count] = (uint32_t)builder->image_count;
+    d->samples = memory_realloc(d->samples, (size_t)d->sample_count * sizeof *d->samples);
+    free(builder->part_slots);
+    free(builder);
+    return d;
+}

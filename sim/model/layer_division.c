@@ -1,0 +1,73 @@
+/* layer_division.c - how a layer is divided.
+ *
+ * Megatron-LM's tensor parallelism (Shoeybi et al. 2019, section 3) cuts attention by heads, the
+ * feed-forward network by its inner width and the embedding by rows of the vocabulary; sequence
+ * parallelism (Korthikanti et al. 2022, section 4.2.2) cuts what lies between by tokens. Context
+ * parallelism divides tokens and, being balanced for causal masks, the attention work by cp. In the
+ * encoder whole tiles are dealt to the context-parallel ranks; with fewer tiles than ranks this is
+ * optimistic.
+ */
+#include "sim/model/layer_division.h"
+
+int64_t module_patch_width(const struct module *module) {
+    return module->channels * module->temporal_patch * module->patch_size * module->patch_size;
+}
+
+int64_t batch_patch_count(const struct module *vision, const struct batch_shape *shape) {
+    return shape->vision_tokens - (vision->class_token ? shape->vision_tiles : 0);
+}
+
+struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
+                                             int64_t tp) {
+    ballast_check(layer_index >= 0 && layer_index < model->layer_count);
+    ballast_check(tp >= 1);
+    const struct layer *layer = &model->layers[layer_index];
+    const struct module *module = &model->modules[layer->module_index];
+    struct layer_division d = { .module = module, .kind = layer->kind, .tp = tp, .cp = 1 };
+    d.element_bytes = module->precision == PRECISION_FP32 ? 4 : 2;
+    d.causal = module->role == MODULE_LANGUAGE;
+    if (module->role == MODULE_CONNECTOR) return d;
+    d.heads = divide_up(module->heads, tp);
+    d.kv_heads = divide_up(module->kv_heads, tp); /* one where kv_heads < tp: replicated */
+    d.query_width = d.heads * module->head_dim;
+    d.kv_width = d.kv_heads * module->head_dim;
+    d.qkv_width = d.query_width + 2 * d.kv_width;
+    d.ffn_width = divide_up(module->ffn_hidden, tp);
+    d.up_width = module->ffn == FFN_SWIGLU ? 2 * d.ffn_width : d.ffn_width;
+    d.vocabulary = divide_up(module->vocabulary, tp);
+    return d;
+}
+
+static int64_t layer_tokens(const struct module *module, enum layer_kind kind,
+                            const struct batch_shape *shape) {
+    switch (kind) {
+    case LAYER_PATCH_EMBEDDING:
+        return batch_patch_count(module, shape);
+    case LAYER_VISION_BLOCK:
+        return shape->vision_tokens;
+    case LAYER_CONNECTOR:
+        return shape->connector_tokens;
+    case LAYER_TOKEN_EMBEDDING:
+    case LAYER_LANGUAGE_BLOCK:
+    case LAYER_HEAD:
+        return shape->language_tokens;
+    case LAYER_KIND_COUNT:
+        break;
+    }
+    ballast_bug("layer of no kind");
+}
+
+struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
+                                          const struct batch_shape *shape,
+                                          const struct tensor_split *split) {
+    struct layer_division d = layer_division_weights(model, layer_index, split->tp);
+    ballast_check(split->cp >= 1);
+    d.cp = split->cp;
+    d.sequence_parallel = split->sequence_parallel && split->tp > 1;
+    d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
+    d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
+    double square_sum =
+        d.kind == LAYER_VISION_BLOCK ? shape->vision_square_sum : shape->language_square_sum;
+    d.square_sum = square_sum / (double)d.cp;
+    return d;
+}

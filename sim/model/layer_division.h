@@ -1,0 +1,45 @@
+/* layer_division.h - the sizes of one layer on one rank, after tensor, sequence and context
+ * parallel division. Private to sim/model.
+ *
+ * What does not divide evenly is rounded up, because the fullest rank sets the pace: heads
+ * (Megatron pads the 25 of InternViT to 26, 28 or 32), tokens of a sequence shard, rows of the
+ * vocabulary. Key and value heads are replicated where there are fewer than ranks.
+ */
+#ifndef BALLAST_SIM_MODEL_LAYER_DIVISION_H
+#define BALLAST_SIM_MODEL_LAYER_DIVISION_H
+
+#include "sim/model/model.h"
+
+struct layer_division {
+    const struct module *module;
+    enum layer_kind kind;
+    int64_t tp, cp;
+    bool sequence_parallel; /* and tp > 1 */
+    int64_t element_bytes;  /* of an activation */
+    int64_t tokens;         /* rows of the layer inside a TP region */
+    int64_t shard_tokens;   /* rows outside: divided by tp under sequence parallelism */
+    double square_sum;      /* of attention */
+    bool causal;
+    int64_t heads, kv_heads;
+    int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
+    int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
+    int64_t vocabulary;
+};
+
+static inline int64_t divide_up(int64_t value, int64_t parts) {
+    return (value + parts - 1) / parts;
+}
+
+/* The weights' share alone; tokens stay 0. */
+struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
+                                             int64_t tp);
+struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
+                                          const struct batch_shape *shape,
+                                          const struct tensor_split *split);
+
+/* Values of one patch as the patch embedding reads them: channels, frames and pixels. */
+int64_t module_patch_width(const struct module *module);
+/* Patches without class tokens. */
+int64_t batch_patch_count(const struct module *vision, const struct batch_shape *shape);
+
+#endif

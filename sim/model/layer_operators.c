@@ -1,0 +1,490 @@
+/* layer_operators.c - the operators of each kind of layer, as a Megatron-LM stack runs them.
+ *
+ * Blocks follow Shoeybi et al. 2019 (tensor parallelism) and Korthikanti et al. 2022, section 4.2.2
+ * (sequence parallelism, SP). Each half of a block, attention or feed-forward network, is
+ *
+ *     forward   norm | all-gather | column-parallel ... row-parallel | reduce-scatter | residual
+ *     backward  residual | all-gather | row-parallel ... column-parallel | reduce-scatter | norm
+ *
+ * With SP the input of the column-parallel matmul is saved as a shard, so its weight gradient
+ * gathers it once more. Without SP the gathers vanish, the forward reduce-scatter becomes an
+ * all-reduce, and the backward one too.
+ *
+ * Memory-bound work is counted by tensors read and written in one kernel each. Assumed fused, as
+ * current stacks do: bias into the matmul's epilogue or the kernel after it; bias, layer scale and
+ * residual add in one kernel; bias and activation (and the gate's product) in one; rotary of query
+ * and key in one; norm with both of its gradients in one; weight gradients accumulate inside the
+ * matmul. Not fused: norm with residual add; the sum of the two gradients that meet at a residual.
+ *
+ * Patch embedding and connector are small: every TP rank holds them whole and, under SP, computes
+ * the rows of its own shard; without SP every rank computes all rows. The pixel shuffle needs rows
+ * of other shards, hence one gather of the encoder's output before it. Every rank must see all
+ * vision rows to merge them into the text, hence one more in the token embedding.
+ *
+ * The head computes logits in the activation precision and the loss in fp32 over a vocabulary
+ * divided by tp, with three all-reduces of one fp32 value per token. Context parallelism gathers
+ * keys and values of the language model and reduce-scatters their gradients.
+ *
+ * Where this stops being true: post-norm encoders (EVA-CLIP 4B and 18B) move the norm behind the
+ * branch, at the same cost; the parallel attention and MLP of the original ViT-22B is run in
+ * sequence.
+ */
+#include "sim/model/model.h"
+
+#include <stdlib.h>
+#include "sim/model/layer_division.h"
+
+struct emitter {
+    const struct layer_division *d;
+    const struct batch_shape *shape;
+    const struct module *connector; /* of the model, absent if layer_count is 0 */
+    enum precision matmul;          /* blocks and connector */
+    enum precision activation;      /* everything else: FP8 covers matmuls of blocks only */
+    struct gradient_need need;
+    struct operator_list *out;
+};
+
+void operator_list_free(struct operator_list *list) {
+    free(list->operators);
+    *list = (struct operator_list){ 0 };
+}
+
+static void emit(struct emitter *e, struct operator_work work) {
+    struct operator_list *list = e->out;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
+        list->operators =
+            memory_realloc(list->operators, (size_t)list->capacity * sizeof *list->operators);
+    }
+    list->operators[list->count++] = work;
+}
+
+/* ---- leaves ---- */
+
+/* A kernel that moves `tensors` tensors of rows x columns activations through memory. */
+static void stream(struct emitter *e, const char *name, enum operator_kind kind,
+                   enum operator_pass pass, double tensors, int64_t rows, int64_t columns) {
+    double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
+    emit(e, operator_streaming(name, kind, pass, e->activation, bytes));
+}
+
+static void tensor_collective(struct emitter *e, const char *name, enum operator_kind kind,
+                              enum operator_pass pass, double bytes) {
+    if (e->d->tp > 1) emit(e, operator_collective(name, kind, pass, COMMUNICATOR_TENSOR, bytes));
+}
+
+/* The gathered activations that a collective of this layer handles. */
+static double gathered_bytes(const struct emitter *e, int64_t tokens, int64_t columns) {
+    return (double)tokens * (double)columns * (double)e->d->element_bytes;
+}
+
+static void linear_forward(struct emitter *e, const char *name, enum precision precision,
+                           int64_t rows, int64_t out, int64_t in) {
+    emit(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
+}
+
+static void linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
+                                  int64_t rows, int64_t out, int64_t in) {
+    emit(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
+}
+
+static void linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
+                                   int64_t rows, int64_t out, int64_t in) {
+    if (e->need.weight)
+        emit(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
+}
+
+/* ---- the frame around each half of a block ---- */
+
+struct half_names {
+    const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
+    const char *residual, *residual_gradient;
+};
+static const struct half_names attention_half = {
+    .norm = "attention norm",
+    .gather = "attention all-gather",
+    .saved_gather = "attention saved all-gather",
+    .gradient_gather = "attention gradient all-gather",
+    .reduce_scatter = "attention reduce-scatter",
+    .all_reduce = "attention all-reduce",
+    .residual = "attention residual",
+    .residual_gradient = "attention residual gradient",
+};
+static const struct half_names mlp_half = {
+    .norm = "mlp norm",
+    .gather = "mlp all-gather",
+    .saved_gather = "mlp saved all-gather",
+    .gradient_gather = "mlp gradient all-gather",
+    .reduce_scatter = "mlp reduce-scatter",
+    .all_reduce = "mlp all-reduce",
+    .residual = "mlp residual",
+    .residual_gradient = "mlp residual gradient",
+};
+static const struct half_names head_half = {
+    .norm = "final norm",
+    .gather = "head all-gather",
+    .saved_gather = "head saved all-gather",
+    .reduce_scatter = "head reduce-scatter",
+    .all_reduce = "head all-reduce",
+};
+
+static void enter_forward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
+                          gathered_bytes(e, d->tokens, hidden));
+}
+
+static void leave_forward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    const double bytes = gathered_bytes(e, d->tokens, hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
+    else
+        tensor_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
+    /* reads branch and residual, writes their sum */
+    stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens, hidden);
+}
+
+static void leave_backward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    /* The residual add itself passes the gradient on. Layer scale reads and writes the gradient,
+     * and reads the branch for its own gradient, which also sums the bias's; a bias alone reads it.
+     */
+    double tensors = m->layer_scale                     ? (e->need.weight ? 3 : 2)
+                     : m->linear_bias && e->need.weight ? 1
+                                                        : 0;
+    if (tensors > 0)
+        stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors, d->shard_tokens,
+               m->hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                          gathered_bytes(e, d->tokens, m->hidden));
+}
+
+/* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
+static void column_backward(struct emitter *e, const struct half_names *half, const char *name,
+                            enum precision precision, int64_t out) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    const double bytes = gathered_bytes(e, d->tokens, hidden);
+    if (d->sequence_parallel && e->need.weight)
+        tensor_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT, bytes);
+    linear_input_gradient(e, name, precision, d->tokens, out, hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
+                          bytes);
+    else
+        tensor_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT, bytes);
+    linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
+}
+
+static void enter_backward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    /* the norm reads its input and a gradient and writes one */
+    stream(e, half->norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, d->module->hidden);
+    if (half->residual_gradient != NULL)
+        stream(e, half->residual_gradient, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->shard_tokens,
+               d->module->hidden);
+}
+
+/* ---- transformer block ---- */
+
+/* Two sums of squares per token, of queries and of keys, when the norm spans heads of other ranks.
+ */
+static void qk_norm(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    if (!m->qk_norm) return;
+    if (!m->qk_norm_per_head)
+        tensor_collective(e, "qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
+                          2.0 * 4.0 * (double)d->tokens);
+    stream(e, "qk norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3, d->tokens,
+           d->query_width + d->kv_width);
+}
+
+static void rotary(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    if (d->module->position == POSITION_ROTARY)
+        stream(e, "rotary", OPERATOR_ELEMENTWISE, pass, 2, d->tokens, d->query_width + d->kv_width);
+}
+
+static void context_collective(struct emitter *e, const char *name, enum operator_kind kind,
+                               enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    /* Whole tiles are dealt to the context-parallel ranks: the encoder exchanges nothing. */
+    if (d->cp == 1 || !d->causal) return;
+    emit(e, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT,
+                                gathered_bytes(e, d->tokens * d->cp, 2 * d->kv_width)));
+}
+
+static void attention(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    emit(e, operator_attention("attention", pass, e->activation, (double)d->tokens, d->square_sum,
+                               d->heads, d->kv_heads, d->module->head_dim, d->causal));
+}
+
+static void block_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    enter_forward(e, &attention_half);
+    linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
+    qk_norm(e, PASS_FORWARD);
+    rotary(e, PASS_FORWARD);
+    context_collective(e, "key-value all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD);
+    attention(e, PASS_FORWARD);
+    linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    leave_forward(e, &attention_half);
+
+    enter_forward(e, &mlp_half);
+    linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
+    stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
+           d->up_width + d->ffn_width);
+    linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    leave_forward(e, &mlp_half);
+}
+
+/* The gradients inside a block are needed whenever it runs backward at all: the weights of its
+ * lowest norm ask for them even if nothing below is trainable. */
+static void block_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    leave_backward(e, &mlp_half);
+    linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
+           2 * d->up_width + d->ffn_width);
+    column_backward(e, &mlp_half, "up", e->matmul, d->up_width);
+    enter_backward(e, &mlp_half);
+
+    leave_backward(e, &attention_half);
+    linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    context_collective(e, "key-value all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD);
+    attention(e, PASS_BACKWARD);
+    context_collective(e, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
+    rotary(e, PASS_BACKWARD);
+    qk_norm(e, PASS_BACKWARD);
+    column_backward(e, &attention_half, "qkv", e->matmul, d->qkv_width);
+    enter_backward(e, &attention_half);
+}
+
+/* ---- patch embedding ---- */
+
+static void patch_embedding_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t patch_width = module_patch_width(m);
+    stream(e, "patch unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens, patch_width);
+    linear_forward(e, "patch embedding", e->activation, d->shard_tokens, m->hidden, patch_width);
+    if (m->class_token || m->position == POSITION_LEARNED)
+        stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
+               m->hidden);
+    if (m->embedding_norm)
+        stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+}
+
+/* Pixels have no gradient. */
+static void patch_embedding_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    if (m->embedding_norm)
+        stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+    if (m->position == POSITION_LEARNED)
+        stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1, d->shard_tokens,
+               m->hidden);
+    linear_weight_gradient(e, "patch embedding", e->activation, d->shard_tokens, m->hidden,
+                           module_patch_width(m));
+}
+
+/* ---- connector ---- */
+
+static double encoder_output_bytes(const struct emitter *e) {
+    const struct module *m = e->d->module;
+    return gathered_bytes(e, divide_up(e->shape->vision_tokens, e->d->cp),
+                          m->connector_in / (m->merge * m->merge));
+}
+
+static bool connector_copies_rows(const struct emitter *e) {
+    const int64_t merged = e->d->module->merge * e->d->module->merge;
+    return merged > 1 || e->shape->vision_tokens != e->shape->connector_tokens * merged;
+}
+
+static void connector_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t rows = d->shard_tokens;
+    if (d->sequence_parallel)
+        tensor_collective(e, "connector all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                          encoder_output_bytes(e));
+    if (connector_copies_rows(e))
+        stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows, m->connector_in);
+    if (m->connector_norm)
+        stream(e, "connector norm", OPERATOR_NORM, PASS_FORWARD, 2, rows, m->connector_in);
+    if (m->connector_inner == 0) {
+        linear_forward(e, "connector linear", e->matmul, rows, m->connector_out, m->connector_in);
+        return;
+    }
+    linear_forward(e, "connector up", e->matmul, rows, m->connector_inner, m->connector_in);
+    stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
+           m->connector_inner);
+    linear_forward(e, "connector down", e->matmul, rows, m->connector_out, m->connector_inner);
+}
+
+static void connector_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t rows = d->shard_tokens;
+    const bool lowest_gradient = e->need.input || m->connector_norm;
+    const char *lowest = "connector linear";
+    int64_t lowest_out = m->connector_out;
+    if (m->connector_inner > 0) {
+        linear_input_gradient(e, "connector down", e->matmul, rows, m->connector_out,
+                              m->connector_inner);
+        linear_weight_gradient(e, "connector down", e->matmul, rows, m->connector_out,
+                               m->connector_inner);
+        stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, rows,
+               m->connector_inner);
+        lowest = "connector up";
+        lowest_out = m->connector_inner;
+    }
+    if (lowest_gradient)
+        linear_input_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
+    linear_weight_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
+    if (m->connector_norm)
+        stream(e, "connector norm", OPERATOR_NORM, PASS_BACKWARD, 3, rows, m->connector_in);
+    if (!e->need.input) return;
+    if (connector_copies_rows(e))
+        stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, rows, m->connector_in);
+    if (d->sequence_parallel)
+        tensor_collective(e, "connector reduce-scatter", OPERATOR_REDUCE_SCATTER,
+                          PASS_INPUT_GRADIENT, encoder_output_bytes(e));
+}
+
+/* ---- token embedding ---- */
+
+static int64_t merged_rows(const struct emitter *e) {
+    return e->connector->layer_count == 0 ? 0 : divide_up(e->shape->connector_tokens, e->d->cp);
+}
+
+static void token_embedding_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t vision_rows = merged_rows(e);
+    const double bytes = gathered_bytes(e, d->tokens, m->hidden);
+    if (d->sequence_parallel && vision_rows > 0)
+        tensor_collective(e, "vision rows all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                          gathered_bytes(e, vision_rows, m->hidden));
+    stream(e, "token lookup", OPERATOR_EMBEDDING, PASS_FORWARD, 2, d->tokens, m->hidden);
+    if (vision_rows > 0)
+        stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, vision_rows, m->hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, "token reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
+    else
+        tensor_collective(e, "token all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
+    if (m->position == POSITION_LEARNED)
+        stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
+               m->hidden);
+    if (m->embedding_norm)
+        stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+}
+
+static void token_embedding_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t vision_rows = merged_rows(e);
+    if (m->embedding_norm)
+        stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+    if (m->position == POSITION_LEARNED && e->need.weight)
+        stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1, d->shard_tokens,
+               m->hidden);
+    if (d->sequence_parallel)
+        tensor_collective(e, "token gradient all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                          gathered_bytes(e, d->tokens, m->hidden));
+    if (e->need.weight) {
+        stream(e, "token scatter", OPERATOR_EMBEDDING, PASS_WEIGHT_GRADIENT, 3, d->tokens,
+               m->hidden);
+        /* The scatter makes a dense gradient of the table: written with zeros, read, and added to
+         * the fp32 main gradient (read and written, 4 bytes each). */
+        double bytes =
+            (double)d->vocabulary * (double)m->hidden * (2.0 * (double)d->element_bytes + 8.0);
+        emit(e, operator_streaming("token gradient sum", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
+                                   e->activation, bytes));
+    }
+    if (e->need.input && vision_rows > 0)
+        stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_INPUT_GRADIENT, 2, vision_rows,
+               m->hidden);
+}
+
+/* ---- head ---- */
+
+/* Bytes per logit. Forward: cast to fp32 (reads 2, writes 4), maximum (4), subtraction,
+ * exponential and sum (4 + 4), division (4 + 4). Backward: softmax becomes the gradient in place
+ * (4 + 4) and is cast back (4, 2). The 2s are the element of the activation precision. */
+enum { LOSS_FORWARD_FP32_BYTES = 24, LOSS_BACKWARD_FP32_BYTES = 12 };
+
+static void loss(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    int fp32_bytes = pass == PASS_FORWARD ? LOSS_FORWARD_FP32_BYTES : LOSS_BACKWARD_FP32_BYTES;
+    double bytes =
+        (double)d->tokens * (double)d->vocabulary * (double)(fp32_bytes + d->element_bytes);
+    emit(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
+}
+
+static void head_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const double token_bytes = 4.0 * (double)d->tokens;
+    enter_forward(e, &head_half);
+    linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
+    tensor_collective(e, "loss maximum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+    loss(e, PASS_FORWARD);
+    tensor_collective(e, "loss target all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+    tensor_collective(e, "loss sum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+}
+
+static void head_backward(struct emitter *e) {
+    loss(e, PASS_BACKWARD);
+    column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
+    enter_backward(e, &head_half);
+}
+
+/* ---- dispatch ---- */
+
+static const struct {
+    void (*forward)(struct emitter *e);
+    void (*backward)(struct emitter *e);
+} layer_passes[] = {
+    [LAYER_PATCH_EMBEDDING] = { patch_embedding_forward, patch_embedding_backward },
+    [LAYER_VISION_BLOCK] = { block_forward, block_backward },
+    [LAYER_CONNECTOR] = { connector_forward, connector_backward },
+    [LAYER_TOKEN_EMBEDDING] = { token_embedding_forward, token_embedding_backward },
+    [LAYER_LANGUAGE_BLOCK] = { block_forward, block_backward },
+    [LAYER_HEAD] = { head_forward, head_backward },
+};
+_Static_assert(sizeof layer_passes / sizeof layer_passes[0] == LAYER_KIND_COUNT, "a row per kind");
+
+void layer_operators(const struct model *model, int64_t layer_index,
+                     const struct batch_shape *shape, const struct tensor_split *split,
+                     enum pass_set set, struct gradient_need need, struct operator_list *out) {
+    const struct layer_division d = layer_division_make(model, layer_index, shape, split);
+    if (d.tokens == 0) return;
+    if (set == PASS_SET_BACKWARD && !need.input && !need.weight) return;
+    const enum precision precision = d.module->precision;
+    struct emitter e = {
+        .d = &d,
+        .shape = shape,
+        .connector = &model->modules[MODULE_CONNECTOR],
+        .matmul = precision,
+        .activation = precision == PRECISION_FP8 ? PRECISION_BF16 : precision,
+        .need = need,
+        .out = out,
+    };
+    if (set == PASS_SET_FORWARD)
+        layer_passes[d.kind].forward(&e);
+    else
+        layer_passes[d.kind].backward(&e);
+}

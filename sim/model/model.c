@@ -1,0 +1,257 @@
+/* model.c - names, parameter and FLOP counts, and which gradients a layer needs.
+ *
+ * Parameters of a transformer block with hidden size h, query and key-value widths q and v, feed-
+ * forward width f (u = 2f if gated, else f):
+ *
+ *     h(q + 2v) + qh + hu + fh    matmuls
+ *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
+ *   + 2 norms of h, norms of q and v (or of head_dim), 2h layer scale
+ *
+ * where a norm of w has w (RMS) or 2w (layer) parameters. FLOPs follow Narayanan et al. 2021,
+ * appendix A, with the real q, v, u, f, and with half of the attention under a causal mask.
+ */
+#include "sim/model/model.h"
+
+#include <string.h>
+#include "sim/model/layer_division.h"
+
+/* ---- names ---- */
+
+const char *layer_kind_name(enum layer_kind kind) {
+    static const char *const names[] = {
+        [LAYER_PATCH_EMBEDDING] = "patch embedding",
+        [LAYER_VISION_BLOCK] = "vision block",
+        [LAYER_CONNECTOR] = "connector",
+        [LAYER_TOKEN_EMBEDDING] = "token embedding",
+        [LAYER_LANGUAGE_BLOCK] = "language block",
+        [LAYER_HEAD] = "head",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == LAYER_KIND_COUNT, "a name per layer kind");
+    ballast_check(kind < LAYER_KIND_COUNT);
+    return names[kind];
+}
+
+const char *module_role_name(enum module_role role) {
+    static const char *const names[] = {
+        [MODULE_VISION] = "vision",
+        [MODULE_CONNECTOR] = "connector",
+        [MODULE_LANGUAGE] = "language",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == MODULE_ROLE_COUNT, "a name per role");
+    ballast_check(role < MODULE_ROLE_COUNT);
+    return names[role];
+}
+
+const char *ffn_kind_name(enum ffn_kind kind) {
+    static const char *const names[] = {
+        [FFN_GELU] = "gelu",
+        [FFN_QUICK_GELU] = "quick-gelu",
+        [FFN_SWIGLU] = "swiglu",
+        [FFN_RELU2] = "relu2",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == FFN_KIND_COUNT, "a name per ffn kind");
+    ballast_check(kind < FFN_KIND_COUNT);
+    return names[kind];
+}
+
+/* ---- changed copies ---- */
+
+const struct model *model_with_frozen(struct arena *arena, const struct model *model,
+                                      const char *const *role_names, int64_t role_count,
+                                      struct error *err) {
+    static const char *const roles[] = { "vision", "connector", "language", NULL };
+    struct model *copy = arena_new(arena, struct model);
+    *copy = *model; /* the layers are shared: they say nothing about trainability */
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        copy->modules[role].frozen = false;
+    for (int64_t i = 0; i < role_count; i++) {
+        int role = 0;
+        while (roles[role] != NULL && strcmp(roles[role], role_names[i]) != 0)
+            role++;
+        if (roles[role] == NULL) {
+            const char *near = nearest_in_list(role_names[i], roles);
+            error_set(err, "no module is called \"%s\"", role_names[i]);
+            error_hint(err, "%s%s%sone of: vision, connector, language",
+                       near != NULL ? "did you mean \"" : "", near != NULL ? near : "",
+                       near != NULL ? "\"? " : "");
+            return NULL;
+        }
+        if (model->modules[role].layer_count == 0) {
+            error_set(err, "model '%s' has no %s module that could be frozen", model->name,
+                      roles[role]);
+            return NULL;
+        }
+        copy->modules[role].frozen = true;
+    }
+    return copy;
+}
+
+const struct model *model_with_precision(struct arena *arena, const struct model *model,
+                                         enum precision precision) {
+    struct model *copy = arena_new(arena, struct model);
+    *copy = *model;
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        copy->modules[role].precision = precision;
+    return copy;
+}
+
+struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
+                                     int64_t vision_tiles, int64_t language_tokens,
+                                     double language_square_sum) {
+    double tile_tokens = (double)model->tile_vision_tokens;
+    return (struct batch_shape){
+        .samples = samples,
+        .vision_tiles = vision_tiles,
+        .vision_tokens = vision_tiles * model->tile_vision_tokens,
+        .vision_square_sum = (double)vision_tiles * tile_tokens * tile_tokens,
+        .connector_tokens = vision_tiles * model->tile_language_tokens,
+        .language_tokens = language_tokens,
+        .language_square_sum = language_square_sum,
+        .useful_language_tokens = language_tokens,
+    };
+}
+
+/* ---- parameters ---- */
+
+static int64_t norm_parameters(const struct module *module, int64_t width) {
+    return module->norm == NORM_LAYER ? 2 * width : width;
+}
+
+static int64_t block_parameters(const struct layer_division *d) {
+    const struct module *m = d->module;
+    int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
+    if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
+    if (m->linear_bias) count += d->up_width + 2 * m->hidden;
+    count += 2 * norm_parameters(m, m->hidden);
+    if (m->qk_norm && m->qk_norm_per_head)
+        count += 2 * norm_parameters(m, m->head_dim);
+    else if (m->qk_norm)
+        count += norm_parameters(m, d->query_width) + norm_parameters(m, d->kv_width);
+    if (m->layer_scale) count += 2 * m->hidden;
+    return count;
+}
+
+static int64_t connector_parameters(const struct module *m) {
+    int64_t norm_width =
+        m->connector_norm_before_merge ? m->connector_in / (m->merge * m->merge) : m->connector_in;
+    int64_t count = m->connector_norm ? norm_parameters(m, norm_width) : 0;
+    int64_t bias = m->linear_bias ? 1 : 0;
+    if (m->connector_inner == 0) return count + (m->connector_in + bias) * m->connector_out;
+    return count + (m->connector_in + bias) * m->connector_inner +
+           (m->connector_inner + bias) * m->connector_out;
+}
+
+static int64_t division_parameters(const struct layer_division *d, bool tied_head_copy) {
+    const struct module *m = d->module;
+    int64_t positions = m->position == POSITION_LEARNED ? m->position_count * m->hidden : 0;
+    int64_t embedding_norm = m->embedding_norm ? norm_parameters(m, m->hidden) : 0;
+    switch (d->kind) {
+    case LAYER_PATCH_EMBEDDING:
+        return (module_patch_width(m) + (m->patch_bias ? 1 : 0) + (m->class_token ? 1 : 0)) *
+                   m->hidden +
+               positions + embedding_norm;
+    case LAYER_VISION_BLOCK:
+    case LAYER_LANGUAGE_BLOCK:
+        return block_parameters(d);
+    case LAYER_CONNECTOR:
+        return connector_parameters(m);
+    case LAYER_TOKEN_EMBEDDING:
+        return d->vocabulary * m->hidden + positions + embedding_norm;
+    case LAYER_HEAD:
+        return norm_parameters(m, m->hidden) +
+               (m->tied_embeddings && !tied_head_copy ? 0 : d->vocabulary * m->hidden);
+    case LAYER_KIND_COUNT:
+        break;
+    }
+    ballast_bug("layer of no kind");
+}
+
+int64_t model_layer_parameters(const struct model *model, int64_t layer_index) {
+    struct layer_division d = layer_division_weights(model, layer_index, 1);
+    return division_parameters(&d, false);
+}
+
+int64_t layer_rank_parameters(const struct model *model, int64_t layer_index, int64_t tp) {
+    struct layer_division d = layer_division_weights(model, layer_index, tp);
+    return division_parameters(&d, true);
+}
+
+int64_t module_parameters(const struct model *model, enum module_role role) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].module_index == (int32_t)role)
+            count += model_layer_parameters(model, i);
+    return count;
+}
+
+int64_t model_parameters(const struct model *model) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        count += model_layer_parameters(model, i);
+    return count;
+}
+
+/* ---- gradients ---- */
+
+struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index) {
+    ballast_check(layer_index >= 0 && layer_index < model->layer_count);
+    struct gradient_need need = { false, false };
+    for (int64_t i = 0; i < layer_index && !need.input; i++)
+        need.input = !model->modules[model->layers[i].module_index].frozen;
+    need.weight = !model->modules[model->layers[layer_index].module_index].frozen;
+    return need;
+}
+
+/* ---- FLOPs ---- */
+
+struct layer_flop {
+    double matmul, attention;
+};
+
+static struct layer_flop forward_flop(const struct model *model, int64_t layer_index,
+                                      const struct batch_shape *shape) {
+    const struct tensor_split whole = { .tp = 1, .sequence_parallel = false, .cp = 1 };
+    struct layer_division d = layer_division_make(model, layer_index, shape, &whole);
+    const struct module *m = d.module;
+    double weights = 0, attention = 0;
+    switch (d.kind) {
+    case LAYER_PATCH_EMBEDDING:
+        weights = (double)module_patch_width(m) * (double)m->hidden;
+        break;
+    case LAYER_VISION_BLOCK:
+    case LAYER_LANGUAGE_BLOCK:
+        weights =
+            (double)m->hidden * (double)(d.qkv_width + d.query_width + d.up_width + d.ffn_width);
+        attention = (d.causal ? 2.0 : 4.0) * d.square_sum * (double)d.query_width;
+        break;
+    case LAYER_CONNECTOR:
+        weights = m->connector_inner == 0
+                      ? (double)m->connector_in * (double)m->connector_out
+                      : (double)m->connector_inner * (double)(m->connector_in + m->connector_out);
+        break;
+    case LAYER_TOKEN_EMBEDDING:
+        break;
+    case LAYER_HEAD:
+        weights = (double)m->hidden * (double)m->vocabulary;
+        break;
+    case LAYER_KIND_COUNT:
+        ballast_bug("layer of no kind");
+    }
+    return (struct layer_flop){ .matmul = 2.0 * (double)d.tokens * weights,
+                                .attention = attention };
+}
+
+double model_layer_flop(const struct model *model, int64_t layer_index,
+                        const struct batch_shape *shape) {
+    struct layer_flop flop = forward_flop(model, layer_index, shape);
+    return flop.matmul + flop.attention;
+}
+
+double model_layer_training_flop(const struct model *model, int64_t layer_index,
+                                 const struct batch_shape *shape) {
+    struct layer_flop flop = forward_flop(model, layer_index, shape);
+    struct gradient_need need = model_gradient_need(model, layer_index);
+    double gradients = (need.input ? 1.0 : 0.0) + (need.weight ? 1.0 : 0.0);
+    double attention_backward = need.input || need.weight ? 2.0 : 0.0;
+    return flop.matmul * (1.0 + gradients) + flop.attention * (1.0 + attention_backward);
+}

@@ -1,0 +1,551 @@
+/* model_load.c - reads model files: scenarios/models/<name>.json, which name modules and a
+ * connector, and scenarios/models/modules/<name>.json, one transformer stack each.
+ *
+ * A module stands in a model file in one of three ways:
+ *
+ *     "vision": "internvit-6b-448px"                                     a module file
+ *     "vision": { "module": "clip-vit-l-14-336", "layer_count": 23 }     one with changes
+ *     "vision": { "name": "my ViT", "role": "vision", ... }              inline
+ *
+ * The connector's widths follow from its neighbours: in = merge^2 x vision hidden, out = language
+ * hidden.
+ */
+#include "sim/model/model.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the field tables ---- */
+
+enum qkv_bias_choice { QKV_BIAS_NONE, QKV_BIAS_QUERY_VALUE, QKV_BIAS_ALL };
+enum qk_norm_choice { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL_HEADS };
+enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
+
+static const char *const role_choices[] = { "vision", "connector", "language", NULL };
+static const char *const ffn_choices[] = { "gelu", "quick-gelu", "swiglu", "relu2", NULL };
+static const char *const norm_choices[] = { "layer", "rms", NULL };
+static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
+static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
+static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
+static const char *const inner_choices[] = { "none", "language", "vision", NULL };
+
+/* A module as its file gives it, before what is left out is derived. */
+struct module_row {
+    struct module module;
+    const char *base;
+    int qkv_bias, qk_norm;
+    const cJSON *sources;
+};
+
+#define AT(member) offsetof(struct module_row, member)
+static const struct field module_fields[] = {
+    { "module", FIELD_TEXT, AT(base), 0, 0, "null", "",
+      "module file that the other keys change; only in a model file", NULL },
+    { "name", FIELD_TEXT, AT(module.name), 0, 0, NULL, "", "as its makers write it", NULL },
+    { "role", FIELD_CHOICE, AT(module.role), 0, 0, NULL, "", "place in the model", role_choices },
+    { "layer_count", FIELD_COUNT, AT(module.layer_count), 1, 1e4, NULL, "", "transformer blocks",
+      NULL },
+    { "hidden", FIELD_COUNT, AT(module.hidden), 1, 1e6, NULL, "", "width of the residual stream",
+      NULL },
+    { "ffn_hidden", FIELD_COUNT, AT(module.ffn_hidden), 1, 1e7, NULL, "",
+      "inner width of the feed-forward network", NULL },
+    { "heads", FIELD_COUNT, AT(module.heads), 1, 1e5, NULL, "", "query heads", NULL },
+    { "kv_heads", FIELD_COUNT, AT(module.kv_heads), 1, 1e5, "null", "",
+      "key and value heads; null: as many as query heads", NULL },
+    { "head_dim", FIELD_COUNT, AT(module.head_dim), 1, 1e5, "null", "",
+      "width of a head; null: hidden / heads", NULL },
+    { "ffn", FIELD_CHOICE, AT(module.ffn), 0, 0, NULL, "",
+      "activation; swiglu has a third matrix, the gate", ffn_choices },
+    { "norm", FIELD_CHOICE, AT(module.norm), 0, 0, NULL, "", "normalisation", norm_choices },
+    { "qkv_bias", FIELD_CHOICE, AT(qkv_bias), 0, 0, "\"none\"", "",
+      "which of query, key and value have a bias", qkv_bias_choices },
+    { "linear_bias", FIELD_BOOL, AT(module.linear_bias), 0, 0, "false", "",
+      "attention projection and feed-forward network have biases", NULL },
+    { "qk_norm", FIELD_CHOICE, AT(qk_norm), 0, 0, "\"none\"", "",
+      "normalisation of queries and keys: over each head or over all of them", qk_norm_choices },
+    { "layer_scale", FIELD_BOOL, AT(module.layer_scale), 0, 0, "false", "",
+      "each branch is scaled by a learned vector", NULL },
+    { "position", FIELD_CHOICE, AT(module.position), 0, 0, NULL, "", "position encoding",
+      position_choices },
+    { "position_count", FIELD_COUNT, AT(module.position_count), 1, 1e8, "null", "",
+      "rows of a learned position table; null: the tokens of a tile", NULL },
+    { "embedding_norm", FIELD_BOOL, AT(module.embedding_norm), 0, 0, "false", "",
+      "a norm between embedding and first block", NULL },
+    { "vocabulary", FIELD_COUNT, AT(module.vocabulary), 1, 1e8, "null", "tokens",
+      "rows of embedding and head (language)", NULL },
+    { "tied_embeddings", FIELD_BOOL, AT(module.tied_embeddings), 0, 0, "false", "",
+      "embedding and head share one table", NULL },
+    { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
+      "edge of a patch (vision)", NULL },
+    { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",
+      "edge of a tile (vision); of a typical image where the resolution is free", NULL },
+    { "channels", FIELD_COUNT, AT(module.channels), 1, 1e4, "3", "", "of a pixel", NULL },
+    { "temporal_patch", FIELD_COUNT, AT(module.temporal_patch), 1, 1e3, "1", "frames",
+      "frames in one patch", NULL },
+    { "patch_bias", FIELD_BOOL, AT(module.patch_bias), 0, 0, "true", "",
+      "the patch convolution has a bias", NULL },
+    { "class_token", FIELD_BOOL, AT(module.class_token), 0, 0, "false", "",
+      "one more token per tile, dropped by the connector", NULL },
+    { "precision", FIELD_CHOICE, AT(module.precision), 0, 0, "\"bf16\"", "", "of its matmuls",
+      precision_choices },
+    { "source", FIELD_TEXT, AT(module.source), 0, 0, NULL, "",
+      "where the figures come from, unless \"sources\" says otherwise", NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, "null", "",
+      "{ key: source } of single figures, also of assumed ones", NULL },
+    { "notes", FIELD_TEXT, AT(module.notes), 0, 0, "\"\"", "", "inconsistencies between sources",
+      NULL },
+};
+#undef AT
+const struct field_table module_table =
+    FIELD_TABLE("module", "one transformer stack", module_fields);
+
+struct connector_row {
+    int64_t merge;
+    int inner;
+    bool norm, norm_before_merge, linear_bias;
+    int precision;
+    const char *source, *notes;
+};
+
+#define AT(member) offsetof(struct connector_row, member)
+static const struct field connector_fields[] = {
+    { "merge", FIELD_COUNT, AT(merge), 1, 64, "2", "patches",
+      "merge x merge patches become one language token", NULL },
+    { "inner", FIELD_CHOICE, AT(inner), 0, 0, "\"language\"", "",
+      "width between two linear layers: of the language model or of the merged patches; none: a "
+      "single linear layer",
+      inner_choices },
+    { "norm", FIELD_BOOL, AT(norm), 0, 0, "true", "", "a layer norm before the linear layers",
+      NULL },
+    { "norm_before_merge", FIELD_BOOL, AT(norm_before_merge), 0, 0, "false", "",
+      "the norm runs over single patches", NULL },
+    { "linear_bias", FIELD_BOOL, AT(linear_bias), 0, 0, "true", "", "linear layers have biases",
+      NULL },
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of its matmuls",
+      precision_choices },
+    { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "where the figures come from", NULL },
+    { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
+};
+#undef AT
+const struct field_table connector_table =
+    FIELD_TABLE("connector", "what joins vision encoder and language model", connector_fields);
+
+struct model_row {
+    const char *name, *description, *source, *notes;
+    const cJSON *vision, *connector, *language;
+};
+
+#define AT(member) offsetof(struct model_row, member)
+static const struct field model_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "by which scenarios call it", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, "\"\"", "", "one line", NULL },
+    { "vision", FIELD_NODE, AT(vision), 0, 0, "null", "",
+      "vision encoder: a module's name, or an object", NULL },
+    { "connector", FIELD_NODE, AT(connector), 0, 0, "null", "",
+      "joins vision encoder and language model", NULL },
+    { "language", FIELD_NODE, AT(language), 0, 0, "null", "",
+      "language model: a module's name, or an object", NULL },
+    { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "who combined the modules", NULL },
+    { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
+};
+#undef AT
+const struct field_table model_table = FIELD_TABLE("model", "modules and connector", model_fields);
+
+/* ---- files ---- */
+
+static bool is_path(const char *name) {
+    size_t length = strlen(name);
+    return strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
+static int json_files_only(const struct dirent *entry) {
+    size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+}
+
+static const char *entry_name(const void *names, size_t index) {
+    return ((const char *const *)names)[index];
+}
+
+/* The description's name nearest to `wanted` in a directory, in the arena; NULL if none is near. */
+static const char *nearest_file(struct arena *arena, const char *directory, const char *wanted) {
+    struct dirent **entries = NULL;
+    int count = scandir(directory, &entries, json_files_only, alphasort);
+    if (count < 0) return NULL;
+    const char **names = arena_array(arena, const char *, count + 1);
+    for (int i = 0; i < count; i++) {
+        char *name = arena_text(arena, entries[i]->d_name);
+        name[strlen(name) - 5] = '\0';
+        names[i] = name;
+        free(entries[i]);
+    }
+    free(entries);
+    return nearest_name(wanted, (size_t)count, entry_name, names);
+}
+
+/* ---- one module ---- */
+
+struct loader {
+    struct arena *arena;
+    const char *search_directory;
+    const struct json *model_file;
+    struct error *err;
+};
+
+/* Where a module's figures stand: a file of its own, changed by keys of the model file, or both. */
+struct module_place {
+    const struct json *file;
+    const cJSON *object;
+    const struct json *changes_file;
+    const cJSON *changes; /* NULL: none */
+};
+
+static bool mistake(const struct module_place *place, const char *key, struct error *err,
+                    const char *hint, const char *text) {
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(place->changes, key);
+    if (node != NULL) return json_error(place->changes_file, node, err, hint, "%s", text);
+    node = cJSON_GetObjectItemCaseSensitive(place->object, key);
+    return json_error(place->file, node != NULL ? node : place->object, err, hint, "%s", text);
+}
+
+static const char *module_field_name(const void *names, size_t index) {
+    return ((const struct field_table *)names)->fields[index].name;
+}
+
+static bool check_sources(const struct json *file, const cJSON *sources, struct error *err) {
+    if (sources == NULL || cJSON_IsNull(sources)) return true;
+    if (!cJSON_IsObject(sources))
+        return json_error(file, sources, err, NULL, "must be an object { key: source }");
+    for (const cJSON *node = sources->child; node != NULL; node = node->next) {
+        if (!cJSON_IsString(node))
+            return json_error(file, node, err, NULL, "a source must be a text in quotes");
+        if (field_table_find(&module_table, node->string) != NULL) continue;
+        char hint[128] = "each key of \"sources\" is a key of the module";
+        const char *near =
+            nearest_name(node->string, module_table.count, module_field_name, &module_table);
+        if (near != NULL) snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
+        return json_error(file, node, err, hint, "\"%s\" is no figure of a module", node->string);
+    }
+    return true;
+}
+
+/* Derives what the file left out. -1 stands for null. */
+static bool resolve_heads(struct module_row *row, const struct module_place *place,
+                          struct error *err) {
+    struct module *m = &row->module;
+    m->qkv_bias = row->qkv_bias != QKV_BIAS_NONE;
+    m->key_bias = row->qkv_bias == QKV_BIAS_ALL;
+    m->qk_norm = row->qk_norm != QK_NORM_NONE;
+    m->qk_norm_per_head = row->qk_norm == QK_NORM_HEAD;
+    char text[160];
+    if (m->kv_heads < 0) m->kv_heads = m->heads;
+    if (m->heads % m->kv_heads != 0) {
+        snprintf(text, sizeof text, "must divide the %lld query heads, got %lld",
+                 (long long)m->heads, (long long)m->kv_heads);
+        return mistake(place, "kv_heads", err,
+                       "each key and value head serves the same number of query heads", text);
+    }
+    if (m->head_dim < 0) {
+        if (m->hidden % m->heads != 0) {
+            snprintf(text, sizeof text,
+                     "must divide hidden (%lld) unless head_dim is given, got %lld",
+                     (long long)m->hidden, (long long)m->heads);
+            return mistake(place, "heads", err, NULL, text);
+        }
+        m->head_dim = m->hidden / m->heads;
+    }
+    return true;
+}
+
+static bool resolve_language(struct module *m, const struct module_place *place,
+                             struct error *err) {
+    if (m->patch_size > 0)
+        return mistake(place, "patch_size", err, NULL, "belongs to a vision encoder");
+    if (m->image_size > 0)
+        return mistake(place, "image_size", err, NULL, "belongs to a vision encoder");
+    if (m->class_token)
+        return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
+    if (m->vocabulary < 0)
+        return mistake(place, "vocabulary", err, "rows of the token embedding",
+                       "a language model needs \"vocabulary\"");
+    m->patch_size = m->image_size = 0;
+    if (m->position == POSITION_LEARNED && m->position_count < 0)
+        return mistake(place, "position", err, "the longest sequence it was made for",
+                       "learned positions of a language model need \"position_count\"");
+    return true;
+}
+
+static bool resolve_vision(struct module *m, const struct module_place *place, struct error *err) {
+    if (m->vocabulary > 0)
+        return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
+    if (m->tied_embeddings)
+        return mistake(place, "tied_embeddings", err, NULL, "belongs to a language model");
+    m->vocabulary = 0;
+    if (m->patch_size < 0)
+        return mistake(place, "patch_size", err, "14 for most vision transformers",
+                       "a vision encoder needs \"patch_size\"");
+    if (m->image_size < 0)
+        return mistake(place, "image_size", err, "edge of a tile in pixels",
+                       "a vision encoder needs \"image_size\"");
+    if (m->image_size % m->patch_size != 0) {
+        char text[160];
+        snprintf(text, sizeof text, "must be a multiple of patch_size (%lld), got %lld",
+                 (long long)m->patch_size, (long long)m->image_size);
+        return mistake(place, "image_size", err, NULL, text);
+    }
+    return true;
+}
+
+static int64_t tile_tokens(const struct module *vision) {
+    int64_t side = vision->image_size / vision->patch_size;
+    return side * side + (vision->class_token ? 1 : 0);
+}
+
+static bool resolve_module(const struct loader *loader, struct module_row *row,
+                           enum module_role role, const struct module_place *place) {
+    struct module *m = &row->module;
+    if (m->role != role) {
+        char text[160];
+        snprintf(text, sizeof text, "'%s' is a %s module and cannot stand as \"%s\"", m->name,
+                 module_role_name(m->role), module_role_name(role));
+        return mistake(place, "role", loader->err, NULL, text);
+    }
+    if (!check_sources(place->file, row->sources, loader->err)) return false;
+    if (!resolve_heads(row, place, loader->err)) return false;
+    bool ok = role == MODULE_VISION ? resolve_vision(m, place, loader->err)
+                                    : resolve_language(m, place, loader->err);
+    if (!ok) return false;
+    if (m->position != POSITION_LEARNED) {
+        if (m->position_count > 0)
+            return mistake(place, "position_count", loader->err, NULL,
+                           "only learned positions have a table");
+        m->position_count = 0;
+    } else if (m->position_count < 0) {
+        m->position_count = tile_tokens(m);
+    }
+    return true;
+}
+
+/* Reads into `row` only the keys that stand in `changes`, so that the rest keeps its values. */
+static bool read_changes(const struct loader *loader, const cJSON *changes,
+                         struct module_row *row) {
+    struct field *fields = arena_array(loader->arena, struct field, module_table.count);
+    size_t count = 0;
+    for (const cJSON *node = changes->child; node != NULL; node = node->next) {
+        const struct field *field = field_table_find(&module_table, node->string);
+        /* The whole table knows how to complain about a key that is not in it. */
+        if (field == NULL)
+            return field_table_read(&module_table, loader->model_file, changes, row, loader->arena,
+                                    loader->err);
+        fields[count++] = *field;
+    }
+    const struct field_table changed = { "module", module_table.help, fields, count };
+    return field_table_read(&changed, loader->model_file, changes, row, loader->arena, loader->err);
+}
+
+static bool missing_module(const struct loader *loader, const cJSON *node, const char *name,
+                           const char *path) {
+    if (is_path(name))
+        return json_error(loader->model_file, node, loader->err, NULL, "no module file %s", path);
+    const char *directory =
+        arena_format(loader->arena, "%s/models/modules", loader->search_directory);
+    const char *near = nearest_file(loader->arena, directory, name);
+    const char *hint = near != NULL
+                           ? arena_format(loader->arena, "did you mean \"%s\"?", near)
+                           : arena_format(loader->arena, "modules are the files of %s", directory);
+    return json_error(loader->model_file, node, loader->err, hint, "no module is called \"%s\"",
+                      name);
+}
+
+static const char *module_path(const struct loader *loader, const char *name) {
+    if (!is_path(name))
+        return arena_format(loader->arena, "%s/models/modules/%s.json", loader->search_directory,
+                            name);
+    const char *model_path = json_name(loader->model_file);
+    const char *slash = strrchr(model_path, '/');
+    if (name[0] == '/' || slash == NULL) return name;
+    return arena_format(loader->arena, "%.*s/%s", (int)(slash - model_path), model_path, name);
+}
+
+/* `named` is the value that holds the module's name; `changes` may be NULL. */
+static bool read_module_file(const struct loader *loader, const cJSON *named, const cJSON *changes,
+                             enum module_role role, struct module_row *row) {
+    const char *name = named->valuestring;
+    const char *path = module_path(loader, name);
+    if (access(path, F_OK) != 0) return missing_module(loader, named, name, path);
+    struct json *file = json_load(path, loader->err);
+    if (file == NULL) return false;
+    const struct module_place place = { file, json_root(file), loader->model_file, changes };
+    bool ok = field_table_read(&module_table, file, place.object, row, loader->arena, loader->err);
+    if (ok && row->base != NULL)
+        ok = json_error(file, cJSON_GetObjectItemCaseSensitive(place.object, "module"), loader->err,
+                        NULL, "a module file cannot start from another one");
+    /* Before the changes, which may bring "sources" of their own. */
+    ok = ok && check_sources(file, row->sources, loader->err);
+    row->sources = NULL;
+    if (ok && changes != NULL)
+        ok = read_changes(loader, changes, row) &&
+             check_sources(loader->model_file, row->sources, loader->err);
+    row->sources = NULL;
+    ok = ok && resolve_module(loader, row, role, &place);
+    json_destroy(file);
+    return ok;
+}
+
+static bool read_module(const struct loader *loader, const cJSON *node, enum module_role role,
+                        struct module *out) {
+    struct module_row row = { 0 };
+    bool ok;
+    const cJSON *base = cJSON_GetObjectItemCaseSensitive(node, "module");
+    if (cJSON_IsString(node)) {
+        ok = read_module_file(loader, node, NULL, role, &row);
+    } else if (cJSON_IsString(base)) {
+        ok = read_module_file(loader, base, node, role, &row);
+    } else if (cJSON_IsObject(node)) {
+        const struct module_place place = { loader->model_file, node, NULL, NULL };
+        ok = field_table_read(&module_table, loader->model_file, node, &row, loader->arena,
+                              loader->err) &&
+             resolve_module(loader, &row, role, &place);
+    } else {
+        ok = json_error(loader->model_file, node, loader->err, NULL,
+                        "must be the name of a module or an object { ... }");
+    }
+    if (!ok)
+        return error_context(loader->err, "while loading the %s module", module_role_name(role));
+    *out = row.module;
+    return true;
+}
+
+/* ---- connector and layers ---- */
+
+static bool read_connector(const struct loader *loader, const cJSON *node, struct model *model) {
+    struct connector_row row;
+    if (!field_table_read(&connector_table, loader->model_file, node, &row, loader->arena,
+                          loader->err))
+        return false;
+    struct module *vision = &model->modules[MODULE_VISION];
+    int64_t side = vision->image_size / vision->patch_size;
+    if (side % row.merge != 0) {
+        const cJSON *merge = cJSON_GetObjectItemCaseSensitive(node, "merge");
+        return json_error(loader->model_file, merge != NULL ? merge : node, loader->err,
+                          "image_size / patch_size of the vision encoder",
+                          "merge %lld must divide the %lld patches of a tile's side",
+                          (long long)row.merge, (long long)side);
+    }
+    const int64_t in = row.merge * row.merge * vision->hidden;
+    const int64_t out = model->modules[MODULE_LANGUAGE].hidden;
+    vision->merge = row.merge;
+    model->tile_language_tokens = (side / row.merge) * (side / row.merge);
+    model->modules[MODULE_CONNECTOR] = (struct module){
+        .role = MODULE_CONNECTOR,
+        .name =
+            arena_format(loader->arena, "connector %lld -> %lld", (long long)in, (long long)out),
+        .precision = (enum precision)row.precision,
+        .layer_count = 1,
+        .hidden = out,
+        .ffn = FFN_GELU,
+        .norm = NORM_LAYER,
+        .linear_bias = row.linear_bias,
+        .merge = row.merge,
+        .connector_in = in,
+        .connector_inner = row.inner == INNER_NONE     ? 0
+                           : row.inner == INNER_VISION ? in
+                                                       : out,
+        .connector_out = out,
+        .connector_norm = row.norm,
+        .connector_norm_before_merge = row.norm && row.norm_before_merge,
+        .source = row.source,
+        .notes = row.notes,
+    };
+    return true;
+}
+
+static void add_layers(struct model *model, enum layer_kind kind, enum module_role role,
+                       int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        model->layers[model->layer_count++] = (struct layer){ kind, (int32_t)role, (int32_t)i };
+}
+
+static void build_layers(struct arena *arena, struct model *model) {
+    const struct module *m = model->modules;
+    model->layers = arena_array(arena, struct layer,
+                                m[MODULE_VISION].layer_count + m[MODULE_LANGUAGE].layer_count + 4);
+    if (m[MODULE_VISION].layer_count > 0) {
+        add_layers(model, LAYER_PATCH_EMBEDDING, MODULE_VISION, 1);
+        add_layers(model, LAYER_VISION_BLOCK, MODULE_VISION, m[MODULE_VISION].layer_count);
+    }
+    add_layers(model, LAYER_CONNECTOR, MODULE_CONNECTOR, m[MODULE_CONNECTOR].layer_count);
+    if (m[MODULE_LANGUAGE].layer_count > 0) {
+        add_layers(model, LAYER_TOKEN_EMBEDDING, MODULE_LANGUAGE, 1);
+        add_layers(model, LAYER_LANGUAGE_BLOCK, MODULE_LANGUAGE, m[MODULE_LANGUAGE].layer_count);
+        add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
+    }
+}
+
+static const cJSON *given(const cJSON *node) {
+    return cJSON_IsNull(node) ? NULL : node;
+}
+
+static bool read_model(const struct loader *loader, struct model *model) {
+    const struct json *file = loader->model_file;
+    struct model_row row;
+    if (!field_table_read(&model_table, file, json_root(file), &row, loader->arena, loader->err))
+        return false;
+    model->name = row.name;
+    model->description = row.description;
+    model->source = row.source;
+    model->notes = row.notes;
+    const cJSON *vision = given(row.vision), *language = given(row.language);
+    const cJSON *connector = given(row.connector);
+    if (vision == NULL && language == NULL)
+        return json_error(file, NULL, loader->err, "add \"vision\", \"language\" or both",
+                          "model \"%s\" has no module", row.name);
+    bool both = vision != NULL && language != NULL;
+    if (both && connector == NULL)
+        return json_error(file, NULL, loader->err,
+                          "for example \"connector\": { \"merge\": 2, \"source\": \"...\" }",
+                          "\"connector\" is missing: vision encoder and language model need one");
+    if (!both && connector != NULL)
+        return json_error(file, connector, loader->err, NULL,
+                          "a connector needs a vision encoder and a language model");
+    if (vision != NULL) {
+        struct module *m = &model->modules[MODULE_VISION];
+        if (!read_module(loader, vision, MODULE_VISION, m)) return false;
+        model->tile_vision_tokens = tile_tokens(m);
+    }
+    if (language != NULL &&
+        !read_module(loader, language, MODULE_LANGUAGE, &model->modules[MODULE_LANGUAGE]))
+        return false;
+    if (both && !read_connector(loader, connector, model)) return false;
+    build_layers(loader->arena, model);
+    return true;
+}
+
+const struct model *model_load(struct arena *arena, const char *search_directory, const char *name,
+                               struct error *err) {
+    const char *path = name;
+    if (!is_path(name)) {
+        const char *directory = arena_format(arena, "%s/models", search_directory);
+        path = arena_format(arena, "%s/%s.json", directory, name);
+        if (access(path, F_OK) != 0) {
+            const char *near = nearest_file(arena, directory, name);
+            error_set(err, "no model is called '%s' in %s", name, directory);
+            if (near != NULL) error_hint(err, "did you mean '%s'?", near);
+            return NULL;
+        }
+    }
+    struct json *file = json_load(path, err);
+    if (file == NULL) return NULL;
+    struct model *model = arena_new(arena, struct model);
+    const struct loader loader = { arena, search_directory, file, err };
+    bool ok = read_model(&loader, model);
+    json_destroy(file);
+    if (!ok) {
+        error_context(err, "while loading model '%s'", name);
+        return NULL;
+    }
+    return model;
+}

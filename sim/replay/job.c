@@ -1,0 +1,191 @@
+/* job.c - the order of preparation: data, micro-batches, prices, plan, step model. */
+#include "sim/replay/job.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include "sim/base/units.h"
+
+static double wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool load_data(struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
+    double start = wall_s();
+    job->dataset = dataset_load(s->directory, s->dataset_fields.name, &s->tiling, err);
+    if (job->dataset == NULL)
+        return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
+    job->load_s = wall_s() - start;
+    return true;
+}
+
+static bool make_batches(struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
+    const struct batching_policy *policy = s->batching.row;
+    double start = wall_s();
+    struct batch_request request = {
+        .dataset = job->dataset,
+        .dp = s->layout.dp,
+        .micro_batch = policy->packs ? 1 : s->micro_batch_samples,
+        .seed = (uint32_t)s->simulate_fields.seed,
+    };
+    if (!policy->plan(&request, s->batching.parameters, &job->batches, err))
+        return error_context(err, "while batching with policy \"%s\"", policy->name);
+    job->batch_s = wall_s() - start;
+    batch_plan_balance(&job->batches, job->dataset, &job->balance);
+
+    int64_t per_rank = job->batches.per_rank;
+    job->epoch_iterations = per_rank / s->micro_batches_per_rank;
+    job->epoch_steps = (double)per_rank / (double)s->micro_batches_per_rank;
+    if (job->epoch_iterations == 0)
+        return error_set(
+            err,
+            "data set \"%s\" gives each data-parallel rank %ld micro-batches, one step needs %ld: "
+            "use a smaller training.global_batch",
+            job->dataset->name, (long)per_rank, (long)s->micro_batches_per_rank);
+    job->iteration_count = job->epoch_iterations;
+    if (s->iteration_limit > 0 && s->iteration_limit < job->iteration_count)
+        job->iteration_count = s->iteration_limit;
+    return true;
+}
+
+static void make_shapes(struct job *job) {
+    const struct batch_plan *b = &job->batches;
+    int64_t count = b->rank_count * b->per_rank;
+    job->shapes = memory_alloc(sizeof *job->shapes * (size_t)(count > 0 ? count : 1));
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t group = b->order[i];
+        job->shapes[i] =
+            batch_shape_of_group(job->scenario->model, job->dataset, b->samples + b->starts[group],
+                                 (int64_t)(b->starts[group + 1] - b->starts[group]), b->packed);
+    }
+    job->typical = batch_shape_mean(job->shapes, count);
+    price_table_prepare(job->prices, job->shapes, count);
+    price_table_prepare(job->prices, &job->typical, 1);
+}
+
+/* ---- the oracle ---- */
+
+static double oracle_layer_seconds(void *context, int64_t layer_index,
+                                   const struct batch_shape *shape, enum pass_set set) {
+    struct job *job = context;
+    price_table_prepare(job->prices, shape, 1);
+    struct layer_time time;
+    price_table_layer(job->prices, job->scenario->model->layers[layer_index].kind, shape, &time);
+    return seconds_from_ns(set == PASS_SET_FORWARD ? time.forward_ns : time.backward_ns);
+}
+
+static void typical_costs(const struct step_model *step, const struct batch_shape *shape,
+                          struct stage_cost *costs) {
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(step, shape, times);
+    for (int64_t stage = 0; stage < step->stage_count; stage++)
+        step_stage_cost(step, stage, shape, times, &costs[stage]);
+}
+
+static double oracle_stage_bytes(void *context, const struct job_plan *plan, int64_t stage,
+                                 const struct batch_shape *shape) {
+    struct job *job = context;
+    price_table_prepare(job->prices, shape, 1);
+    struct arena *scratch = arena_create();
+    struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
+    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->stage_count);
+    typical_costs(step, shape, costs);
+    int64_t in_flight =
+        plan->schedule->in_flight(stage, plan->stage_count, job->scenario->micro_batches_per_rank);
+    struct stage_memory memory = step->static_memory[stage];
+    memory.bytes[MEMORY_ACTIVATIONS] = costs[stage].activation_bytes * (double)in_flight;
+    memory.bytes[MEMORY_WORKSPACE] = costs[stage].workspace_bytes;
+    stage_memory_add_fragmentation(&memory);
+    double bytes = stage_memory_device(&memory);
+    arena_destroy(scratch);
+    return bytes;
+}
+
+static bool oracle_simulate(void *context, const struct job_plan *plan, double *seconds,
+                            struct error *err) {
+    struct job *job = context;
+    struct arena *scratch = arena_create();
+    struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
+    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->stage_count);
+    typical_costs(step, &job->typical, costs);
+    struct step_runner *runner = step_runner_create(step);
+    int64_t makespan_ns = 0;
+    bool ok =
+        step_run_constant(runner, costs, job->scenario->micro_batches_per_rank, &makespan_ns, err);
+    *seconds = seconds_from_ns(makespan_ns);
+    step_runner_destroy(runner);
+    arena_destroy(scratch);
+    return ok;
+}
+
+struct planner_oracle job_oracle(struct job *job) {
+    const struct scenario *s = job->scenario;
+    return (struct planner_oracle){
+        .context = job,
+        .arena = job->arena,
+        .model = s->model,
+        .layout = &s->layout,
+        .micro_batch_count = s->micro_batches_per_rank,
+        .typical = job->typical,
+        .layer_seconds = oracle_layer_seconds,
+        .stage_bytes = oracle_stage_bytes,
+        .capacity_bytes = cost_model_gpu(s->cost_model)->hbm_bytes,
+        .simulate = oracle_simulate,
+    };
+}
+
+static bool make_plan(struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
+    struct job_plan *plan = &job->plan;
+    plan->stage_count = s->layout.pp;
+    plan->first_layer = arena_array(job->arena, int64_t, plan->stage_count + 1);
+    plan->recompute = arena_array(job->arena, bool, s->model->layer_count);
+    plan->schedule = s->schedule.row;
+    struct planner_oracle oracle = job_oracle(job);
+    const struct policy_choice *choices[] = { &s->partition, &s->recompute };
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const struct planner *planner = choices[i]->row;
+        if (!planner->plan_job(&oracle, choices[i]->parameters, plan, err))
+            return error_context(err, "while planning with policy \"%s\"", planner->name);
+    }
+    return true;
+}
+
+struct job *job_create(const struct scenario *scenario, struct error *err) {
+    struct arena *arena = arena_create();
+    struct job *job = arena_new(arena, struct job);
+    job->arena = arena;
+    job->scenario = scenario;
+    job->prices = price_table_create(arena, scenario);
+    if (!load_data(job, err) || !make_batches(job, err)) {
+        job_destroy(job);
+        return NULL;
+    }
+    make_shapes(job);
+    if (!make_plan(job, err)) {
+        job_destroy(job);
+        return NULL;
+    }
+    job->step = step_model_create(arena, scenario, &job->plan, job->prices);
+    return job;
+}
+
+void job_destroy(struct job *job) {
+    if (job == NULL) return;
+    dataset_destroy(job->dataset);
+    batch_plan_free(&job->batches);
+    free(job->shapes);
+    price_table_destroy(job->prices);
+    arena_destroy(job->arena);
+}
+
+void job_layers_by_kind(const struct job *job, int64_t layers[LAYER_KIND_COUNT]) {
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        layers[kind] = 0;
+    const struct model *model = job->scenario->model;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        layers[model->layers[i].kind]++;
+}

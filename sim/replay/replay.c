@@ -1,0 +1,376 @@
+/* replay.c - a parallel loop over iterations, then statistics in iteration order. */
+#include "sim/replay/replay.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include "sim/base/thread_pool.h"
+#include "sim/base/units.h"
+
+static const char *const class_names[REPLAY_CLASS_COUNT] = {
+    [REPLAY_COMPUTE] = "compute",
+    [REPLAY_PADDING] = "padding",
+    [REPLAY_RECOMPUTE] = "recompute",
+    [REPLAY_TENSOR] = "tensor-parallel communication",
+    [REPLAY_SEND] = "pipeline sends",
+    [REPLAY_BUBBLE] = "pipeline bubble",
+    [REPLAY_STAGE_IMBALANCE] = "imbalance between stages",
+    [REPLAY_TIME_IMBALANCE] = "imbalance over time",
+    [REPLAY_RANK_IMBALANCE] = "imbalance between ranks",
+    [REPLAY_DATA] = "gradient reduction",
+    [REPLAY_UPDATE] = "optimizer and parameter gather",
+};
+
+const char *replay_class_name(enum replay_class class) {
+    return class_names[class];
+}
+
+static const char *const verdict_names[] = { "fits", "tight", "out of memory" };
+
+const char *verdict_name(enum verdict verdict) {
+    return verdict_names[verdict];
+}
+
+/* Sums that one thread collects. Integers, so that the order of adding does not matter; class
+ * times, which are doubles, are kept per iteration and added in order. */
+struct iteration_sums {
+    double class_ns[TIME_CLASS_COUNT];
+    double model_flop, recompute_flop;
+    int64_t pipeline_idle_ns, rank_wait_ns;
+};
+
+struct stage_sums {
+    int64_t busy_ns, forward_ns, backward_ns, recompute_ns;
+    double peak_bytes, least_bytes;
+    struct stage_memory peak, least;
+    int64_t peak_iteration, peak_rank;
+};
+
+struct worker {
+    struct step_runner *runner;
+    struct stage_sums *stages;
+    struct error err;
+    bool failed;
+};
+
+struct loop {
+    const struct job *job;
+    const struct replay_options *options;
+    struct replay *replay;
+    struct iteration_sums *sums;
+    struct worker *workers;
+    int64_t *finish_ns; /* thread x stage: latest finish over ranks */
+    atomic_int_least64_t done;
+};
+
+/* The worst peak; of equal ones the earliest, so that threads do not matter. */
+static void keep_memory(struct stage_sums *sums, const struct stage_memory *memory,
+                        int64_t iteration, int64_t rank) {
+    double bytes = stage_memory_device(memory);
+    bool earlier = iteration < sums->peak_iteration ||
+                   (iteration == sums->peak_iteration && rank < sums->peak_rank);
+    if (bytes > sums->peak_bytes || (bytes == sums->peak_bytes && earlier)) {
+        sums->peak_bytes = bytes;
+        sums->peak = *memory;
+        sums->peak_iteration = iteration;
+        sums->peak_rank = rank;
+    }
+    if (sums->least_bytes == 0 || bytes < sums->least_bytes) {
+        sums->least_bytes = bytes;
+        sums->least = *memory;
+    }
+}
+
+static void replay_iteration(void *context, int64_t index, int thread_index) {
+    struct loop *loop = context;
+    const struct job *job = loop->job;
+    struct worker *worker = &loop->workers[thread_index];
+    if (worker->failed) return;
+    int64_t stages = job->step->stage_count, dp = job->batches.rank_count;
+    int64_t count = job->scenario->micro_batches_per_rank;
+    int64_t *finish = loop->finish_ns + thread_index * stages;
+    struct iteration_outcome *out = &loop->replay->iterations[index];
+    struct iteration_sums *sums = &loop->sums[index];
+    *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX };
+    for (int64_t stage = 0; stage < stages; stage++)
+        finish[stage] = 0;
+    int64_t makespan_sum = 0;
+    for (int64_t rank = 0; rank < dp; rank++) {
+        const struct batch_shape *shapes =
+            job->shapes + rank * job->batches.per_rank + index * count;
+        struct rank_outcome rank_outcome;
+        if (!step_run_rank(worker->runner, loop->options->fidelity, shapes, count, &rank_outcome,
+                           &worker->err)) {
+            worker->failed = true;
+            return;
+        }
+        int64_t makespan = rank_outcome.makespan_ns;
+        makespan_sum += makespan;
+        if (makespan > out->slowest_rank_ns) {
+            out->slowest_rank_ns = makespan;
+            out->slowest_rank = rank;
+        }
+        if (makespan < out->fastest_rank_ns) out->fastest_rank_ns = makespan;
+        for (int64_t stage = 0; stage < stages; stage++) {
+            struct stage_sums *stage_sums = &worker->stages[stage];
+            if (rank_outcome.finish_ns[stage] > finish[stage])
+                finish[stage] = rank_outcome.finish_ns[stage];
+            stage_sums->busy_ns += rank_outcome.busy_ns[stage];
+            stage_sums->forward_ns += rank_outcome.forward_ns[stage];
+            stage_sums->backward_ns += rank_outcome.backward_ns[stage];
+            stage_sums->recompute_ns += rank_outcome.recompute_ns[stage];
+            sums->pipeline_idle_ns += makespan - rank_outcome.busy_ns[stage];
+            keep_memory(stage_sums, &rank_outcome.memory[stage], index, rank);
+        }
+        for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+            sums->class_ns[class] += rank_outcome.class_ns[class];
+        sums->model_flop += rank_outcome.model_flop;
+        sums->recompute_flop += rank_outcome.recompute_flop;
+        for (int64_t i = 0; i < count; i++) {
+            out->samples += shapes[i].samples;
+            out->language_tokens += shapes[i].language_tokens;
+            out->useful_language_tokens += shapes[i].useful_language_tokens;
+            out->vision_tiles += shapes[i].vision_tiles;
+        }
+    }
+    sums->rank_wait_ns = (out->slowest_rank_ns * dp - makespan_sum) * stages;
+    int64_t reduced = 0;
+    for (int64_t stage = 0; stage < stages; stage++) {
+        int64_t end = finish[stage] + job->step->synchronize_ns[stage];
+        if (end > reduced) reduced = end;
+    }
+    if (reduced < out->slowest_rank_ns) reduced = out->slowest_rank_ns;
+    out->step_time_ns = reduced + job->step->update_ns;
+    int64_t done = atomic_fetch_add(&loop->done, 1) + 1;
+    if (thread_index == 0 && loop->options->progress != NULL)
+        loop->options->progress(loop->options->progress_context, done,
+                                loop->replay->iteration_count);
+}
+
+/* ---- statistics ---- */
+
+static void step_time_statistics(struct replay *replay) {
+    double *times = memory_alloc(sizeof *times * (size_t)replay->iteration_count);
+    for (int64_t i = 0; i < replay->iteration_count; i++)
+        times[i] = seconds_from_ns(replay->iterations[i].step_time_ns);
+    replay->step_time_mean_s = gsl_stats_mean(times, 1, (size_t)replay->iteration_count);
+    gsl_sort(times, 1, (size_t)replay->iteration_count);
+    replay->step_time_p50_s =
+        gsl_stats_quantile_from_sorted_data(times, 1, (size_t)replay->iteration_count, 0.50);
+    replay->step_time_p95_s =
+        gsl_stats_quantile_from_sorted_data(times, 1, (size_t)replay->iteration_count, 0.95);
+    replay->step_time_p99_s =
+        gsl_stats_quantile_from_sorted_data(times, 1, (size_t)replay->iteration_count, 0.99);
+    free(times);
+}
+
+/* Idle time of a pipeline whose stages always take their mean times. */
+static bool constant_idle(const struct job *job, const struct replay *replay, double *idle_s,
+                          struct error *err) {
+    struct step_runner *runner = step_runner_create(job->step);
+    int64_t count = job->scenario->micro_batches_per_rank, stages = replay->stage_count;
+    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)stages);
+    double busy_ns = 0;
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(job->step, &job->typical, times);
+    for (int64_t stage = 0; stage < stages; stage++) {
+        step_stage_cost(job->step, stage, &job->typical, times, &costs[stage]);
+        costs[stage].forward_ns = ns_from_seconds(replay->stages[stage].forward_s / (double)count);
+        costs[stage].backward_ns =
+            ns_from_seconds(replay->stages[stage].backward_s / (double)count);
+        busy_ns += (double)((costs[stage].forward_ns + costs[stage].backward_ns) * count);
+        if (job->scenario->backend->send_blocks_compute)
+            busy_ns +=
+                (double)((costs[stage].send_forward_ns + costs[stage].send_backward_ns) * count);
+    }
+    int64_t makespan_ns = 0;
+    bool ok = step_run_constant(runner, costs, count, &makespan_ns, err);
+    *idle_s = ((double)makespan_ns * (double)stages - busy_ns) / (double)stages / NS_PER_S;
+    free(costs);
+    step_runner_destroy(runner);
+    return ok;
+}
+
+static bool break_down(const struct job *job, struct replay *replay,
+                       const struct iteration_sums *sums, struct error *err) {
+    int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
+    double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0, flop = 0,
+           recompute_flop = 0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+            class_ns[class] += sums[i].class_ns[class];
+        idle_ns += (double)sums[i].pipeline_idle_ns;
+        wait_ns += (double)sums[i].rank_wait_ns;
+        flop += sums[i].model_flop;
+        recompute_flop += sums[i].recompute_flop;
+        data_ns += (double)(replay->iterations[i].step_time_ns - job->step->update_ns -
+                            replay->iterations[i].slowest_rank_ns);
+    }
+    double gpus = (double)(stages * dp), scale = 1 / (gpus * (double)n * NS_PER_S);
+    double *c = replay->classes_s;
+    c[REPLAY_COMPUTE] = class_ns[TIME_COMPUTE] * scale;
+    c[REPLAY_PADDING] = class_ns[TIME_PADDING] * scale;
+    c[REPLAY_RECOMPUTE] = class_ns[TIME_RECOMPUTE] * scale;
+    c[REPLAY_TENSOR] = class_ns[TIME_COMMUNICATION] * scale;
+    c[REPLAY_SEND] = class_ns[TIME_SEND] * scale;
+    c[REPLAY_RANK_IMBALANCE] = wait_ns * scale;
+    c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S);
+    c[REPLAY_UPDATE] = seconds_from_ns(job->step->update_ns);
+    /* What is idle inside a pipeline: first what an ideal one of equal stages would have, then what
+     * unequal stages add, then the rest. */
+    double idle_s = idle_ns * scale, constant_s, busy_s = 0;
+    if (!constant_idle(job, replay, &constant_s, err)) return false;
+    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+        busy_s += class_ns[class] * scale;
+    double ideal_s = busy_s * (double)(stages - 1) / (double)job->scenario->micro_batches_per_rank;
+    c[REPLAY_BUBBLE] = fmin(ideal_s, idle_s);
+    c[REPLAY_STAGE_IMBALANCE] = fmin(fmax(constant_s - ideal_s, 0), idle_s - c[REPLAY_BUBBLE]);
+    c[REPLAY_TIME_IMBALANCE] = idle_s - c[REPLAY_BUBBLE] - c[REPLAY_STAGE_IMBALANCE];
+
+    const struct scenario *s = job->scenario;
+    double peak =
+        0; /* the language model's precision sets the peak that utilisation is held against */
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (s->model->modules[role].layer_count > 0)
+            peak =
+                cost_model_gpu(s->cost_model)->peak_flop_per_s[s->model->modules[role].precision];
+    double available =
+        peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * (double)n;
+    replay->mfu_fraction = flop / available;
+    replay->hfu_fraction = (flop + recompute_flop) / available;
+    return true;
+}
+
+static void judge_memory(const struct job *job, struct replay *replay) {
+    double capacity = cost_model_gpu(job->scenario->cost_model)->hbm_bytes, worst = -1;
+    for (int64_t stage = 0; stage < replay->stage_count; stage++) {
+        double bytes = stage_memory_device(&replay->stages[stage].peak);
+        if (bytes <= worst) continue;
+        worst = bytes;
+        replay->verdict_stage = stage;
+    }
+    const struct stage_memory *peak = &replay->stages[replay->verdict_stage].peak;
+    for (int class = 0; class < MEMORY_CONTEXT; class ++)
+        if (peak->bytes[class] > peak->bytes[replay->verdict_class])
+            replay->verdict_class = (enum memory_class) class;
+    replay->verdict = worst > capacity                           ? VERDICT_OUT_OF_MEMORY
+                      : worst > capacity * REPLAY_TIGHT_FRACTION ? VERDICT_TIGHT
+                                                                 : VERDICT_FITS;
+}
+
+static void merge_stages(const struct job *job, struct replay *replay, const struct loop *loop,
+                         int threads) {
+    double scale = 1 / ((double)(replay->iteration_count * job->batches.rank_count) * NS_PER_S);
+    for (int64_t stage = 0; stage < replay->stage_count; stage++) {
+        struct stage_sums all = { .peak_iteration = INT64_MAX };
+        for (int t = 0; t < threads; t++) {
+            const struct stage_sums *one = &loop->workers[t].stages[stage];
+            all.busy_ns += one->busy_ns;
+            all.forward_ns += one->forward_ns;
+            all.backward_ns += one->backward_ns;
+            all.recompute_ns += one->recompute_ns;
+            bool earlier = one->peak_iteration < all.peak_iteration;
+            if (one->peak_bytes > all.peak_bytes ||
+                (one->peak_bytes == all.peak_bytes && earlier)) {
+                all.peak_bytes = one->peak_bytes;
+                all.peak = one->peak;
+                all.peak_iteration = one->peak_iteration;
+                all.peak_rank = one->peak_rank;
+            }
+            if (one->least_bytes > 0 &&
+                (all.least_bytes == 0 || one->least_bytes < all.least_bytes)) {
+                all.least_bytes = one->least_bytes;
+                all.least = one->least;
+            }
+        }
+        replay->stages[stage] = (struct stage_outcome){
+            .busy_s = (double)all.busy_ns * scale,
+            .forward_s = (double)all.forward_ns * scale,
+            .backward_s = (double)all.backward_ns * scale,
+            .recompute_s = (double)all.recompute_ns * scale,
+            .peak = all.peak,
+            .least = all.least,
+            .peak_iteration = all.peak_iteration,
+            .peak_rank = all.peak_rank,
+            .in_flight = job->plan.schedule->in_flight(stage, replay->stage_count,
+                                                       job->scenario->micro_batches_per_rank),
+        };
+    }
+}
+
+static void answer(const struct job *job, struct replay *replay) {
+    const struct scenario *s = job->scenario;
+    for (int64_t i = 0; i < replay->iteration_count; i++) {
+        replay->samples += replay->iterations[i].samples;
+        replay->language_tokens += replay->iterations[i].language_tokens;
+        replay->useful_language_tokens += replay->iterations[i].useful_language_tokens;
+        replay->vision_tiles += replay->iterations[i].vision_tiles;
+    }
+    step_time_statistics(replay);
+    replay->total_days = replay->step_time_mean_s * job->epoch_steps *
+                         (double)s->training_fields.epochs / SECONDS_PER_DAY;
+    replay->gpu_days = replay->total_days * (double)layout_rank_count(&s->layout);
+    replay->money_usd = replay->gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
+    int64_t layers[LAYER_KIND_COUNT];
+    job_layers_by_kind(job, layers);
+    replay->band_fraction =
+        price_table_band(job->prices, &job->typical, layers, &replay->inside_range);
+}
+
+struct replay *replay_run(const struct job *job, const struct replay_options *options,
+                          struct error *err) {
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    struct arena *arena = arena_create();
+    struct replay *replay = arena_new(arena, struct replay);
+    replay->arena = arena;
+    replay->fidelity = options->fidelity;
+    replay->iteration_count = job->iteration_count;
+    replay->stage_count = job->step->stage_count;
+    replay->iterations = arena_array(arena, struct iteration_outcome, replay->iteration_count);
+    replay->stages = arena_array(arena, struct stage_outcome, replay->stage_count);
+
+    struct thread_pool *pool = thread_pool_create(options->threads);
+    int threads = thread_pool_thread_count(pool);
+    struct loop loop = { .job = job, .options = options, .replay = replay };
+    loop.sums = arena_array(arena, struct iteration_sums, replay->iteration_count);
+    loop.workers = arena_array(arena, struct worker, threads);
+    loop.finish_ns = arena_array(arena, int64_t, replay->stage_count * threads);
+    for (int t = 0; t < threads; t++) {
+        loop.workers[t].runner = step_runner_create(job->step);
+        loop.workers[t].stages = arena_array(arena, struct stage_sums, replay->stage_count);
+        for (int64_t stage = 0; stage < replay->stage_count; stage++)
+            loop.workers[t].stages[stage].peak_iteration = INT64_MAX;
+    }
+    thread_pool_run(pool, replay->iteration_count, replay_iteration, &loop);
+    bool ok = true;
+    for (int t = 0; t < threads; t++) {
+        step_runner_destroy(loop.workers[t].runner);
+        if (loop.workers[t].failed && ok) {
+            ok = false;
+            if (err != NULL) *err = loop.workers[t].err;
+        }
+    }
+    thread_pool_destroy(pool);
+    if (ok) {
+        merge_stages(job, replay, &loop, threads);
+        answer(job, replay);
+        judge_memory(job, replay);
+        ok = break_down(job, replay, loop.sums, err);
+    }
+    if (!ok) {
+        replay_destroy(replay);
+        return NULL;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    replay->wall_s =
+        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    return replay;
+}
+
+void replay_destroy(struct replay *replay) {
+    if (replay != NULL) arena_destroy(replay->arena);
+}

@@ -1,0 +1,86 @@
+/* replay.h - every optimizer step of an epoch, each data-parallel rank with its own samples.
+ *
+ * A step ends when the slowest rank of each stage has finished, gradients are reduced, and the
+ * update is done. Iterations are independent, so threads share them; results do not depend on
+ * their number.
+ *
+ *     struct replay *replay = replay_run(job, &options, err);
+ *     replay->step_time_mean_s, replay->classes_s[REPLAY_BUBBLE], ...
+ */
+#ifndef BALLAST_SIM_REPLAY_REPLAY_H
+#define BALLAST_SIM_REPLAY_REPLAY_H
+
+#include "sim/replay/job.h"
+
+struct replay_options {
+    enum fidelity fidelity;
+    int threads; /* 0: one per core */
+    /* Called from the calling thread now and then; may be NULL. */
+    void (*progress)(void *context, int64_t done, int64_t total);
+    void *progress_context;
+};
+
+struct iteration_outcome {
+    int64_t step_time_ns;
+    int64_t slowest_rank;
+    int64_t slowest_rank_ns, fastest_rank_ns; /* pipeline alone */
+    int64_t samples, language_tokens, useful_language_tokens, vision_tiles;
+};
+
+/* Where the GPUs' time goes, as seconds of a mean step; sums to the step time exactly. */
+enum replay_class {
+    REPLAY_COMPUTE,
+    REPLAY_PADDING,
+    REPLAY_RECOMPUTE,
+    REPLAY_TENSOR,
+    REPLAY_SEND,
+    REPLAY_BUBBLE, /* (stages - 1) / micro-batches of the mean stage's work: an ideal pipeline's */
+    REPLAY_STAGE_IMBALANCE, /* stages differ on average */
+    REPLAY_TIME_IMBALANCE,  /* micro-batches differ over time, and waiting for sends */
+    REPLAY_RANK_IMBALANCE,  /* waiting for the slowest data-parallel rank */
+    REPLAY_DATA,            /* gradient reduction */
+    REPLAY_UPDATE,          /* optimizer and parameter gather */
+    REPLAY_CLASS_COUNT
+};
+const char *replay_class_name(enum replay_class class); /* "pipeline bubble" */
+
+enum verdict { VERDICT_FITS, VERDICT_TIGHT, VERDICT_OUT_OF_MEMORY };
+const char *verdict_name(enum verdict verdict); /* "fits", "tight", "out of memory" */
+
+struct stage_outcome {
+    double busy_s, forward_s, backward_s,
+        recompute_s;           /* mean step; forward and backward without sends */
+    struct stage_memory peak;  /* of the worst iteration and rank */
+    struct stage_memory least; /* of the step and rank that needs least */
+    int64_t peak_iteration, peak_rank;
+    int64_t in_flight; /* micro-batches */
+};
+
+struct replay {
+    struct arena *arena; /* owns all of it */
+    enum fidelity fidelity;
+    int64_t iteration_count;
+    struct iteration_outcome *iterations;
+    int64_t samples, language_tokens, useful_language_tokens, vision_tiles;
+    double step_time_mean_s, step_time_p50_s, step_time_p95_s, step_time_p99_s;
+    double total_days, gpu_days, money_usd; /* all epochs; money is NaN without a price */
+    double mfu_fraction, hfu_fraction;
+    double classes_s[REPLAY_CLASS_COUNT];
+    int64_t stage_count;
+    struct stage_outcome *stages;
+    enum verdict verdict;
+    int64_t verdict_stage;
+    enum memory_class verdict_class; /* the largest class that is not fixed, on that stage */
+    double band_fraction;
+    bool inside_range;
+    double wall_s;
+};
+
+struct replay *replay_run(const struct job *job, const struct replay_options *options,
+                          struct error *err);
+void replay_destroy(struct replay *replay);
+
+/* A GPU is tight above this share of its memory. */
+#define REPLAY_TIGHT_FRACTION 0.92
+
+#endif

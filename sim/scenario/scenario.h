@@ -1,0 +1,113 @@
+/* scenario.h - one training job as the user describes it, read, checked and resolved.
+ *
+ *     struct scenario *s = scenario_load(&options, "scenarios/examples/x.json", err);
+ *     s->model, s->layout, s->cost_model ... ready to simulate
+ *     scenario_destroy(s);
+ *
+ * Every field stands in one table (scenario_sections) that feeds the reader, --help,
+ * docs/SCENARIOS.md and the resolved scenario. Errors name file, line, column and key.
+ */
+#ifndef BALLAST_SIM_SCENARIO_SCENARIO_H
+#define BALLAST_SIM_SCENARIO_SCENARIO_H
+
+#include "costmodel/cost_model.h"
+#include "sim/data/dataset.h"
+#include "sim/layout/backend.h"
+#include "sim/layout/layout.h"
+#include "sim/model/model.h"
+#include "sim/policy/batching/batching.h"
+#include "sim/policy/planner.h"
+#include "sim/policy/schedule/schedule.h"
+
+struct scenario_model {
+    const char *name;
+    const cJSON *frozen;    /* list of roles */
+    const cJSON *precision; /* role -> precision */
+};
+
+struct scenario_dataset {
+    const char *name;
+    int tiling; /* enum tiling_kind */
+    int64_t max_tiles, min_tiles, min_pixels, max_pixels;
+    bool thumbnail;
+};
+
+struct scenario_cluster {
+    const char *name;
+    const char *hardware;
+    int64_t gpu_count, gpus_per_node;
+    double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
+    int64_t nics_per_node;
+    double price_usd_per_gpu_hour;
+    const char *source;
+};
+
+struct scenario_layout {
+    int backend;
+    int64_t tp, pp, cp, dp, vpp, zero_stage;
+    bool sp;
+};
+
+struct scenario_training {
+    const cJSON *global_batch, *micro_batch;
+    int precision, optimizer;
+    int64_t epochs;
+};
+
+struct scenario_simulate {
+    const cJSON *iterations;
+    int64_t seed;
+};
+
+/* A policy by name with its parameters. `row` is the policy's table row. */
+struct policy_choice {
+    const char *name;
+    const void *row;
+    void *parameters; /* NULL when the policy has none */
+    const struct field_table *table;
+};
+
+struct scenario {
+    struct arena *arena; /* owns everything below */
+    struct json *json;   /* owned */
+    const char *path;
+    const char *name, *description;
+    const char *directory; /* where models/, datasets/, hardware/, clusters/ are */
+
+    struct scenario_model model_fields;
+    struct scenario_dataset dataset_fields;
+    struct scenario_cluster cluster_fields;
+    struct scenario_layout layout_fields;
+    struct scenario_training training_fields;
+    struct scenario_simulate simulate_fields;
+    struct policy_choice batching, partition, recompute, schedule;
+
+    /* resolved */
+    const struct model *model;
+    const struct cost_model *cost_model;
+    struct tiling tiling;
+    struct layout layout;
+    const struct backend *backend;
+    const struct optimizer *optimizer;
+    int64_t micro_batch_samples;    /* samples of a padded micro-batch; packed: one group */
+    int64_t micro_batches_per_rank; /* per step */
+    int64_t iteration_limit;        /* 0: the whole epoch */
+    const char **assumptions;       /* what was assumed, one sentence each, NULL at the end */
+};
+
+struct scenario_options {
+    const char *directory;        /* the scenarios/ folder */
+    const char *const *overrides; /* "path=value" of --set, NULL at the end; may be NULL */
+};
+
+struct scenario *scenario_load(const struct scenario_options *options, const char *path,
+                               struct error *err);
+void scenario_destroy(struct scenario *scenario);
+/* The scenario with every default written out, as stored with a run. The caller deletes it. */
+cJSON *scenario_resolved(const struct scenario *scenario);
+
+/* The sections in order, for help and documentation. */
+const struct field_table *const *scenario_sections(size_t *count);
+void scenario_write_reference(FILE *out); /* docs/SCENARIOS.md */
+
+#endif

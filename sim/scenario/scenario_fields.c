@@ -1,0 +1,148 @@
+/* scenario_fields.c - one row per scenario field. */
+#include "sim/scenario/scenario_fields.h"
+
+#include "sim/scenario/scenario.h"
+
+#define NODE(section, member, fallback, help)                                                      \
+    { #member, FIELD_NODE, offsetof(struct section, member), 0, 0, fallback, "", help, NULL }
+
+static const struct field top_fields[] = {
+    { "name", FIELD_TEXT, offsetof(struct scenario_top, name), 0, 0, "null", "",
+      "label in results; the file name when left out", NULL },
+    { "description", FIELD_TEXT, offsetof(struct scenario_top, description), 0, 0, "null", "",
+      "free text, kept with the results", NULL },
+    NODE(scenario_top, model, NULL, "what is trained: a model name, or the section `model`"),
+    NODE(scenario_top, dataset, NULL,
+         "what it is trained on: a data-set name, or the section `dataset`"),
+    NODE(scenario_top, cluster, NULL, "where: a cluster name, or the section `cluster`"),
+    NODE(scenario_top, layout, NULL, "how the model is spread over the GPUs: section `layout`"),
+    NODE(scenario_top, training, "null", "batch sizes and optimizer: section `training`"),
+    NODE(scenario_top, policy, "null", "the balancing policies: section `policy`"),
+    NODE(scenario_top, simulate, "null", "how much is simulated: section `simulate`"),
+};
+const struct field_table scenario_top_table = FIELD_TABLE("scenario", "a JSON object", top_fields);
+
+#define AT(member) offsetof(struct scenario_model, member)
+static const struct field model_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "a file in scenarios/models, or a path", NULL },
+    { "frozen", FIELD_NODE, AT(frozen), 0, 0, "null", "",
+      "modules that are not trained: list of \"vision\", \"connector\", \"language\"", NULL },
+    { "precision", FIELD_NODE, AT(precision), 0, 0, "null", "",
+      "precision of single modules, for example {\"vision\": \"fp8\"}; others follow `training`",
+      NULL },
+};
+const struct field_table scenario_model_table =
+    FIELD_TABLE("model", "what is trained; a bare string is its name", model_fields);
+#undef AT
+
+#define AT(member) offsetof(struct scenario_dataset, member)
+static const char *const tiling_names[] = { "as-file", "internvl", "native", NULL };
+static const struct field dataset_section_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
+      "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
+    { "tiling", FIELD_CHOICE, AT(tiling), 0, 0, "\"as-file\"", "",
+      "tiles as recorded, InternVL's dynamic tiling, or Qwen2-VL's native resolution",
+      tiling_names },
+    { "min_tiles", FIELD_COUNT, AT(min_tiles), 1, 64, "1", "tiles",
+      "internvl: fewest tiles of an image", NULL },
+    { "max_tiles", FIELD_COUNT, AT(max_tiles), 1, 64, "12", "tiles",
+      "internvl: most tiles of an image", NULL },
+    { "thumbnail", FIELD_BOOL, AT(thumbnail), 0, 0, "true", "",
+      "internvl: add the whole image as one more tile when it has several", NULL },
+    { "min_pixels", FIELD_COUNT, AT(min_pixels), 1, 1e9, "3136", "pixels",
+      "native: smallest image area", NULL },
+    { "max_pixels", FIELD_COUNT, AT(max_pixels), 1, 1e9, "12845056", "pixels",
+      "native: largest image area", NULL },
+};
+const struct field_table scenario_dataset_table =
+    FIELD_TABLE("dataset", "the samples; a bare string is the name", dataset_section_fields);
+#undef AT
+
+#define AT(member) offsetof(struct scenario_cluster, member)
+static const struct field cluster_fields[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, "null", "",
+      "a file in scenarios/clusters whose values hold unless given here", NULL },
+    { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "",
+      "a GPU in scenarios/hardware, or a path", NULL },
+    { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e6, NULL, "GPUs", "GPUs in the job", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
+      "GPUs that share NVLink and NICs", NULL },
+    { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
+      "one-way network bandwidth of a node divided by its GPUs", NULL },
+    { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "5", "us",
+      "one way through NIC and switches, idle network", NULL },
+    { "nics_per_node", FIELD_COUNT, AT(nics_per_node), 0, 1024, "0", "NICs",
+      "0: one per GPU; a lone flow between nodes gets one NIC", NULL },
+    { "nic_efficiency_fraction", FIELD_DOUBLE, AT(nic_efficiency_fraction), 0.01, 1, "0.9", "",
+      "of the NIC rate that a collective reaches", NULL },
+    { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
+      "what a GPU-hour costs; null: no money is printed", NULL },
+    { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figures come from", NULL },
+};
+const struct field_table scenario_cluster_table =
+    FIELD_TABLE("cluster", "the machines; a bare string is the name", cluster_fields);
+#undef AT
+
+#define AT(member) offsetof(struct scenario_layout, member)
+static const struct field layout_fields[] = {
+    { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "", "the training framework",
+      backend_names },
+    { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
+    { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
+      NULL },
+    { "pp", FIELD_COUNT, AT(pp), 1, 1024, "1", "stages", "pipeline stages", NULL },
+    { "vpp", FIELD_COUNT, AT(vpp), 1, 64, "1", "chunks",
+      "model chunks per stage (only 1 is simulated so far)", NULL },
+    { "cp", FIELD_COUNT, AT(cp), 1, 1024, "1", "ranks",
+      "context parallel degree (only 1 is simulated so far)", NULL },
+    { "dp", FIELD_COUNT, AT(dp), 1, 1e6, "null", "ranks",
+      "data parallel degree; null: gpu_count / (tp x pp x cp)", NULL },
+    { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "1", "",
+      "ZeRO stage: 0 or 1 (1 shards optimizer state over DP; 2 and 3 are not simulated so far)",
+      NULL },
+};
+const struct field_table scenario_layout_table =
+    FIELD_TABLE("layout", "how the model is spread over the GPUs", layout_fields);
+#undef AT
+
+#define AT(member) offsetof(struct scenario_training, member)
+static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const struct field training_fields[] = {
+    { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
+      "{\"samples\": N} or {\"micro_batches\": N} of one optimizer step, over all ranks; default "
+      "1024 samples",
+      NULL },
+    { "micro_batch", FIELD_NODE, AT(micro_batch), 0, 0, "null", "",
+      "{\"samples\": N} of one rank; default 1. A packing policy makes each group a micro-batch "
+      "and keeps "
+      "their number per step",
+      NULL },
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
+      precision_names },
+    { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
+      "decides optimizer state and update time", optimizer_names },
+    { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",
+      "passes over the data, for days and money", NULL },
+};
+const struct field_table scenario_training_table =
+    FIELD_TABLE("training", "batch sizes and optimizer", training_fields);
+#undef AT
+
+static const struct field policy_fields[] = {
+    NODE(scenario_policy, batching, "null", "how samples become micro-batches; default random"),
+    NODE(scenario_policy, partition, "null", "where the pipeline cuts the model; default layer"),
+    NODE(scenario_policy, recompute, "null", "which blocks recompute activations; default none"),
+    NODE(scenario_policy, schedule, "null", "order of forward and backward passes; default 1f1b"),
+};
+const struct field_table scenario_policy_table = FIELD_TABLE(
+    "policy", "each a name, or an object with the name and its parameters", policy_fields);
+
+#define AT(member) offsetof(struct scenario_simulate, member)
+static const struct field simulate_fields[] = {
+    { "iterations", FIELD_NODE, AT(iterations), 0, 0, "null", "",
+      "\"epoch\" (default) or the number of optimizer steps to replay", NULL },
+    { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "1024", "", "of batching and synthetic data",
+      NULL },
+};
+const struct field_table scenario_simulate_table =
+    FIELD_TABLE("simulate", "how much is simulated", simulate_fields);

@@ -1,0 +1,21 @@
+/* scenario_fields.h - the field tables of the scenario's sections; see scenario.h. */
+#ifndef BALLAST_SIM_SCENARIO_FIELDS_H
+#define BALLAST_SIM_SCENARIO_FIELDS_H
+
+#include "sim/base/field.h"
+
+/* The top level: its sections as nodes. */
+struct scenario_top {
+    const char *name, *description;
+    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate;
+};
+
+struct scenario_policy {
+    const cJSON *batching, *partition, *recompute, *schedule;
+};
+
+extern const struct field_table scenario_top_table, scenario_model_table, scenario_dataset_table,
+    scenario_cluster_table, scenario_layout_table, scenario_training_table, scenario_policy_table,
+    scenario_simulate_table;
+
+#endif

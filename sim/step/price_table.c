@@ -1,0 +1,467 @@
+/* price_table.c - one slot per token count and axis.
+ *
+ * Two axes: the vision axis (patch embedding, vision blocks, connector) is indexed by the encoder's
+ * tokens, the language axis by language tokens. A slot holds everything that depends on the count
+ * alone. Attention operators are kept as templates whose sums are filled in per micro-batch.
+ */
+#include "sim/step/price_table.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/units.h"
+
+enum { AXIS_VISION, AXIS_LANGUAGE, AXIS_COUNT };
+enum { SET_COUNT = 2, NO_SLOT = -1 };
+
+/* The operators of one layer kind and pass, at one token count. */
+struct priced_list {
+    int64_t *ns; /* attention: 0, priced per micro-batch; owned */
+    int64_t fixed_ns, comm_ns;
+    double band_ns; /* sum of ns x band */
+    bool inside_range;
+};
+
+struct slot {
+    struct priced_list lists[LAYER_KIND_COUNT][SET_COUNT];
+    double saved_bytes[LAYER_KIND_COUNT][2];
+    double workspace_bytes[LAYER_KIND_COUNT];
+    double flop_fixed[LAYER_KIND_COUNT];
+    int64_t *send_ns; /* [kind][stage link]; owned */
+};
+
+/* What does not depend on the token count. */
+struct list_template {
+    int64_t count;
+    int64_t attention_index; /* -1: none */
+    struct operator_work attention;
+    enum operator_stream streams[PRICE_OPERATOR_LIMIT];
+};
+
+struct axis {
+    int32_t *slot_of_tokens; /* owned; NO_SLOT where not priced */
+    int64_t tokens_capacity;
+    struct slot *slots; /* owned */
+    int64_t slot_count, slot_capacity;
+};
+
+struct price_table {
+    const struct scenario *scenario;
+    struct communicator groups[COMMUNICATOR_KIND_COUNT];
+    int64_t link_count;
+    struct communicator *links;
+    struct tensor_split split;
+    struct gradient_need need[LAYER_KIND_COUNT];
+    int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
+    struct list_template templates[LAYER_KIND_COUNT][SET_COUNT];
+    double flop_per_square[LAYER_KIND_COUNT];
+    struct axis axes[AXIS_COUNT];
+};
+
+static int axis_of_kind(enum layer_kind kind) {
+    return kind == LAYER_PATCH_EMBEDDING || kind == LAYER_VISION_BLOCK || kind == LAYER_CONNECTOR
+               ? AXIS_VISION
+               : AXIS_LANGUAGE;
+}
+
+static int64_t axis_tokens(int axis, const struct batch_shape *shape) {
+    return axis == AXIS_VISION ? shape->vision_tokens : shape->language_tokens;
+}
+
+static double attention_tokens(enum layer_kind kind, const struct batch_shape *shape) {
+    return (double)axis_tokens(axis_of_kind(kind), shape);
+}
+
+static double attention_squares(enum layer_kind kind, const struct batch_shape *shape) {
+    return axis_of_kind(kind) == AXIS_VISION ? shape->vision_square_sum
+                                             : shape->language_square_sum;
+}
+
+/* ---- creation ---- */
+
+static enum operator_stream stream_of(const struct operator_list *list, int64_t i) {
+    const struct operator_work *work = &list->operators[i];
+    if (work->communicator == COMMUNICATOR_NONE) return STREAM_COMPUTE;
+    bool beside_matmul = i + 1 < list->count && list->operators[i + 1].kind == OPERATOR_MATMUL;
+    bool gathers_saved = work->pass == PASS_WEIGHT_GRADIENT,
+         reduces_input = work->pass == PASS_INPUT_GRADIENT;
+    if (beside_matmul && gathers_saved && list->operators[i + 1].pass == PASS_INPUT_GRADIENT)
+        return STREAM_HIDDEN;
+    if (beside_matmul && reduces_input && list->operators[i + 1].pass == PASS_WEIGHT_GRADIENT)
+        return STREAM_HIDDEN;
+    return STREAM_EXPOSED;
+}
+
+static void make_template(struct price_table *table, enum layer_kind kind, enum pass_set set) {
+    const struct model *model = table->scenario->model;
+    struct batch_shape probe = {
+        .samples = 1,
+        .vision_tiles = 1,
+        .vision_tokens = model->tile_vision_tokens > 0 ? model->tile_vision_tokens : 1,
+        .vision_square_sum = 1,
+        .connector_tokens = model->tile_language_tokens > 0 ? model->tile_language_tokens : 1,
+        .language_tokens = 1024,
+        .language_square_sum = 1,
+        .useful_language_tokens = 1024,
+    };
+    struct operator_list list = { 0 };
+    layer_operators(model, table->layer_of_kind[kind], &probe, &table->split, set,
+                    table->need[kind], &list);
+    ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
+    struct list_template *t = &table->templates[kind][set];
+    t->count = list.count;
+    t->attention_index = -1;
+    for (int64_t i = 0; i < list.count; i++) {
+        t->streams[i] = stream_of(&list, i);
+        if (list.operators[i].kind != OPERATOR_ATTENTION) continue;
+        ballast_check(t->attention_index < 0); /* one attention per layer pass */
+        t->attention_index = i;
+        t->attention = list.operators[i];
+    }
+    operator_list_free(&list);
+}
+
+struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario) {
+    struct price_table *table = arena_new(arena, struct price_table);
+    const struct layout *layout = &scenario->layout;
+    const struct model *model = scenario->model;
+    table->scenario = scenario;
+    for (int kind = 0; kind < COMMUNICATOR_KIND_COUNT; kind++)
+        table->groups[kind] = layout_communicator(layout, (enum communicator_kind)kind);
+    table->link_count = layout->pp - 1;
+    table->links = arena_array(arena, struct communicator, layout->pp);
+    for (int64_t stage = 0; stage < table->link_count; stage++)
+        table->links[stage] = layout_stage_link(layout, stage);
+    table->split = (struct tensor_split){ layout->tp, layout->sequence_parallel, layout->cp };
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        table->layer_of_kind[kind] = -1;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        enum layer_kind kind = model->layers[i].kind;
+        struct gradient_need need = model_gradient_need(model, i);
+        if (table->layer_of_kind[kind] >= 0) {
+            ballast_check(need.input == table->need[kind].input &&
+                          need.weight == table->need[kind].weight);
+            continue;
+        }
+        table->layer_of_kind[kind] = i;
+        table->need[kind] = need;
+        for (int set = 0; set < SET_COUNT; set++)
+            make_template(table, kind, (enum pass_set)set);
+        /* The definition is linear in tokens and in the sum of squares. */
+        struct batch_shape none = { 0 }, square = { 0 };
+        square.vision_square_sum = square.language_square_sum = 1e6;
+        table->flop_per_square[kind] =
+            (model_layer_flop(model, i, &square) - model_layer_flop(model, i, &none)) / 1e6;
+    }
+    return table;
+}
+
+void price_table_destroy(struct price_table *table) {
+    if (table == NULL) return;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct axis *axis = &table->axes[a];
+        for (int64_t i = 0; i < axis->slot_count; i++) {
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+                for (int set = 0; set < SET_COUNT; set++)
+                    free(axis->slots[i].lists[kind][set].ns);
+            free(axis->slots[i].send_ns);
+        }
+        free(axis->slots);
+        free(axis->slot_of_tokens);
+    }
+}
+
+/* ---- pricing of one token count ---- */
+
+/* Two streams: a collective starts after the operator before it and the collective before it; the
+ * next compute operator waits for exposed ones, the one after it for hidden ones. Nothing is in
+ * flight beside attention, so its time adds to the result. */
+static int64_t list_makespan_ns(const struct list_template *t, const int64_t *ns) {
+    int64_t compute_end = 0, link_end = 0, join = 0, late_join = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->streams[i] == STREAM_COMPUTE) {
+            compute_end = (join > compute_end ? join : compute_end) + ns[i];
+            join = late_join;
+            continue;
+        }
+        /* A collective also waits for what its input still waits for. */
+        int64_t start = join > compute_end ? join : compute_end;
+        link_end = (link_end > start ? link_end : start) + ns[i];
+        late_join = link_end;
+        if (t->streams[i] == STREAM_EXPOSED) join = link_end;
+    }
+    return late_join > compute_end ? late_join : compute_end;
+}
+
+static void price_list(const struct price_table *table, enum layer_kind kind, enum pass_set set,
+                       const struct batch_shape *shape, struct priced_list *out) {
+    const struct scenario *s = table->scenario;
+    struct operator_list list = { 0 };
+    layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
+                    table->need[kind], &list);
+    const struct list_template *t = &table->templates[kind][set];
+    ballast_check(list.count == t->count);
+    out->ns = memory_alloc(sizeof *out->ns * (size_t)(list.count > 0 ? list.count : 1));
+    out->inside_range = true;
+    int64_t compute_ns = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        out->ns[i] = 0;
+        if (i == t->attention_index) continue;
+        const struct operator_work *work = &list.operators[i];
+        struct price price =
+            cost_model_price(s->cost_model, work, &table->groups[work->communicator]);
+        out->ns[i] = ns_from_seconds(price.seconds);
+        if (t->streams[i] == STREAM_COMPUTE) compute_ns += out->ns[i];
+        out->band_ns += (double)out->ns[i] * price.band_fraction;
+        out->inside_range = out->inside_range && price.inside_range;
+    }
+    out->fixed_ns = list_makespan_ns(t, out->ns);
+    out->comm_ns = out->fixed_ns - compute_ns;
+    operator_list_free(&list);
+}
+
+static double rank_output_bytes(const struct price_table *table, enum layer_kind kind,
+                                const struct batch_shape *shape) {
+    double whole = layer_output_bytes(table->scenario->model, table->layer_of_kind[kind], shape);
+    /* With sequence parallelism each TP rank sends its share of the sequence. */
+    return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
+}
+
+static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
+                       struct slot *slot) {
+    const struct model *model = table->scenario->model;
+    memset(slot, 0, sizeof *slot);
+    slot->send_ns =
+        memory_alloc(sizeof *slot->send_ns * LAYER_KIND_COUNT * (size_t)(table->link_count + 1));
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        int64_t layer = table->layer_of_kind[kind];
+        if (layer < 0 || axis_of_kind((enum layer_kind)kind) != axis) continue;
+        for (int set = 0; set < SET_COUNT; set++)
+            price_list(table, (enum layer_kind)kind, (enum pass_set)set, shape,
+                       &slot->lists[kind][set]);
+        slot->saved_bytes[kind][0] = layer_saved_bytes(model, layer, shape, &table->split, false);
+        slot->saved_bytes[kind][1] = layer_saved_bytes(model, layer, shape, &table->split, true);
+        slot->workspace_bytes[kind] = layer_workspace_bytes(model, layer, shape, &table->split);
+        struct batch_shape fixed = *shape;
+        fixed.vision_square_sum = fixed.language_square_sum = 0;
+        slot->flop_fixed[kind] = model_layer_flop(model, layer, &fixed);
+        double bytes = rank_output_bytes(table, (enum layer_kind)kind, shape);
+        struct operator_work send = operator_collective("pipeline send", OPERATOR_SEND,
+                                                        PASS_FORWARD, COMMUNICATOR_PIPELINE, bytes);
+        for (int64_t link = 0; link < table->link_count; link++) {
+            struct price price =
+                cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
+            slot->send_ns[kind * table->link_count + link] = ns_from_seconds(price.seconds);
+        }
+    }
+}
+
+static void prepare_axis(struct price_table *table, int a, const struct batch_shape *shape) {
+    struct axis *axis = &table->axes[a];
+    int64_t tokens = axis_tokens(a, shape);
+    assert(tokens >= 0);
+    if (tokens >= axis->tokens_capacity) {
+        int64_t capacity = axis->tokens_capacity > 0 ? axis->tokens_capacity : 4096;
+        while (capacity <= tokens)
+            capacity *= 2;
+        axis->slot_of_tokens =
+            memory_realloc(axis->slot_of_tokens, sizeof *axis->slot_of_tokens * (size_t)capacity);
+        for (int64_t i = axis->tokens_capacity; i < capacity; i++)
+            axis->slot_of_tokens[i] = NO_SLOT;
+        axis->tokens_capacity = capacity;
+    }
+    if (axis->slot_of_tokens[tokens] != NO_SLOT || tokens == 0) return;
+    if (axis->slot_count == axis->slot_capacity) {
+        axis->slot_capacity = axis->slot_capacity > 0 ? axis->slot_capacity * 2 : 64;
+        axis->slots =
+            memory_realloc(axis->slots, sizeof *axis->slots * (size_t)axis->slot_capacity);
+    }
+    price_slot(table, a, shape, &axis->slots[axis->slot_count]);
+    axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
+}
+
+void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
+                         int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        for (int a = 0; a < AXIS_COUNT; a++)
+            prepare_axis(table, a, &shapes[i]);
+}
+
+/* ---- reading ---- */
+
+/* NULL when the micro-batch has nothing for this kind (no vision tokens). */
+static const struct slot *slot_of(const struct price_table *table, enum layer_kind kind,
+                                  const struct batch_shape *shape) {
+    int a = axis_of_kind(kind);
+    const struct axis *axis = &table->axes[a];
+    int64_t tokens = axis_tokens(a, shape);
+    if (tokens == 0) return NULL;
+    ballast_check(tokens < axis->tokens_capacity && axis->slot_of_tokens[tokens] != NO_SLOT);
+    return &axis->slots[axis->slot_of_tokens[tokens]];
+}
+
+static struct price attention_price(const struct price_table *table, enum layer_kind kind,
+                                    enum pass_set set, const struct batch_shape *shape) {
+    const struct list_template *t = &table->templates[kind][set];
+    double cp = (double)table->split.cp;
+    struct operator_work work = operator_attention(
+        t->attention.name, t->attention.pass, t->attention.precision,
+        attention_tokens(kind, shape) / cp, attention_squares(kind, shape) / cp, t->attention.heads,
+        t->attention.kv_heads, t->attention.head_dim, t->attention.causal);
+    return cost_model_price(table->scenario->cost_model, &work, &table->groups[COMMUNICATOR_NONE]);
+}
+
+static int64_t list_ns(const struct price_table *table, const struct slot *slot,
+                       enum layer_kind kind, enum pass_set set, const struct batch_shape *shape) {
+    int64_t ns = slot->lists[kind][set].fixed_ns;
+    if (table->templates[kind][set].attention_index >= 0)
+        ns += ns_from_seconds(attention_price(table, kind, set, shape).seconds);
+    return ns;
+}
+
+void price_table_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct layer_time *time) {
+    *time = (struct layer_time){ 0 };
+    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
+    if (slot == NULL) return;
+    time->forward_ns = list_ns(table, slot, kind, PASS_SET_FORWARD, shape);
+    time->backward_ns = list_ns(table, slot, kind, PASS_SET_BACKWARD, shape);
+    time->forward_comm_ns = slot->lists[kind][PASS_SET_FORWARD].comm_ns;
+    time->backward_comm_ns = slot->lists[kind][PASS_SET_BACKWARD].comm_ns;
+}
+
+int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct batch_shape *shape, enum pass_set set,
+                              struct operator_time *out) {
+    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
+    if (slot == NULL) return 0;
+    const struct list_template *t = &table->templates[kind][set];
+    for (int64_t i = 0; i < t->count; i++) {
+        out[i].ns = slot->lists[kind][set].ns[i];
+        out[i].stream = t->streams[i];
+    }
+    if (t->attention_index >= 0)
+        out[t->attention_index].ns =
+            ns_from_seconds(attention_price(table, kind, set, shape).seconds);
+    return t->count;
+}
+
+int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
+                            const struct batch_shape *shape) {
+    const struct slot *slot = slot_of(table, kind, shape);
+    return slot == NULL ? 0 : slot->send_ns[(int64_t)kind * table->link_count + stage];
+}
+
+double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
+                               const struct batch_shape *shape, bool recompute) {
+    const struct slot *slot = slot_of(table, kind, shape);
+    return slot == NULL ? 0 : slot->saved_bytes[kind][recompute];
+}
+
+double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape) {
+    const struct slot *slot = slot_of(table, kind, shape);
+    return slot == NULL ? 0 : slot->workspace_bytes[kind];
+}
+
+double price_table_flop(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape) {
+    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
+    return slot == NULL ? 0
+                        : slot->flop_fixed[kind] +
+                              table->flop_per_square[kind] * attention_squares(kind, shape);
+}
+
+double price_table_band(const struct price_table *table, const struct batch_shape *shape,
+                        const int64_t layers_by_kind[LAYER_KIND_COUNT], bool *inside_range) {
+    double weighted = 0, total = 0;
+    *inside_range = true;
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        const struct slot *slot =
+            layers_by_kind[kind] > 0 ? slot_of(table, (enum layer_kind)kind, shape) : NULL;
+        if (slot == NULL) continue;
+        for (int set = 0; set < SET_COUNT; set++) {
+            const struct priced_list *list = &slot->lists[kind][set];
+            double ns = (double)list->fixed_ns, band_ns = list->band_ns;
+            *inside_range = *inside_range && list->inside_range;
+            if (table->templates[kind][set].attention_index >= 0) {
+                struct price p =
+                    attention_price(table, (enum layer_kind)kind, (enum pass_set)set, shape);
+                ns += p.seconds * NS_PER_S;
+                band_ns += p.seconds * NS_PER_S * p.band_fraction;
+                *inside_range = *inside_range && p.inside_range;
+            }
+            weighted += band_ns * (double)layers_by_kind[kind];
+            total += ns * (double)layers_by_kind[kind];
+        }
+    }
+    return total > 0 ? weighted / total : 0;
+}
+
+/* ---- shapes ---- */
+
+struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
+                                        const uint32_t *samples, int64_t count, bool packed) {
+    struct batch_shape shape = { .samples = count };
+    int64_t longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct sample *sample = &dataset->samples[samples[i]];
+        int64_t length = sample->language_tokens;
+        shape.vision_tiles += sample->vision_tiles;
+        shape.useful_language_tokens += length;
+        shape.language_square_sum += (double)length * (double)length;
+        if (length > longest) longest = length;
+        if (dataset->vision_patches != NULL) {
+            int64_t patches = dataset->vision_patches[samples[i]];
+            shape.vision_tokens += patches;
+            shape.vision_square_sum += (double)patches * (double)patches;
+        }
+    }
+    shape.language_tokens = shape.useful_language_tokens;
+    if (!packed) {
+        shape.language_tokens = longest * count;
+        shape.language_square_sum = (double)longest * (double)longest * (double)count;
+    }
+    const struct module *vision = &model->modules[MODULE_VISION];
+    if (vision->layer_count == 0) {
+        shape.vision_tokens = 0;
+        shape.vision_square_sum = 0;
+        shape.vision_tiles = 0;
+    } else if (dataset->vision_patches != NULL) {
+        int64_t merged = vision->merge > 0 ? vision->merge * vision->merge : 1;
+        shape.connector_tokens = shape.vision_tokens / merged;
+    } else {
+        double tile = (double)model->tile_vision_tokens;
+        shape.vision_tokens = shape.vision_tiles * model->tile_vision_tokens;
+        shape.vision_square_sum = (double)shape.vision_tiles * tile * tile;
+        shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
+    }
+    return shape;
+}
+
+struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {
+    double samples = 0, tiles = 0, vision = 0, vision_square = 0, connector = 0, language = 0,
+           square = 0, useful = 0;
+    for (int64_t i = 0; i < count; i++) {
+        samples += (double)shapes[i].samples;
+        tiles += (double)shapes[i].vision_tiles;
+        vision += (double)shapes[i].vision_tokens;
+        vision_square += shapes[i].vision_square_sum;
+        connector += (double)shapes[i].connector_tokens;
+        language += (double)shapes[i].language_tokens;
+        square += shapes[i].language_square_sum;
+        useful += (double)shapes[i].useful_language_tokens;
+    }
+    double n = count > 0 ? (double)count : 1;
+    return (struct batch_shape){
+        .samples = llround(samples / n),
+        .vision_tiles = llround(tiles / n),
+        .vision_tokens = llround(vision / n),
+        .vision_square_sum = vision_square / n,
+        .connector_tokens = llround(connector / n),
+        .language_tokens = llround(language / n),
+        .language_square_sum = square / n,
+        .useful_language_tokens = llround(useful / n),
+    };
+}

@@ -1,0 +1,76 @@
+/* price_table.h - layer times of one scenario, tabulated once.
+ *
+ * Layers of one kind are equal, and all their operators but attention depend on the token count
+ * alone. So each (layer kind, token count) is priced once, operator by operator, each rounded to
+ * nanoseconds; attention is priced per micro-batch, from its sum of squared lengths. A stage's time
+ * is a sum of such integers, and the same integers, one by one, are the operators of operator
+ * fidelity.
+ *
+ *     price_table_prepare(table, shapes, count);        // before pricing; not thread-safe
+ *     price_table_layer(table, LAYER_LANGUAGE_BLOCK, &shape, &time);   // read-only from here on
+ */
+#ifndef BALLAST_SIM_STEP_PRICE_TABLE_H
+#define BALLAST_SIM_STEP_PRICE_TABLE_H
+
+#include "sim/scenario/scenario.h"
+
+struct layer_time {
+    int64_t forward_ns, backward_ns;           /* communication included */
+    int64_t forward_comm_ns, backward_comm_ns; /* tensor-parallel collectives, exposed part */
+};
+
+/* How an operator stands to its neighbours. Megatron's linear layers gather their saved input while
+ * the input gradient is computed, and reduce the input gradient while the weight gradient is. */
+enum operator_stream {
+    STREAM_COMPUTE,
+    STREAM_EXPOSED, /* a collective that the next operator waits for */
+    STREAM_HIDDEN,  /* a collective beside the next matmul; the operator after that waits for it */
+};
+
+struct operator_time {
+    int64_t ns;
+    enum operator_stream stream;
+};
+
+struct price_table;
+
+/* Borrows the scenario; lives in `arena`. */
+struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario);
+/* Frees what grows outside the arena. */
+void price_table_destroy(struct price_table *table);
+/* Prices every token count that occurs in the shapes and was not priced before. */
+void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
+                         int64_t count);
+
+void price_table_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct layer_time *time);
+/* Operator by operator, in order of execution; returns the count. `out` holds PRICE_OPERATOR_LIMIT.
+ */
+enum { PRICE_OPERATOR_LIMIT = 128 };
+int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct batch_shape *shape, enum pass_set set,
+                              struct operator_time *out);
+/* Time to send the output of a layer of this kind over the link after `stage`. */
+int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
+                            const struct batch_shape *shape);
+/* Bytes of one rank that live from forward to backward. */
+double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
+                               const struct batch_shape *shape, bool recompute);
+double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape);
+/* Model FLOPs of one layer's forward, whole model (all TP ranks). */
+double price_table_flop(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape);
+
+/* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
+ */
+double price_table_band(const struct price_table *table, const struct batch_shape *shape,
+                        const int64_t layers_by_kind[LAYER_KIND_COUNT], bool *inside_range);
+
+/* The micro-batch that a group of samples makes. */
+struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
+                                        const uint32_t *samples, int64_t count, bool packed);
+/* Element-wise mean of shapes, rounded; for planners. */
+struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
+
+#endif

@@ -1,0 +1,136 @@
+/* step.h - one optimizer step: plan x micro-batches x prices -> task graph -> times and memory.
+ *
+ * struct step_model is everything about a job that does not change between iterations. It is
+ * read-only while steps run; each thread owns a step_runner with the buffers.
+ *
+ *     struct step_model *m = step_model_create(arena, scenario, &plan, prices);
+ *     struct step_runner *r = step_runner_create(m);
+ *     step_run_rank(r, FIDELITY_STAGE, shapes, micro_batch_count, &outcome, err);
+ *
+ * Stage fidelity runs the pipeline over sums of layer times; operator fidelity puts every operator
+ * on one engine, where traffic that leaves a node at the same time shares its NICs. Where nothing
+ * is shared both give the same nanosecond.
+ */
+#ifndef BALLAST_SIM_STEP_STEP_H
+#define BALLAST_SIM_STEP_STEP_H
+
+#include "sim/engine/engine.h"
+#include "sim/step/price_table.h"
+
+enum fidelity { FIDELITY_STAGE, FIDELITY_OPERATOR };
+
+/* Memory of one rank, by what it holds. Allocated: up to workspace. Reserved adds what the
+ * framework's caching allocator keeps but does not use. Device adds what lives outside it. */
+enum memory_class {
+    MEMORY_WEIGHTS,
+    MEMORY_GRADIENTS,
+    MEMORY_OPTIMIZER,
+    MEMORY_ACTIVATIONS,
+    MEMORY_WORKSPACE,
+    MEMORY_FRAGMENTATION,
+    MEMORY_COMMUNICATION,
+    MEMORY_CONTEXT,
+    MEMORY_CLASS_COUNT
+};
+const char *memory_class_name(enum memory_class class);
+
+struct stage_memory {
+    double bytes[MEMORY_CLASS_COUNT]; /* at the peak of the rank */
+};
+double stage_memory_allocated(const struct stage_memory *memory);
+void stage_memory_add_fragmentation(struct stage_memory *memory); /* from what is allocated */
+double stage_memory_reserved(const struct stage_memory *memory);
+double stage_memory_device(const struct stage_memory *memory);
+
+/* Where busy time goes; the classes do not overlap. Time spent on padded language tokens, of
+ * whatever kind, is padding. */
+enum time_class {
+    TIME_COMPUTE,
+    TIME_COMMUNICATION, /* tensor-parallel collectives */
+    TIME_RECOMPUTE,
+    TIME_PADDING,
+    TIME_SEND, /* sends that block compute */
+    TIME_CLASS_COUNT
+};
+
+/* One micro-batch on one stage. */
+struct stage_cost {
+    int64_t forward_ns, backward_ns; /* recomputation is part of backward_ns */
+    int64_t recompute_ns;            /* inside backward_ns, its communication included */
+    int64_t send_forward_ns, send_backward_ns;
+    double class_ns[TIME_CLASS_COUNT]; /* sums to both passes; sends apart */
+    double activation_bytes;           /* live between forward and backward */
+    double workspace_bytes;            /* on top, while the backward runs */
+};
+
+struct step_model {
+    const struct scenario *scenario;
+    const struct job_plan *plan;
+    const struct price_table *prices;
+    int64_t stage_count;
+    /* layers of each kind on each stage: [stage x LAYER_KIND_COUNT + kind] */
+    int64_t *layers, *recomputing;
+    enum layer_kind *last_kind; /* kind of the stage's last layer: what a cut sends */
+    /* model FLOPs of a step over forward FLOPs of one layer, by kind; recomputed ones apart */
+    double flop_factor[LAYER_KIND_COUNT], recompute_factor[LAYER_KIND_COUNT];
+    int64_t *rank_parameters, *trainable_rank_parameters;
+    struct stage_memory *static_memory; /* classes that do not change during a step */
+    int64_t *synchronize_ns;            /* per stage: gradient reduction */
+    int64_t update_ns;                  /* optimizer and parameter gather of the slowest stage */
+};
+
+struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
+                                     const struct job_plan *plan, const struct price_table *prices);
+/* Layer times of a micro-batch, once for all stages; then the sums of one stage. */
+void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
+                      struct layer_time times[LAYER_KIND_COUNT]);
+void step_stage_cost(const struct step_model *model, int64_t stage, const struct batch_shape *shape,
+                     const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost);
+
+/* One data-parallel rank's pipeline in one iteration, before it waits for the others. */
+struct rank_outcome {
+    int64_t makespan_ns;
+    /* by stage, owned by the runner, valid until its next run */
+    const int64_t *finish_ns; /* end of the stage's last task */
+    const int64_t *busy_ns;   /* passes, and sends that block compute */
+    const int64_t *forward_ns, *backward_ns, *recompute_ns;
+    const struct stage_memory *memory;
+    double class_ns[TIME_CLASS_COUNT]; /* summed over stages */
+    double model_flop; /* forward and backward by definition, all TP ranks, all stages */
+    double recompute_flop;
+};
+
+struct step_runner;
+struct step_runner *step_runner_create(const struct step_model *model);
+void step_runner_destroy(struct step_runner *runner);
+bool step_run_rank(struct step_runner *runner, enum fidelity fidelity,
+                   const struct batch_shape *shapes, int64_t micro_batch_count,
+                   struct rank_outcome *outcome, struct error *err);
+/* Makespan in stage fidelity when every micro-batch costs the same: by_stage[stage]. */
+bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_stage,
+                       int64_t micro_batch_count, int64_t *makespan_ns, struct error *err);
+int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */
+
+/* The timeline of the last run, for plots and traces. */
+enum span_kind {
+    SPAN_FORWARD,
+    SPAN_BACKWARD,
+    SPAN_SEND_FORWARD,
+    SPAN_SEND_BACKWARD,
+    SPAN_OPERATOR
+};
+struct step_span {
+    int64_t stage, micro_batch;
+    enum span_kind kind;
+    bool communication;
+    int64_t start_ns, finish_ns, recompute_ns;
+};
+typedef void (*step_span_visit)(void *context, const struct step_span *span);
+void step_runner_spans(const struct step_runner *runner, step_span_visit visit, void *context);
+/* The passes and sends that set the makespan of the last run (stage fidelity), last first. */
+void step_runner_critical_path(struct step_runner *runner, step_span_visit visit, void *context);
+/* Activation bytes of a stage after each event of the last run. */
+typedef void (*step_memory_visit)(void *context, int64_t stage, int64_t time_ns, double bytes);
+void step_runner_memory(const struct step_runner *runner, step_memory_visit visit, void *context);
+
+#endif

@@ -1,0 +1,274 @@
+/* benchmark.c - each figure is a function that returns one repeat's value. */
+#include "sim/study/benchmark.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "sim/replay/replay.h"
+
+enum { REPEAT_LIMIT = 64 };
+#define EPOCH_SCENARIO "examples/internvl-6b-20b-isf.json"
+
+static double wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct bench {
+    const struct scenario_options *options;
+    struct arena *arena;
+    struct error *err;
+    int64_t repeats;
+    struct benchmark *results;
+    int64_t count;
+};
+
+static void keep(struct bench *b, const char *key, const char *what, double *values) {
+    gsl_sort(values, 1, (size_t)b->repeats);
+    b->results[b->count++] = (struct benchmark){
+        .key = key,
+        .what = what,
+        .median = gsl_stats_median_from_sorted_data(values, 1, (size_t)b->repeats),
+        .least = values[0],
+        .most = values[b->repeats - 1],
+    };
+}
+
+/* ---- ISF ---- */
+
+static bool bench_isf(struct bench *b, const char *dataset_name, const char *key) {
+    struct dataset *d = dataset_load(b->options->directory, dataset_name, NULL, b->err);
+    if (d == NULL) return false;
+    const struct batching_policy *isf = batching_policy_find("isf");
+    static const char text[] = "{\"qv\": 9, \"qt\": 4096, \"iterations\": 10}";
+    struct json *json = json_parse("benchmark", text, sizeof text - 1, b->err);
+    void *parameters = arena_alloc(b->arena, isf->parameters_size);
+    bool ok = json != NULL && field_table_read(isf->parameters, json, json_root(json), parameters, b->arena, b->err);
+    double values[REPEAT_LIMIT];
+    int64_t groups = 0;
+    for (int64_t i = 0; ok && i < b->repeats; i++) {
+        struct batch_request request = { .dataset = d, .dp = 8, .micro_batch = 1, .seed = 1024 };
+        struct batch_plan plan;
+        double start = wall_s();
+        ok = isf->plan(&request, parameters, &plan, b->err);
+        values[i] = (wall_s() - start) * 1e3;
+        if (!ok) break;
+        groups = plan.group_count;
+        batch_plan_free(&plan);
+    }
+    if (ok)
+        keep(b, key, arena_format(b->arena, "ISF on %s, Qv 9, Qt 4096, 10 iterations: %ld samples into %ld groups (ms)",
+                                  dataset_name, (long)d->sample_count, (long)groups), values);
+    json_destroy(json);
+    dataset_destroy(d);
+    return ok;
+}
+
+/* ---- engine ---- */
+
+/* A 1F1B pipeline as tasks, with sends between neighbours as tasks of their own. */
+static void build_pipeline(struct task_graph *graph, int64_t stages, int64_t micro_batches) {
+    const struct schedule_policy *policy = schedule_policy_find("1f1b");
+    struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)(2 * micro_batches));
+    size_t cells = (size_t)(stages * micro_batches);
+    int32_t *forward = memory_alloc(sizeof *forward * cells), *backward = memory_alloc(sizeof *backward * cells);
+    int32_t *sent = memory_alloc(sizeof *sent * cells), *returned = memory_alloc(sizeof *returned * cells);
+    task_graph_clear(graph);
+    for (int64_t s = 0; s < stages; s++) {
+        int32_t compute = task_graph_add_resource(graph, RESOURCE_STREAM, "compute");
+        int32_t down = task_graph_add_resource(graph, RESOURCE_STREAM, "link forward");
+        int32_t up = task_graph_add_resource(graph, RESOURCE_STREAM, "link backward");
+        policy->order(s, stages, micro_batches, entries);
+        for (int64_t i = 0; i < 2 * micro_batches; i++) {
+            int64_t cell = s * micro_batches + entries[i].micro_batch;
+            /* Durations differ, so that the agenda has no equal times to fall back on. */
+            int64_t ns = 1000 + (cell * 7919 + s * 104729) % 997;
+            if (entries[i].backward) {
+                backward[cell] = task_graph_add_task(graph, compute, 2 * ns, 0);
+                if (s > 0) {
+                    returned[cell] = task_graph_add_task(graph, up, 50, 0);
+                    task_graph_add_dependency(graph, backward[cell], returned[cell], 0);
+                }
+            } else {
+                forward[cell] = task_graph_add_task(graph, compute, ns, 0);
+                if (s + 1 < stages) {
+                    sent[cell] = task_graph_add_task(graph, down, 50, 0);
+                    task_graph_add_dependency(graph, forward[cell], sent[cell], 0);
+                }
+            }
+        }
+    }
+    for (int64_t s = 0; s < stages; s++) {
+        for (int64_t i = 0; i < micro_batches; i++) {
+            int64_t cell = s * micro_batches + i;
+            if (s > 0) task_graph_add_dependency(graph, sent[cell - micro_batches], forward[cell], 0);
+            if (s + 1 < stages) task_graph_add_dependency(graph, returned[cell + micro_batches], backward[cell], 0);
+            else task_graph_add_dependency(graph, forward[cell], backward[cell], 0);
+        }
+    }
+    free(entries);
+    free(forward);
+    free(backward);
+    free(sent);
+    free(returned);
+}
+
+static bool bench_engine(struct bench *b) {
+    enum { STAGES = 64, MICRO_BATCHES = 2048 };
+    struct task_graph *graph = task_graph_create();
+    struct engine *engine = engine_create();
+    build_pipeline(graph, STAGES, MICRO_BATCHES);
+    double events[REPEAT_LIMIT], relaxed[REPEAT_LIMIT];
+    bool ok = engine_run_events(engine, graph, b->err);
+    for (int64_t i = 0; ok && i < b->repeats; i++) {
+        double start = wall_s();
+        ok = engine_run_events(engine, graph, b->err);
+        events[i] = (double)engine->event_count / (wall_s() - start);
+        start = wall_s();
+        ok = ok && engine_run(engine, graph, b->err);
+        relaxed[i] = (double)graph->task_count / (wall_s() - start);
+    }
+    if (ok) {
+        keep(b, "engine_events_per_s",
+             arena_format(b->arena, "1F1B of %d stages, %d micro-batches, every task an event through the heap: %d tasks, %d dependencies",
+                          STAGES, MICRO_BATCHES, graph->task_count, graph->dependency_count), events);
+        keep(b, "engine_relaxed_tasks_per_s", "the same graph in topological order, without the heap", relaxed);
+    }
+    task_graph_destroy(graph);
+    engine_destroy(engine);
+    return ok;
+}
+
+/* ---- steps and epochs ---- */
+
+static bool bench_operators(struct bench *b, const struct job *job) {
+    struct step_runner *runner = step_runner_create(job->step);
+    double values[REPEAT_LIMIT];
+    int64_t count = job->scenario->micro_batches_per_rank, tasks = 0;
+    bool ok = true;
+    for (int64_t i = -1; ok && i < b->repeats; i++) { /* one to warm up */
+        struct rank_outcome outcome;
+        double start = wall_s();
+        ok = step_run_rank(runner, FIDELITY_OPERATOR, job->shapes, count, &outcome, b->err);
+        tasks = step_runner_task_count(runner);
+        if (i >= 0) values[i] = (double)tasks / (wall_s() - start);
+    }
+    if (ok)
+        keep(b, "operator_events_per_s",
+             arena_format(b->arena, "operator fidelity, one step of one rank, priced, built and run: %ld operator tasks",
+                          (long)tasks), values);
+    step_runner_destroy(runner);
+    return ok;
+}
+
+static bool bench_price(struct bench *b, const struct job *job) {
+    enum { ROUNDS = 2000 };
+    const struct scenario *s = job->scenario;
+    struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+    struct operator_list list = { 0 };
+    for (int64_t i = 0; i < s->model->layer_count; i++)
+        if (i == 0 || s->model->layers[i].kind != s->model->layers[i - 1].kind)
+            for (int set = 0; set < 2; set++)
+                layer_operators(s->model, i, &job->typical, &split, (enum pass_set)set, model_gradient_need(s->model, i), &list);
+    struct communicator groups[COMMUNICATOR_KIND_COUNT];
+    for (int kind = 0; kind < COMMUNICATOR_KIND_COUNT; kind++)
+        groups[kind] = layout_communicator(&s->layout, (enum communicator_kind)kind);
+    double values[REPEAT_LIMIT], sum = 0;
+    for (int64_t r = 0; r < b->repeats; r++) {
+        double start = wall_s();
+        for (int round = 0; round < ROUNDS; round++)
+            for (int64_t i = 0; i < list.count; i++)
+                sum += cost_model_price(s->cost_model, &list.operators[i], &groups[list.operators[i].communicator]).seconds;
+        values[r] = (wall_s() - start) * 1e9 / ROUNDS / (double)list.count;
+    }
+    ballast_check(sum > 0);
+    keep(b, "operator_price_ns", arena_format(b->arena, "price of one operator, mean over the %ld of one layer of each kind (ns)",
+                                              (long)list.count), values);
+    operator_list_free(&list);
+    return true;
+}
+
+struct epoch_figures {
+    double replay_s, total_s;
+    int64_t steps, groups;
+    bool ok;
+    struct error err;
+};
+
+/* In a process of its own, so that its peak memory is its own. */
+static bool epoch_once(struct bench *b, const char *path, struct epoch_figures *figures, double *peak_MB) {
+    int pipe_ends[2];
+    if (pipe(pipe_ends) != 0) return error_system(b->err, "cannot make a pipe");
+    pid_t child = fork();
+    if (child < 0) return error_system(b->err, "cannot start a process");
+    if (child == 0) {
+        close(pipe_ends[0]);
+        memset(figures, 0, sizeof *figures);
+        double start = wall_s();
+        struct scenario *s = scenario_load(b->options, path, &figures->err);
+        struct job *job = s != NULL ? job_create(s, &figures->err) : NULL;
+        struct replay_options options = { .fidelity = FIDELITY_STAGE, .threads = 1 };
+        double replay_start = wall_s();
+        struct replay *replay = job != NULL ? replay_run(job, &options, &figures->err) : NULL;
+        figures->replay_s = wall_s() - replay_start;
+        figures->total_s = wall_s() - start;
+        figures->ok = replay != NULL;
+        if (replay != NULL) {
+            figures->steps = replay->iteration_count;
+            figures->groups = job->batches.group_count;
+        }
+        ssize_t sent = write(pipe_ends[1], figures, sizeof *figures);
+        _exit(sent == (ssize_t)sizeof *figures ? 0 : 1);
+    }
+    close(pipe_ends[1]);
+    ssize_t got = read(pipe_ends[0], figures, sizeof *figures);
+    close(pipe_ends[0]);
+    struct rusage usage;
+    int status;
+    if (wait4(child, &status, 0, &usage) != child || got != (ssize_t)sizeof *figures)
+        return error_set(b->err, "the epoch replay stopped early");
+    *peak_MB = (double)usage.ru_maxrss * 1024 / 1e6;
+    if (!figures->ok) {
+        *b->err = figures->err;
+        return false;
+    }
+    return true;
+}
+
+static bool bench_epoch(struct bench *b, const char *path) {
+    double replay[REPEAT_LIMIT], total[REPEAT_LIMIT], peak[REPEAT_LIMIT];
+    struct epoch_figures figures;
+    for (int64_t i = 0; i < b->repeats; i++) {
+        if (!epoch_once(b, path, &figures, &peak[i])) return false;
+        replay[i] = figures.replay_s;
+        total[i] = figures.total_s;
+    }
+    keep(b, "epoch_replay_s", arena_format(b->arena, "replay of the InternVL-1.2M epoch, ISF, TP2 PP4 DP4, stage fidelity: %ld groups, %ld steps",
+                                           (long)figures.groups, (long)figures.steps), replay);
+    keep(b, "epoch_total_s", "the same with reading the data, ISF, pricing and planning", total);
+    keep(b, "epoch_replay_peak_MB", "peak resident memory of that process", peak);
+    return true;
+}
+
+int64_t benchmark_run(const struct scenario_options *options, int64_t repeats, struct arena *arena,
+                      struct benchmark *results, struct error *err) {
+    struct bench b = { .options = options, .arena = arena, .err = err, .results = results };
+    b.repeats = repeats < 5 ? 5 : repeats > REPEAT_LIMIT ? REPEAT_LIMIT : repeats;
+    const char *path = arena_format(arena, "%s/" EPOCH_SCENARIO, options->directory);
+    /* Processes before threads or big allocations of our own: fork copies what is there. */
+    bool ok = bench_epoch(&b, path) && bench_isf(&b, "omnibal-real", "isf_real_ms") &&
+              bench_isf(&b, "internvl-1.2m", "isf_mixture_ms") && bench_engine(&b);
+    if (!ok) return -1;
+    struct scenario *s = scenario_load(options, path, err);
+    struct job *job = s != NULL ? job_create(s, err) : NULL;
+    ok = job != NULL && bench_operators(&b, job) && bench_price(&b, job);
+    job_destroy(job);
+    scenario_destroy(s);
+    return ok ? b.count : -1;
+}

@@ -1,0 +1,41 @@
+/* comparison.h - runs beside each other: deltas, their causes, and whether the ranking is sure.
+ *
+ * Everything is in GPU-days of the whole training run, because steps of different policies hold
+ * different numbers of samples. The first run is the reference.
+ */
+#ifndef BALLAST_SIM_STUDY_COMPARISON_H
+#define BALLAST_SIM_STUDY_COMPARISON_H
+
+#include "results/record.h"
+#include "sim/base/arena.h"
+
+struct comparison_run {
+    const char *label;
+    struct run_record record;
+    const struct iteration_record *iterations;
+    int64_t iteration_count;
+};
+
+/* sure: the difference exceeds both the randomness of the data and the model's error band.
+ * likely: it exceeds the randomness; runs on one machine share most of the model's error, so the
+ * order probably holds. open: it does not. */
+enum comparison_verdict { COMPARISON_SURE, COMPARISON_LIKELY, COMPARISON_OPEN };
+const char *comparison_verdict_name(enum comparison_verdict verdict);
+
+enum { COMPARISON_PARTS = 11 };
+extern const char *const comparison_part_names[COMPARISON_PARTS];
+
+struct comparison_row {
+    double gpu_days, speedup;      /* reference / this one */
+    double delta_fraction;         /* this / reference - 1 */
+    double parts_gpu_days[COMPARISON_PARTS];
+    double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
+    bool paired;                   /* same samples in the same steps */
+    double confidence_fraction;    /* that the sign of the difference is not chance */
+    enum comparison_verdict verdict;
+};
+
+/* rows has run_count entries; row 0 is the reference. */
+void comparison_make(const struct comparison_run *runs, int64_t run_count, struct comparison_row *rows);
+
+#endif

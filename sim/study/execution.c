@@ -1,0 +1,409 @@
+/* execution.c - load, prepare, replay; rows for the database. */
+#include "sim/study/execution.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ballast_version.h"
+#include "sim/base/units.h"
+
+const char *execution_version(void) {
+    return BALLAST_VERSION;
+}
+
+const char *execution_commit(void) {
+    return BALLAST_COMMIT;
+}
+
+struct execution *execution_prepare(const struct scenario_options *options, const char *path,
+                                    struct error *err) {
+    struct execution *e = memory_alloc(sizeof *e);
+    *e = (struct execution){ 0 };
+    e->scenario = scenario_load(options, path, err);
+    if (e->scenario != NULL) e->job = job_create(e->scenario, err);
+    if (e->job == NULL) {
+        execution_destroy(e);
+        return NULL;
+    }
+    return e;
+}
+
+struct execution *execution_run(const struct scenario_options *options, const char *path,
+                                const struct replay_options *replay_options, struct error *err) {
+    struct execution *e = execution_prepare(options, path, err);
+    if (e == NULL) return NULL;
+    e->replay = replay_run(e->job, replay_options, err);
+    if (e->replay == NULL) {
+        execution_destroy(e);
+        return NULL;
+    }
+    return e;
+}
+
+void execution_destroy(struct execution *e) {
+    if (e == NULL) return;
+    replay_destroy(e->replay);
+    job_destroy(e->job);
+    scenario_destroy(e->scenario);
+    free(e);
+}
+
+/* ---- timeline ---- */
+
+static const char *const stream_names[] = { "compute", "send" };
+
+struct timeline_writer {
+    struct arena *arena;
+    struct timeline *out;
+    int64_t span_capacity, memory_capacity;
+    int64_t iteration, rank;
+    const struct step_model *step;
+};
+
+static struct span_record *next_span(struct timeline_writer *w) {
+    struct timeline *t = w->out;
+    if (t->span_count == w->span_capacity) {
+        w->span_capacity = w->span_capacity > 0 ? 2 * w->span_capacity : 1024;
+        struct span_record *grown = arena_array(w->arena, struct span_record, w->span_capacity);
+        if (t->span_count > 0) memcpy(grown, t->spans, sizeof *grown * (size_t)t->span_count);
+        t->spans = grown;
+    }
+    struct span_record *record = &t->spans[t->span_count];
+    *record = (struct span_record){ .span_index = t->span_count,
+                                    .iteration_index = w->iteration,
+                                    .dp_rank = w->rank,
+                                    .chunk_index = -1,
+                                    .flow = -1 };
+    t->span_count++;
+    return record;
+}
+
+static void write_span(void *context, const struct step_span *span) {
+    struct timeline_writer *w = context;
+    bool send = span->kind == SPAN_SEND_FORWARD || span->kind == SPAN_SEND_BACKWARD;
+    int64_t recompute_until = span->start_ns + span->recompute_ns;
+    if (span->recompute_ns > 0) {
+        struct span_record *r = next_span(w);
+        r->stage_index = span->stage;
+        r->stream = stream_names[0];
+        r->kind = "recompute";
+        r->micro_batch = span->micro_batch;
+        r->start_ns = span->start_ns;
+        r->finish_ns = recompute_until;
+    }
+    struct span_record *r = next_span(w);
+    r->stage_index = span->stage;
+    r->stream = stream_names[send];
+    r->kind = send ? "send" : span->kind == SPAN_BACKWARD ? "backward" : "forward";
+    r->micro_batch = span->micro_batch;
+    r->start_ns = recompute_until;
+    r->finish_ns = span->finish_ns;
+}
+
+static void write_memory(void *context, int64_t stage, int64_t time_ns, double bytes) {
+    struct timeline_writer *w = context;
+    struct timeline *t = w->out;
+    if (t->memory_count == w->memory_capacity) {
+        w->memory_capacity = w->memory_capacity > 0 ? 2 * w->memory_capacity : 1024;
+        struct memory_point_record *grown =
+            arena_array(w->arena, struct memory_point_record, w->memory_capacity);
+        if (t->memory_count > 0) memcpy(grown, t->memory, sizeof *grown * (size_t)t->memory_count);
+        t->memory = grown;
+    }
+    struct stage_memory now = w->step->static_memory[stage];
+    now.bytes[MEMORY_ACTIVATIONS] = bytes;
+    stage_memory_add_fragmentation(&now);
+    t->memory[t->memory_count] =
+        (struct memory_point_record){ .point_index = t->memory_count,
+                                      .dp_rank = w->rank,
+                                      .stage_index = stage,
+                                      .time_ns = time_ns,
+                                      .memory_bytes = llround(stage_memory_device(&now)) };
+    t->memory_count++;
+}
+
+bool execution_timeline(const struct execution *e, int64_t iteration, int64_t rank_limit,
+                        enum fidelity fidelity, struct arena *arena, struct timeline *timeline,
+                        struct error *err) {
+    const struct job *job = e->job;
+    *timeline = (struct timeline){ .capacity_bytes = llround(
+                                       cost_model_gpu(e->scenario->cost_model)->hbm_bytes) };
+    if (iteration < 0 || iteration >= job->epoch_iterations)
+        return error_set(err, "iteration %ld does not exist: the epoch has iterations 0 to %ld",
+                         (long)iteration, (long)job->epoch_iterations - 1);
+    struct timeline_writer writer = {
+        .arena = arena, .out = timeline, .iteration = iteration, .step = job->step
+    };
+    struct step_runner *runner = step_runner_create(job->step);
+    int64_t count = e->scenario->micro_batches_per_rank;
+    bool ok = true;
+    for (int64_t rank = 0; ok && rank < job->batches.rank_count && rank < rank_limit; rank++) {
+        struct rank_outcome outcome;
+        const struct batch_shape *shapes =
+            job->shapes + rank * job->batches.per_rank + iteration * count;
+        ok = step_run_rank(runner, fidelity, shapes, count, &outcome, err);
+        if (!ok) break;
+        writer.rank = rank;
+        step_runner_spans(runner, write_span, &writer);
+        step_runner_memory(runner, write_memory, &writer);
+    }
+    step_runner_destroy(runner);
+    return ok;
+}
+
+/* ---- prices ---- */
+
+static const char *const bound_names[] = {
+    [PRICE_COMPUTE] = "compute",
+    [PRICE_MEMORY] = "memory",
+    [PRICE_NETWORK] = "network",
+    [PRICE_LAUNCH] = "launch",
+};
+
+static const char *shape_text(const struct operator_work *work, struct arena *arena) {
+    switch (work->kind) {
+    case OPERATOR_MATMUL:
+        return arena_format(arena, "m=%ld n=%ld k=%ld", (long)work->m, (long)work->n,
+                            (long)work->k);
+    case OPERATOR_ATTENTION:
+        return arena_format(
+            arena, "tokens=%.0f mean_length=%.0f heads=%ld kv_heads=%ld head_dim=%ld%s",
+            work->token_sum, work->square_sum / fmax(work->token_sum, 1), (long)work->heads,
+            (long)work->kv_heads, (long)work->head_dim, work->causal ? " causal" : "");
+    default:
+        return work->communicator != COMMUNICATOR_NONE
+                   ? arena_format(arena, "bytes=%.0f", work->network_bytes)
+                   : arena_format(arena, "bytes=%.0f", work->memory_bytes);
+    }
+}
+
+static void add_prices(const struct execution *e, struct arena *arena, int64_t layer_index,
+                       int64_t layers, int64_t recomputing, struct price_record *records,
+                       int64_t *count) {
+    const struct scenario *s = e->scenario;
+    struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+    for (int set = 0; set < 2; set++) {
+        struct operator_list list = { 0 };
+        layer_operators(s->model, layer_index, &e->job->typical, &split, (enum pass_set)set,
+                        model_gradient_need(s->model, layer_index), &list);
+        for (int64_t i = 0; i < list.count; i++) {
+            const struct operator_work *work = &list.operators[i];
+            struct communicator group = layout_communicator(&s->layout, work->communicator);
+            struct price price = cost_model_price(s->cost_model, work, &group);
+            double calls = (double)(layers + (set == PASS_SET_FORWARD ? recomputing : 0)) *
+                           (double)s->micro_batches_per_rank / (double)s->layout.pp;
+            records[*count] = (struct price_record){
+                .price_index = *count,
+                .layer_kind = layer_kind_name(s->model->layers[layer_index].kind),
+                .operator= arena_text(arena, work->name),
+                .kind = operator_kind_name(work->kind),
+                .pass = operator_pass_name(work->pass),
+                .shape = shape_text(work, arena),
+                .calls_per_step = calls,
+                .flop = work->flop,
+                .memory_bytes = work->memory_bytes,
+                .network_bytes = work->network_bytes,
+                .price_s = price.seconds,
+                .launch_s = price.launch_s,
+                .efficiency_fraction = price.efficiency,
+                .bound = bound_names[price.bound],
+                .source = price.source,
+                .inside_range = price.inside_range,
+                .band_fraction = price.band_fraction,
+            };
+            ++*count;
+        }
+        operator_list_free(&list);
+    }
+}
+
+struct price_record *execution_prices(const struct execution *e, struct arena *arena,
+                                      int64_t *count) {
+    const struct model *model = e->scenario->model;
+    struct price_record *records =
+        arena_array(arena, struct price_record, LAYER_KIND_COUNT * 2 * PRICE_OPERATOR_LIMIT);
+    *count = 0;
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        int64_t layers = 0, recomputing = 0, first = -1;
+        for (int64_t i = 0; i < model->layer_count; i++) {
+            if ((int)model->layers[i].kind != kind) continue;
+            if (first < 0) first = i;
+            layers++;
+            recomputing += e->job->plan.recompute[i];
+        }
+        bool vision = kind <= LAYER_CONNECTOR;
+        const struct batch_shape *shape = &e->job->typical;
+        if (first < 0 || (vision ? shape->vision_tokens : shape->language_tokens) == 0) continue;
+        add_prices(e, arena, first, layers, recomputing, records, count);
+    }
+    return records;
+}
+
+/* ---- rows ---- */
+
+const char *execution_stage_layers(const struct execution *e, int64_t stage, struct arena *arena) {
+    static const char *const words[LAYER_KIND_COUNT] = {
+        [LAYER_PATCH_EMBEDDING] = "patch embedding",
+        [LAYER_VISION_BLOCK] = "vision",
+        [LAYER_CONNECTOR] = "connector",
+        [LAYER_TOKEN_EMBEDDING] = "token embedding",
+        [LAYER_LANGUAGE_BLOCK] = "language",
+        [LAYER_HEAD] = "head",
+    };
+    const struct model *model = e->scenario->model;
+    const struct job_plan *plan = &e->job->plan;
+    const char *text = "";
+    for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1];) {
+        enum layer_kind kind = model->layers[i].kind;
+        int64_t end = i;
+        while (end < plan->first_layer[stage + 1] && model->layers[end].kind == kind)
+            end++;
+        const char *comma = text[0] != '\0' ? ", " : "";
+        if (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK)
+            text = arena_format(arena, "%s%s%s %d-%d", text, comma, words[kind],
+                                model->layers[i].index_in_module,
+                                model->layers[end - 1].index_in_module);
+        else
+            text = arena_format(arena, "%s%s%s", text, comma, words[kind]);
+        i = end;
+    }
+    return text;
+}
+
+void execution_record(const struct execution *e, const struct provenance *provenance,
+                      struct arena *arena, struct run_record *run) {
+    const struct scenario *s = e->scenario;
+    const struct replay *r = e->replay;
+    *run = run_record_empty();
+    run->scenario_name = s->name;
+    run->scenario_file = s->path;
+    run->tool_version = execution_version();
+    run->source_commit = execution_commit();
+    run->command_line = provenance->command_line;
+    run->seed = s->simulate_fields.seed;
+    cJSON *resolved = scenario_resolved(s);
+    char *text = cJSON_PrintUnformatted(resolved);
+    run->resolved_scenario = arena_text(arena, text);
+    cJSON_free(text);
+    cJSON_Delete(resolved);
+    run->profile_id = cost_model_profile_id(s->cost_model);
+    run->fidelity = r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage";
+    run->status = "done";
+    run->wall_time_s = r->wall_s;
+    run->gpu_count = layout_rank_count(&s->layout);
+    run->dp = s->layout.dp;
+    run->iteration_count = r->iteration_count;
+    run->sample_count = r->samples;
+    run->language_token_count = r->language_tokens;
+    run->vision_tile_count = r->vision_tiles;
+    run->step_time_mean_ms = r->step_time_mean_s * 1e3;
+    run->step_time_p50_ms = r->step_time_p50_s * 1e3;
+    run->step_time_p95_ms = r->step_time_p95_s * 1e3;
+    run->step_time_p99_ms = r->step_time_p99_s * 1e3;
+    run->total_days = r->total_days;
+    run->gpu_days = r->gpu_days;
+    run->money_usd = r->money_usd;
+    run->mfu_fraction = r->mfu_fraction;
+    run->hfu_fraction = r->hfu_fraction;
+    run->verdict = verdict_name(r->verdict);
+    run->verdict_stage_index = r->verdict_stage;
+    run->verdict_class = memory_class_name(r->verdict_class);
+    run->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
+    run->memory_capacity_bytes = llround(cost_model_gpu(s->cost_model)->hbm_bytes);
+    run->band_fraction = r->band_fraction;
+    run->inside_range = r->inside_range;
+    const double *c = r->classes_s;
+    run->compute_ms = c[REPLAY_COMPUTE] * 1e3;
+    run->padding_ms = c[REPLAY_PADDING] * 1e3;
+    run->recompute_ms = c[REPLAY_RECOMPUTE] * 1e3;
+    run->update_ms = c[REPLAY_UPDATE] * 1e3;
+    run->exposed_tensor_ms = c[REPLAY_TENSOR] * 1e3;
+    run->exposed_pipeline_ms = c[REPLAY_SEND] * 1e3;
+    run->exposed_data_ms = c[REPLAY_DATA] * 1e3;
+    run->bubble_ms = c[REPLAY_BUBBLE] * 1e3;
+    run->stage_imbalance_ms = c[REPLAY_STAGE_IMBALANCE] * 1e3;
+    run->rank_imbalance_ms = c[REPLAY_RANK_IMBALANCE] * 1e3;
+    run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
+}
+
+static bool store_iterations(struct store *store, const struct execution *e, struct arena *arena,
+                             struct error *err) {
+    const struct replay *r = e->replay;
+    struct iteration_record *rows = arena_array(arena, struct iteration_record, r->iteration_count);
+    for (int64_t i = 0; i < r->iteration_count; i++) {
+        const struct iteration_outcome *it = &r->iterations[i];
+        rows[i] = (struct iteration_record){
+            .iteration_index = i,
+            .step_time_ns = it->step_time_ns,
+            .slowest_rank = it->slowest_rank,
+            .fastest_rank_ns = it->fastest_rank_ns,
+            .sample_count = it->samples,
+            .micro_batch_count = e->scenario->micro_batches_per_rank * e->scenario->layout.dp,
+            .language_tokens = it->language_tokens,
+            .useful_language_tokens = it->useful_language_tokens,
+            .vision_tiles = it->vision_tiles,
+        };
+    }
+    return store_add_iterations(store, rows, r->iteration_count, err);
+}
+
+static bool store_stages(struct store *store, const struct execution *e, struct arena *arena,
+                         struct error *err) {
+    const struct replay *r = e->replay;
+    const struct model *model = e->scenario->model;
+    for (int64_t stage = 0; stage < r->stage_count; stage++) {
+        const struct stage_outcome *o = &r->stages[stage];
+        int64_t parameters = 0, first = e->job->plan.first_layer[stage],
+                end = e->job->plan.first_layer[stage + 1];
+        for (int64_t i = first; i < end; i++)
+            parameters += model_layer_parameters(model, i);
+        struct stage_record row = {
+            .stage_index = stage,
+            .layers = execution_stage_layers(e, stage, arena),
+            .layer_count = end - first,
+            .parameter_count = parameters,
+            .busy_ms = o->busy_s * 1e3,
+            .idle_ms = (r->step_time_mean_s - o->busy_s) * 1e3,
+            .forward_ms = o->forward_s * 1e3,
+            .backward_ms = (o->backward_s - o->recompute_s) * 1e3,
+            .recompute_ms = o->recompute_s * 1e3,
+            .in_flight_count = o->in_flight,
+        };
+        if (!store_add_stages(store, &row, 1, err)) return false;
+        struct memory_record memory[MEMORY_CLASS_COUNT];
+        for (int class = 0; class < MEMORY_CLASS_COUNT; class ++)
+            memory[class] =
+                (struct memory_record){ .stage_index = stage,
+                                        .class = memory_class_name((enum memory_class) class),
+                                        .bytes = llround(o->peak.bytes[class]) };
+        if (!store_add_memory(store, memory, MEMORY_CLASS_COUNT, err)) return false;
+    }
+    return true;
+}
+
+/* The first iteration is kept as a timeline; a plot of another is simulated again. */
+static bool store_timeline(struct store *store, const struct execution *e, struct arena *arena,
+                           struct error *err) {
+    enum { STORED_RANKS = 4 };
+    struct timeline timeline;
+    return execution_timeline(e, 0, STORED_RANKS, FIDELITY_STAGE, arena, &timeline, err) &&
+           store_add_spans(store, timeline.spans, timeline.span_count, err) &&
+           store_add_memory_points(store, timeline.memory, timeline.memory_count, err);
+}
+
+bool execution_store(struct store *store, const struct execution *e,
+                     const struct provenance *provenance, int64_t *run_id, struct error *err) {
+    struct arena *arena = arena_create();
+    struct run_record run;
+    execution_record(e, provenance, arena, &run);
+    int64_t price_count;
+    struct price_record *prices = execution_prices(e, arena, &price_count);
+    bool ok = store_begin_run(store, &run, err);
+    ok = ok && store_iterations(store, e, arena, err) && store_stages(store, e, arena, err) &&
+         store_add_prices(store, prices, price_count, err) &&
+         store_timeline(store, e, arena, err) && store_finish_run(store, &run, err);
+    if (!ok) store_abandon_run(store);
+    if (ok && run_id != NULL) *run_id = run.id;
+    arena_destroy(arena);
+    return ok;
+}

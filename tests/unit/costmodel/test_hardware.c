@@ -1,0 +1,159 @@
+/* Hardware and cluster files: what is shipped loads; what is broken is explained. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "costmodel/hardware.h"
+
+#define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
+
+static void test_presets(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *hardware;
+        int64_t gpu_count;
+        double nic_GB_per_s;
+    } cases[] = {
+        { "omnibal-a100-4x200g", "a100-80g-sxm", 32, 12.5 },
+        { "omnibal-a100-2x200g", "a100-80g-sxm", 32, 6.25 },
+        { "omnibal-h100-8x400g", "h100-80g-sxm", 64, 50 },
+        { "dip-h800", "h800-80g-sxm", 64, 25 },
+        { "dip-h20", "h20-96g", 16, 25 },
+        { "dip-h100-simulated", "h100-80g-sxm", 8192, 50 },
+        { "uneven-pp-h20", "h20-96g", 4, 50 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct cluster_preset p;
+        if (!cluster_preset_read(arena, SCENARIOS, cases[i].name, &p, &err))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        if (strcmp(p.hardware, cases[i].hardware) || p.gpu_count != cases[i].gpu_count ||
+            p.network.nic_bytes_per_s_per_gpu != cases[i].nic_GB_per_s * 1e9)
+            fail_msg("%s: %s, %ld GPUs, %g bytes/s", cases[i].name, p.hardware, (long)p.gpu_count,
+                     p.network.nic_bytes_per_s_per_gpu);
+        if (!cost_model_create(arena, SCENARIOS, p.hardware, &p.network, &err))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        arena_destroy(arena);
+    }
+}
+
+static void test_figures(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    struct cost_model *model = cost_model_create(arena, SCENARIOS, "h800-80g-sxm", &network, &err);
+    if (!model) fail_msg("%s", err.text);
+    const struct gpu *gpu = cost_model_gpu(model);
+    assert_string_equal(gpu->name, "h800-80g-sxm");
+    assert_true(gpu->peak_flop_per_s[PRECISION_BF16] == 989e12);
+    assert_true(gpu->nvlink_bytes_per_s == 200e9);
+    assert_true(gpu->hbm_bytes == 80.0 * 1073741824);
+    assert_true(strncmp(cost_model_profile_id(model), "h800-80g-sxm@", 13) == 0);
+    assert_true(cost_model_network(model)->nic_bytes_per_s_per_gpu == 25e9);
+    arena_destroy(arena);
+}
+
+static void test_unknown_name(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    assert_null(cost_model_create(arena, SCENARIOS, "h100-80-sxm", &network, &err));
+    assert_non_null(strstr(err.text, "no 'h100-80-sxm.json' in"));
+    assert_non_null(strstr(err.text, "did you mean 'h100-80g-sxm'?"));
+    assert_non_null(strstr(err.text, "while loading hardware 'h100-80-sxm'"));
+    arena_destroy(arena);
+}
+
+/* The shipped text with one passage replaced must be refused with these words. */
+static void expect_error(const char *file, const char *old, const char *new, const char *wanted[]) {
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    char *text;
+    size_t size;
+    const char *path = arena_format(arena, "%s/hardware/%s", SCENARIOS, file);
+    assert_true(file_read(path, &text, &size, &err));
+    const char *whole = arena_format(arena, "%.*s", (int)size, text);
+    free(text);
+    const char *at = strstr(whole, old);
+    if (!at) fail_msg("%s has no %s to break", file, old);
+    const char *broken =
+        arena_format(arena, "%.*s%s%s", (int)(at - whole), whole, new, at + strlen(old));
+    const bool is_gpu = strncmp(file, "curves/", 7) != 0;
+    struct json *gpu = is_gpu ? json_parse("broken.json", broken, strlen(broken), &err)
+                              : json_load(SCENARIOS "/hardware/a100-80g-sxm.json", &err);
+    struct json *curves = is_gpu ? json_load(SCENARIOS "/hardware/curves/a100-80g-sxm.json", &err)
+                                 : json_parse("broken.json", broken, strlen(broken), &err);
+    const struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    if (gpu && curves && cost_model_create_from(arena, gpu, curves, &network, &err))
+        fail_msg("%s with %s was accepted", file, new);
+    for (int i = 0; wanted[i]; i++)
+        if (!strstr(err.text, wanted[i]))
+            fail_msg("%s with %s: no \"%s\" in\n%s", file, new, wanted[i], err.text);
+    json_destroy(gpu);
+    json_destroy(curves);
+    arena_destroy(arena);
+}
+
+static void test_broken_files(void **state) {
+    (void)state;
+    const char *gpu = "a100-80g-sxm.json", *curves = "curves/a100-80g-sxm.json";
+    const struct {
+        const char *file, *old, *new, *wanted[4];
+    } cases[] = {
+        { gpu, "\"hbm_GiB\": 80", "\"hbm_GiB\": -4", { "broken.json:", "hbm_GiB", "-4", NULL } },
+        { gpu, "\"sm_count\": 108", "\"sm_cuont\": 108", { "broken.json:", "sm_count", NULL } },
+        { gpu, "\"tdp_w\": 400", "\"tdp_w\": \"400\"", { "broken.json:", "tdp_w", NULL } },
+        { gpu, "\"tdp_w\": \"", "\"tdp_v\": \"", { "broken.json:", "tdp_w", "source", NULL } },
+        { gpu, "\"tdp_w\": 400,", "\"tdp_w\": 400 ", { "broken.json:", NULL } },
+        { curves, "\"efficiency\": ", "\"efficiency\": 3", { "broken.json:", "efficiency", NULL } },
+        { curves, "\"m\": [128,", "\"m\": [", { "broken.json:", "log_ratio_milli", "rows", NULL } },
+        { curves,
+          "\"k\": [128,256",
+          "\"k\": [256,128",
+          { "broken.json:", "above the one before" } },
+        { curves,
+          "\"op\": \"all-gather\"",
+          "\"op\": \"all-gathr\"",
+          { "broken.json:", "all-gather", NULL } },
+        { curves, "\"rank_count\": 4", "\"rank_count\": 1", { "broken.json:", "rank_count" } },
+        { curves, "\"causal\": true", "\"causal\": false", { "broken.json:", "sorted", NULL } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_error(cases[i].file, cases[i].old, cases[i].new, (const char **)cases[i].wanted);
+}
+
+static void test_bad_network(void **state) {
+    (void)state;
+    static const struct {
+        struct cluster_network network;
+        const char *wanted;
+    } cases[] = {
+        { { .gpus_per_node = 0, .nic_bytes_per_s_per_gpu = 1e9 }, "at least one GPU" },
+        { { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 0 }, "above 0" },
+        { { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 1e9, .nic_latency_s = -1 }, "negative" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        assert_null(cost_model_create(arena, SCENARIOS, "h20-96g", &cases[i].network, &err));
+        if (!strstr(err.text, cases[i].wanted)) fail_msg("%s", err.text);
+        arena_destroy(arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),      cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_broken_files),
+        cmocka_unit_test(test_bad_network),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+#include <dirent.h>
+#include <math.h>
+#include "tests/unit/data/fixture.h"
+#include "sim/data/dataset_stats.h"
+
+/* ---- shipped data sets ---- */
+
+static void every_shipped_set_loads(void **state) {
+    (void)state;
+    DIR *dir = opendir(SCENARIOS "/datasets");
+    assert_non_null(dir);
+    int count = 0;
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        char *dot = strstr(e->d_name, ".json");
+        if (dot == NULL) continue;
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)(dot - e->d_name), e->d_name);
+        struct dataset *d = load_or_fail(name, NULL);
+        bool drawn = strcmp(d->status, "synthetic") == 0;
+        if (strcmp(d->name, name) != 0 || d->description[0] == '\0' || d->note_count != 0 ||
+            (!drawn && (d->provenance[0] == '\0' || d->licence[0] == '\0')))
+            fail_msg("%s: name %s, %lld notes", name, d->name, (long long)d->note_count);
+        for (int64_t i = 0; i < d->part_count; i++)
+            if (d->parts[i].sample_count == 0)
+                fail_msg("%s: part %s is empty", name, d->parts[i].name);
+        dataset_destroy(d);
+        count++;
+    }
+    closedir(dir);
+    assert_true(count >= 8);
+}
+
+/* The tile counts in the files follow from their image sizes by the rule of at most 4 tiles. */
+static void tiling_reproduces_the_files(void **state) {
+    (void)state;
+    const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions",
+                                  "refcoco" };
+    struct tiling t = tiling_default();
+    t.kind = TILING_INTERNVL;
+    t.max_tiles = 4;
+    struct dataset_options options = { .tiling = &t };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct dataset *file = load_or_fail(names[i], NULL);
+        struct dataset *tiled = load_or_fail(names[i], &options);
+        assert_int_equal(file->sample_count, tiled->sample_count);
+        for (int64_t k = 0; k < file->sample_count; k++)
+            if (memcmp(&file->samples[k], &tiled->samples[k], sizeof file->samples[k]) != 0)
+                fail_msg("%s, sample %lld: %u tiles in the file, %u by the rule", names[i],
+                         (long long)k, (unsigned)file->samples[k].vision_tiles,
+                         (unsigned)tiled->samples[k].vision_tiles);
+        dataset_destroy(file);
+        dataset_destroy(tiled);
+    }
+}
+
+/* The real parts hold the same samples in both files, whatever the order of the parts. */
+static void mixture_holds_the_real_records(void **state) {
+    (void)state;
+    struct dataset *real = load_or_fail("omnibal-real", NULL);
+    struct dataset *mixture = load_or_fail("internvl-1.2m", NULL);
+    for (int64_t p = 0; p < real->part_count; p++) {
+        int64_t i = 0, k = 0, matched = 0;
+        while (strcmp(real->parts[real->samples[i].part].name, real->parts[p].name) != 0)
+            i++;
+        for (; k < mixture->sample_count; k++) {
+            const struct sample *s = &mixture->samples[k];
+            if (strcmp(mixture->parts[s->part].name, real->parts[p].name) != 0) continue;
+            const struct sample *want = &real->samples[i + matched++];
+            if (s->language_tokens != want->language_tokens ||
+                s->vision_tiles != want->vision_tiles)
+                fail_msg("%s, record %lld", real->parts[p].name, (long long)matched);
+        }
+        assert_int_equal(matched, real->parts[p].sample_count);
+    }
+    dataset_destroy(real);
+    dataset_destroy(mixture);
+}
+
+/* ---- names ---- */
+
+static void unknown_names(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    assert_null(dataset_load(SCENARIOS, "omnibal-rael", NULL, &err));
+    const char *want = "no data set \"omnibal-rael\" in " SCENARIOS "/datasets\n"
+                       "  hint: did you mean \"omnibal-real\"?\n  hint: there are: coco-captions, ";
+    if (strncmp(err.text, want, strlen(want)) != 0) fail_msg("got %s", err.text);
+    assert_null(dataset_load("/nonexistent", "x", NULL, &err));
+    assert_string_equal(err.text, "no data set \"x\" in /nonexistent/datasets");
+    assert_null(dataset_load(SCENARIOS, "./README.md", NULL, &err));
+    assert_string_equal(err.text,
+                        "./README.md: the name does not say what it is: must end in .csv, "
+                        ".json or .jsonl, each also with .gz");
+    assert_null(dataset_load(SCENARIOS, SCENARIOS "/datasets/none.json", NULL, &err));
+    assert_string_equal(err.text,
+                        "cannot read " SCENARIOS "/datasets/none.json: No such file or directory");
+    assert_null(dataset_load(SCENARIOS, SCENARIOS "/datasets/", NULL, &err));
+}
+
+static void no_sizes_no_tiling(void **state) {
+    (void)state;
+    struct tiling t = tiling_default();
+    struct error err = { 0 };
+    t.kind = TILING_INTERNVL;
+    assert_null(dataset_load(SCENARIOS, "omnibal-real", &t, &err));
+    assert_string_equal(
+        err.text,
+        SCENARIOS "/datasets/omnibal-real.csv.gz:2:1: error: the tiling needs the size of every "
+                  "image, and this record has none\n  hint: give width and height with each "
+                  "image, or keep the file's own tile counts (tiling \"as-file\")");
+    /* Text needs no sizes. */
+    struct dataset *d = dataset_load(SCENARIOS, "sharegpt-8k", &t, &err);
+    assert_non_null(d);
+    assert_int_equal(d->samples[0].vision_tiles, 1);
+    assert_int_equal(d->samples[0].language_tokens, 992);
+    dataset_destroy(d);
+    t.max_tiles = 0;
+    assert_null(dataset_load(SCENARIOS, "refcoco", &t, &err));
+    assert_string_equal(err.text, "tiling: 1 to 0 tiles: must be 1 <= min <= max <= 100");
+}
+
+/* ---- descriptions ---- */
+
+static void several_files(void **state) {
+    (void)state;
+    write_text(scratch_path("one.csv"), "vision_tiles,language_tokens\n1,300\n");
+    write_text(scratch_path("two.data"), "[[5,1400],[3,800]]");
+    const char *path = scratch_path("both.json");
+    write_text(path,
+               "{ \"name\": \"both\", \"status\": \"real\", \"sample_count\": 3, \"files\": [\n"
+               "  { \"file\": \"one.csv\", \"part\": \"first\" },\n"
+               "  { \"file\": \"two.data\", \"format\": \"json\", \"part\": \"second\" } ],\n"
+               "  \"parts\": [ { \"name\": \"second\", \"status\": \"reconstructed\" } ] }");
+    struct dataset *d = load_or_fail(path, NULL);
+    assert_string_equal(d->name, "both");
+    assert_string_equal(d->status, "reconstructed");
+    assert_int_equal(d->sample_count, 3);
+    assert_int_equal(d->part_count, 2);
+    assert_string_equal(d->parts[0].name, "second");
+    assert_int_equal(d->parts[0].sample_count, 2);
+    assert_string_equal(d->parts[1].status, "real");
+    assert_int_equal(d->samples[0].language_tokens, 300);
+    assert_int_equal(d->samples[2].language_tokens, 800);
+    dataset_destroy(d);
+}
+
+static void broken_descriptions(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *want; /* want begins the message */
+    } cases[] = {
+        { "unknown key", "{\"name\": \"x\", \"fiel\": \"a.csv\"}",
+          "%s:1:23: error: /fiel: unknown key \"fiel\" in \"dataset\"" },
+        { "no file", "{\"name\": \"x\"}",
+          "%s:1:1: error: /: a data set of samples needs either \"file\" or \"files\"" },
+        { "absent file", "{\"name\": \"x\", \"file\": \"/absent.csv\"}",
+          "cannot read /absent.csv: No such file or directory" },
+        { "wrong count", "{\"name\": \"x\", \"file\": \"one.csv\",\n \"sample_count\": 7}",
+          "%s:2:18: error: /sample_count: the files hold 1 samples" },
+        { "a draw's key", "{\"name\": \"x\", \"file\": \"one.csv\", \"seed\": 7}",
+          "%s:1:42: error: /seed: \"seed\" has no meaning for a data set of samples" },
+        { "part twice",
+          "{\"name\": \"x\", \"file\": \"one.csv\", \"parts\": "
+          "[{\"name\":\"a\",\"status\":\"real\"},"
+          "{\"name\":\"a\",\"status\":\"real\"}]}",
+          "%s:1:73: error: /parts/1: part \"a\" is listed twice" },
+        { "part_id beyond the list",
+          "{\"name\": \"x\", \"file\": \"ids.csv\", \"parts\": "
+          "[{\"name\":\"a\",\"status\":\"real\"}]}",
+          NULL },
+        { "no count", "{\"name\": \"x\", \"kind\": \"distribution\", \"text_tokens\": 5}",
+          "%s:1:1: error: /: \"sample_count\" is missing from \"dataset\"" },
+        { "no tokens", "{\"name\": \"x\", \"kind\": \"distribution\", \"sample_count\": 5}",
+          "%s:1:1: error: /: a data set that is drawn needs either \"text_tokens\" or" },
+        { "file of a draw",
+          "{\"name\": \"x\", \"kind\": \"distribution\", \"file\": \"a.csv\", \"sample_count\": 5}",
+          "%s:1:47: error: /file: \"file\" has no meaning for a data set that is drawn" },
+    };
+    write_text(scratch_path("one.csv"), "vision_tiles,language_tokens\n1,300\n");
+    char ids[512];
+    snprintf(ids, sizeof ids, "%s", scratch_path("ids.csv"));
+    write_text(ids, "part_id,language_tokens\n0,1\n1,2\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = scratch_path("broken.json");
+        write_text(path, cases[i].text);
+        struct error err = { 0 };
+        if (dataset_load(SCENARIOS, path, NULL, &err) != NULL)
+            fail_msg("%s: loaded", cases[i].name);
+        char want[1024];
+        if (cases[i].want == NULL)
+            snprintf(want, sizeof want,
+                     "%s:3:1: error: part_id 1 has no name: the description lists 1 parts", ids);
+        else if (strncmp(cases[i].want, "%s", 2) == 0)
+            snprintf(want, sizeof want, "%s%s", path, cases[i].want + 2);
+        else
+            snprintf(want, sizeof want, "%s", cases[i].want);
+        if (strncmp(err.text, want, strlen(want)) != 0)
+            fail_msg("%s:\n got  %s\n want %s", cases[i].name, err.text, want);
+    }
+}
+
+/* ---- draws ---- */
+
+static struct dataset *draw(const char *text, const struct dataset_options *options) {
+    struct error err = { 0 };
+    struct json *json = json_parse("draw.json", text, strlen(text), &err);
+    assert_non_null(json);
+    struct dataset *d = dataset_from_json(json, json_root(json), ".", options, &err);
+    json_destroy(json);
+    if (d == NULL) fail_msg("%s: %s", text, err.text);
+    return d;
+}
+
+static uint64_t digest(const struct dataset *d) {
+    uint64_t hash = 1469598103934665603u;
+    for (int64_t i = 0; i < d->sample_count; i++)
+        hash = (hash ^ (d->samples[i].language_tokens +
+                        (uint64_t)d->samples[i].vision_tiles * 4294967296u)) *
+               1099511628211u;
+    return hash;
+}
+
+#define DRAW(seed, correlation)                                                                    \
+    "{\"name\":\"x\",\"kind\":\"distribution\",\"sample_count\":40000,\"seed\":" #seed             \
+    ",\"correlation\":" #correlation ","                                                           \
+    "\"vision_tiles\":{\"distribution\":\"gamma\",\"mean\":6.4,\"std\":5.724,\"max\":48},"         \
+    "\"text_tokens\":{\"distribution\":\"lognormal\",\"mean\":200,\"std\":100}}"
+
+static void draws_repeat(void **state) {
+    (void)state;
+    struct dataset *a = draw(DRAW(7, 0), NULL), *b = draw(DRAW(7, 0), NULL);
+    struct dataset *c = draw(DRAW(8, 0), NULL);
+    assert_true(digest(a) == digest(b));
+    assert_true(digest(a) != digest(c));
+    assert_string_equal(a->status, "synthetic");
+    assert_string_equal(a->parts[0].name, "x");
+    dataset_destroy(a);
+    dataset_destroy(b);
+    dataset_destroy(c);
+}
+
+static void draws_have_the_moments(void **state) {
+    (void)state;
+    struct dataset *d = draw(DRAW(7, 0), NULL);
+    struct dataset_stats *s = dataset_stats_create(d);
+    /* Four standard errors of 40,000 samples; clamping at 48 is far in the tail. */
+    assert_true(fabs(s->whole.vision_tiles.mean - 6.4) < 4 * 5.73 / 200);
+    assert_true(fabs(s->whole.vision_tiles.std - 5.73) < 0.2);
+    double text = (double)s->whole.language_tokens.sum / 40000 - 256 * s->whole.vision_tiles.mean;
+    assert_true(fabs(text - 200) < 4 * 100.0 / 200);
+    dataset_stats_destroy(s);
+    dataset_destroy(d);
+}
+
+/* Correlation moves the tokens and leaves the tiles, sample by sample. */
+static void draws_correlate(void **state) {
+    (void)state;
+    struct dataset *free_draw = draw(DRAW(7, 0), NULL), *tied = draw(DRAW(7, 0.8), NULL);
+    double sums[2][5] = { { 0 } };
+    for (int64_t i = 0; i < 40000; i++) {
+        assert_int_equal(free_draw->samples[i].vision_tiles, tied->samples[i].vision_tiles);
+        for (int k = 0; k < 2; k++) {
+            const struct sample *s = &(k == 0 ? free_draw : tied)->samples[i];
+            double x = s->vision_tiles, y = s->language_tokens - 256.0 * x;
+            sums[k][0] += x;
+            sums[k][1] += y;
+            sums[k][2] += x * x;
+            sums[k][3] += y * y;
+            sums[k][4] += x * y;
+        }
+    }
+    double r[2];
+    for (int k = 0; k < 2; k++) {
+        double n = 40000, *t = sums[k];
+        r[k] = (n * t[4] - t[0] * t[1]) / sqrt((n * t[2] - t[0] * t[0]) * (n * t[3] - t[1] * t[1]));
+    }
+    assert_true(fabs(r[0]) < 0.02);
+    /* Skewed margins keep somewhat less than the 0.8 of the normal scores. */
+    assert_true(r[1] > 0.70 && r[1] < 0.80);
+    dataset_destroy(free_draw);
+    dataset_destroy(tied);
+}
+
+static void draws_of_whole_lengths(void **state) {
+    (void)state;
+    struct dataset *d = draw("{\"name\":\"x\",\"kind\":\"distribution\",\"sample_count\":5,"
+                             "\"vision_tiles\":3,\"language_tokens\":8192}",
+                             NULL);
+    assert_int_equal(d->samples[4].vision_tiles, 3);
+    assert_int_equal(d->samples[4].language_tokens, 8192);
+    dataset_destroy(d);
+    d = draw("{\"name\":\"x\",\"kind\":\"distribution\",\"sample_count\":5,\"text_tokens\":100}",
+             NULL);
+    assert_int_equal(d->samples[0].vision_tiles, 0);
+    assert_int_equal(d->samples[0].language_tokens, 100);
+    dataset_destroy(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shipped_set_loads),
+        cmocka_unit_test(tiling_reproduces_the_files),
+        cmocka_unit_test(mixture_holds_the_real_records),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(no_sizes_no_tiling),
+        cmocka_unit_test(several_files),
+        cmocka_unit_test(broken_descriptions),
+        cmocka_unit_test(draws_repeat),
+        cmocka_unit_test(draws_have_the_moments),
+        cmocka_unit_test(draws_correlate),
+        cmocka_unit_test(draws_of_whole_lengths),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_scratch);
+}

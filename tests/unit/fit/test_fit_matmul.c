@@ -1,0 +1,171 @@
+/* The matmul fit: a known answer is found again; recorded shapes are predicted without themselves.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "calibrate/fit/fit_matmul.h"
+#include "costmodel/efficiency.h"
+
+#define MEASURED BALLAST_SOURCE_DIR "/calibrate/measured"
+
+static void test_known_answer(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct matmul_curve truth = { .launch_s = 4e-6,
+                                        .efficiency = 0.8,
+                                        .k_half = 120,
+                                        .memory_fraction = 0.7,
+                                        .power_slope = 0.03,
+                                        .power_onset_s = 1e-3,
+                                        .power_floor = 0.8 };
+    struct gemm_row *rows = arena_array(arena, struct gemm_row, 4096);
+    int64_t count = 0;
+    for (int64_t m = 128; m <= 32768; m *= 2)
+        for (int64_t n = 128; n <= 32768; n *= 2)
+            for (int64_t k = 128; k <= 32768; k *= 2) {
+                const struct operator_work w =
+                    operator_matmul("", PASS_FORWARD, PRECISION_BF16, m, n, k);
+                struct kernel_terms terms;
+                double us = 1e6 * matmul_kernel_s(&truth, 300e12, 2e12, w.flop, w.memory_bytes, m,
+                                                  n, k, &terms);
+                /* 3 % of noise that repeats, and one kernel in fifty that is half as fast. */
+                us *= 1 + 0.03 * sin((double)(count * 7));
+                if (count % 50 == 0) us *= 2;
+                rows[count++] = (struct gemm_row){
+                    .gpu = "g", .source = "s", .m = m, .n = n, .k = k, .time_us = us
+                };
+            }
+    struct matmul_fit fit;
+    if (!fit_matmul(arena, rows, count, 300e12, 2e12, &fit, &err)) fail_msg("%s", err.text);
+    static const struct {
+        const char *name;
+        enum matmul_coefficient which;
+        double want, tolerance;
+    } cases[] = {
+        { "launch", MATMUL_LAUNCH_S, 4e-6, 0.05 },
+        { "efficiency", MATMUL_EFFICIENCY, 0.8, 0.02 },
+        { "k_half", MATMUL_K_HALF, 120, 0.08 },
+        { "memory_fraction", MATMUL_MEMORY_FRACTION, 0.7, 0.05 },
+        { "power_slope", MATMUL_POWER_SLOPE, 0.03, 0.10 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double got = fit.coefficient[cases[i].which];
+        if (!(fabs(got / cases[i].want - 1) < cases[i].tolerance))
+            fail_msg("%s: got %g, want %g", cases[i].name, got, cases[i].want);
+        if (!(fit.relative_sigma[cases[i].which] > 0 && fit.relative_sigma[cases[i].which] < 0.1))
+            fail_msg("%s: relative sigma %g", cases[i].name, fit.relative_sigma[cases[i].which]);
+    }
+    assert_true(fit.form.median < 0.035);
+    arena_destroy(arena);
+}
+
+static void test_too_few(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct matmul_fit fit;
+    const struct gemm_row row = { .m = 1, .n = 1, .k = 1, .time_us = 1 };
+    assert_false(fit_matmul(arena, &row, 1, 1e14, 1e12, &fit, &err));
+    assert_non_null(strstr(err.text, "too few"));
+    arena_destroy(arena);
+}
+
+/* A quarter of the shapes, chosen by a hash of the sizes alone. */
+static bool is_held_back(const struct gemm_row *row) {
+    uint64_t h = (uint64_t)row->m * 0x9e3779b97f4a7c15u ^ (uint64_t)row->n * 0xc2b2ae3d27d4eb4fu ^
+                 (uint64_t)row->k * 0x165667b19e3779f9u;
+    h ^= h >> 29;
+    h *= 0xbf58476d1ce4e5b9u;
+    return (h >> 40) % 4 == 0;
+}
+
+/* As the cost model prices: closed form times the table, interpolated. */
+static double priced_us(struct arena *arena, const struct matmul_fit *fit, double peak, double hbm,
+                        const struct gemm_row *row) {
+    struct matmul_curve curve = { .launch_s = fit->coefficient[MATMUL_LAUNCH_S],
+                                  .efficiency = fit->coefficient[MATMUL_EFFICIENCY],
+                                  .k_half = fit->coefficient[MATMUL_K_HALF],
+                                  .memory_fraction = fit->coefficient[MATMUL_MEMORY_FRACTION],
+                                  .power_slope = fit->coefficient[MATMUL_POWER_SLOPE],
+                                  .power_onset_s = fit->power_onset_s,
+                                  .power_floor = fit->power_floor,
+                                  .correction = { .axis_count = 3 } };
+    int64_t cell_count = 1;
+    for (int a = 0; a < 3; a++) {
+        curve.correction.axes[a].count = fit->axis_count[a];
+        cell_count *= fit->axis_count[a];
+        for (int64_t i = 0; i < fit->axis_count[a]; i++)
+            curve.correction.axes[a].log2_at[i] = log2((double)fit->axis[a][i]);
+    }
+    float *cells = arena_array(arena, float, cell_count);
+    for (int64_t i = 0; i < cell_count; i++)
+        cells[i] = (float)fit->log_ratio[i];
+    curve.correction.log_ratio = cells;
+    const struct operator_work w =
+        operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
+    struct kernel_terms terms;
+    return 1e6 * matmul_kernel_s(&curve, peak, hbm, w.flop, w.memory_bytes, row->m, row->n, row->k,
+                                 &terms);
+}
+
+static void test_held_back(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu;
+        double peak, hbm, median_max, p90_max;
+    } cases[] = {
+        { "A100-SXM4-80GB", 312e12, 2039e9, 0.052, 0.18 },
+        { "H100-SXM5-80GB", 989e12, 3350e9, 0.042, 0.13 },
+        { "H200-SXM", 989e12, 4800e9, 0.057, 0.17 },
+        { "B200-SXM", 2250e12, 7700e9, 0.038, 0.11 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct gemm_rows all;
+    if (!gemm_rows_read(arena, MEASURED "/gemm.csv.gz", &all, &err)) fail_msg("%s", err.text);
+    struct gemm_row *kept = arena_array(arena, struct gemm_row, all.count);
+    double *error = arena_array(arena, double, all.count);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        int64_t kept_count = 0, error_count = 0;
+        for (int64_t i = 0; i < all.count; i++)
+            if (!strcmp(all.rows[i].gpu, cases[c].gpu) && !strncmp(all.rows[i].source, "S1:", 3) &&
+                !is_held_back(&all.rows[i]))
+                kept[kept_count++] = all.rows[i];
+        struct matmul_fit fit;
+        if (!fit_matmul(arena, kept, kept_count, cases[c].peak, cases[c].hbm, &fit, &err))
+            fail_msg("%s", err.text);
+        for (int64_t i = 0; i < all.count; i++) {
+            const struct gemm_row *row = &all.rows[i];
+            if (strcmp(row->gpu, cases[c].gpu) || strncmp(row->source, "S1:", 3) ||
+                !is_held_back(row))
+                continue;
+            struct arena *scratch = arena_create();
+            error[error_count++] =
+                log(priced_us(scratch, &fit, cases[c].peak, cases[c].hbm, row) / row->time_us);
+            arena_destroy(scratch);
+        }
+        const struct error_summary s = error_summary_of(error, error_count);
+        print_message(
+            "%-15s fitted on %ld, held back %ld: median %.1f %%, p80 %.1f, p90 %.1f, bias "
+            "%+.1f\n",
+            cases[c].gpu, (long)kept_count, (long)s.count, 100 * s.median, 100 * s.p80, 100 * s.p90,
+            100 * s.bias);
+        if (!(s.median < cases[c].median_max && s.p90 < cases[c].p90_max))
+            fail_msg("%s: median %.3f, p90 %.3f", cases[c].gpu, s.median, s.p90);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_answer),
+        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_held_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

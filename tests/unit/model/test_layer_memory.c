@@ -1,0 +1,269 @@
+/* test_layer_memory.c - saved activations, transient buffers and cut volumes. */
+#include "model_fixture.h"
+
+#include <math.h>
+#include "sim/base/units.h"
+
+static const struct tensor_split one_rank = { .tp = 1, .sequence_parallel = false, .cp = 1 };
+
+/* ---- saved activations ---- */
+
+/* A plain block (gpt-175b: 2-matrix GELU with f = 4h, layer norm) keeps the 34 s b h of Korthikanti
+ * et al. without the two dropout masks, plus fp32 statistics: 4 bytes per query and head, 8 per row
+ * of each norm. */
+static void test_34_sbh(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    const double sbh = 2048.0 * 12288.0;
+    for (int64_t tp = 1; tp <= 8; tp *= 2) {
+        const double t = (double)tp;
+        struct tensor_split split = { .tp = tp, .sequence_parallel = true, .cp = 1 };
+        double statistics = 4.0 * 2048 * 96 / t + 2 * 8.0 * 2048 / t;
+        double got = layer_saved_bytes(m, block, &shape, &split, false);
+        if (got != (34.0 - 2.0) * sbh / t + statistics)
+            fail_msg("tp %lld with SP: %.4f s b h", (long long)tp, got / sbh);
+        assert_true(layer_saved_bytes(m, block, &shape, &split, true) == 2 * sbh / t);
+        /* Without SP their formula is s b h (10 + 24 / t); both masks belong to the 10. */
+        split.sequence_parallel = false;
+        statistics = 4.0 * 2048 * 96 / t + 2 * 8.0 * 2048;
+        got = layer_saved_bytes(m, block, &shape, &split, false);
+        if (got != sbh * (10.0 - 2.0 + 24.0 / t) + statistics)
+            fail_msg("tp %lld without SP: %.4f s b h", (long long)tp, got / sbh);
+        assert_true(layer_saved_bytes(m, block, &shape, &split, true) == 2 * sbh);
+    }
+    arena_destroy(arena);
+}
+
+/* llama3-8b, tp 4, SP: h 4096, q 4096, k and v 1024 each, f 14336. Per token and rank, in bytes:
+ * 2h x 4 inputs of norms and matmuls, 2(q + k + v), 2q out, 4f gate and up, 2f product. */
+static void test_grouped_queries_and_gate(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = { .tp = 4, .sequence_parallel = true, .cp = 1 };
+    double per_token = (8.0 * 4096 + 2.0 * 6144 + 2.0 * 4096 + 6.0 * 14336) / 4;
+    double statistics = 4.0 * 32 / 4 + 2 * 4.0 / 4;
+    int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    assert_true(layer_saved_bytes(m, block, &shape, &split, false) ==
+                4096 * (per_token + statistics));
+    split.cp = 2;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, false) ==
+                2048 * (per_token + statistics));
+    arena_destroy(arena);
+}
+
+/* OmniBal's memory table (arXiv 2407.20761 Table 5, A100-80G, InternVL 6B+20B, tp 2): between full
+ * and no recomputation the free memory of stage 1 (22 ViT blocks, 4 micro-batches in flight) falls
+ * by 45.9 GB and that of stage 2 (23, 3 in flight) by 34.5 GB. One micro-batch of a recomputing
+ * stage holds one block in full. 34 s b h / tp would be 0.502 GB per block; qk norm and layer scale
+ * of InternViT make it 40 s b h / tp here. */
+static void test_internvit_measurement(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 1 };
+    int64_t block = fixture_layer(m, LAYER_VISION_BLOCK);
+    double full = layer_saved_bytes(m, block, &shape, &split, false);
+    double input = layer_saved_bytes(m, block, &shape, &split, true);
+    static const struct {
+        double blocks, in_flight, measured_GB;
+    } stages[] = { { 22, 4, 58.2 - 12.3 }, { 23, 3, 56.2 - 21.7 } };
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        double kept = stages[i].blocks * stages[i].in_flight;
+        double got_GB = (kept * (full - input) - full) / BYTES_PER_GB;
+        if (fabs(got_GB / stages[i].measured_GB - 1) > 0.15)
+            fail_msg("stage %zu: %.1f GB, measured %.1f", i + 1, got_GB, stages[i].measured_GB);
+    }
+    /* 40 s b h / tp, but for 13 heads in place of 12.5 and the statistics */
+    double sbh = 9225.0 * 3200 / 2;
+    assert_true(full > 40 * sbh && full < 41 * sbh);
+    arena_destroy(arena);
+}
+
+static void test_saved_without_weights(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *all = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(all);
+    struct error err = { 0 };
+    const char *const frozen[] = { "vision", "language" };
+    const struct model *m = model_with_frozen(arena, all, frozen, 2, &err);
+    int64_t vision = fixture_layer(m, LAYER_VISION_BLOCK);
+    int64_t language = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    /* nothing trainable below or in it: no backward, nothing kept, not even its input */
+    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, false) == 0);
+    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, true) == 0);
+    /* input gradient only: inputs of the four matmuls go (the attention output stays, attention
+     * reads it): 2h + 2h + 2f bytes per token */
+    double got = layer_saved_bytes(all, language, &shape, &one_rank, false) -
+                 layer_saved_bytes(m, language, &shape, &one_rank, false);
+    assert_true(got == 4096.0 * (4.0 * 6144 + 2.0 * 16384));
+    arena_destroy(arena);
+}
+
+static const struct {
+    const char *model;
+    enum layer_kind kind;
+    double want_bytes;
+} other_layers[] = {
+    { "internvl-6b-20b", LAYER_PATCH_EMBEDDING, 2.0 * 9 * 1024 * 588 },
+    /* norm input and output, up output, activation; mean and deviation */
+    { "internvl-6b-20b", LAYER_CONNECTOR, 2304 * (2.0 * (2 * 12800 + 2 * 6144) + 8) },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, 8.0 * 4096 },
+    /* norm input and output, fp32 softmax */
+    { "internvl-6b-20b", LAYER_HEAD, 4096 * (4.0 * 6144 + 4 + 4.0 * 92553) },
+    { "uneven-pp-1", LAYER_CONNECTOR, 2.0 * 9 * 256 * 1280 },
+    /* unfolded patches and the input of CLIP's first norm */
+    { "llava-1.6-7b", LAYER_PATCH_EMBEDDING, 2.0 * 9 * 576 * (588 + 1024) },
+};
+
+static void test_saved_of_other_layers(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof other_layers / sizeof other_layers[0]; i++) {
+        const struct model *m = fixture_model(arena, other_layers[i].model);
+        struct batch_shape shape = fixture_group(m);
+        int64_t layer = fixture_layer(m, other_layers[i].kind);
+        double got = layer_saved_bytes(m, layer, &shape, &one_rank, false);
+        if (got != other_layers[i].want_bytes)
+            fail_msg("%s: got %.0f, want %.0f", layer_kind_name(other_layers[i].kind), got,
+                     other_layers[i].want_bytes);
+        /* these do not recompute */
+        assert_true(layer_saved_bytes(m, layer, &shape, &one_rank, true) == got);
+        assert_false(layer_can_recompute(m, layer));
+    }
+    arena_destroy(arena);
+}
+
+static void test_tensors_sum_up(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 1 };
+    struct saved_tensor tensors[LAYER_SAVED_TENSOR_LIMIT];
+    int64_t block = fixture_layer(m, LAYER_VISION_BLOCK);
+    int64_t count = layer_saved_tensors(m, block, &shape, &split, tensors);
+    assert_int_equal(count, 14);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        assert_non_null(tensors[i].name);
+        assert_true(tensors[i].bytes > 0);
+        for (int64_t j = 0; j < i; j++)
+            assert_string_not_equal(tensors[i].name, tensors[j].name);
+        sum += tensors[i].bytes;
+    }
+    assert_true(sum == layer_saved_bytes(m, block, &shape, &split, false));
+    arena_destroy(arena);
+}
+
+/* ---- workspaces ---- */
+
+static void test_workspace(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 1 };
+    int64_t head = fixture_layer(m, LAYER_HEAD);
+    /* 10 bytes per logit with the saved softmax, and the gathered input */
+    double logits = 4096.0 * 46277, gathered = 2.0 * 4096 * 6144;
+    assert_true(layer_workspace_bytes(m, head, &shape, &split) == 6 * logits + gathered);
+    double saved = layer_saved_bytes(m, head, &shape, &split, false);
+    assert_true(saved - 2048 * (4.0 * 6144 + 4) == 4 * logits);
+    /* gradients of gate and up, gathered input of their matmul, its gradient */
+    assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, &split) ==
+                2.0 * 4096 * (2 * 8192 + 2 * 6144));
+    /* ViT: gathered input, its gradient, gradient of the up output: 3200 + 3200 + 6400 */
+    assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_VISION_BLOCK), &shape, &split) ==
+                2.0 * 9225 * (3200 + 3200 + 6400));
+    /* the connector gathers the encoder's output; patches and their embedding; the dense gradient
+     * of the table and the gradient of all tokens */
+    assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_CONNECTOR), &shape, &split) ==
+                2.0 * 9225 * 3200);
+    assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_PATCH_EMBEDDING), &shape, &split) ==
+                2.0 * 4608 * (588 + 3200));
+    assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_TOKEN_EMBEDDING), &shape, &split) ==
+                2.0 * 6144 * (46277 + 4096));
+    /* no images, no buffers */
+    struct batch_shape text = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096.0);
+    for (int64_t l = 0; l < m->layer_count; l++) {
+        bool language = m->layers[l].module_index == MODULE_LANGUAGE;
+        bool some = layer_workspace_bytes(m, l, &text, &split) > 0;
+        if (some != language) fail_msg("layer %lld: workspace", (long long)l);
+    }
+    arena_destroy(arena);
+}
+
+/* A stack that runs no backward needs less room than one that does. */
+static void test_workspace_of_frozen(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *all = fixture_model(arena, "internvl-6b-20b");
+    const char *const vision[] = { "vision" };
+    struct error err = { 0 };
+    const struct model *m = model_with_frozen(arena, all, vision, 1, &err);
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 1 };
+    int64_t block = fixture_layer(m, LAYER_VISION_BLOCK);
+    /* forward: up output and activation output */
+    assert_true(layer_workspace_bytes(m, block, &shape, &split) == 2.0 * 9225 * (6400 + 6400));
+    arena_destroy(arena);
+}
+
+/* ---- cuts ---- */
+
+static void test_cuts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    double MiB[LAYER_KIND_COUNT];
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        MiB[kind] =
+            layer_output_bytes(m, fixture_layer(m, (enum layer_kind)kind), &shape) / BYTES_PER_MiB;
+    const double vision = MiB[LAYER_VISION_BLOCK], boundary = MiB[LAYER_CONNECTOR];
+    const double language = MiB[LAYER_LANGUAGE_BLOCK];
+    /* OmniBal Table 4 prints +8.2, +16.6 and -21.0 MB against three language cuts; -12.7 belongs to
+     * the partition of its Table 8. */
+    const struct {
+        const char *what;
+        double got_MiB, want_MiB;
+    } cases[] = {
+        { "ViT cut", vision, 56.30 },
+        { "patch embedding", MiB[LAYER_PATCH_EMBEDDING], 56.30 },
+        { "after the connector", boundary, 27.00 },
+        { "language cut", language, 48.00 },
+        { "token embedding", MiB[LAYER_TOKEN_EMBEDDING], 48.00 },
+        { "after the head", MiB[LAYER_HEAD], 0 },
+        { "one ViT cut", vision + 2 * language - 3 * language, 8.30 },
+        { "two ViT cuts", 2 * vision + language - 3 * language, 16.61 },
+        { "boundary cut", boundary + 2 * language - 3 * language, -21.00 },
+        { "boundary and one ViT cut", boundary + vision + language - 3 * language, -12.70 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (fabs(cases[i].got_MiB - cases[i].want_MiB) > 0.0051)
+            fail_msg("%s: got %.4f MiB, want %.2f", cases[i].what, cases[i].got_MiB,
+                     cases[i].want_MiB);
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_34_sbh),
+        cmocka_unit_test(test_grouped_queries_and_gate),
+        cmocka_unit_test(test_internvit_measurement),
+        cmocka_unit_test(test_saved_without_weights),
+        cmocka_unit_test(test_saved_of_other_layers),
+        cmocka_unit_test(test_tensors_sum_up),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_workspace_of_frozen),
+        cmocka_unit_test(test_cuts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,711 @@
+/* test_layer_operators.c - what each kind of layer emits, and that no work is lost when it is
+ * divided. */
+#include "model_fixture.h"
+
+#include <math.h>
+
+static const struct gradient_need both = { .input = true, .weight = true };
+static const struct gradient_need input_only = { .input = true, .weight = false };
+static const struct gradient_need weight_only = { .input = false, .weight = true };
+
+static struct operator_list operators_of(const struct model *m, enum layer_kind kind,
+                                         const struct batch_shape *shape, struct tensor_split split,
+                                         enum pass_set set, struct gradient_need need) {
+    struct operator_list list = { 0 };
+    layer_operators(m, fixture_layer(m, kind), shape, &split, set, need, &list);
+    return list;
+}
+
+static struct tensor_split split_of(int64_t tp, bool sequence_parallel) {
+    return (struct tensor_split){ .tp = tp, .sequence_parallel = sequence_parallel, .cp = 1 };
+}
+
+/* "name/pass kind" of each operator, one per line, passes as f, i, w, b. */
+static void sequence_of(const struct operator_list *list, char *text, size_t size) {
+    static const char passes[] = { [PASS_FORWARD] = 'f',
+                                   [PASS_INPUT_GRADIENT] = 'i',
+                                   [PASS_WEIGHT_GRADIENT] = 'w',
+                                   [PASS_BACKWARD] = 'b' };
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < list->count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s %c", i > 0 ? ", " : "",
+                                 list->operators[i].name, passes[list->operators[i].pass]);
+}
+
+/* ---- sequences ---- */
+
+static const struct {
+    const char *what, *model;
+    enum layer_kind kind;
+    int64_t tp;
+    bool sequence_parallel;
+    enum pass_set set;
+    struct gradient_need need;
+    const char *want;
+} sequence_cases[] = {
+    { "language block, one rank",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      1,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "attention norm f, qkv f, rotary f, attention f, proj f, attention residual f, "
+      "mlp norm f, up f, activation f, down f, mlp residual f" },
+    { "language block, SP",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "attention norm f, attention all-gather f, qkv f, rotary f, attention f, proj f, "
+      "attention reduce-scatter f, attention residual f, "
+      "mlp norm f, mlp all-gather f, up f, activation f, down f, mlp reduce-scatter f, "
+      "mlp residual f" },
+    { "language block, TP without SP",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      false,
+      PASS_SET_FORWARD,
+      { true, true },
+      "attention norm f, qkv f, rotary f, attention f, proj f, attention all-reduce f, "
+      "attention residual f, mlp norm f, up f, activation f, down f, mlp all-reduce f, "
+      "mlp residual f" },
+    { "language block, SP, backward",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      true,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "mlp gradient all-gather b, down i, down w, activation b, mlp saved all-gather w, up i, "
+      "mlp reduce-scatter i, up w, mlp norm b, mlp residual gradient b, "
+      "attention gradient all-gather b, proj i, proj w, attention b, rotary b, "
+      "attention saved all-gather w, qkv i, attention reduce-scatter i, qkv w, attention norm b, "
+      "attention residual gradient b" },
+    { "language block, TP without SP, backward",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      false,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "down i, down w, activation b, up i, mlp all-reduce i, up w, mlp norm b, "
+      "mlp residual gradient b, proj i, proj w, attention b, rotary b, qkv i, "
+      "attention all-reduce i, qkv w, attention norm b, attention residual gradient b" },
+    { "frozen language block, SP, backward",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      true,
+      PASS_SET_BACKWARD,
+      { true, false },
+      "mlp gradient all-gather b, down i, activation b, up i, mlp reduce-scatter i, mlp norm b, "
+      "mlp residual gradient b, attention gradient all-gather b, proj i, attention b, rotary b, "
+      "qkv i, attention reduce-scatter i, attention norm b, attention residual gradient b" },
+    { "nothing to do",
+      "llama3-8b",
+      LAYER_LANGUAGE_BLOCK,
+      4,
+      true,
+      PASS_SET_BACKWARD,
+      { false, false },
+      "" },
+    { "InternViT block, SP",
+      "internvl-6b-20b",
+      LAYER_VISION_BLOCK,
+      2,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "attention norm f, attention all-gather f, qkv f, qk norm all-reduce f, qk norm f, "
+      "attention f, proj f, attention reduce-scatter f, attention residual f, mlp norm f, "
+      "mlp all-gather f, up f, activation f, down f, mlp reduce-scatter f, mlp residual f" },
+    { "InternViT block, one rank, backward",
+      "internvl-6b-20b",
+      LAYER_VISION_BLOCK,
+      1,
+      true,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "mlp residual b, down i, down w, activation b, up i, up w, mlp norm b, "
+      "mlp residual gradient b, attention residual b, proj i, proj w, attention b, qk norm b, "
+      "qkv i, qkv w, attention norm b, attention residual gradient b" },
+    { "patch embedding",
+      "llava-1.6-7b",
+      LAYER_PATCH_EMBEDDING,
+      2,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "patch unfold f, patch embedding f, patch position f, embedding norm f" },
+    { "patch embedding, backward",
+      "llava-1.6-7b",
+      LAYER_PATCH_EMBEDDING,
+      2,
+      true,
+      PASS_SET_BACKWARD,
+      { false, true },
+      "embedding norm b, patch position w, patch embedding w" },
+    { "connector, SP",
+      "internvl-6b-20b",
+      LAYER_CONNECTOR,
+      2,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "connector all-gather f, pixel shuffle f, connector norm f, connector up f, "
+      "connector activation f, connector down f" },
+    { "connector, backward",
+      "internvl-6b-20b",
+      LAYER_CONNECTOR,
+      2,
+      true,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "connector down i, connector down w, connector activation b, connector up i, "
+      "connector up w, connector norm b, pixel shuffle b, connector reduce-scatter i" },
+    { "connector over a frozen encoder, backward",
+      "internvl-6b-20b",
+      LAYER_CONNECTOR,
+      2,
+      true,
+      PASS_SET_BACKWARD,
+      { false, true },
+      "connector down i, connector down w, connector activation b, connector up i, "
+      "connector up w, connector norm b" },
+    { "single linear connector",
+      "uneven-pp-1",
+      LAYER_CONNECTOR,
+      1,
+      false,
+      PASS_SET_FORWARD,
+      { true, true },
+      "connector linear f" },
+    { "single linear connector over a frozen encoder",
+      "uneven-pp-1",
+      LAYER_CONNECTOR,
+      1,
+      false,
+      PASS_SET_BACKWARD,
+      { false, true },
+      "connector linear w" },
+    { "token embedding, SP",
+      "internvl-6b-20b",
+      LAYER_TOKEN_EMBEDDING,
+      2,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "vision rows all-gather f, token lookup f, vision rows f, token reduce-scatter f" },
+    { "token embedding of a language model",
+      "gpt-175b",
+      LAYER_TOKEN_EMBEDDING,
+      8,
+      false,
+      PASS_SET_FORWARD,
+      { true, true },
+      "token lookup f, token all-reduce f, token position f" },
+    { "token embedding, SP, backward",
+      "internvl-6b-20b",
+      LAYER_TOKEN_EMBEDDING,
+      2,
+      true,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "token gradient all-gather b, token scatter w, token gradient sum w, vision rows i" },
+    { "head, SP",
+      "internvl-6b-20b",
+      LAYER_HEAD,
+      2,
+      true,
+      PASS_SET_FORWARD,
+      { true, true },
+      "final norm f, head all-gather f, logits f, loss maximum all-reduce f, loss f, "
+      "loss target all-reduce f, loss sum all-reduce f" },
+    { "head, SP, backward",
+      "internvl-6b-20b",
+      LAYER_HEAD,
+      2,
+      true,
+      PASS_SET_BACKWARD,
+      { true, true },
+      "loss b, head saved all-gather w, logits i, head reduce-scatter i, logits w, final norm b" },
+};
+
+static void test_sequences(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char text[4096];
+    for (size_t i = 0; i < sizeof sequence_cases / sizeof sequence_cases[0]; i++) {
+        const struct model *m = fixture_model(arena, sequence_cases[i].model);
+        struct batch_shape shape = fixture_group(m);
+        struct operator_list list =
+            operators_of(m, sequence_cases[i].kind, &shape,
+                         split_of(sequence_cases[i].tp, sequence_cases[i].sequence_parallel),
+                         sequence_cases[i].set, sequence_cases[i].need);
+        sequence_of(&list, text, sizeof text);
+        if (strcmp(text, sequence_cases[i].want) != 0)
+            fail_msg("%s:\n got %s\nwant %s", sequence_cases[i].what, text, sequence_cases[i].want);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* ---- shapes and bytes of single operators ---- */
+
+/* llama3-8b, 4096 tokens; h 4096, ffn 14336, 32 heads of 128, 8 key-value heads */
+static const struct {
+    const char *name;
+    enum pass_set set;
+    enum operator_pass pass;
+    int64_t tp;
+    bool sequence_parallel;
+    int64_t m, n, k;
+    double memory_bytes, network_bytes; /* 0: not checked */
+} operator_cases[] = {
+    { "qkv", PASS_SET_FORWARD, PASS_FORWARD, 1, false, 4096, 6144, 4096, 0, 0 },
+    { "qkv", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 4096, 1536, 4096, 0, 0 },
+    /* 16 ranks share 8 key-value heads: 2 heads, one key and one value head each */
+    { "qkv", PASS_SET_FORWARD, PASS_FORWARD, 16, true, 4096, 4 * 128, 4096, 0, 0 },
+    { "qkv", PASS_SET_BACKWARD, PASS_INPUT_GRADIENT, 4, true, 4096, 4096, 1536, 0, 0 },
+    { "qkv", PASS_SET_BACKWARD, PASS_WEIGHT_GRADIENT, 4, true, 1536, 4096, 4096, 0, 0 },
+    { "proj", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 4096, 4096, 1024, 0, 0 },
+    { "up", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 4096, 2 * 3584, 4096, 0, 0 },
+    { "down", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 4096, 4096, 3584, 0, 0 },
+    { "down", PASS_SET_BACKWARD, PASS_WEIGHT_GRADIENT, 4, true, 4096, 3584, 4096, 0, 0 },
+    { "attention norm", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 2 * 2.0 * 1024 * 4096,
+      0 },
+    { "attention norm", PASS_SET_FORWARD, PASS_FORWARD, 4, false, 0, 0, 0, 2 * 2.0 * 4096 * 4096,
+      0 },
+    { "attention norm", PASS_SET_BACKWARD, PASS_BACKWARD, 4, true, 0, 0, 0, 3 * 2.0 * 1024 * 4096,
+      0 },
+    { "mlp residual", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 3 * 2.0 * 1024 * 4096, 0 },
+    { "rotary", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 2 * 2.0 * 4096 * (8 + 2) * 128,
+      0 },
+    /* gate and up in, product out; backward reads them and a gradient, writes two */
+    { "activation", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 3 * 2.0 * 4096 * 3584, 0 },
+    { "activation", PASS_SET_BACKWARD, PASS_BACKWARD, 4, true, 0, 0, 0, 5 * 2.0 * 4096 * 3584, 0 },
+    { "attention all-gather", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 0,
+      2.0 * 4096 * 4096 },
+    { "mlp reduce-scatter", PASS_SET_FORWARD, PASS_FORWARD, 4, true, 0, 0, 0, 0,
+      2.0 * 4096 * 4096 },
+    { "mlp all-reduce", PASS_SET_FORWARD, PASS_FORWARD, 4, false, 0, 0, 0, 0, 2.0 * 4096 * 4096 },
+    { "mlp saved all-gather", PASS_SET_BACKWARD, PASS_WEIGHT_GRADIENT, 4, true, 0, 0, 0, 0,
+      2.0 * 4096 * 4096 },
+};
+
+static const struct operator_work *find_operator(const struct operator_list *list, const char *name,
+                                                 enum operator_pass pass) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->operators[i].name, name) == 0 && list->operators[i].pass == pass)
+            return &list->operators[i];
+    return NULL;
+}
+
+static void test_operators(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = fixture_group(m);
+    for (size_t i = 0; i < sizeof operator_cases / sizeof operator_cases[0]; i++) {
+        const char *name = operator_cases[i].name;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape,
+                         split_of(operator_cases[i].tp, operator_cases[i].sequence_parallel),
+                         operator_cases[i].set, both);
+        const struct operator_work *w = find_operator(&list, name, operator_cases[i].pass);
+        if (w == NULL) fail_msg("row %zu: no %s", i, name);
+        if (w->m != operator_cases[i].m || w->n != operator_cases[i].n ||
+            w->k != operator_cases[i].k)
+            fail_msg("row %zu: %s is %lld x %lld x %lld", i, name, (long long)w->m, (long long)w->n,
+                     (long long)w->k);
+        if (operator_cases[i].memory_bytes > 0 && w->memory_bytes != operator_cases[i].memory_bytes)
+            fail_msg("row %zu: %s moves %.0f bytes, want %.0f", i, name, w->memory_bytes,
+                     operator_cases[i].memory_bytes);
+        if (operator_cases[i].network_bytes > 0 &&
+            (w->network_bytes != operator_cases[i].network_bytes ||
+             w->communicator != COMMUNICATOR_TENSOR))
+            fail_msg("row %zu: %s sends %.0f bytes, want %.0f", i, name, w->network_bytes,
+                     operator_cases[i].network_bytes);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+static void expect_bytes(const char *what, double got, double want) {
+    if (got != want) fail_msg("%s: got %.0f, want %.0f", what, got, want);
+}
+
+static void test_operators_of_other_layers(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    struct operator_list list =
+        operators_of(m, LAYER_VISION_BLOCK, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    const struct operator_work *w = find_operator(&list, "attention", PASS_FORWARD);
+    assert_false(w->causal);
+    assert_true(w->square_sum == 9.0 * 1025 * 1025 && w->token_sum == 9.0 * 1025);
+    assert_int_equal(w->heads, 13); /* 25 on two ranks */
+    expect_bytes("sums of squares",
+                 find_operator(&list, "qk norm all-reduce", PASS_FORWARD)->network_bytes,
+                 8.0 * 9225);
+    operator_list_free(&list);
+
+    /* frozen layer scale: the gradient in and out */
+    list = operators_of(m, LAYER_VISION_BLOCK, &shape, split_of(2, true), PASS_SET_BACKWARD,
+                        input_only);
+    expect_bytes("frozen layer scale",
+                 find_operator(&list, "mlp residual", PASS_BACKWARD)->memory_bytes,
+                 2 * 2.0 * 4613 * 3200);
+    operator_list_free(&list);
+
+    list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    w = find_operator(&list, "attention", PASS_FORWARD);
+    assert_true(w->causal && w->square_sum == 4096.0 * 4096.0);
+    assert_int_equal(w->kv_heads, 4);
+    operator_list_free(&list);
+
+    list =
+        operators_of(m, LAYER_PATCH_EMBEDDING, &shape, split_of(1, false), PASS_SET_FORWARD, both);
+    w = find_operator(&list, "patch embedding", PASS_FORWARD);
+    assert_int_equal(w->m, 9 * 1024); /* no class token */
+    assert_int_equal(w->n, 3200);
+    assert_int_equal(w->k, 3 * 14 * 14);
+    operator_list_free(&list);
+
+    list = operators_of(m, LAYER_CONNECTOR, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    w = find_operator(&list, "connector up", PASS_FORWARD);
+    assert_int_equal(w->m, 9 * 256 / 2);
+    assert_int_equal(w->n, 6144);
+    assert_int_equal(w->k, 12800);
+    expect_bytes("encoder output",
+                 find_operator(&list, "connector all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 9225 * 3200);
+    operator_list_free(&list);
+
+    list =
+        operators_of(m, LAYER_TOKEN_EMBEDDING, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    expect_bytes("vision rows",
+                 find_operator(&list, "vision rows all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 2304 * 6144);
+    operator_list_free(&list);
+
+    list = operators_of(m, LAYER_HEAD, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    assert_int_equal(find_operator(&list, "logits", PASS_FORWARD)->n, 46277);
+    expect_bytes("one fp32 per token",
+                 find_operator(&list, "loss sum all-reduce", PASS_FORWARD)->network_bytes,
+                 4.0 * 4096);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* ---- bytes of the memory-bound operators ---- */
+
+/* All on two ranks with SP, 9 tiles and 4096 tokens, as tensors x element x rows x columns. In
+ * internvl-6b-20b a shard of 9225 encoder tokens is 4613, of 2304 connector rows 1152. */
+static const struct {
+    const char *model;
+    enum layer_kind kind;
+    enum pass_set set;
+    const char *name;
+    enum operator_pass pass;
+    double want_bytes;
+} streaming_cases[] = {
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_FORWARD, "attention norm", PASS_FORWARD,
+      2 * 2.0 * 4613 * 3200 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_FORWARD, "qk norm", PASS_FORWARD,
+      2 * 2.0 * 9225 * 2 * 13 * 128 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_BACKWARD, "qk norm", PASS_BACKWARD,
+      3 * 2.0 * 9225 * 2 * 13 * 128 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_FORWARD, "activation", PASS_FORWARD,
+      2 * 2.0 * 9225 * 6400 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_BACKWARD, "activation", PASS_BACKWARD,
+      3 * 2.0 * 9225 * 6400 },
+    /* layer scale: gradient in and out, and the branch for its own gradient */
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_BACKWARD, "mlp residual", PASS_BACKWARD,
+      3 * 2.0 * 4613 * 3200 },
+    /* only a bias: the gradient is read once */
+    { "eva-8b-20b", LAYER_VISION_BLOCK, PASS_SET_BACKWARD, "mlp residual", PASS_BACKWARD,
+      2.0 * 4613 * 4096 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, PASS_SET_BACKWARD, "mlp residual gradient",
+      PASS_BACKWARD, 3 * 2.0 * 4613 * 3200 },
+    { "internvl-6b-20b", LAYER_PATCH_EMBEDDING, PASS_SET_FORWARD, "patch unfold", PASS_FORWARD,
+      2 * 2.0 * 4608 * 588 },
+    { "internvl-6b-20b", LAYER_PATCH_EMBEDDING, PASS_SET_FORWARD, "patch position", PASS_FORWARD,
+      2 * 2.0 * 4608 * 3200 },
+    { "internvl-6b-20b", LAYER_PATCH_EMBEDDING, PASS_SET_BACKWARD, "patch position",
+      PASS_WEIGHT_GRADIENT, 2.0 * 4608 * 3200 },
+    { "llava-1.6-7b", LAYER_PATCH_EMBEDDING, PASS_SET_FORWARD, "embedding norm", PASS_FORWARD,
+      2 * 2.0 * 2592 * 1024 },
+    { "llava-1.6-7b", LAYER_PATCH_EMBEDDING, PASS_SET_BACKWARD, "embedding norm", PASS_BACKWARD,
+      3 * 2.0 * 2592 * 1024 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_FORWARD, "pixel shuffle", PASS_FORWARD,
+      2 * 2.0 * 1152 * 12800 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_BACKWARD, "pixel shuffle", PASS_BACKWARD,
+      2 * 2.0 * 1152 * 12800 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_FORWARD, "connector norm", PASS_FORWARD,
+      2 * 2.0 * 1152 * 12800 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_BACKWARD, "connector norm", PASS_BACKWARD,
+      3 * 2.0 * 1152 * 12800 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_FORWARD, "connector activation", PASS_FORWARD,
+      2 * 2.0 * 1152 * 6144 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, PASS_SET_BACKWARD, "connector activation", PASS_BACKWARD,
+      3 * 2.0 * 1152 * 6144 },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, PASS_SET_FORWARD, "token lookup", PASS_FORWARD,
+      2 * 2.0 * 4096 * 6144 },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, PASS_SET_FORWARD, "vision rows", PASS_FORWARD,
+      2 * 2.0 * 2304 * 6144 },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, PASS_SET_BACKWARD, "vision rows",
+      PASS_INPUT_GRADIENT, 2 * 2.0 * 2304 * 6144 },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, PASS_SET_BACKWARD, "token scatter",
+      PASS_WEIGHT_GRADIENT, 3 * 2.0 * 4096 * 6144 },
+    { "internvl-6b-20b", LAYER_TOKEN_EMBEDDING, PASS_SET_BACKWARD, "token gradient sum",
+      PASS_WEIGHT_GRADIENT, 12.0 * 46277 * 6144 },
+    { "gpt-175b", LAYER_TOKEN_EMBEDDING, PASS_SET_FORWARD, "token position", PASS_FORWARD,
+      3 * 2.0 * 2048 * 12288 },
+    { "gpt-175b", LAYER_TOKEN_EMBEDDING, PASS_SET_BACKWARD, "token position", PASS_WEIGHT_GRADIENT,
+      2.0 * 2048 * 12288 },
+    { "internvl-6b-20b", LAYER_HEAD, PASS_SET_FORWARD, "final norm", PASS_FORWARD,
+      2 * 2.0 * 2048 * 6144 },
+    { "internvl-6b-20b", LAYER_HEAD, PASS_SET_FORWARD, "loss", PASS_FORWARD, 26.0 * 4096 * 46277 },
+    { "internvl-6b-20b", LAYER_HEAD, PASS_SET_BACKWARD, "loss", PASS_BACKWARD,
+      14.0 * 4096 * 46277 },
+};
+
+static void test_streaming_bytes(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof streaming_cases / sizeof streaming_cases[0]; i++) {
+        const struct model *m = fixture_model(arena, streaming_cases[i].model);
+        struct batch_shape shape = fixture_group(m);
+        struct operator_list list = operators_of(m, streaming_cases[i].kind, &shape,
+                                                 split_of(2, true), streaming_cases[i].set, both);
+        const struct operator_work *w =
+            find_operator(&list, streaming_cases[i].name, streaming_cases[i].pass);
+        if (w == NULL) fail_msg("row %zu: no %s", i, streaming_cases[i].name);
+        if (w->memory_bytes != streaming_cases[i].want_bytes)
+            fail_msg("row %zu: %s of %s moves %.0f bytes, want %.0f", i, w->name, m->name,
+                     w->memory_bytes, streaming_cases[i].want_bytes);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* ---- conservation ---- */
+
+static double flop_of(const struct operator_list *list, enum operator_kind kind) {
+    double flop = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->operators[i].kind == kind) flop += list->operators[i].flop;
+    return flop;
+}
+
+static bool near(double a, double b) {
+    return fabs(a - b) <= 1e-12 * (fabs(a) + fabs(b));
+}
+
+static const struct {
+    const char *model;
+    enum layer_kind kind;
+    int64_t tp_limit; /* heads, width and rows divide evenly up to here */
+} conservation_cases[] = {
+    { "llama3-8b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "llama3-70b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "qwen1.5-110b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "internlm2-20b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "qwen2-7b", LAYER_LANGUAGE_BLOCK, 4 },
+    { "gpt-175b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "internvl-6b-20b", LAYER_VISION_BLOCK, 1 },
+    { "eva-1b-20b", LAYER_VISION_BLOCK, 8 },
+    { "eva-4b-20b", LAYER_VISION_BLOCK, 8 },
+    { "eva-8b-20b", LAYER_VISION_BLOCK, 8 },
+    { "eva-18b-20b", LAYER_VISION_BLOCK, 8 },
+    { "vlm-s", LAYER_VISION_BLOCK, 8 },
+    { "vlm-l", LAYER_VISION_BLOCK, 8 },
+    { "llava-1.6-13b", LAYER_LANGUAGE_BLOCK, 8 },
+    { "uneven-pp-3", LAYER_VISION_BLOCK, 4 },
+    { "internvl-6b-20b", LAYER_CONNECTOR, 8 },
+    { "qwen2-vl-7b", LAYER_CONNECTOR, 8 },
+    { "internvl-6b-70b", LAYER_HEAD, 8 },
+    { "internvl-6b-20b", LAYER_PATCH_EMBEDDING, 8 },
+    { "llama3-8b", LAYER_TOKEN_EMBEDDING, 8 },
+};
+
+static void test_conservation(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof conservation_cases / sizeof conservation_cases[0]; i++) {
+        const struct model *m = fixture_model(arena, conservation_cases[i].model);
+        enum layer_kind kind = conservation_cases[i].kind;
+        struct batch_shape shape = model_batch_shape(m, 3, 16, 4096, 3e6);
+        double want = model_layer_flop(m, fixture_layer(m, kind), &shape);
+        for (int64_t tp = 1; tp <= conservation_cases[i].tp_limit; tp *= 2) {
+            struct operator_list forward =
+                operators_of(m, kind, &shape, split_of(tp, true), PASS_SET_FORWARD, both);
+            struct operator_list backward =
+                operators_of(m, kind, &shape, split_of(tp, true), PASS_SET_BACKWARD, both);
+            double matmul = flop_of(&forward, OPERATOR_MATMUL);
+            double attention = flop_of(&forward, OPERATOR_ATTENTION);
+            double got = (matmul + attention) * (double)tp;
+            if (!near(got, want))
+                fail_msg("%s %s tp %lld: got %.6g flop, want %.6g", m->name, layer_kind_name(kind),
+                         (long long)tp, got, want);
+            /* pixels have no gradient */
+            double matmuls = kind == LAYER_PATCH_EMBEDDING ? 1 : 2;
+            if (!near(flop_of(&backward, OPERATOR_MATMUL), matmuls * matmul) ||
+                !near(flop_of(&backward, OPERATOR_ATTENTION), 2.5 * attention))
+                fail_msg("%s %s tp %lld: backward %.6g + %.6g of %.6g + %.6g", m->name,
+                         layer_kind_name(kind), (long long)tp, flop_of(&backward, OPERATOR_MATMUL),
+                         flop_of(&backward, OPERATOR_ATTENTION), matmul, attention);
+            operator_list_free(&forward);
+            operator_list_free(&backward);
+        }
+    }
+    arena_destroy(arena);
+}
+
+/* 25 heads on 2, 4, 8 ranks cost like 26, 28, 32. */
+static void test_padded_heads(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(m);
+    const double heads[] = { [1] = 25, [2] = 26, [4] = 28, [8] = 32 };
+    for (int64_t tp = 1; tp <= 8; tp *= 2) {
+        struct operator_list list =
+            operators_of(m, LAYER_VISION_BLOCK, &shape, split_of(tp, true), PASS_SET_FORWARD, both);
+        double want = heads[tp] * (8.0 * 9225 * 3200 * 128 + 4.0 * 9 * 1025 * 1025 * 128) +
+                      4.0 * 9225 * 3200 * 12800;
+        double got =
+            (double)tp * (flop_of(&list, OPERATOR_MATMUL) + flop_of(&list, OPERATOR_ATTENTION));
+        if (!near(got, want)) fail_msg("tp %lld: got %g, want %g", (long long)tp, got, want);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+static void test_frozen_has_no_weight_gradient(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *all = fixture_model(arena, "internvl-6b-20b");
+    const char *const frozen[] = { "vision", "language" };
+    struct error err = { 0 };
+    const struct model *m = model_with_frozen(arena, all, frozen, 2, &err);
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(2, true);
+    int64_t weight_operators = 0;
+    for (int64_t l = 0; l < m->layer_count; l++) {
+        struct operator_list list = { 0 };
+        layer_operators(m, l, &shape, &split, PASS_SET_BACKWARD, model_gradient_need(m, l), &list);
+        int64_t here = 0;
+        for (int64_t i = 0; i < list.count; i++)
+            here += list.operators[i].pass == PASS_WEIGHT_GRADIENT;
+        if (m->layers[l].kind == LAYER_CONNECTOR)
+            weight_operators = here;
+        else if (here > 0)
+            fail_msg("layer %lld, frozen: %lld weight gradients", (long long)l, (long long)here);
+        if (m->layers[l].module_index == MODULE_VISION && list.count > 0)
+            fail_msg("layer %lld: nothing below the connector runs backward", (long long)l);
+        if (m->layers[l].module_index == MODULE_LANGUAGE && list.count == 0)
+            fail_msg("layer %lld: passes the gradient to the connector", (long long)l);
+        operator_list_free(&list);
+    }
+    assert_int_equal(weight_operators, 2);
+    arena_destroy(arena);
+}
+
+/* ---- context parallelism, precision, empty batches ---- */
+
+static void test_context_parallel(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-70b");
+    struct batch_shape shape = model_batch_shape(m, 1, 8, 8192, 8192.0 * 8192.0);
+    struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 4 };
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD, both);
+    assert_int_equal(find_operator(&list, "qkv", PASS_FORWARD)->m, 2048);
+    assert_true(find_operator(&list, "attention", PASS_FORWARD)->square_sum == 8192.0 * 8192.0 / 4);
+    const struct operator_work *w = find_operator(&list, "key-value all-gather", PASS_FORWARD);
+    assert_int_equal(w->communicator, COMMUNICATOR_CONTEXT);
+    expect_bytes("keys and values of all", w->network_bytes, 2.0 * 8192 * 2 * 4 * 128);
+    operator_list_free(&list);
+    list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_BACKWARD, both);
+    assert_non_null(find_operator(&list, "key-value all-gather", PASS_BACKWARD));
+    assert_non_null(find_operator(&list, "key-value reduce-scatter", PASS_BACKWARD));
+    operator_list_free(&list);
+    /* whole tiles go to the ranks of the encoder */
+    list = operators_of(m, LAYER_VISION_BLOCK, &shape, split, PASS_SET_FORWARD, both);
+    assert_null(find_operator(&list, "key-value all-gather", PASS_FORWARD));
+    assert_int_equal(find_operator(&list, "qkv", PASS_FORWARD)->m, 2 * 1025);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+static void test_precision(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m =
+        model_with_precision(arena, fixture_model(arena, "llama3-8b"), PRECISION_FP8);
+    struct batch_shape shape = fixture_group(m);
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    assert_int_equal(find_operator(&list, "qkv", PASS_FORWARD)->precision, PRECISION_FP8);
+    assert_int_equal(find_operator(&list, "attention", PASS_FORWARD)->precision, PRECISION_BF16);
+    expect_bytes("bf16 activations",
+                 find_operator(&list, "attention all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 4096 * 4096);
+    operator_list_free(&list);
+    list = operators_of(m, LAYER_HEAD, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    assert_int_equal(find_operator(&list, "logits", PASS_FORWARD)->precision, PRECISION_BF16);
+    operator_list_free(&list);
+
+    m = model_with_precision(arena, m, PRECISION_FP32);
+    list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split_of(2, true), PASS_SET_FORWARD, both);
+    expect_bytes("fp32 activations",
+                 find_operator(&list, "attention all-gather", PASS_FORWARD)->network_bytes,
+                 4.0 * 4096 * 4096);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+static void test_no_images(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "vlm-s");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 8192, 8192.0 * 8192.0);
+    struct tensor_split split = split_of(4, true);
+    for (int64_t l = 0; l < m->layer_count; l++) {
+        struct operator_list list = { 0 };
+        layer_operators(m, l, &shape, &split, PASS_SET_FORWARD, both, &list);
+        layer_operators(m, l, &shape, &split, PASS_SET_BACKWARD, weight_only, &list);
+        bool language = m->layers[l].module_index == MODULE_LANGUAGE;
+        if ((list.count > 0) != language)
+            fail_msg("layer %lld: %lld operators", (long long)l, (long long)list.count);
+        if (find_operator(&list, "vision rows", PASS_FORWARD) != NULL)
+            fail_msg("layer %lld merges rows that do not exist", (long long)l);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_streaming_bytes),
+        cmocka_unit_test(test_conservation),
+        cmocka_unit_test(test_padded_heads),
+        cmocka_unit_test(test_frozen_has_no_weight_gradient),
+        cmocka_unit_test(test_context_parallel),
+        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_no_images),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

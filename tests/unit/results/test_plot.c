@@ -1,0 +1,154 @@
+/* test_plot.c - each picture comes out of gnuplot in each format; mistakes are sentences. The
+ * drawing tests skip where gnuplot is missing. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "results/plot.h"
+#include "sample_rows.h"
+
+static const char hard_name[] = "it's `touch /tmp/x` $(x) \"q\" 100% _a ^b {c} \\n @d";
+
+static bool has_gnuplot(void) {
+    if (system("gnuplot --version > /dev/null 2>&1") == 0) return true;
+    print_message("gnuplot is not installed: nothing drawn\n");
+    return false;
+}
+
+static bool draw_timeline(const char *path, struct error *err) {
+    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, err);
+}
+
+static bool draw_memory(const char *path, struct error *err) {
+    return plot_memory(path, hard_name, sample_points, SAMPLE_COUNT(sample_points), 0, 80000000000,
+                       err);
+}
+
+static bool draw_steps(const char *path, struct error *err) {
+    return plot_steps(path, hard_name, sample_iterations, SAMPLE_COUNT(sample_iterations), err);
+}
+
+static bool draw_one_step(const char *path, struct error *err) {
+    return plot_steps(path, hard_name, sample_iterations, 1, err);
+}
+
+static bool draw_many_steps(const char *path, struct error *err) {
+    static struct iteration_record iterations[5000];
+    for (int i = 0; i < 5000; i++)
+        iterations[i].step_time_ns = 20000000000 + (int64_t)i * i % 7919 * 1000000;
+    return plot_steps(path, hard_name, iterations, 5000, err);
+}
+
+static bool draw_breakdown(const char *path, struct error *err) {
+    static const char *const runs[] = { "baseline", hard_name };
+    static const char *const parts[] = { "compute", "bubble", "of another kind", "update" };
+    static const double part_ms[] = { 700, 300, NAN, 0, 700, 100, 20, 0 };
+    struct plot_breakdown breakdown = { runs, 2, parts, 4, part_ms };
+    return plot_breakdown(path, hard_name, &breakdown, err);
+}
+
+static bool draw_dataset(const char *path, struct error *err) {
+    static const uint32_t tiles[] = { 0, 1, 1, 7, 13 }, tokens[] = { 20, 300, 310, 2000, 4096 };
+    return plot_dataset(path, hard_name, tiles, "image tiles", tokens, 5, err);
+}
+
+static const struct {
+    const char *name;
+    bool (*draw)(const char *path, struct error *err);
+} pictures[] = {
+    { "timeline", draw_timeline },     { "memory", draw_memory },
+    { "steps", draw_steps },           { "one-step", draw_one_step },
+    { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
+    { "dataset", draw_dataset },
+};
+
+static void test_each_picture_in_each_format(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    static const struct {
+        const char *extension, *begins;
+    } formats[] = { { "png", "\x89PNG\r\n" }, { "svg", "<?xml" }, { "pdf", "%PDF" } };
+    char *folder = sample_folder();
+    for (size_t p = 0; p < sizeof pictures / sizeof pictures[0]; p++) {
+        for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
+            char path[256], head[8] = "";
+            struct error err = { 0 };
+            snprintf(path, sizeof path, "%s/it's %s.%s", folder, pictures[p].name,
+                     formats[k].extension);
+            if (!pictures[p].draw(path, &err)) fail_msg("%s: %s", path, err.text);
+            FILE *file = fopen(path, "r");
+            if (file == NULL) fail_msg("%s: not there", path);
+            assert_int_equal(fread(head, 1, 7, file), 7);
+            fseek(file, 0, SEEK_END);
+            if (strncmp(head, formats[k].begins, strlen(formats[k].begins)) != 0 ||
+                ftell(file) < 4000)
+                fail_msg("%s: not a picture (%ld bytes)", path, ftell(file));
+            fclose(file);
+        }
+    }
+    char left[256];
+    snprintf(left, sizeof left, "test -z \"$(find %s -name '*.unfinished')\"", folder);
+    assert_int_equal(system(left), 0);
+    sample_remove_folder(folder);
+}
+
+/* The SVG holds the title as text: what the user named is what is shown. */
+static void test_names_have_no_special_meaning(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char *folder = sample_folder();
+    char path[256], text[200000];
+    snprintf(path, sizeof path, "%s/x.svg", folder);
+    struct error err = { 0 };
+    if (!draw_timeline(path, &err)) fail_msg("%s", err.text);
+    FILE *file = fopen(path, "r");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "$(x)"));
+    assert_non_null(strstr(text, "100% _a ^b {c} \\n @d: pipeline of iteration 2 on DP rank 0"));
+    sample_remove_folder(folder);
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    assert_false(draw_steps("x.gif", &err));
+    assert_non_null(strstr(err.text, "'x.gif': the name of a picture ends in .png, .svg or .pdf"));
+    assert_false(err.internal);
+    assert_false(draw_steps("/no/such/folder/x.png", &err));
+    assert_non_null(strstr(err.text, "cannot write '/no/such/folder/x.png'"));
+    assert_true(err.internal);
+    assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, &err));
+    assert_non_null(strstr(err.text, "there is nothing to draw"));
+    assert_false(plot_steps("x.png", "s", NULL, 0, &err));
+    assert_non_null(strstr(err.text, "there is nothing to draw"));
+}
+
+static void test_without_gnuplot(void **state) {
+    (void)state;
+    char *folder = sample_folder(), *search = strdup(getenv("PATH"));
+    char path[256];
+    snprintf(path, sizeof path, "%s/x.png", folder);
+    setenv("PATH", folder, 1);
+    struct error err = { 0 };
+    bool drawn = draw_steps(path, &err);
+    setenv("PATH", search, 1);
+    assert_false(drawn);
+    assert_non_null(strstr(err.text, "cannot start gnuplot"));
+    assert_non_null(strstr(err.text, "hint: pictures need gnuplot"));
+    assert_int_equal(access(path, F_OK), -1);
+    free(search);
+    sample_remove_folder(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_picture_in_each_format),
+        cmocka_unit_test(test_names_have_no_special_meaning),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_without_gnuplot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

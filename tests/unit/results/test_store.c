@@ -1,0 +1,676 @@
+/* test_store.c - rows come back as they went in; runs appear whole or not at all, whatever happens;
+ * and each bad file or folder gets its own sentence. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "sample_rows.h"
+
+struct fixture {
+    char *folder;
+    char path[256];
+    struct arena *arena;
+    struct error err;
+};
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+    f->folder = sample_folder();
+    snprintf(f->path, sizeof f->path, "%s/results.db", f->folder);
+    f->arena = arena_create();
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    sample_remove_folder(f->folder);
+    arena_destroy(f->arena);
+    free(f);
+    return 0;
+}
+
+static struct store *must_open(struct fixture *f, enum db_mode mode) {
+    struct store *store = store_open(f->path, mode, &f->err);
+    if (store == NULL) fail_msg("%s", f->err.text);
+    return store;
+}
+
+static void must(struct fixture *f, bool done) {
+    if (!done) fail_msg("%s", f->err.text);
+}
+
+static int64_t count_of(struct store *store, const char *sql) {
+    int64_t value;
+    struct error err = { 0 };
+    if (!db_integer(store_db(store), sql, &value, &err)) fail_msg("%s", err.text);
+    return value;
+}
+
+/* ---- round trip ---- */
+
+static void compare_records(const struct record_table *table, const void *got, const void *want,
+                            int64_t row) {
+    for (int c = 0; c < table->column_count; c++) {
+        const struct record_column *column = &table->columns[c];
+        const char *g = (const char *)got + column->offset,
+                   *w = (const char *)want + column->offset;
+        bool equal = true;
+        if (column->type == RECORD_TEXT) {
+            const char *a = *(const char *const *)g, *b = *(const char *const *)w;
+            equal = a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+        } else if (column->type == RECORD_REAL) {
+            double a = *(const double *)g, b = *(const double *)w;
+            equal = isnan(b) ? isnan(a) : a == b;
+        } else if (column->type == RECORD_BOOL) {
+            equal = *(const bool *)g == *(const bool *)w;
+        } else {
+            equal = *(const int64_t *)g == *(const int64_t *)w;
+        }
+        if (!equal) fail_msg("%s row %d: %s differs", table->name, (int)row, column->name);
+    }
+}
+
+static void test_rows_come_back(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "first", 100, &f->err));
+    must(f, sample_store_run(store, "second", 200, &f->err));
+    store_close(store);
+
+    static const struct {
+        enum record_table_id table;
+        const void *rows;
+        int64_t count;
+    } cases[] = {
+        { RECORD_ITERATION, sample_iterations, SAMPLE_COUNT(sample_iterations) },
+        { RECORD_STAGE, sample_stages, SAMPLE_COUNT(sample_stages) },
+        { RECORD_MEMORY, sample_memory, SAMPLE_COUNT(sample_memory) },
+        { RECORD_PRICE, sample_prices, SAMPLE_COUNT(sample_prices) },
+        { RECORD_SPAN, sample_spans, SAMPLE_COUNT(sample_spans) },
+        { RECORD_MEMORY_POINT, sample_points, SAMPLE_COUNT(sample_points) },
+    };
+    store = must_open(f, DB_READ);
+    int64_t run_id;
+    must(f, store_find_run(store, "second", &run_id, &f->err));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct record_table *table = &record_tables[cases[i].table];
+        int64_t count;
+        const char *rows = store_load(store, cases[i].table, run_id, f->arena, &count, &f->err);
+        must(f, rows != NULL);
+        if (count != cases[i].count) fail_msg("%s: %d rows", table->name, (int)count);
+        for (int64_t r = 0; r < count; r++)
+            compare_records(table, rows + (size_t)r * table->record_size,
+                            (const char *)cases[i].rows + (size_t)r * table->record_size, r);
+    }
+    store_close(store);
+}
+
+/* Fills every member with a value of its own, so that a swapped pair of columns is seen. */
+static struct run_record distinct_run(struct arena *arena) {
+    struct run_record run = sample_run("distinct");
+    for (int c = 1; c < record_tables[RECORD_RUN].column_count; c++) {
+        const struct record_column *column = &record_tables[RECORD_RUN].columns[c];
+        void *member = (char *)&run + column->offset;
+        if (column->type == RECORD_INTEGER || column->type == RECORD_COUNT)
+            *(int64_t *)member = 1000000 + c;
+        if (column->type == RECORD_REAL) *(double *)member = c + 0.1;
+        if (column->type == RECORD_TEXT) *(const char **)member = arena_format(arena, "text %d", c);
+    }
+    run.resolved_scenario = "{}";
+    run.fidelity = "operator";
+    run.status = "failed";
+    run.verdict = "out of memory";
+    run.inside_range = 0;
+    run.repeatable = false;
+    return run;
+}
+
+static void test_run_comes_back(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    struct run_record run = distinct_run(f->arena), bare = sample_run("bare");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    must(f, store_begin_run(store, &bare, &f->err));
+    must(f, store_finish_run(store, &bare, &f->err));
+    int64_t count;
+    struct run_record *all = store_load(store, RECORD_RUN, -1, f->arena, &count, &f->err);
+    assert_int_equal(count, 2);
+    compare_records(&record_tables[RECORD_RUN], &all[0], &run, 0);
+    assert_true(isnan(all[1].step_time_mean_ms));
+    assert_null(all[1].verdict);
+    assert_int_equal(all[1].verdict_stage_index, -1);
+    /* stamped by the store: 2026-01-31T12:00:00Z */
+    assert_int_equal(strlen(all[1].created_utc), 20);
+    assert_true(strlen(all[1].host) > 0);
+    struct run_record *one = store_load(store, RECORD_RUN, bare.id, f->arena, &count, &f->err);
+    assert_int_equal(count, 1);
+    assert_string_equal(one->scenario_name, "bare");
+    store_close(store);
+}
+
+static void test_runs_are_found(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "baseline", 1, &f->err)); /* 1 */
+    must(f, sample_store_run(store, "omnibal", 2, &f->err));  /* 2 */
+    must(f, sample_store_run(store, "baseline", 3, &f->err)); /* 3 */
+    must(f, sample_store_run(store, "2", 4, &f->err));        /* 4 */
+    must(f, sample_store_run(store, "77", 5, &f->err));       /* 5 */
+    static const struct {
+        const char *name;
+        int64_t id;
+    } cases[] = { { "1", 1 }, { "omnibal", 2 }, { "baseline", 3 }, { "2", 2 }, { "77", 5 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t id = 0;
+        must(f, store_find_run(store, cases[i].name, &id, &f->err));
+        if (id != cases[i].id) fail_msg("'%s': found %d", cases[i].name, (int)id);
+    }
+    int64_t id;
+    assert_false(store_find_run(store, "omnibla", &id, &f->err));
+    assert_non_null(strstr(f->err.text, "has no run 'omnibla'"));
+    assert_non_null(strstr(f->err.text, "did you mean 'omnibal'?"));
+    store_close(store);
+}
+
+/* ---- sweeps and other tables ---- */
+
+static void test_a_sweep_resumes(void **state) {
+    struct fixture *f = *state;
+    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2 };
+    struct sweep_row_record rows[2] = { { 0, "{\"layout.tp\":1}", -1, "cannot divide" },
+                                        { 1, "{\"layout.tp\":2}", -1, NULL } };
+    struct store *store = must_open(f, DB_WRITE);
+    int64_t first, again, other;
+    must(f, store_begin_sweep(store, &sweep, &first, &f->err));
+    must(f, store_add_sweep_rows(store, &rows[0], 1, &f->err));
+    struct run_record run = sample_run("tp 2");
+    must(f, store_begin_run(store, &run, &f->err));
+    rows[1].run_id = run.id;
+    must(f, store_add_sweep_rows(store, &rows[1], 1, &f->err));
+    store_abandon_run(store);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM sweep_row"), 1);
+    store_close(store);
+
+    store = must_open(f, DB_WRITE);
+    must(f, store_begin_sweep(store, &sweep, &again, &f->err));
+    assert_int_equal(again, first);
+    int64_t count;
+    struct sweep_row_record *done =
+        store_load(store, RECORD_SWEEP_ROW, again, f->arena, &count, &f->err);
+    assert_int_equal(count, 1);
+    assert_string_equal(done->failure, "cannot divide");
+    must(f, store_begin_run(store, &run, &f->err));
+    rows[1].run_id = run.id;
+    must(f, store_add_sweep_rows(store, &rows[1], 1, &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    assert_int_equal(count_of(store, "SELECT run_id FROM sweep_row WHERE row_index = 1"), run.id);
+    sweep.definition = "{\"a\":2}";
+    must(f, store_begin_sweep(store, &sweep, &other, &f->err));
+    assert_int_not_equal(other, first);
+    store_close(store);
+}
+
+static void test_the_front_of_a_sweep(void **state) {
+    struct fixture *f = *state;
+    static const struct {
+        double days, money;
+        int64_t memory;
+        const char *verdict;
+        bool on_front;
+    } points[] = {
+        { 10, 100, 50, "fits", true },  { 12, 90, 50, "tight", true },
+        { 12, 100, 50, "fits", false }, /* the first is faster at the same price */
+        { 10, 100, 50, "fits", true },  /* equal to the first: neither is worse */
+        { 20, 200, 10, "fits", true },  { 1, 1, 1, "out of memory", false },
+    };
+    struct sweep_record sweep = { 0, "s", NULL, "0.1.0", "abc", "x", "{}", 6 };
+    struct store *store = must_open(f, DB_WRITE);
+    int64_t id;
+    must(f, store_begin_sweep(store, &sweep, &id, &f->err));
+    for (int i = 0; i < 6; i++) {
+        struct run_record run = sample_run("p");
+        run.total_days = points[i].days;
+        run.money_usd = points[i].money;
+        run.memory_peak_bytes = points[i].memory;
+        run.verdict = points[i].verdict;
+        must(f, store_begin_run(store, &run, &f->err));
+        struct sweep_row_record row = { i, "{}", run.id, NULL };
+        must(f, store_add_sweep_rows(store, &row, 1, &f->err));
+        must(f, store_finish_run(store, &run, &f->err));
+    }
+    for (int i = 0; i < 6; i++) {
+        char sql[128];
+        snprintf(sql, sizeof sql, "SELECT on_front FROM sweep_result WHERE row_index = %d", i);
+        if (count_of(store, sql) != points[i].on_front) fail_msg("point %d", i);
+    }
+    store_close(store);
+}
+
+static bool sum_first_column(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    *(double *)context += sqlite3_column_double(row, 0);
+    return true;
+}
+
+static void test_views_derive(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "r", 400, &f->err));
+    must(f, store_add_reproductions(store, sample_reproductions, 4, &f->err));
+    must(f, store_add_validations(store, sample_validations, 1, &f->err));
+    static const struct {
+        const char *sql;
+        double want;
+    } cases[] = {
+        { "SELECT sum(part_ms) FROM breakdown WHERE run_id = ?1", 400 },
+        { "SELECT step_fraction FROM breakdown WHERE part = 'bubble' AND run_id = ?1", 0.25 },
+        { "SELECT peak_bytes FROM stage_memory WHERE stage_index = 0 AND run_id = ?1", 42e9 },
+        { "SELECT capacity_fraction FROM stage_memory WHERE stage_index = 1 AND run_id = ?1", 0.5 },
+        { "SELECT step_time_ms FROM step WHERE iteration_index = 0 AND run_id = ?1", 2100 },
+        { "SELECT step_ms FROM operator_share WHERE operator = 'qkv' AND run_id = ?1", 216 },
+        { "SELECT tp * 10 + pp FROM run_setup WHERE model = 'vlm' AND batching = 'isf'"
+          " AND schedule = '1f1b' AND dataset = 'd'",
+          24 },
+        { "SELECT error_fraction FROM reproduction_error WHERE row_name = '6B+20B baseline'",
+          0.08 },
+        /* +8 % and -8 %; the fitted row and the empty cell stay out */
+        { "SELECT mean_absolute_error_fraction FROM reproduction_summary", 0.08 },
+        { "SELECT mean_error_fraction + 1 FROM reproduction_summary", 1 },
+        { "SELECT prediction_count FROM reproduction_summary", 2 },
+        { "SELECT error_fraction FROM validation_error WHERE inside_band", -0.05 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double got = 0;
+        must(f, store_query(store, cases[i].sql, 1, sum_first_column, &got, &f->err));
+        if (fabs(got - cases[i].want) > 1e-9 * fabs(cases[i].want) + 1e-12)
+            fail_msg("%s: got %.12g, want %.12g", cases[i].sql, got, cases[i].want);
+    }
+    store_close(store);
+}
+
+static void test_keys_and_checks_hold(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "r", 1, &f->err));
+    static const char *const refused[] = {
+        "INSERT INTO stage VALUES (99, 0, 'x', 1, 1, 0, 0, 0, 0, 0, 0)",     /* no such run */
+        "INSERT INTO memory VALUES (1, 0, 'magic', 1)",                      /* unknown class */
+        "INSERT INTO memory VALUES (1, 0, 'weights', 1)",                    /* twice */
+        "INSERT INTO span VALUES (1, 99, 0, 0, 0, 's', 'k', 0, 0, 0, 5, 4)", /* ends before it
+                                                                                starts */
+        "UPDATE run SET verdict = 'perhaps'",
+        "UPDATE run SET resolved_scenario = '{'",
+        "UPDATE run SET step_time_mean_ms = 'fast'", /* STRICT */
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (db_execute(store_db(store), refused[i], &f->err)) fail_msg("accepted: %s", refused[i]);
+        if (strstr(f->err.text, refused[i]) == NULL || strstr(f->err.text, f->path) == NULL ||
+            strstr(f->err.text, "SQLite ") == NULL)
+            fail_msg("no path, code or SQL in: %s", f->err.text);
+    }
+    must(f, db_execute(store_db(store), "DELETE FROM run", &f->err));
+    for (int t = 0; t < RECORD_TABLE_COUNT; t++) {
+        char sql[128];
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", record_tables[t].name);
+        if (count_of(store, sql) != 0)
+            fail_msg("%s keeps rows of a deleted run", record_tables[t].name);
+    }
+    store_close(store);
+}
+
+/* ---- crashes ---- */
+
+static void expect_runs(struct fixture *f, int64_t runs) {
+    struct store *store = must_open(f, DB_WRITE);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM run"), runs);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM iteration"),
+                     runs * SAMPLE_COUNT(sample_iterations));
+    assert_int_equal(count_of(store, "SELECT count(*) FROM pragma_integrity_check"
+                                     " WHERE integrity_check = 'ok'"),
+                     1);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM pragma_foreign_key_check"), 0);
+    store_close(store);
+}
+
+/* Fills a run with more rows than the page cache holds, so that they reach the log before commit.
+ */
+static bool add_many(struct store *store, int64_t count, struct error *err) {
+    struct iteration_record row = sample_iterations[0];
+    for (row.iteration_index = 0; row.iteration_index < count; row.iteration_index++)
+        if (!store_add_iterations(store, &row, 1, err)) return false;
+    return true;
+}
+
+static void test_killed_in_the_middle_of_a_run(void **state) {
+    struct fixture *f = *state;
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *store = store_open(f->path, DB_WRITE, NULL);
+        struct run_record run = sample_run("killed");
+        bool done = store != NULL && sample_store_run(store, "kept", 1, NULL) &&
+                    sample_store_run(store, "kept too", 2, NULL) &&
+                    store_begin_run(store, &run, NULL) && add_many(store, 600000, NULL);
+        char told = done ? 'y' : 'n';
+        if (write(ready[1], &told, 1) != 1) _exit(1);
+        pause();
+        _exit(0);
+    }
+    char told = 0;
+    assert_int_equal(read(ready[0], &told, 1), 1);
+    assert_int_equal(told, 'y');
+    kill(child, SIGKILL);
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    close(ready[0]);
+    close(ready[1]);
+    struct store *store = must_open(f, DB_READ); /* a reader may be the first to come */
+    assert_int_equal(count_of(store, "SELECT count(*) FROM run"), 2);
+    store_close(store);
+    expect_runs(f, 2);
+    store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "after", 3, &f->err));
+    store_close(store);
+    expect_runs(f, 3);
+}
+
+static void test_killed_at_any_moment(void **state) {
+    struct fixture *f = *state;
+    int64_t least = 0;
+    for (int round = 0; round < 12; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (;;) { /* opens, stores, closes: the kill falls anywhere in it */
+                struct store *store = store_open(f->path, DB_WRITE, NULL);
+                if (store == NULL || !sample_store_run(store, "r", 1, NULL)) _exit(1);
+                store_close(store);
+            }
+        }
+        usleep(3000 + 7001 * (unsigned)round);
+        kill(child, SIGKILL);
+        int status;
+        waitpid(child, &status, 0);
+        assert_true(WIFSIGNALED(status));
+        struct store *store = must_open(f, DB_WRITE);
+        int64_t runs = count_of(store, "SELECT count(*) FROM run");
+        store_close(store);
+        assert_true(runs >= least);
+        least = runs;
+        expect_runs(f, runs);
+    }
+    assert_true(least > 0);
+}
+
+static void test_an_unfinished_run_leaves_nothing(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    struct run_record run = sample_run("x");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, store_add_stages(store, sample_stages, 2, &f->err));
+    struct store *reader = must_open(f, DB_READ);
+    assert_int_equal(count_of(reader, "SELECT count(*) FROM run"), 0);
+    store_close(reader);
+    store_close(store);
+    expect_runs(f, 0);
+}
+
+static void test_a_closed_database_is_one_file(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "x", 1, &f->err));
+    store_close(store);
+    static const char *const others[] = { "-wal", "-shm", "-journal" };
+    for (int i = 0; i < 3; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s%s", f->path, others[i]);
+        if (access(path, F_OK) == 0) fail_msg("%s is left", path);
+    }
+}
+
+/* ---- bad files, folders and moments ---- */
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void make_other_program(const char *path) {
+    sqlite3 *db;
+    sqlite3_open(path, &db);
+    sqlite3_exec(db, "CREATE TABLE bookmarks (url)", NULL, NULL, NULL);
+    sqlite3_close(db);
+}
+
+static void make_newer(const char *path) {
+    store_close(store_open(path, DB_WRITE, NULL));
+    sqlite3 *db;
+    sqlite3_open(path, &db);
+    sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL);
+    sqlite3_close(db);
+}
+
+static void make_text(const char *path) {
+    write_file(path, "this is a shopping list, long enough to be taken for a header: milk, bread, "
+                     "butter, eggs, flour, sugar, salt, pepper, rice, pasta, tomatoes, onions\n");
+}
+
+static void make_empty(const char *path) {
+    write_file(path, "");
+}
+
+static void make_folder(const char *path) {
+    mkdir(path, 0777);
+}
+
+static void make_nothing(const char *path) {
+    (void)path;
+}
+
+static void test_each_bad_file_has_its_sentence(void **state) {
+    struct fixture *f = *state;
+    static const struct {
+        const char *name;
+        void (*make)(const char *path);
+        enum db_mode mode;
+        const char *sentence;
+        bool internal;
+    } cases[] = {
+        { "missing", make_nothing, DB_READ, "there is no database", false },
+        { "empty", make_empty, DB_READ, "holds no results yet", false },
+        { "text, read", make_text, DB_READ, "is not a database of results", false },
+        { "text, write", make_text, DB_WRITE, "is not a database of results", false },
+        { "other program", make_other_program, DB_WRITE, "is a database of another program",
+          false },
+        { "other program", make_other_program, DB_READ, "is a database of another program", false },
+        { "newer, write", make_newer, DB_WRITE,
+          "was written by a newer version (its tables are "
+          "version 99, known here are those up to 1)",
+          false },
+        { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
+        { "folder", make_folder, DB_WRITE, "cannot write database", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/case%d.db", f->folder, (int)i);
+        cases[i].make(path);
+        struct store *store = store_open(path, cases[i].mode, &f->err);
+        if (store != NULL) fail_msg("%s: opened", cases[i].name);
+        if (strstr(f->err.text, cases[i].sentence) == NULL || strstr(f->err.text, path) == NULL)
+            fail_msg("%s: got: %s", cases[i].name, f->err.text);
+        if (f->err.internal != cases[i].internal)
+            fail_msg("%s: wrong side blamed: %s", cases[i].name, f->err.text);
+    }
+}
+
+static void test_another_programs_file_is_not_changed(void **state) {
+    struct fixture *f = *state;
+    make_other_program(f->path);
+    struct stat before, after;
+    stat(f->path, &before);
+    assert_null(store_open(f->path, DB_WRITE, &f->err));
+    stat(f->path, &after);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
+    assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+}
+
+static void test_an_empty_file_becomes_a_database(void **state) {
+    struct fixture *f = *state;
+    make_empty(f->path);
+    expect_runs(f, 0);
+}
+
+static void test_a_damaged_database(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    struct run_record run = sample_run("x");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, add_many(store, 20000, &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    store_close(store);
+    int file = open(f->path, O_WRONLY);
+    char noise[4096];
+    memset(noise, 0xa5, sizeof noise);
+    struct stat info;
+    fstat(file, &info);
+    for (off_t at = 60 * 4096; at + 4096 <= info.st_size; at += 3 * 4096)
+        assert_int_equal(pwrite(file, noise, sizeof noise, at), sizeof noise);
+    close(file);
+    store = must_open(f, DB_READ);
+    int64_t count;
+    assert_null(store_load(store, RECORD_ITERATION, 1, f->arena, &count, &f->err));
+    assert_non_null(strstr(f->err.text, "is damaged"));
+    assert_non_null(strstr(f->err.text, f->path));
+    assert_false(f->err.internal);
+    store_close(store);
+}
+
+static void test_a_second_writer(void **state) {
+    struct fixture *f = *state;
+    struct store *first = must_open(f, DB_WRITE), *second = must_open(f, DB_WRITE);
+    struct run_record run = sample_run("first"), other = sample_run("second");
+    must(f, store_begin_run(first, &run, &f->err));
+    sqlite3_busy_timeout(store_db(second)->handle, 100); /* the test need not wait for long */
+    assert_false(store_begin_run(second, &other, &f->err));
+    assert_non_null(strstr(f->err.text, "is being written by another process"));
+    assert_non_null(strstr(f->err.text, f->path));
+    assert_true(f->err.internal);
+    must(f, store_finish_run(first, &run, &f->err));
+    must(f, store_begin_run(second, &other, &f->err)); /* its turn */
+    must(f, store_finish_run(second, &other, &f->err));
+    store_close(second);
+    store_close(first);
+}
+
+/* Runs in a child, because rights and limits cannot be taken back. Returns its verdict. */
+static void in_child(struct fixture *f, const char *(*check)(struct fixture *f)) {
+    int answer[2];
+    assert_int_equal(pipe(answer), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        const char *complaint = check(f);
+        if (complaint != NULL && write(answer[1], complaint, strlen(complaint)) < 0) _exit(2);
+        _exit(complaint == NULL ? 0 : 1);
+    }
+    close(answer[1]);
+    int status;
+    waitpid(child, &status, 0);
+    char complaint[5000] = "";
+    if (read(answer[0], complaint, sizeof complaint - 1) < 0) complaint[0] = '\0';
+    close(answer[0]);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("in the child: %s", complaint);
+}
+
+static const char *check_read_only_folder(struct fixture *f) {
+    if (geteuid() == 0 && setuid(65534) != 0) return "cannot give up rights";
+    if (store_open(f->path, DB_WRITE, &f->err) != NULL) return "opened an old one for writing";
+    if (strstr(f->err.text, "cannot write database") == NULL || !f->err.internal)
+        return f->err.text;
+    char path[300];
+    snprintf(path, sizeof path, "%s/new.db", f->folder);
+    if (store_open(path, DB_WRITE, &f->err) != NULL) return "made a new one";
+    if (strstr(f->err.text, "cannot write database") == NULL || strstr(f->err.text, path) == NULL ||
+        !f->err.internal)
+        return f->err.text;
+    struct store *store = store_open(f->path, DB_READ, &f->err);
+    if (store == NULL) return f->err.text;
+    int64_t count;
+    return store_load(store, RECORD_RUN, -1, f->arena, &count, &f->err) == NULL ? f->err.text
+           : count != 1                                                         ? "not one run"
+                                                                                : NULL;
+}
+
+static void test_a_read_only_folder(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "x", 1, &f->err));
+    store_close(store);
+    chmod(f->path, 0444);
+    chmod(f->folder, 0555);
+    in_child(f, check_read_only_folder);
+    chmod(f->folder, 0755);
+}
+
+static const char *check_full_disk(struct fixture *f) {
+    signal(SIGXFSZ, SIG_IGN); /* the write then fails, as on a full disk */
+    struct rlimit limit = { 400000, 400000 };
+    struct store *store = store_open(f->path, DB_WRITE, &f->err);
+    if (store == NULL) return f->err.text;
+    if (!sample_store_run(store, "kept", 1, &f->err)) return f->err.text;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    struct run_record run = sample_run("too large");
+    if (!store_begin_run(store, &run, &f->err)) return f->err.text;
+    if (add_many(store, 100000, &f->err) && store_finish_run(store, &run, &f->err))
+        return "wrote more than the limit";
+    if (strstr(f->err.text, "cannot write database") == NULL ||
+        strstr(f->err.text, "the disk is full") == NULL || strstr(f->err.text, f->path) == NULL ||
+        !f->err.internal)
+        return f->err.text;
+    store_close(store);
+    return NULL;
+}
+
+static void test_a_full_disk(void **state) {
+    struct fixture *f = *state;
+    in_child(f, check_full_disk);
+    expect_runs(f, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_rows_come_back),
+        TEST(test_run_comes_back),
+        TEST(test_runs_are_found),
+        TEST(test_a_sweep_resumes),
+        TEST(test_the_front_of_a_sweep),
+        TEST(test_views_derive),
+        TEST(test_keys_and_checks_hold),
+        TEST(test_killed_in_the_middle_of_a_run),
+        TEST(test_killed_at_any_moment),
+        TEST(test_an_unfinished_run_leaves_nothing),
+        TEST(test_a_closed_database_is_one_file),
+        TEST(test_each_bad_file_has_its_sentence),
+        TEST(test_another_programs_file_is_not_changed),
+        TEST(test_an_empty_file_becomes_a_database),
+        TEST(test_a_damaged_database),
+        TEST(test_a_second_writer),
+        TEST(test_a_read_only_folder),
+        TEST(test_a_full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
