@@ -5,7 +5,7 @@
  * the same on a 10 us kernel as on a 10 ms one.
  * The table holds the mean residual of each measured shape, smoothed and carried to the cells
  * between by kriging in (log2 m, log2 n, log2 k). Length scale, noise and reach were chosen by
- * leave-one-out error on A100 and H100 together; the error is flat around them.
+ * the leave-one-out error of the measured GPUs, which is flat around them.
  */
 #include "calibrate/fit/fit_matmul.h"
 

@@ -14,49 +14,57 @@ static const struct option options_table[] = {
       "arguments that are not files are runs of this database", NULL, 0, 0 },
 };
 
-static bool load(struct cli *cli, const struct compare_options *o, const char *name, struct comparison_run *run,
-                 struct error *err) {
+static bool load(struct cli *cli, const struct compare_options *o, const char *name,
+                 struct comparison_run *run, struct error *err) {
     if (o->db != NULL && access(name, R_OK) != 0) {
         struct store *store = store_open(o->db, DB_READ, err);
         if (store == NULL) return false;
         int64_t id, count;
         bool ok = store_find_run(store, name, &id, err);
-        struct run_record *record = ok ? store_load(store, RECORD_RUN, id, cli->arena, &count, err) : NULL;
+        struct run_record *record =
+            ok ? store_load(store, RECORD_RUN, id, cli->arena, &count, err) : NULL;
         if (record != NULL) {
             run->record = *record;
-            run->iterations = store_load(store, RECORD_ITERATION, id, cli->arena, &run->iteration_count, err);
+            run->iterations =
+                store_load(store, RECORD_ITERATION, id, cli->arena, &run->iteration_count, err);
         }
         store_close(store);
         run->label = record != NULL ? record->scenario_name : name;
         return run->iterations != NULL;
     }
     struct progress progress = cli_progress(cli, "replaying", "steps");
-    struct replay_options replay = { .progress = cli_progress_update, .progress_context = &progress };
+    struct replay_options replay = { .progress = cli_progress_update,
+                                     .progress_context = &progress };
     struct execution *e = execution_run(&cli->scenario_options, name, &replay, err);
     cli_progress_end(&progress);
     if (e == NULL) return false;
     execution_record(e, &cli->provenance, cli->arena, &run->record);
     run->label = run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
     run->iteration_count = e->replay->iteration_count;
-    struct iteration_record *iterations = arena_array(cli->arena, struct iteration_record, run->iteration_count);
+    struct iteration_record *iterations =
+        arena_array(cli->arena, struct iteration_record, run->iteration_count);
     for (int64_t i = 0; i < run->iteration_count; i++) {
         const struct iteration_outcome *it = &e->replay->iterations[i];
-        iterations[i] = (struct iteration_record){ .iteration_index = i,
-                                                   .step_time_ns = it->step_time_ns,
-                                                   .sample_count = it->samples,
-                                                   .useful_language_tokens = it->useful_language_tokens };
+        iterations[i] =
+            (struct iteration_record){ .iteration_index = i,
+                                       .step_time_ns = it->step_time_ns,
+                                       .sample_count = it->samples,
+                                       .useful_language_tokens = it->useful_language_tokens };
     }
     run->iterations = iterations;
     execution_destroy(e);
     return true;
 }
 
-static void print(const struct comparison_run *runs, const struct comparison_row *rows, int64_t count) {
-    puts("                                          GPU-days    days    step s     MFU   memory          speed-up   against the first");
+static void print(const struct comparison_run *runs, const struct comparison_row *rows,
+                  int64_t count) {
+    puts("                                          GPU-days    days    step s     MFU   memory    "
+         "      speed-up   against the first");
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
-        printf("%ld  %-38.38s %8.2f %7.3f %9.3f %6.1f %%  %-14s", (long)i + 1, runs[i].label, r->gpu_days, r->total_days,
-               r->step_time_mean_ms / 1e3, r->mfu_fraction * 100, r->verdict);
+        printf("%ld  %-38.38s %8.2f %7.3f %9.3f %6.1f %%  %-14s", (long)i + 1, runs[i].label,
+               r->gpu_days, r->total_days, r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
+               r->verdict);
         if (i > 0)
             printf("  %6.3f x   %+.1f %%, %s%s", rows[i].speedup, rows[i].delta_fraction * 100,
                    comparison_verdict_name(rows[i].verdict), rows[i].paired ? " (same steps)" : "");
@@ -74,10 +82,12 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         }
         putchar('\n');
     }
-    puts("\nsure: beyond the randomness of the data and the error band; likely: beyond the randomness; open: neither.");
+    puts("\nsure: beyond the randomness of the data and the error band; likely: beyond the "
+         "randomness; open: neither.");
 }
 
-static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows, int64_t count) {
+static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows,
+                      int64_t count) {
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "runs");
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
@@ -97,7 +107,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
         cJSON *parts = cJSON_AddObjectToObject(row, "parts_gpu_days");
         for (int part = 0; part < COMPARISON_PARTS; part++)
-            cJSON_AddNumberToObject(parts, comparison_part_names[part], rows[i].parts_gpu_days[part]);
+            cJSON_AddNumberToObject(parts, comparison_part_names[part],
+                                    rows[i].parts_gpu_days[part]);
         cJSON_AddItemToArray(list, row);
     }
     return o;
@@ -112,8 +123,10 @@ static int run(struct cli *cli, void *options) {
         if (!load(cli, o, cli->arguments.positional[i], &runs[i], &err)) return cli_error(&err);
     struct comparison_row *rows = arena_array(cli->arena, struct comparison_row, count);
     comparison_make(runs, count, rows);
-    if (cli->common.json) cli_print_json(to_json(runs, rows, count));
-    else print(runs, rows, count);
+    if (cli->common.json)
+        cli_print_json(to_json(runs, rows, count));
+    else
+        print(runs, rows, count);
     return EXIT_DONE;
 }
 

@@ -14,12 +14,18 @@ struct dataset_cli_options {
 static const char *const tiling_names[] = { "as-file", "internvl", "native", NULL };
 #define AT(member) offsetof(struct dataset_cli_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE", "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
-    { "plot", OPTION_TEXT, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0, 0 },
-    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl or native", tiling_names, 0, 0 },
-    { "max-tiles", OPTION_COUNT, AT(max_tiles), "N", "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
-    { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N", "language tokens of a tile in a bare data file (default 256)", NULL, 1, 1e6 },
-    { "max-tokens", OPTION_COUNT, AT(max_language_tokens), "N", "cut longer samples to this many language tokens", NULL, 1, 1e9 },
+    { "output", OPTION_TEXT, AT(output), "FILE",
+      "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
+    { "plot", OPTION_TEXT, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0,
+      0 },
+    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl or native",
+      tiling_names, 0, 0 },
+    { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
+      "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
+    { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
+      "language tokens of a tile in a bare data file (default 256)", NULL, 1, 1e6 },
+    { "max-tokens", OPTION_COUNT, AT(max_language_tokens), "N",
+      "cut longer samples to this many language tokens", NULL, 1, 1e9 },
 };
 
 static void defaults(void *options) {
@@ -52,9 +58,10 @@ static cJSON *part_json(const struct dataset_part_stats *p, bool native) {
 
 static void print_part(const struct dataset_part_stats *p) {
     char count[32];
-    printf("  %-34s %-13s %10s  %6.3f %5.2f %4ld   %7.1f %7.1f %6.0f %6.0f %6.0f %6ld\n", p->name, p->status,
-           cli_thousands(p->sample_count, count), p->vision_tiles.mean, p->vision_tiles.std, (long)p->vision_tiles.max,
-           p->language_tokens.mean, p->language_tokens.std, p->language_tokens.p50, p->language_tokens.p90,
+    printf("  %-34s %-13s %10s  %6.3f %5.2f %4ld   %7.1f %7.1f %6.0f %6.0f %6.0f %6ld\n", p->name,
+           p->status, cli_thousands(p->sample_count, count), p->vision_tiles.mean,
+           p->vision_tiles.std, (long)p->vision_tiles.max, p->language_tokens.mean,
+           p->language_tokens.std, p->language_tokens.p50, p->language_tokens.p90,
            p->language_tokens.p99, (long)p->language_tokens.max);
 }
 
@@ -65,8 +72,10 @@ static void print_text(const struct dataset *d, const struct dataset_stats *s) {
     if (d->licence != NULL) printf("  licence: %s\n", d->licence);
     for (int64_t i = 0; i < d->note_count; i++)
         printf("  note: %s\n", d->notes[i]);
-    puts("\n                                                              |  image tiles      |  language tokens");
-    puts("  part                               status           samples    mean   std  max      mean     std    p50    p90    p99    max");
+    puts("\n                                                              |  image tiles      |  "
+         "language tokens");
+    puts("  part                               status           samples    mean   std  max      "
+         "mean     std    p50    p90    p99    max");
     for (int64_t i = 0; i < s->part_count; i++)
         print_part(&s->parts[i]);
     struct dataset_part_stats whole = s->whole;
@@ -85,13 +94,15 @@ static bool plot(const struct dataset *d, const char *path, struct error *err) {
     char labelled[256];
     snprintf(labelled, sizeof labelled, "%s (%s data)", d->name, d->status);
     bool ok = plot_dataset(path, title != NULL ? title : labelled, vision,
-                           d->vision_patches != NULL ? "patches" : "image tiles", tokens, d->sample_count, err);
+                           d->vision_patches != NULL ? "patches" : "image tiles", tokens,
+                           d->sample_count, err);
     free(vision);
     free(tokens);
     return ok;
 }
 
-static int stats(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d, struct error *err) {
+static int stats(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d,
+                 struct error *err) {
     struct dataset_stats *s = dataset_stats_create(d);
     if (cli->common.json) {
         cJSON *object = part_json(&s->whole, d->vision_patches != NULL);
@@ -112,7 +123,8 @@ static int stats(struct cli *cli, const struct dataset_cli_options *o, const str
     return EXIT_DONE;
 }
 
-static int import(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d, struct error *err) {
+static int import(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d,
+                  struct error *err) {
     if (o->output == NULL) {
         error_set(err, "dataset import needs --output FILE");
         return cli_error(err);
@@ -139,7 +151,8 @@ static int run(struct cli *cli, void *options) {
     const char *verb = cli->arguments.positional[0], *name = cli->arguments.positional[1];
     bool importing = strcmp(verb, "import") == 0;
     if (!importing && strcmp(verb, "stats") != 0) {
-        error_set(&err, "unknown action \"%s\": dataset stats NAME, or dataset import FILE -o OUT", verb);
+        error_set(&err, "unknown action \"%s\": dataset stats NAME, or dataset import FILE -o OUT",
+                  verb);
         return cli_error(&err);
     }
     struct tiling tiling = tiling_default();
@@ -166,7 +179,8 @@ const struct command command_dataset = {
     .name = "dataset",
     .usage = "stats NAME [--plot FILE] | import FILE -o OUT.csv.gz",
     .help = "print and plot the statistics of a data set; import one",
-    .more = "NAME is a file in scenarios/datasets or a path. Import reads OmniBal's token-length lists, LLaVA and\n"
+    .more = "NAME is a file in scenarios/datasets or a path. Import reads OmniBal's token-length "
+            "lists, LLaVA and\n"
             "InternVL conversations (.json, .jsonl), and plain CSV, each also gzipped.\n",
     COMMAND_OPTIONS(options_table, struct dataset_cli_options),
     .min_arguments = 2,

@@ -13,16 +13,19 @@ static const char *const format_names[] = { "csv", "json", "markdown", NULL };
 #define AT(member) offsetof(struct export_options, member)
 static const struct option options_table[] = {
     { "db", OPTION_TEXT, AT(db), "FILE", "the database", NULL, 0, 0 },
-    { "run", OPTION_TEXT, AT(run), "RUN", "only this run: its number or its scenario's name", NULL, 0, 0 },
+    { "run", OPTION_TEXT, AT(run), "RUN", "only this run: its number or its scenario's name", NULL,
+      0, 0 },
     { "format", OPTION_CHOICE, AT(format), "csv|json|markdown", "default csv", format_names, 0, 0 },
-    { "digest", OPTION_FLAG, AT(digest), NULL, "print the hash of all that must not differ between equal runs", NULL, 0, 0 },
+    { "digest", OPTION_FLAG, AT(digest), NULL,
+      "print the hash of all that must not differ between equal runs", NULL, 0, 0 },
 };
 
 static int run(struct cli *cli, void *options) {
     const struct export_options *o = options;
     struct error err = { 0 };
     if (o->db == NULL || (!o->digest && cli->arguments.count == 0)) {
-        error_set(&err, o->db == NULL ? "name the database with --db FILE" : "name a table or view, for example run_summary");
+        error_set(&err, o->db == NULL ? "name the database with --db FILE"
+                                      : "name a table or view, for example run_summary");
         return cli_error(&err);
     }
     struct store *store = store_open(o->db, DB_READ, &err);

@@ -1,7 +1,7 @@
 /* cmd_pack.c - run a batching policy alone and say how even its micro-batches are.
  *
- * Policy parameters are options of their own, as in a scenario: --qv 9 is {"qv": 9}. They are read by
- * the policy's field table, so names, ranges and messages are the scenario's.
+ * Policy parameters are options of their own, as in a scenario: --qv 9 is {"qv": 9}. They are read
+ * by the policy's field table, so names, ranges and messages are the scenario's.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,8 @@ struct pack_options {
     int64_t dp, micro_batch, seed;
     struct option_list parameters;
     /* the parameters that have options of their own */
-    const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *iterations, *rng, *sampler, *variant;
+    const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *iterations, *rng,
+        *sampler, *variant;
 };
 
 #define AT(member) offsetof(struct pack_options, member)
@@ -24,18 +25,27 @@ static const struct option options_table[] = {
     { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
     { "qv", OPTION_TEXT, AT(qv), "N", "isf: most tiles in a group", NULL, 0, 0 },
     { "qt", OPTION_TEXT, AT(qt), "N", "isf: most language tokens in a group", NULL, 0, 0 },
-    { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N", "isf: tiles of a full group (default Qv)", NULL, 0, 0 },
-    { "llm-threshold", OPTION_TEXT, AT(llm_threshold), "N", "isf: language tokens of a full group (default Qt - 128)", NULL, 0, 0 },
-    { "threshold-rule", OPTION_TEXT, AT(threshold_rule), "code|paper", "isf: which rule decides that a group is full", NULL, 0, 0 },
+    { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N",
+      "isf: tiles of a full group (default Qv)", NULL, 0, 0 },
+    { "llm-threshold", OPTION_TEXT, AT(llm_threshold), "N",
+      "isf: language tokens of a full group (default Qt - 128)", NULL, 0, 0 },
+    { "threshold-rule", OPTION_TEXT, AT(threshold_rule), "code|paper",
+      "isf: which rule decides that a group is full", NULL, 0, 0 },
     { "iterations", OPTION_TEXT, AT(iterations), "N", "isf: passes", NULL, 0, 0 },
     { "rng", OPTION_TEXT, AT(rng), "numpy|gsl", "isf: random stream", NULL, 0, 0 },
-    { "sampler", OPTION_TEXT, AT(sampler), "block|shuffle", "how groups are dealt to ranks", NULL, 0, 0 },
-    { "variant", OPTION_TEXT, AT(variant), "NAME", "length-group, device-group: as the paper or as the code", NULL, 0, 0 },
-    { "parameter", OPTION_LIST, AT(parameters), "NAME=VALUE", "any other parameter of the policy (repeatable)", NULL, 0, 0 },
+    { "sampler", OPTION_TEXT, AT(sampler), "block|shuffle", "how groups are dealt to ranks", NULL,
+      0, 0 },
+    { "variant", OPTION_TEXT, AT(variant), "NAME",
+      "length-group, device-group: as the paper or as the code", NULL, 0, 0 },
+    { "parameter", OPTION_LIST, AT(parameters), "NAME=VALUE",
+      "any other parameter of the policy (repeatable)", NULL, 0, 0 },
     { "seed", OPTION_COUNT, AT(seed), "N", "random seed (default 1024)", NULL, 0, 4294967295.0 },
-    { "dp", OPTION_COUNT, AT(dp), "N", "data-parallel ranks of the ratios (default 8)", NULL, 1, 1e6 },
-    { "micro-batch", OPTION_COUNT, AT(micro_batch), "N", "samples in a micro-batch; 1 for a policy that packs (default 1)", NULL, 1, 1e6 },
-    { "groups-out", OPTION_TEXT, AT(groups_out), "FILE", "write the groups as sample indices: , inside and ; between groups", NULL, 0, 0 },
+    { "dp", OPTION_COUNT, AT(dp), "N", "data-parallel ranks of the ratios (default 8)", NULL, 1,
+      1e6 },
+    { "micro-batch", OPTION_COUNT, AT(micro_batch), "N",
+      "samples in a micro-batch; 1 for a policy that packs (default 1)", NULL, 1, 1e6 },
+    { "groups-out", OPTION_TEXT, AT(groups_out), "FILE",
+      "write the groups as sample indices: , inside and ; between groups", NULL, 0, 0 },
 };
 
 static void defaults(void *options) {
@@ -57,9 +67,15 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
     const struct {
         const char *name, *text;
     } own[] = {
-        { "qv", o->qv },           { "qt", o->qt },           { "vision_threshold", o->vision_threshold },
-        { "llm_threshold", o->llm_threshold }, { "threshold_rule", o->threshold_rule },
-        { "iterations", o->iterations }, { "rng", o->rng }, { "sampler", o->sampler }, { "variant", o->variant },
+        { "qv", o->qv },
+        { "qt", o->qt },
+        { "vision_threshold", o->vision_threshold },
+        { "llm_threshold", o->llm_threshold },
+        { "threshold_rule", o->threshold_rule },
+        { "iterations", o->iterations },
+        { "rng", o->rng },
+        { "sampler", o->sampler },
+        { "variant", o->variant },
     };
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         add_parameter(object, own[i].name, own[i].text);
@@ -76,12 +92,14 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
     }
     if (ok && policy->parameters == NULL) {
         if (object->child != NULL)
-            ok = error_set(err, "policy \"%s\" has no parameter \"%s\"", policy->name, object->child->string);
+            ok = error_set(err, "policy \"%s\" has no parameter \"%s\"", policy->name,
+                           object->child->string);
     } else if (ok) {
         char *text = cJSON_Print(object);
         struct json *json = json_parse("options", text, strlen(text), err);
         *parameters = arena_alloc(arena, policy->parameters_size);
-        ok = json != NULL && field_table_read(policy->parameters, json, json_root(json), *parameters, arena, err);
+        ok = json != NULL &&
+             field_table_read(policy->parameters, json, json_root(json), *parameters, arena, err);
         if (!ok) {
             /* The place in our own text means nothing to the user. */
             const char *message = strstr(err->text, "error: ");
@@ -90,7 +108,8 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
             const char *hint = strstr(err->text, "hint: ");
             if (message != NULL)
                 error_set(&plain, "policy \"%s\": %.*s", policy->name,
-                          (int)(end != NULL ? end - message - 7 : (long)strlen(message) - 7), message + 7);
+                          (int)(end != NULL ? end - message - 7 : (long)strlen(message) - 7),
+                          message + 7);
             if (message != NULL && hint != NULL) error_hint(&plain, "%s", hint + 6);
             if (message != NULL) *err = plain;
         }
@@ -121,8 +140,9 @@ static double wall_ms(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-static void print(const struct cli *cli, const struct dataset *d, const struct batching_policy *policy,
-                  const struct batch_plan *plan, const struct batch_balance *b, double ms) {
+static void print(const struct cli *cli, const struct dataset *d,
+                  const struct batching_policy *policy, const struct batch_plan *plan,
+                  const struct batch_balance *b, double ms) {
     if (cli->common.json) {
         cJSON *o = cJSON_CreateObject();
         cJSON_AddStringToObject(o, "dataset", d->name);
@@ -153,14 +173,17 @@ static void print(const struct cli *cli, const struct dataset *d, const struct b
     printf("  samples packed        %s\n", cli_thousands(plan->samples_packed, text));
     printf("  oversize skipped      %s\n", cli_thousands(plan->oversize_skipped, text));
     printf("  lost with last group  %s\n", cli_thousands(plan->lost_with_last_group, text));
-    if (plan->leftover_dropped > 0) printf("  left over, dropped    %s\n", cli_thousands(plan->leftover_dropped, text));
-    printf("  groups                %s (%ld full)\n", cli_thousands(plan->group_count, text), (long)plan->full_group_count);
+    if (plan->leftover_dropped > 0)
+        printf("  left over, dropped    %s\n", cli_thousands(plan->leftover_dropped, text));
+    printf("  groups                %s (%ld full)\n", cli_thousands(plan->group_count, text),
+           (long)plan->full_group_count);
     printf("  average batch size    %.3f samples\n", b->average_batch_size);
-    printf("  per group             %.2f tiles (most %ld), %.0f language tokens (most %ld)\n", b->mean_vision_tiles,
-           (long)b->max_vision_tiles, b->mean_language_tokens, (long)b->max_language_tokens);
+    printf("  per group             %.2f tiles (most %ld), %.0f language tokens (most %ld)\n",
+           b->mean_vision_tiles, (long)b->max_vision_tiles, b->mean_language_tokens,
+           (long)b->max_language_tokens);
     printf("  pad ratio             %.4f\n", b->pad_ratio);
-    printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n", b->dist_ratio_vision,
-           b->dist_ratio_language, (long)plan->rank_count);
+    printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n",
+           b->dist_ratio_vision, b->dist_ratio_language, (long)plan->rank_count);
     printf("  packed in             %.1f ms\n", ms);
 }
 
@@ -177,13 +200,16 @@ static int run(struct cli *cli, void *options) {
         const struct batching_policy *const *list = batching_policies(&count);
         const char *near = nearest_name(o->policy, count, batching_name, list);
         error_set(&err, "unknown batching policy \"%s\"", o->policy);
-        if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
-        else error_hint(&err, "docs/SCENARIOS.md lists the policies");
+        if (near != NULL)
+            error_hint(&err, "did you mean \"%s\"?", near);
+        else
+            error_hint(&err, "docs/SCENARIOS.md lists the policies");
         return cli_error(&err);
     }
     void *parameters = NULL;
     if (!read_parameters(o, policy, cli->arena, &parameters, &err)) return cli_error(&err);
-    struct dataset *d = dataset_load(cli->scenario_options.directory, cli->arguments.positional[0], NULL, &err);
+    struct dataset *d =
+        dataset_load(cli->scenario_options.directory, cli->arguments.positional[0], NULL, &err);
     if (d == NULL) return cli_error(&err);
     struct batch_request request = {
         .dataset = d, .dp = o->dp, .micro_batch = o->micro_batch, .seed = (uint32_t)o->seed

@@ -12,10 +12,13 @@ struct plot_options {
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL, 0, 0 },
+    { "output", OPTION_TEXT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
+      0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
-    { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)", NULL, 0, 1e9 },
-    { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)", NULL, 0, 1e6 },
+    { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)",
+      NULL, 0, 1e9 },
+    { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)",
+      NULL, 0, 1e6 },
 };
 
 enum plot_kind { PLOT_BREAKDOWN, PLOT_MEMORY, PLOT_STEPS, PLOT_TIMELINE };
@@ -29,18 +32,23 @@ struct plot_run {
     struct timeline timeline;
 };
 
-static bool load_stored(struct cli *cli, const char *db, const char *name, struct plot_run *run, struct error *err) {
+static bool load_stored(struct cli *cli, const char *db, const char *name, struct plot_run *run,
+                        struct error *err) {
     struct store *store = store_open(db, DB_READ, err);
     if (store == NULL) return false;
     int64_t id, count;
     bool ok = store_find_run(store, name, &id, err);
-    struct run_record *record = ok ? store_load(store, RECORD_RUN, id, cli->arena, &count, err) : NULL;
+    struct run_record *record =
+        ok ? store_load(store, RECORD_RUN, id, cli->arena, &count, err) : NULL;
     ok = record != NULL;
     if (ok) {
         run->record = *record;
-        run->iterations = store_load(store, RECORD_ITERATION, id, cli->arena, &run->iteration_count, err);
-        run->timeline.spans = store_load(store, RECORD_SPAN, id, cli->arena, &run->timeline.span_count, err);
-        run->timeline.memory = store_load(store, RECORD_MEMORY_POINT, id, cli->arena, &run->timeline.memory_count, err);
+        run->iterations =
+            store_load(store, RECORD_ITERATION, id, cli->arena, &run->iteration_count, err);
+        run->timeline.spans =
+            store_load(store, RECORD_SPAN, id, cli->arena, &run->timeline.span_count, err);
+        run->timeline.memory = store_load(store, RECORD_MEMORY_POINT, id, cli->arena,
+                                          &run->timeline.memory_count, err);
         run->timeline.capacity_bytes = run->record.memory_capacity_bytes;
         ok = run->iterations != NULL && run->timeline.spans != NULL && run->timeline.memory != NULL;
     }
@@ -48,11 +56,12 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
     return ok;
 }
 
-static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_kind kind, const char *path,
-                     struct plot_run *run, struct error *err) {
+static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_kind kind,
+                     const char *path, struct plot_run *run, struct error *err) {
     bool whole = kind == PLOT_STEPS || kind == PLOT_BREAKDOWN;
     struct progress progress = cli_progress(cli, "replaying", "steps");
-    struct replay_options replay = { .progress = cli_progress_update, .progress_context = &progress };
+    struct replay_options replay = { .progress = cli_progress_update,
+                                     .progress_context = &progress };
     struct execution *e = whole ? execution_run(&cli->scenario_options, path, &replay, err)
                                 : execution_prepare(&cli->scenario_options, path, err);
     cli_progress_end(&progress);
@@ -63,13 +72,16 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
         run->iteration_count = e->replay->iteration_count;
         run->iterations = arena_array(cli->arena, struct iteration_record, run->iteration_count);
         for (int64_t i = 0; i < run->iteration_count; i++)
-            run->iterations[i] = (struct iteration_record){ .iteration_index = i,
-                                                            .step_time_ns = e->replay->iterations[i].step_time_ns };
+            run->iterations[i] =
+                (struct iteration_record){ .iteration_index = i,
+                                           .step_time_ns = e->replay->iterations[i].step_time_ns };
     } else {
         run->record = run_record_empty();
-        ok = execution_timeline(e, o->iteration, o->rank + 1, FIDELITY_STAGE, cli->arena, &run->timeline, err);
+        ok = execution_timeline(e, o->iteration, o->rank + 1, FIDELITY_STAGE, cli->arena,
+                                &run->timeline, err);
         if (ok && o->rank >= e->scenario->layout.dp)
-            ok = error_set(err, "--rank: the scenario has data-parallel ranks 0 to %ld", (long)e->scenario->layout.dp - 1);
+            ok = error_set(err, "--rank: the scenario has data-parallel ranks 0 to %ld",
+                           (long)e->scenario->layout.dp - 1);
     }
     /* The name must outlive the execution. */
     run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
@@ -77,8 +89,8 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
     return ok;
 }
 
-static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_t count, struct arena *arena,
-                           struct error *err) {
+static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_t count,
+                           struct arena *arena, struct error *err) {
     static const struct {
         const char *name;
         size_t offset;
@@ -98,7 +110,7 @@ static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_
     enum { PARTS = sizeof parts / sizeof parts[0] };
     const char *part_names[PARTS];
     const char **run_names = arena_array(arena, const char *, count);
-    double *ms = arena_array(arena, double, count * PARTS);
+    double *ms = arena_array(arena, double, count *PARTS);
     for (int64_t r = 0; r < count; r++) {
         run_names[r] = runs[r].record.scenario_name;
         for (int p = 0; p < PARTS; p++) {
@@ -121,8 +133,10 @@ static int run(struct cli *cli, void *options) {
     if (kind_names[kind] == NULL) {
         error_set(&err, "unknown picture \"%s\"", kind_name);
         const char *near = nearest_in_list(kind_name, kind_names);
-        if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
-        else error_hint(&err, "one of: breakdown, memory, steps, timeline");
+        if (near != NULL)
+            error_hint(&err, "did you mean \"%s\"?", near);
+        else
+            error_hint(&err, "one of: breakdown, memory, steps, timeline");
         return cli_error(&err);
     }
     if (o->output == NULL) {
@@ -144,14 +158,19 @@ static int run(struct cli *cli, void *options) {
         const struct plot_run *r = &runs[0];
         const char *title = r->record.scenario_name;
         switch ((enum plot_kind)kind) {
-        case PLOT_BREAKDOWN: ok = draw_breakdown(o->output, runs, count, cli->arena, &err); break;
-        case PLOT_MEMORY:
-            ok = plot_memory(o->output, title, r->timeline.memory, r->timeline.memory_count, o->rank,
-                             r->timeline.capacity_bytes, &err);
+        case PLOT_BREAKDOWN:
+            ok = draw_breakdown(o->output, runs, count, cli->arena, &err);
             break;
-        case PLOT_STEPS: ok = plot_steps(o->output, title, r->iterations, r->iteration_count, &err); break;
+        case PLOT_MEMORY:
+            ok = plot_memory(o->output, title, r->timeline.memory, r->timeline.memory_count,
+                             o->rank, r->timeline.capacity_bytes, &err);
+            break;
+        case PLOT_STEPS:
+            ok = plot_steps(o->output, title, r->iterations, r->iteration_count, &err);
+            break;
         case PLOT_TIMELINE:
-            ok = plot_timeline(o->output, title, r->timeline.spans, r->timeline.span_count, o->rank, &err);
+            ok = plot_timeline(o->output, title, r->timeline.spans, r->timeline.span_count, o->rank,
+                               &err);
             break;
         }
     }

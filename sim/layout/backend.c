@@ -12,6 +12,7 @@ static const struct backend backends[] = {
       .send_blocks_compute = true,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
+      .accumulate_bytes_moved = 10,
       .zero1_all_reduce = true },
     { .name = "megatron-lm",
       .help = "Megatron-core pipeline, distributed optimizer as ZeRO-1",

@@ -14,7 +14,10 @@ struct backend {
     bool send_blocks_compute;      /* a stage computes nothing while it sends or receives */
     int64_t gradient_bytes;        /* per parameter, as held between micro-batches */
     int64_t gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
-    bool zero1_all_reduce;         /* ZeRO-1 reduces whole gradients on every rank, not shards */
+    /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept
+     * one; 0 where the weight-gradient matmul adds in place. */
+    int64_t accumulate_bytes_moved;
+    bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

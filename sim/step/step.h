@@ -75,8 +75,9 @@ struct step_model {
     double flop_factor[LAYER_KIND_COUNT], recompute_factor[LAYER_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters;
     struct stage_memory *static_memory; /* classes that do not change during a step */
-    int64_t *synchronize_ns;            /* per stage: gradient reduction */
-    int64_t update_ns;                  /* optimizer and parameter gather of the slowest stage */
+    int64_t *accumulate_ns;  /* per stage: adding a micro-batch's gradients, part of its backward */
+    int64_t *synchronize_ns; /* per stage: gradient reduction */
+    int64_t update_ns;       /* optimizer and parameter gather of the slowest stage */
 };
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,

@@ -112,6 +112,12 @@ static void price_synchronisation(struct step_model *m) {
     struct communicator alone = { 1, 1, 1, 1 };
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
+        struct operator_work accumulate = operator_streaming(
+            "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
+            trainable * (double)s->backend->accumulate_bytes_moved);
+        if (accumulate.memory_bytes > 0)
+            m->accumulate_ns[stage] =
+                ns_from_seconds(cost_model_price(s->cost_model, &accumulate, &alone).seconds);
         double reduced = trainable * (double)s->backend->gradient_reduce_bytes;
         if (s->layout.dp > 1 && trainable > 0)
             m->synchronize_ns[stage] =
@@ -147,6 +153,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
+    m->accumulate_ns = arena_array(arena, int64_t, m->stage_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     count_layers(m);
     fill_flop_factors(m);
@@ -206,6 +213,8 @@ void step_stage_cost(const struct step_model *m, int64_t stage, const struct bat
             price_table_workspace_bytes(m->prices, kind, shape) + (again > 0 ? kept : 0);
         if (working > cost->workspace_bytes) cost->workspace_bytes = working;
     }
+    cost->backward_ns += m->accumulate_ns[stage];
+    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[stage];
     if (stage + 1 < m->stage_count)
         cost->send_forward_ns = price_table_send_ns(m->prices, stage, m->last_kind[stage], shape);
     /* The gradient of what the stage before sent goes back over the same link. */

@@ -186,8 +186,9 @@ static void add_operator_pass(struct step_runner *r, int64_t stage, const struct
         if (backward) add_layer_operators(&b, kind, PASS_SET_BACKWARD, shape);
     }
     *last = b.last_compute;
-    if (b.join == NO_TASK) return;
-    *last = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
+    int64_t tail_ns = backward ? m->accumulate_ns[stage] : 0;
+    if (b.join == NO_TASK && tail_ns == 0) return;
+    *last = task_graph_add_task(r->graph, r->compute[stage], tail_ns, NO_TASK);
     wait_for(r->graph, b.join, *last);
 }
 

@@ -5,10 +5,7 @@
 #include <gsl/gsl_statistics_double.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 #include "sim/replay/replay.h"
 
 enum { REPEAT_LIMIT = 64 };
@@ -25,6 +22,7 @@ struct bench {
     struct arena *arena;
     struct error *err;
     int64_t repeats;
+    benchmark_isolate isolate;
     struct benchmark *results;
     int64_t count;
 };
@@ -49,7 +47,8 @@ static bool bench_isf(struct bench *b, const char *dataset_name, const char *key
     static const char text[] = "{\"qv\": 9, \"qt\": 4096, \"iterations\": 10}";
     struct json *json = json_parse("benchmark", text, sizeof text - 1, b->err);
     void *parameters = arena_alloc(b->arena, isf->parameters_size);
-    bool ok = json != NULL && field_table_read(isf->parameters, json, json_root(json), parameters, b->arena, b->err);
+    bool ok = json != NULL && field_table_read(isf->parameters, json, json_root(json), parameters,
+                                               b->arena, b->err);
     double values[REPEAT_LIMIT];
     int64_t groups = 0;
     for (int64_t i = 0; ok && i < b->repeats; i++) {
@@ -63,8 +62,12 @@ static bool bench_isf(struct bench *b, const char *dataset_name, const char *key
         batch_plan_free(&plan);
     }
     if (ok)
-        keep(b, key, arena_format(b->arena, "ISF on %s, Qv 9, Qt 4096, 10 iterations: %ld samples into %ld groups (ms)",
-                                  dataset_name, (long)d->sample_count, (long)groups), values);
+        keep(b, key,
+             arena_format(
+                 b->arena,
+                 "ISF on %s, Qv 9, Qt 4096, 10 iterations: %ld samples into %ld groups (ms)",
+                 dataset_name, (long)d->sample_count, (long)groups),
+             values);
     json_destroy(json);
     dataset_destroy(d);
     return ok;
@@ -77,8 +80,10 @@ static void build_pipeline(struct task_graph *graph, int64_t stages, int64_t mic
     const struct schedule_policy *policy = schedule_policy_find("1f1b");
     struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)(2 * micro_batches));
     size_t cells = (size_t)(stages * micro_batches);
-    int32_t *forward = memory_alloc(sizeof *forward * cells), *backward = memory_alloc(sizeof *backward * cells);
-    int32_t *sent = memory_alloc(sizeof *sent * cells), *returned = memory_alloc(sizeof *returned * cells);
+    int32_t *forward = memory_alloc(sizeof *forward * cells),
+            *backward = memory_alloc(sizeof *backward * cells);
+    int32_t *sent = memory_alloc(sizeof *sent * cells),
+            *returned = memory_alloc(sizeof *returned * cells);
     task_graph_clear(graph);
     for (int64_t s = 0; s < stages; s++) {
         int32_t compute = task_graph_add_resource(graph, RESOURCE_STREAM, "compute");
@@ -107,9 +112,12 @@ static void build_pipeline(struct task_graph *graph, int64_t stages, int64_t mic
     for (int64_t s = 0; s < stages; s++) {
         for (int64_t i = 0; i < micro_batches; i++) {
             int64_t cell = s * micro_batches + i;
-            if (s > 0) task_graph_add_dependency(graph, sent[cell - micro_batches], forward[cell], 0);
-            if (s + 1 < stages) task_graph_add_dependency(graph, returned[cell + micro_batches], backward[cell], 0);
-            else task_graph_add_dependency(graph, forward[cell], backward[cell], 0);
+            if (s > 0)
+                task_graph_add_dependency(graph, sent[cell - micro_batches], forward[cell], 0);
+            if (s + 1 < stages)
+                task_graph_add_dependency(graph, returned[cell + micro_batches], backward[cell], 0);
+            else
+                task_graph_add_dependency(graph, forward[cell], backward[cell], 0);
         }
     }
     free(entries);
@@ -136,9 +144,13 @@ static bool bench_engine(struct bench *b) {
     }
     if (ok) {
         keep(b, "engine_events_per_s",
-             arena_format(b->arena, "1F1B of %d stages, %d micro-batches, every task an event through the heap: %d tasks, %d dependencies",
-                          STAGES, MICRO_BATCHES, graph->task_count, graph->dependency_count), events);
-        keep(b, "engine_relaxed_tasks_per_s", "the same graph in topological order, without the heap", relaxed);
+             arena_format(b->arena,
+                          "1F1B of %d stages, %d micro-batches, every task an event through the "
+                          "heap: %d tasks, %d dependencies",
+                          STAGES, MICRO_BATCHES, graph->task_count, graph->dependency_count),
+             events);
+        keep(b, "engine_relaxed_tasks_per_s",
+             "the same graph in topological order, without the heap", relaxed);
     }
     task_graph_destroy(graph);
     engine_destroy(engine);
@@ -161,8 +173,11 @@ static bool bench_operators(struct bench *b, const struct job *job) {
     }
     if (ok)
         keep(b, "operator_events_per_s",
-             arena_format(b->arena, "operator fidelity, one step of one rank, priced, built and run: %ld operator tasks",
-                          (long)tasks), values);
+             arena_format(b->arena,
+                          "operator fidelity, one step of one rank, priced, built and run: %ld "
+                          "operator tasks",
+                          (long)tasks),
+             values);
     step_runner_destroy(runner);
     return ok;
 }
@@ -175,7 +190,8 @@ static bool bench_price(struct bench *b, const struct job *job) {
     for (int64_t i = 0; i < s->model->layer_count; i++)
         if (i == 0 || s->model->layers[i].kind != s->model->layers[i - 1].kind)
             for (int set = 0; set < 2; set++)
-                layer_operators(s->model, i, &job->typical, &split, (enum pass_set)set, model_gradient_need(s->model, i), &list);
+                layer_operators(s->model, i, &job->typical, &split, (enum pass_set)set,
+                                model_gradient_need(s->model, i), &list);
     struct communicator groups[COMMUNICATOR_KIND_COUNT];
     for (int kind = 0; kind < COMMUNICATOR_KIND_COUNT; kind++)
         groups[kind] = layout_communicator(&s->layout, (enum communicator_kind)kind);
@@ -184,81 +200,80 @@ static bool bench_price(struct bench *b, const struct job *job) {
         double start = wall_s();
         for (int round = 0; round < ROUNDS; round++)
             for (int64_t i = 0; i < list.count; i++)
-                sum += cost_model_price(s->cost_model, &list.operators[i], &groups[list.operators[i].communicator]).seconds;
+                sum += cost_model_price(s->cost_model, &list.operators[i],
+                                        &groups[list.operators[i].communicator])
+                           .seconds;
         values[r] = (wall_s() - start) * 1e9 / ROUNDS / (double)list.count;
     }
     ballast_check(sum > 0);
-    keep(b, "operator_price_ns", arena_format(b->arena, "price of one operator, mean over the %ld of one layer of each kind (ns)",
-                                              (long)list.count), values);
+    keep(b, "operator_price_ns",
+         arena_format(b->arena,
+                      "price of one operator, mean over the %ld of one layer of each kind (ns)",
+                      (long)list.count),
+         values);
     operator_list_free(&list);
     return true;
 }
 
-struct epoch_figures {
+/* Crosses between processes as bytes: the pointers are the parent's and stay valid in its copy. */
+struct epoch_work {
+    const struct scenario_options *options;
+    const char *path;
     double replay_s, total_s;
     int64_t steps, groups;
     bool ok;
     struct error err;
 };
 
-/* In a process of its own, so that its peak memory is its own. */
-static bool epoch_once(struct bench *b, const char *path, struct epoch_figures *figures, double *peak_MB) {
-    int pipe_ends[2];
-    if (pipe(pipe_ends) != 0) return error_system(b->err, "cannot make a pipe");
-    pid_t child = fork();
-    if (child < 0) return error_system(b->err, "cannot start a process");
-    if (child == 0) {
-        close(pipe_ends[0]);
-        memset(figures, 0, sizeof *figures);
-        double start = wall_s();
-        struct scenario *s = scenario_load(b->options, path, &figures->err);
-        struct job *job = s != NULL ? job_create(s, &figures->err) : NULL;
-        struct replay_options options = { .fidelity = FIDELITY_STAGE, .threads = 1 };
-        double replay_start = wall_s();
-        struct replay *replay = job != NULL ? replay_run(job, &options, &figures->err) : NULL;
-        figures->replay_s = wall_s() - replay_start;
-        figures->total_s = wall_s() - start;
-        figures->ok = replay != NULL;
-        if (replay != NULL) {
-            figures->steps = replay->iteration_count;
-            figures->groups = job->batches.group_count;
-        }
-        ssize_t sent = write(pipe_ends[1], figures, sizeof *figures);
-        _exit(sent == (ssize_t)sizeof *figures ? 0 : 1);
+static void run_epoch(void *shared) {
+    struct epoch_work *w = shared;
+    double start = wall_s();
+    struct scenario *s = scenario_load(w->options, w->path, &w->err);
+    struct job *job = s != NULL ? job_create(s, &w->err) : NULL;
+    struct replay_options options = { .fidelity = FIDELITY_STAGE, .threads = 1 };
+    double replay_start = wall_s();
+    struct replay *replay = job != NULL ? replay_run(job, &options, &w->err) : NULL;
+    w->replay_s = wall_s() - replay_start;
+    w->total_s = wall_s() - start;
+    w->ok = replay != NULL;
+    if (replay != NULL) {
+        w->steps = replay->iteration_count;
+        w->groups = job->batches.group_count;
     }
-    close(pipe_ends[1]);
-    ssize_t got = read(pipe_ends[0], figures, sizeof *figures);
-    close(pipe_ends[0]);
-    struct rusage usage;
-    int status;
-    if (wait4(child, &status, 0, &usage) != child || got != (ssize_t)sizeof *figures)
-        return error_set(b->err, "the epoch replay stopped early");
-    *peak_MB = (double)usage.ru_maxrss * 1024 / 1e6;
-    if (!figures->ok) {
-        *b->err = figures->err;
-        return false;
-    }
-    return true;
+    replay_destroy(replay);
+    job_destroy(job);
+    scenario_destroy(s);
 }
 
 static bool bench_epoch(struct bench *b, const char *path) {
     double replay[REPEAT_LIMIT], total[REPEAT_LIMIT], peak[REPEAT_LIMIT];
-    struct epoch_figures figures;
+    struct epoch_work figures = { .options = b->options, .path = path };
     for (int64_t i = 0; i < b->repeats; i++) {
-        if (!epoch_once(b, path, &figures, &peak[i])) return false;
+        if (!b->isolate(run_epoch, &figures, sizeof figures, &peak[i], b->err)) return false;
+        if (!figures.ok) {
+            *b->err = figures.err;
+            return false;
+        }
         replay[i] = figures.replay_s;
         total[i] = figures.total_s;
     }
-    keep(b, "epoch_replay_s", arena_format(b->arena, "replay of the InternVL-1.2M epoch, ISF, TP2 PP4 DP4, stage fidelity: %ld groups, %ld steps",
-                                           (long)figures.groups, (long)figures.steps), replay);
+    keep(b, "epoch_replay_s",
+         arena_format(b->arena,
+                      "replay of the InternVL-1.2M epoch, ISF, TP2 PP4 DP4, stage fidelity: %ld "
+                      "groups, %ld steps",
+                      (long)figures.groups, (long)figures.steps),
+         replay);
     keep(b, "epoch_total_s", "the same with reading the data, ISF, pricing and planning", total);
     keep(b, "epoch_replay_peak_MB", "peak resident memory of that process", peak);
     return true;
 }
 
-int64_t benchmark_run(const struct scenario_options *options, int64_t repeats, struct arena *arena,
-                      struct benchmark *results, struct error *err) {
-    struct bench b = { .options = options, .arena = arena, .err = err, .results = results };
+int64_t benchmark_run(const struct scenario_options *options, int64_t repeats,
+                      benchmark_isolate isolate, struct arena *arena, struct benchmark *results,
+                      struct error *err) {
+    struct bench b = {
+        .options = options, .arena = arena, .err = err, .isolate = isolate, .results = results
+    };
     b.repeats = repeats < 5 ? 5 : repeats > REPEAT_LIMIT ? REPEAT_LIMIT : repeats;
     const char *path = arena_format(arena, "%s/" EPOCH_SCENARIO, options->directory);
     /* Processes before threads or big allocations of our own: fork copies what is there. */

@@ -1,4 +1,5 @@
-/* comparison.c - paired where the steps hold the same samples, Welch's difference of means otherwise. */
+/* comparison.c - paired where the steps hold the same samples, Welch's difference of means
+ * otherwise. */
 #include "sim/study/comparison.h"
 
 #include <gsl/gsl_cdf.h>
@@ -7,17 +8,30 @@
 #define CONFIDENCE_LIKELY 0.975
 
 const char *const comparison_part_names[COMPARISON_PARTS] = {
-    "compute",       "padding",        "recompute",       "tensor communication",
-    "pipeline sends", "bubble",        "imbalance of stages", "imbalance over time",
-    "imbalance of ranks", "gradient reduction", "optimizer and gather",
+    "compute",
+    "padding",
+    "recompute",
+    "tensor communication",
+    "pipeline sends",
+    "bubble",
+    "imbalance of stages",
+    "imbalance over time",
+    "imbalance of ranks",
+    "gradient reduction",
+    "optimizer and gather",
 };
 
 static const size_t part_offsets[COMPARISON_PARTS] = {
-    offsetof(struct run_record, compute_ms),          offsetof(struct run_record, padding_ms),
-    offsetof(struct run_record, recompute_ms),        offsetof(struct run_record, exposed_tensor_ms),
-    offsetof(struct run_record, exposed_pipeline_ms), offsetof(struct run_record, bubble_ms),
-    offsetof(struct run_record, stage_imbalance_ms),  offsetof(struct run_record, time_imbalance_ms),
-    offsetof(struct run_record, rank_imbalance_ms),   offsetof(struct run_record, exposed_data_ms),
+    offsetof(struct run_record, compute_ms),
+    offsetof(struct run_record, padding_ms),
+    offsetof(struct run_record, recompute_ms),
+    offsetof(struct run_record, exposed_tensor_ms),
+    offsetof(struct run_record, exposed_pipeline_ms),
+    offsetof(struct run_record, bubble_ms),
+    offsetof(struct run_record, stage_imbalance_ms),
+    offsetof(struct run_record, time_imbalance_ms),
+    offsetof(struct run_record, rank_imbalance_ms),
+    offsetof(struct run_record, exposed_data_ms),
     offsetof(struct run_record, update_ms),
 };
 
@@ -61,7 +75,8 @@ static double paired_variance(const struct comparison_run *a, const struct compa
     double mean = 0, sum = 0, n = (double)a->iteration_count;
     for (int64_t i = 0; i < a->iteration_count; i++)
         mean += ((double)a->iterations[i].step_time_ns * scale_of(a) -
-                 (double)b->iterations[i].step_time_ns * scale_of(b)) / n;
+                 (double)b->iterations[i].step_time_ns * scale_of(b)) /
+                n;
     for (int64_t i = 0; i < a->iteration_count; i++) {
         double d = (double)a->iterations[i].step_time_ns * scale_of(a) -
                    (double)b->iterations[i].step_time_ns * scale_of(b) - mean;
@@ -70,7 +85,8 @@ static double paired_variance(const struct comparison_run *a, const struct compa
     return n > 1 ? sum / (n - 1) / n : INFINITY;
 }
 
-void comparison_make(const struct comparison_run *runs, int64_t run_count, struct comparison_row *rows) {
+void comparison_make(const struct comparison_run *runs, int64_t run_count,
+                     struct comparison_row *rows) {
     const struct comparison_run *reference = &runs[0];
     for (int64_t i = 0; i < run_count; i++) {
         const struct comparison_run *r = &runs[i];
@@ -80,12 +96,16 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count, struc
         row->delta_fraction = r->record.gpu_days / reference->record.gpu_days - 1;
         for (int part = 0; part < COMPARISON_PARTS; part++) {
             row->parts_gpu_days[part] = part_gpu_days(&r->record, part);
-            row->parts_delta_gpu_days[part] = row->parts_gpu_days[part] - part_gpu_days(&reference->record, part);
+            row->parts_delta_gpu_days[part] =
+                row->parts_gpu_days[part] - part_gpu_days(&reference->record, part);
         }
         row->paired = same_steps(reference, r);
-        double variance = row->paired ? paired_variance(reference, r) : variance_of_mean(reference) + variance_of_mean(r);
+        double variance = row->paired ? paired_variance(reference, r)
+                                      : variance_of_mean(reference) + variance_of_mean(r);
         double difference = fabs(r->record.gpu_days - reference->record.gpu_days);
-        row->confidence_fraction = variance > 0 ? gsl_cdf_ugaussian_P(difference / sqrt(variance)) : difference > 0 ? 1 : 0.5;
+        row->confidence_fraction = variance > 0 ? gsl_cdf_ugaussian_P(difference / sqrt(variance))
+                                   : difference > 0 ? 1
+                                                    : 0.5;
         double band = fmax(r->record.band_fraction, reference->record.band_fraction);
         row->verdict = row->confidence_fraction < CONFIDENCE_LIKELY ? COMPARISON_OPEN
                        : fabs(row->delta_fraction) > band           ? COMPARISON_SURE

@@ -26,16 +26,17 @@ enum { COMPARISON_PARTS = 11 };
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
 struct comparison_row {
-    double gpu_days, speedup;      /* reference / this one */
-    double delta_fraction;         /* this / reference - 1 */
+    double gpu_days, speedup; /* reference / this one */
+    double delta_fraction;    /* this / reference - 1 */
     double parts_gpu_days[COMPARISON_PARTS];
     double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
-    bool paired;                   /* same samples in the same steps */
-    double confidence_fraction;    /* that the sign of the difference is not chance */
+    bool paired;                                   /* same samples in the same steps */
+    double confidence_fraction; /* that the sign of the difference is not chance */
     enum comparison_verdict verdict;
 };
 
 /* rows has run_count entries; row 0 is the reference. */
-void comparison_make(const struct comparison_run *runs, int64_t run_count, struct comparison_row *rows);
+void comparison_make(const struct comparison_run *runs, int64_t run_count,
+                     struct comparison_row *rows);
 
 #endif

@@ -44,8 +44,8 @@ static double dist_ratio_language(const struct execution *e) {
     return e->job->balance.dist_ratio_language;
 }
 
-/* The papers tick a method as balanced when neither padding nor either dist ratio is large; all their
- * ticks agree with one fifth as the limit. */
+/* The papers tick a method as balanced when neither padding nor either dist ratio is large; all
+ * their ticks agree with one fifth as the limit. */
 static double balanced(const struct execution *e) {
     const struct batch_balance *b = &e->job->balance;
     return b->pad_ratio <= 0.2 && b->dist_ratio_vision <= 0.2 && b->dist_ratio_language <= 0.2;
@@ -92,27 +92,39 @@ struct value_fields {
 
 #define AT(type, member) offsetof(struct type, member)
 static const struct field table_rows[] = {
-    { "paper", FIELD_TEXT, AT(table_fields, paper), 0, 0, NULL, "", "short name of the paper", NULL },
-    { "table", FIELD_TEXT, AT(table_fields, table), 0, 0, NULL, "", "short name of the table", NULL },
-    { "source", FIELD_TEXT, AT(table_fields, source), 0, 0, NULL, "", "where the paper prints it", NULL },
-    { "note", FIELD_TEXT, AT(table_fields, note), 0, 0, "null", "", "what a reader must know", NULL },
-    { "assumptions", FIELD_NODE, AT(table_fields, assumptions), 0, 0, "null", "", "list of unstated inputs", NULL },
+    { "paper", FIELD_TEXT, AT(table_fields, paper), 0, 0, NULL, "", "short name of the paper",
+      NULL },
+    { "table", FIELD_TEXT, AT(table_fields, table), 0, 0, NULL, "", "short name of the table",
+      NULL },
+    { "source", FIELD_TEXT, AT(table_fields, source), 0, 0, NULL, "", "where the paper prints it",
+      NULL },
+    { "note", FIELD_TEXT, AT(table_fields, note), 0, 0, "null", "", "what a reader must know",
+      NULL },
+    { "assumptions", FIELD_NODE, AT(table_fields, assumptions), 0, 0, "null", "",
+      "list of unstated inputs", NULL },
     { "rows", FIELD_NODE, AT(table_fields, rows), 0, 0, NULL, "", "list of rows", NULL },
 };
-static const struct field_table table_table = FIELD_TABLE("table", "a table of a paper", table_rows);
+static const struct field_table table_table =
+    FIELD_TABLE("table", "a table of a paper", table_rows);
 static const struct field row_rows[] = {
     { "row", FIELD_TEXT, AT(row_fields, row), 0, 0, NULL, "", "short name of the row", NULL },
-    { "scenario", FIELD_TEXT, AT(row_fields, scenario), 0, 0, NULL, "", "scenario file beside the table", NULL },
-    { "reading", FIELD_TEXT, AT(row_fields, reading), 0, 0, "null", "", "which reading of an unclear text", NULL },
+    { "scenario", FIELD_TEXT, AT(row_fields, scenario), 0, 0, NULL, "",
+      "scenario file beside the table", NULL },
+    { "reading", FIELD_TEXT, AT(row_fields, reading), 0, 0, "null", "",
+      "which reading of an unclear text", NULL },
     { "note", FIELD_TEXT, AT(row_fields, note), 0, 0, "null", "", "what a reader must know", NULL },
-    { "values", FIELD_NODE, AT(row_fields, values), 0, 0, NULL, "", "list of printed values", NULL },
+    { "values", FIELD_NODE, AT(row_fields, values), 0, 0, NULL, "", "list of printed values",
+      NULL },
 };
 static const struct field_table row_table = FIELD_TABLE("row", "a row of a table", row_rows);
 static const struct field value_rows[] = {
-    { "quantity", FIELD_TEXT, AT(value_fields, quantity), 0, 0, NULL, "", "what the number is", NULL },
+    { "quantity", FIELD_TEXT, AT(value_fields, quantity), 0, 0, NULL, "", "what the number is",
+      NULL },
     { "paper", FIELD_DOUBLE, AT(value_fields, paper), 0, 0, NULL, "", "the printed number", NULL },
-    { "calibrated_on", FIELD_BOOL, AT(value_fields, calibrated_on), 0, 0, "false", "", "a constant was fitted to it", NULL },
-    { "note", FIELD_TEXT, AT(value_fields, note), 0, 0, "null", "", "what a reader must know", NULL },
+    { "calibrated_on", FIELD_BOOL, AT(value_fields, calibrated_on), 0, 0, "false", "",
+      "a constant was fitted to it", NULL },
+    { "note", FIELD_TEXT, AT(value_fields, note), 0, 0, "null", "", "what a reader must know",
+      NULL },
 };
 static const struct field_table value_table = FIELD_TABLE("value", "a printed value", value_rows);
 
@@ -145,13 +157,16 @@ static const struct cached *execute(struct context *c, const char *path) {
         c->cache_capacity = c->cache_capacity > 0 ? 2 * c->cache_capacity : 16;
         c->cache = memory_realloc(c->cache, sizeof *c->cache * (size_t)c->cache_capacity);
     }
-    struct replay_options replay = { .progress = c->progress, .progress_context = c->progress_context };
+    struct replay_options replay = { .progress = c->progress,
+                                     .progress_context = c->progress_context };
     struct cached *entry = &c->cache[c->cache_count];
     *entry = (struct cached){ .path = path, .run_id = -1 };
     entry->execution = execution_run(c->options, path, &replay, c->err);
     if (entry->execution == NULL) return NULL;
     c->cache_count++;
-    if (c->store != NULL && !execution_store(c->store, entry->execution, c->provenance, &entry->run_id, c->err)) return NULL;
+    if (c->store != NULL &&
+        !execution_store(c->store, entry->execution, c->provenance, &entry->run_id, c->err))
+        return NULL;
     return entry;
 }
 
@@ -159,27 +174,31 @@ static struct reproduction_value *next_value(struct context *c) {
     struct reproduction *r = c->out;
     if (r->value_count == c->value_capacity) {
         c->value_capacity = c->value_capacity > 0 ? 2 * c->value_capacity : 64;
-        struct reproduction_value *grown = arena_array(c->arena, struct reproduction_value, c->value_capacity);
+        struct reproduction_value *grown =
+            arena_array(c->arena, struct reproduction_value, c->value_capacity);
         if (r->value_count > 0) memcpy(grown, r->values, sizeof *grown * (size_t)r->value_count);
         r->values = grown;
     }
     return &r->values[r->value_count++];
 }
 
-static const char *const *list_assumptions(struct context *c, const cJSON *own, const struct scenario *s) {
+static const char *const *list_assumptions(struct context *c, const cJSON *own,
+                                           const struct scenario *s) {
     int64_t count = 0, at = 0;
     while (s->assumptions[count] != NULL)
         count++;
-    const char **list = arena_array(c->arena, const char *, count + (own != NULL ? cJSON_GetArraySize(own) : 0) + 1);
+    const char **list = arena_array(c->arena, const char *,
+                                    count + (own != NULL ? cJSON_GetArraySize(own) : 0) + 1);
     const cJSON *item;
-    cJSON_ArrayForEach(item, own) if (cJSON_IsString(item)) list[at++] = arena_text(c->arena, item->valuestring);
+    cJSON_ArrayForEach(item, own) if (cJSON_IsString(item)) list[at++] =
+        arena_text(c->arena, item->valuestring);
     for (int64_t i = 0; i < count; i++)
         list[at++] = arena_text(c->arena, s->assumptions[i]);
     return list;
 }
 
-static bool store_value(struct context *c, const struct reproduction_value *v, const struct table_fields *t,
-                        const char *row, const struct cached *run) {
+static bool store_value(struct context *c, const struct reproduction_value *v,
+                        const struct table_fields *t, const char *row, const struct cached *run) {
     struct reproduction_record record = {
         .tool_version = execution_version(),
         .source_commit = execution_commit(),
@@ -199,15 +218,17 @@ static bool store_value(struct context *c, const struct reproduction_value *v, c
     return store_add_reproductions(c->store, &record, 1, c->err);
 }
 
-static bool run_value(struct context *c, const struct json *json, const cJSON *node, const struct table_fields *t,
-                      const struct row_fields *row, const struct cached *run, const char *const *assumptions) {
+static bool run_value(struct context *c, const struct json *json, const cJSON *node,
+                      const struct table_fields *t, const struct row_fields *row,
+                      const struct cached *run, const char *const *assumptions) {
     struct value_fields fields;
     if (!field_table_read(&value_table, json, node, &fields, c->arena, c->err)) return false;
     const struct quantity *q = NULL;
     for (size_t i = 0; i < QUANTITY_COUNT && q == NULL; i++)
         if (strcmp(quantities[i].name, fields.quantity) == 0) q = &quantities[i];
     if (q == NULL)
-        return json_error(json, node, c->err, nearest_name(fields.quantity, QUANTITY_COUNT, quantity_name, NULL),
+        return json_error(json, node, c->err,
+                          nearest_name(fields.quantity, QUANTITY_COUNT, quantity_name, NULL),
                           "unknown quantity \"%s\"", fields.quantity);
     struct reproduction_value *v = next_value(c);
     *v = (struct reproduction_value){
@@ -227,7 +248,8 @@ static bool run_value(struct context *c, const struct json *json, const cJSON *n
                 ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, q->name, row->reading)
                 : arena_format(c->arena, "%s.%s.%s", v->table, row->row, q->name);
     v->relative_error = v->paper != 0 ? (v->simulated - v->paper) / v->paper : NAN;
-    const char *stored_row = row->reading != NULL ? arena_format(c->arena, "%s (%s)", row->row, row->reading) : row->row;
+    const char *stored_row =
+        row->reading != NULL ? arena_format(c->arena, "%s (%s)", row->row, row->reading) : row->row;
     return c->store == NULL || store_value(c, v, t, stored_row, run);
 }
 
@@ -238,14 +260,17 @@ static bool run_table(struct context *c, const char *directory, const char *file
     struct table_fields t;
     bool ok = field_table_read(&table_table, json, json_root(json), &t, c->arena, c->err);
     const cJSON *node;
-    if (ok && !cJSON_IsArray(t.rows)) ok = json_error(json, t.rows, c->err, NULL, "rows must be a list");
+    if (ok && !cJSON_IsArray(t.rows))
+        ok = json_error(json, t.rows, c->err, NULL, "rows must be a list");
     const cJSON *rows = ok ? t.rows : NULL;
     cJSON_ArrayForEach(node, rows) {
         struct row_fields row;
         ok = field_table_read(&row_table, json, node, &row, c->arena, c->err);
-        const struct cached *run = ok ? execute(c, arena_format(c->arena, "%s/%s", directory, row.scenario)) : NULL;
+        const struct cached *run =
+            ok ? execute(c, arena_format(c->arena, "%s/%s", directory, row.scenario)) : NULL;
         ok = run != NULL;
-        const char *const *assumptions = ok ? list_assumptions(c, t.assumptions, run->execution->scenario) : NULL;
+        const char *const *assumptions =
+            ok ? list_assumptions(c, t.assumptions, run->execution->scenario) : NULL;
         const cJSON *value;
         const cJSON *values = ok ? row.values : NULL;
         cJSON_ArrayForEach(value, values) {
@@ -265,7 +290,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Names in a folder that end in `suffix`, without it, sorted. */
-static const char **list_folder(struct arena *arena, const char *path, const char *suffix, int64_t *count) {
+static const char **list_folder(struct arena *arena, const char *path, const char *suffix,
+                                int64_t *count) {
     *count = 0;
     const char **names = NULL;
     int64_t capacity = 0;
@@ -273,7 +299,9 @@ static const char **list_folder(struct arena *arena, const char *path, const cha
     struct dirent *entry;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         size_t length = strlen(entry->d_name), tail = strlen(suffix);
-        if (entry->d_name[0] == '.' || length < tail || strcmp(entry->d_name + length - tail, suffix) != 0) continue;
+        if (entry->d_name[0] == '.' || length < tail ||
+            strcmp(entry->d_name + length - tail, suffix) != 0)
+            continue;
         if (*count == capacity) {
             capacity = capacity > 0 ? 2 * capacity : 16;
             const char **grown = arena_array(arena, const char *, capacity);
@@ -292,7 +320,8 @@ static const char **list_folder(struct arena *arena, const char *path, const cha
 /* A table file is <paper>/<table>.table.json; scenario files lie beside it. */
 #define TABLE_SUFFIX ".table.json"
 
-static bool wanted(const char *id, const char *paper, const char *const *selectors, int64_t count, bool *used) {
+static bool wanted(const char *id, const char *paper, const char *const *selectors, int64_t count,
+                   bool *used) {
     bool found = count == 0;
     for (int64_t i = 0; i < count; i++) {
         if (strcmp(selectors[i], id) != 0 && strcmp(selectors[i], paper) != 0) continue;
@@ -336,7 +365,8 @@ static bool run_selected(struct context *c, const char *const *selectors, int64_
     }
     for (int64_t i = 0; i < chosen_count; i++)
         if (!run_table(c, chosen[i].directory, chosen[i].file))
-            return error_context(c->err, "while reproducing %s/%s", chosen[i].directory, chosen[i].file);
+            return error_context(c->err, "while reproducing %s/%s", chosen[i].directory,
+                                 chosen[i].file);
     return true;
 }
 
@@ -357,7 +387,8 @@ static void summarise(struct reproduction *r) {
             continue;
         }
         s->mean_abs_relative_error += fabs(v->relative_error);
-        if (fabs(v->relative_error) > fabs(s->worst_relative_error)) s->worst_relative_error = v->relative_error;
+        if (fabs(v->relative_error) > fabs(s->worst_relative_error))
+            s->worst_relative_error = v->relative_error;
     }
     for (int64_t k = 0; k < r->summary_count; k++) {
         int64_t counted = r->summaries[k].rows - r->summaries[k].rows_without_relative_error;
@@ -365,9 +396,9 @@ static void summarise(struct reproduction *r) {
     }
 }
 
-struct reproduction *reproduction_run(const struct scenario_options *options, const char *const *selectors,
-                                      int64_t selector_count, struct store *store,
-                                      const struct provenance *provenance,
+struct reproduction *reproduction_run(const struct scenario_options *options,
+                                      const char *const *selectors, int64_t selector_count,
+                                      struct store *store, const struct provenance *provenance,
                                       void (*progress)(void *context, int64_t done, int64_t total),
                                       void *progress_context, struct error *err) {
     struct arena *arena = arena_create();

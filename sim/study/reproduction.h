@@ -11,8 +11,8 @@
 #include "sim/study/execution.h"
 
 struct reproduction_value {
-    const char *id;       /* <paper>.<table>.<row>.<quantity>[.<reading>] */
-    const char *table;    /* "omnibal.ablation" */
+    const char *id;    /* <paper>.<table>.<row>.<quantity>[.<reading>] */
+    const char *table; /* "omnibal.ablation" */
     const char *row, *quantity, *unit;
     double paper, simulated;
     double relative_error; /* NaN when the paper's value is 0 */
@@ -40,9 +40,9 @@ struct reproduction {
 
 /* selectors: "omnibal", "omnibal.ablation"; none means every table. Each scenario is simulated
  * once. store may be NULL; otherwise runs and values are kept. NULL: failed. */
-struct reproduction *reproduction_run(const struct scenario_options *options, const char *const *selectors,
-                                      int64_t selector_count, struct store *store,
-                                      const struct provenance *provenance,
+struct reproduction *reproduction_run(const struct scenario_options *options,
+                                      const char *const *selectors, int64_t selector_count,
+                                      struct store *store, const struct provenance *provenance,
                                       void (*progress)(void *context, int64_t done, int64_t total),
                                       void *progress_context, struct error *err);
 void reproduction_destroy(struct reproduction *reproduction);

@@ -1,4 +1,4 @@
-/* Hardware and cluster files: what is shipped loads; what is broken is explained. */
+/* test_hardware.c - hardware and cluster files: what is shipped loads; what is broken is explained. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Shapes to flop and bytes, by hand. */
+/* test_operator_work.c - shapes to flop and bytes, by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* test_dataset.c - tests. */
 #include <dirent.h>
 #include <math.h>
 #include "tests/unit/data/fixture.h"

@@ -1,3 +1,4 @@
+/* test_dataset_csv.c - tests. */
 #include "tests/unit/data/fixture.h"
 
 struct want_sample {

@@ -1,3 +1,4 @@
+/* test_dataset_json.c - tests. */
 #include "tests/unit/data/fixture.h"
 #include "sim/data/dataset_json.h"
 

@@ -1,3 +1,4 @@
+/* test_dataset_stats.c - tests. */
 #include <math.h>
 #include "tests/unit/data/fixture.h"
 #include "sim/data/dataset_stats.h"

@@ -1,3 +1,4 @@
+/* test_distribution.c - tests. */
 #include <math.h>
 #include "tests/unit/data/fixture.h"
 #include "sim/data/distribution.h"

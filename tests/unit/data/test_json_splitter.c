@@ -1,3 +1,4 @@
+/* test_json_splitter.c - tests. */
 #include "tests/unit/data/fixture.h"
 #include "sim/data/json_splitter.h"
 

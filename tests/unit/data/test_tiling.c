@@ -1,3 +1,4 @@
+/* test_tiling.c - tests. */
 #include "tests/unit/data/fixture.h"
 
 static void internvl_known_sizes(void **state) {

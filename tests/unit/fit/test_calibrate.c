@@ -1,4 +1,4 @@
-/* The shipped curves are what the fit makes of the shipped measurements, and price them well. */
+/* test_calibrate.c - the shipped curves are what the fit makes of the shipped measurements, and price them well. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

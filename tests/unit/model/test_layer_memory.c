@@ -1,5 +1,5 @@
 /* test_layer_memory.c - saved activations, transient buffers and cut volumes. */
-#include "model_fixture.h"
+#include "tests/unit/model/model_fixture.h"
 
 #include <math.h>
 #include "sim/base/units.h"

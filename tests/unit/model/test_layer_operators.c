@@ -1,6 +1,6 @@
 /* test_layer_operators.c - what each kind of layer emits, and that no work is lost when it is
  * divided. */
-#include "model_fixture.h"
+#include "tests/unit/model/model_fixture.h"
 
 #include <math.h>
 

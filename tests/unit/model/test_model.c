@@ -1,6 +1,6 @@
 /* test_model.c - parameters, FLOPs and gradients of the shipped models against published figures.
  */
-#include "model_fixture.h"
+#include "tests/unit/model/model_fixture.h"
 
 #include <math.h>
 

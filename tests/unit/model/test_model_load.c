@@ -1,5 +1,5 @@
 /* test_model_load.c - every shipped file loads; changes and inline modules; exact error texts. */
-#include "model_fixture.h"
+#include "tests/unit/model/model_fixture.h"
 
 #include <dirent.h>
 

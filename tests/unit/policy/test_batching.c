@@ -1,5 +1,5 @@
 /* test_batching.c - the table of batching policies, the text of a plan and its balance. */
-#include "test_batch_tools.h"
+#include "tests/unit/policy/test_batch_tools.h"
 
 /* ---- the table ---- */
 

@@ -1,6 +1,6 @@
 /* test_samplers.c - the policies of fixed micro-batch size, and the orders that they are made of.
  */
-#include "test_batch_tools.h"
+#include "tests/unit/policy/test_batch_tools.h"
 #include "sim/policy/batching/samplers.h"
 
 static struct dataset *four_parts;

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "results/plot.h"
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 
 static const char hard_name[] = "it's `touch /tmp/x` $(x) \"q\" 100% _a ^b {c} \\n @d";
 

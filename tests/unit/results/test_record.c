@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include <ctype.h>
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 #include "sim/base/json.h"
 
 /* A file of the repository as a string; the caller frees it. */

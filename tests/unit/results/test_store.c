@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 
 struct fixture {
     char *folder;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 
 static struct store *new_store(const char *folder, const char *name) {
     char path[256];

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include <cjson/cJSON.h>
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 
 struct fixture {
     char *folder;

@@ -7,7 +7,7 @@
 
 #include <cjson/cJSON.h>
 #include "results/trace.h"
-#include "sample_rows.h"
+#include "tests/unit/results/sample_rows.h"
 
 static char *write_sample(const char *title) {
     char *text = NULL;
