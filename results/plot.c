@@ -67,7 +67,7 @@ static bool is_compute(const struct span_record *span) {
 /* Compute fills the row from -0.42 to 0.24 around its number, other streams a strip below. */
 static void write_bar(FILE *out, const struct span_record *span, double scale) {
     bool compute = is_compute(span);
-    double row = (double)span->stage_index;
+    double row = (double)(span->stage_index + 1); /* people count stages from 1 */
     fprintf(out, "%.9g %.9g %.9g %.9g %.4g %.4g\n", (double)span->start_ns / scale, row,
             (double)span->start_ns / scale, (double)span->finish_ns / scale,
             row + (compute ? -0.42 : 0.27), row + (compute ? 0.24 : 0.42));
@@ -82,7 +82,7 @@ static void write_number(struct gnuplot *g, const struct span_record *span, doub
     if (!is_compute(span) || span->micro_batch < 0 || pixels < needed) return;
     fprintf(g->script, "set label '%d' at %.9g,%.4g center front tc rgb '%s'\n",
             (int)span->micro_batch, (double)(span->start_ns + span->finish_ns) / 2 / scale,
-            (double)span->stage_index - 0.09, bar_kinds[bar_kind_of(span)].number_color);
+            (double)span->stage_index + 0.91, bar_kinds[bar_kind_of(span)].number_color);
 }
 
 struct timeline_extent {
@@ -90,22 +90,24 @@ struct timeline_extent {
 };
 
 static struct timeline_extent timeline_extent(const struct span_record *spans, int64_t count,
-                                              int64_t dp_rank) {
+                                              int64_t dp_rank, int64_t until_ns) {
     struct timeline_extent extent = { 0 };
     for (int64_t i = 0; i < count; i++) {
         const struct span_record *span = &spans[i];
-        if (span->dp_rank != dp_rank) continue;
+        if (span->dp_rank != dp_rank || span->start_ns >= until_ns) continue;
         extent.span_count++;
         extent.iteration_index = span->iteration_index;
         if (span->stage_index >= extent.stage_count) extent.stage_count = span->stage_index + 1;
-        if (span->finish_ns > extent.makespan_ns) extent.makespan_ns = span->finish_ns;
+        int64_t finish_ns = span->finish_ns < until_ns ? span->finish_ns : until_ns;
+        if (finish_ns > extent.makespan_ns) extent.makespan_ns = finish_ns;
     }
     return extent;
 }
 
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
-                   int64_t count, int64_t dp_rank, struct error *err) {
-    struct timeline_extent extent = timeline_extent(spans, count, dp_rank);
+                   int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err) {
+    if (until_ns <= 0) until_ns = INT64_MAX;
+    struct timeline_extent extent = timeline_extent(spans, count, dp_rank, until_ns);
     if (extent.span_count == 0) return nothing_to_draw(err, "timeline of that rank");
     double row_pixels = extent.stage_count <= 8 ? 72 : extent.stage_count <= 16 ? 48 : 32;
     double height = 200 + row_pixels * (double)extent.stage_count;
@@ -119,6 +121,7 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
         fprintf(g.script, "$bars%d << END\n", k);
         for (int64_t i = 0; i < count; i++) {
             if (spans[i].dp_rank != dp_rank || bar_kind_of(&spans[i]) != k) continue;
+            if (spans[i].start_ns >= until_ns) continue;
             write_bar(g.script, &spans[i], scale);
             seen[k] = true;
         }
@@ -132,12 +135,13 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
     snprintf(text, sizeof text, "time from the start of the iteration (%s)", unit);
     set_text(&g, "xlabel", text);
     fprintf(g.script,
-            "set ylabel 'pipeline stage'\nset xrange [0:%.9g]\nset yrange [%g:-0.5]\n"
+            "set ylabel 'pipeline stage'\nset xrange [0:%.9g]\nset yrange [%g:0.5]\n"
             "set ytics 1\nset grid x noy\nset border 1\nset bmargin 5.5\n"
             "set key at screen 0.5, screen %g center horizontal Left reverse\n",
-            (double)extent.makespan_ns / scale, (double)extent.stage_count - 0.5, 20 / height);
+            (double)extent.makespan_ns / scale, (double)extent.stage_count + 0.5, 20 / height);
     for (int64_t i = 0; i < count; i++)
-        if (spans[i].dp_rank == dp_rank) write_number(&g, &spans[i], scale, extent.makespan_ns);
+        if (spans[i].dp_rank == dp_rank && spans[i].finish_ns <= until_ns)
+            write_number(&g, &spans[i], scale, extent.makespan_ns);
     const char *separator = "plot ";
     for (int k = 0; k < BAR_KIND_COUNT; k++) {
         if (!seen[k]) continue;
@@ -203,7 +207,7 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
     for (int64_t stage = 0; stage < stage_count; stage++)
         fprintf(g.script, ", $stage%d with steps lc rgb '%s' lw 2.5 dt %d title 'stage %d'",
                 (int)stage, line_colors[stage % LINE_COLOR_COUNT],
-                (int)(1 + stage / LINE_COLOR_COUNT), (int)stage);
+                (int)(1 + stage / LINE_COLOR_COUNT), (int)stage + 1);
     fputc('\n', g.script);
     return gnuplot_end(&g, err);
 }
@@ -406,23 +410,25 @@ static double part_ms(const struct plot_breakdown *b, int64_t run, int64_t part)
 
 /* The boxes of one part over all runs; returns whether it has any. base_ms grows by them. */
 static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_t part,
-                       double *base_ms, double top_ms) {
+                       double *base_ms, double top_ms, double scale) {
     bool any = false;
     fprintf(g->script, "$part%d << END\n", (int)part);
     for (int64_t run = 0; run < b->run_count; run++) {
         double ms = part_ms(b, run, part);
         if (ms == 0) continue;
         any = true;
-        fprintf(g->script, "%d %.9g %.9g %.9g %.9g %.9g\n", (int)run, base_ms[run],
-                (double)run - 0.32, (double)run + 0.32, base_ms[run], base_ms[run] + ms);
+        fprintf(g->script, "%d %.9g %.9g %.9g %.9g %.9g\n", (int)run, base_ms[run] / scale,
+                (double)run - 0.32, (double)run + 0.32, base_ms[run] / scale,
+                (base_ms[run] + ms) / scale);
         base_ms[run] += ms;
     }
     fputs("END\n", g->script);
     for (int64_t run = 0; run < b->run_count; run++) {
         double ms = part_ms(b, run, part);
         if (ms < 0.035 * top_ms) continue; /* no room for its number */
-        fprintf(g->script, "set label '%.4g' at %d,%.9g center front tc rgb '%s'\n", ms, (int)run,
-                base_ms[run] - ms / 2, part_color_of(b->parts[part])->number_color);
+        fprintf(g->script, "set label '%.4g' at %d,%.9g center front tc rgb '%s'\n", ms / scale,
+                (int)run, (base_ms[run] - ms / 2) / scale,
+                part_color_of(b->parts[part])->number_color);
     }
     return any;
 }
@@ -437,6 +443,8 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
         top_ms = fmax(top_ms, sum_ms);
     }
     if (top_ms == 0) return nothing_to_draw(err, "breakdown of its time");
+    const char *unit;
+    double scale = time_scale((int64_t)(top_ms * NS_PER_MS), &unit) / NS_PER_MS;
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, 620 + 170 * (double)b->run_count, 800, err)) return false;
 
@@ -448,21 +456,21 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
     for (int64_t run = 0; run < b->run_count; run++)
         base_ms[run] = 0;
     for (int64_t part = 0; part < b->part_count; part++)
-        any[part] = write_part(&g, b, part, base_ms, top_ms);
+        any[part] = write_part(&g, b, part, base_ms, top_ms, scale);
     set_style(&g);
     set_text(&g, "title", title);
     fprintf(g.script,
-            "set ylabel 'mean step (ms)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
+            "set ylabel 'mean step (%s)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
             "set grid y nox\nset key outside right center Left reverse invert\nset xtics %s (",
-            (double)b->run_count - 0.4, top_ms * 1.08,
+            unit, (double)b->run_count - 0.4, top_ms / scale * 1.08,
             longest_name > 18 ? "rotate by -20" : ""); /* what fits under a bar */
     for (int64_t run = 0; run < b->run_count; run++) {
         gnuplot_tic_text(&g, b->runs[run]);
         fprintf(g.script, " %d%s", (int)run, run + 1 < b->run_count ? ", " : ")\n");
     }
     for (int64_t run = 0; run < b->run_count; run++)
-        fprintf(g.script, "set label '%.4g ms' at %d,%.9g center front offset 0,0.7\n",
-                base_ms[run], (int)run, base_ms[run]);
+        fprintf(g.script, "set label '%.4g %s' at %d,%.9g center front offset 0,0.7\n",
+                base_ms[run] / scale, unit, (int)run, base_ms[run] / scale);
     const char *separator = "plot ";
     for (int64_t part = 0; part < b->part_count; part++) {
         if (!any[part]) continue;

@@ -4,7 +4,7 @@
  * at all. Colours are told apart by colour-blind eyes and in a grey print; units are on the axes
  * and the scenario in the title. gnuplot must be on PATH (Debian package gnuplot-nox).
  *
- *     plot_timeline("timeline.png", "internvl-6b-20b baseline", spans, span_count, 0, err);
+ *     plot_timeline("timeline.png", "internvl-6b-20b baseline", spans, span_count, 0, 0, err);
  */
 #ifndef BALLAST_RESULTS_PLOT_H
 #define BALLAST_RESULTS_PLOT_H
@@ -15,9 +15,10 @@
 #include "sim/base/error.h"
 
 /* The pipeline of one iteration on one data-parallel rank: a row per stage, its compute stream as
- * bars and its other streams as a strip below. Spans of other ranks are passed over. */
+ * bars and its other streams as a strip below. Spans of other ranks are passed over; so are those
+ * that start at until_ns or later, unless it is 0. */
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
-                   int64_t count, int64_t dp_rank, struct error *err);
+                   int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err);
 
 /* Memory of each stage over the same iteration, with the capacity of the GPU. Points of one stage
  * are in order of time. */

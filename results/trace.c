@@ -139,7 +139,7 @@ static void name_tracks(struct trace *trace, const struct track *tracks, int64_t
             snprintf(name, sizeof name, "DP rank %" PRId64, tracks[i].dp_rank);
             trace_process(trace, tracks[i].dp_rank, name);
         }
-        snprintf(name, sizeof name, "stage %" PRId64 " %s", tracks[i].stage_index,
+        snprintf(name, sizeof name, "stage %" PRId64 " %s", tracks[i].stage_index + 1,
                  tracks[i].stream);
         trace_thread(trace, tracks[i].dp_rank, i + 1, name);
     }
@@ -201,7 +201,7 @@ bool trace_write(FILE *out, const char *title, const struct span_record *spans, 
     }
     write_flows(&trace, arena, spans, span_count, tracks, track_count);
     for (int64_t i = 0; i < memory_count; i++) {
-        snprintf(name, sizeof name, "stage %" PRId64 " memory", memory[i].stage_index);
+        snprintf(name, sizeof name, "stage %" PRId64 " memory", memory[i].stage_index + 1);
         trace_counter(&trace, memory[i].dp_rank, name, "bytes", memory[i].time_ns,
                       memory[i].memory_bytes);
     }

@@ -3,11 +3,13 @@
 #include <string.h>
 #include "results/plot.h"
 #include "sim/base/field.h"
+#include "sim/base/units.h"
 #include "sim/cli/cli.h"
 
 struct plot_options {
     const char *output, *db;
     int64_t iteration, rank;
+    double until_s;
 };
 
 #define AT(member) offsetof(struct plot_options, member)
@@ -16,6 +18,8 @@ static const struct option options_table[] = {
       0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
     { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)",
+      NULL, 0, 1e9 },
+    { "until", OPTION_NUMBER, AT(until_s), "SECONDS", "timeline: only the beginning of the step",
       NULL, 0, 1e9 },
     { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)",
       NULL, 0, 1e6 },
@@ -170,7 +174,7 @@ static int run(struct cli *cli, void *options) {
             break;
         case PLOT_TIMELINE:
             ok = plot_timeline(o->output, title, r->timeline.spans, r->timeline.span_count, o->rank,
-                               &err);
+                               ns_from_seconds(o->until_s), &err);
             break;
         }
     }

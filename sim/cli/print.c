@@ -174,6 +174,8 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
         cJSON_AddNumberToObject(stage, "recompute_ms", out->recompute_s * 1e3);
         cJSON_AddNumberToObject(stage, "in_flight_count", (double)out->in_flight);
         add_memory(stage, &out->peak);
+        cJSON_AddNumberToObject(stage, "memory_least_device_bytes",
+                                round(stage_memory_device(&out->least)));
         cJSON_AddItemToArray(stages, stage);
     }
     const struct batch_balance *b = &e->job->balance;

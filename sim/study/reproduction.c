@@ -197,6 +197,16 @@ static const char *const *list_assumptions(struct context *c, const cJSON *own,
     return list;
 }
 
+static const char *const *list_texts(struct context *c, const cJSON *list) {
+    const char **texts =
+        arena_array(c->arena, const char *, (list != NULL ? cJSON_GetArraySize(list) : 0) + 1);
+    int64_t at = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) texts[at++] =
+        arena_text(c->arena, item->valuestring);
+    return texts;
+}
+
 static bool store_value(struct context *c, const struct reproduction_value *v,
                         const struct table_fields *t, const char *row, const struct cached *run) {
     struct reproduction_record record = {
@@ -216,6 +226,14 @@ static bool store_value(struct context *c, const struct reproduction_value *v,
         .run_id = run->run_id,
     };
     return store_add_reproductions(c->store, &record, 1, c->err);
+}
+
+/* "scenarios/papers/...": the same on every machine. */
+static const char *shown_path(struct context *c, const char *path) {
+    size_t length = strlen(c->options->directory);
+    return strncmp(path, c->options->directory, length) == 0
+               ? arena_format(c->arena, "scenarios%s", path + length)
+               : path;
 }
 
 static bool run_value(struct context *c, const struct json *json, const cJSON *node,
@@ -240,7 +258,7 @@ static bool run_value(struct context *c, const struct json *json, const cJSON *n
         .simulated = q->of(run->execution),
         .band_fraction = q->timed ? run->execution->replay->band_fraction : NAN,
         .calibrated_on = fields.calibrated_on,
-        .scenario_file = run->path,
+        .scenario_file = shown_path(c, run->path),
         .assumptions = assumptions,
         .note = fields.note != NULL ? fields.note : row->note,
     };
@@ -260,6 +278,14 @@ static bool run_table(struct context *c, const char *directory, const char *file
     struct table_fields t;
     bool ok = field_table_read(&table_table, json, json_root(json), &t, c->arena, c->err);
     const cJSON *node;
+    if (ok) {
+        struct reproduction_summary *summary = &c->out->summaries[c->out->summary_count++];
+        *summary = (struct reproduction_summary){ .table = arena_format(c->arena, "%s.%s", t.paper,
+                                                                        t.table),
+                                                  .source = t.source,
+                                                  .note = t.note };
+        summary->assumptions = list_texts(c, t.assumptions);
+    }
     if (ok && !cJSON_IsArray(t.rows))
         ok = json_error(json, t.rows, c->err, NULL, "rows must be a list");
     const cJSON *rows = ok ? t.rows : NULL;
@@ -363,6 +389,7 @@ static bool run_selected(struct context *c, const char *const *selectors, int64_
             list = arena_format(c->arena, "%s%s%s", list, k > 0 ? ", " : "", known[k]);
         return error_hint(c->err, "the tables are: %s", list);
     }
+    c->out->summaries = arena_array(c->arena, struct reproduction_summary, chosen_count + 1);
     for (int64_t i = 0; i < chosen_count; i++)
         if (!run_table(c, chosen[i].directory, chosen[i].file))
             return error_context(c->err, "while reproducing %s/%s", chosen[i].directory,
@@ -371,16 +398,12 @@ static bool run_selected(struct context *c, const char *const *selectors, int64_
 }
 
 static void summarise(struct reproduction *r) {
-    r->summaries = arena_array(r->arena, struct reproduction_summary, r->value_count + 1);
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
         struct reproduction_summary *s = NULL;
         for (int64_t k = 0; k < r->summary_count && s == NULL; k++)
             if (strcmp(r->summaries[k].table, v->table) == 0) s = &r->summaries[k];
-        if (s == NULL) {
-            s = &r->summaries[r->summary_count++];
-            s->table = v->table;
-        }
+        ballast_check(s != NULL);
         s->rows++;
         if (isnan(v->relative_error)) {
             s->rows_without_relative_error++;

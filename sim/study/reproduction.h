@@ -25,6 +25,8 @@ struct reproduction_value {
 
 struct reproduction_summary {
     const char *table;
+    const char *source, *note;      /* of the table file; note may be NULL */
+    const char *const *assumptions; /* unstated inputs of the whole table; NULL at the end */
     int64_t rows, rows_without_relative_error;
     double mean_abs_relative_error;
     double worst_relative_error; /* signed */

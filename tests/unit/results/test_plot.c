@@ -18,7 +18,7 @@ static bool has_gnuplot(void) {
 }
 
 static bool draw_timeline(const char *path, struct error *err) {
-    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, err);
+    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, 0, err);
 }
 
 static bool draw_memory(const char *path, struct error *err) {
@@ -120,7 +120,7 @@ static void test_mistakes(void **state) {
     assert_false(draw_steps("/no/such/folder/x.png", &err));
     assert_non_null(strstr(err.text, "cannot write '/no/such/folder/x.png'"));
     assert_true(err.internal);
-    assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, &err));
+    assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, 0, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
     assert_false(plot_steps("x.png", "s", NULL, 0, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
