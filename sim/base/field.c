@@ -210,12 +210,19 @@ static void read_fallback(const struct field *field, void *out, struct arena *ar
 
 bool field_table_read(const struct field_table *table, const struct json *json, const cJSON *object,
                       void *out, struct arena *arena, struct error *err) {
+    return field_table_read_beside(table, json, object, NULL, out, arena, err);
+}
+
+bool field_table_read_beside(const struct field_table *table, const struct json *json,
+                             const cJSON *object, const char *other_key, void *out,
+                             struct arena *arena, struct error *err) {
     if (object != NULL && !cJSON_IsObject(object))
         return json_error(json, object, err, table->help, "\"%s\" must be an object { ... }",
                           table->name);
     if (object != NULL)
         for (const cJSON *node = object->child; node != NULL; node = node->next)
-            if (field_table_find(table, node->string) == NULL)
+            if (field_table_find(table, node->string) == NULL &&
+                (other_key == NULL || strcmp(node->string, other_key) != 0))
                 return unknown_key(table, json, node, err);
     for (size_t i = 0; i < table->count; i++) {
         const struct field *field = &table->fields[i];

@@ -57,6 +57,10 @@ struct field_table {
  * out of range and missing required fields are errors with position, reason and nearest name. */
 bool field_table_read(const struct field_table *table, const struct json *json,
                       const cJSON *object, void *out, struct arena *arena, struct error *err);
+/* The same, for an object that has one more key, which the caller reads (NULL: none). */
+bool field_table_read_beside(const struct field_table *table, const struct json *json,
+                             const cJSON *object, const char *other_key, void *out,
+                             struct arena *arena, struct error *err);
 /* The values as a new JSON object, in table order; FIELD_NODE is copied. The caller deletes it. */
 cJSON *field_table_write(const struct field_table *table, const void *values);
 const struct field *field_table_find(const struct field_table *table, const char *name);

@@ -209,6 +209,14 @@ static const struct override *override_below(const struct json *json, const char
     return NULL;
 }
 
+bool json_is_overridden(const struct json *json, const cJSON *node) {
+    struct trail trail = { .length = 0 };
+    if (node == NULL || !find_trail(json->root, node, &trail)) return false;
+    char path[1024];
+    trail_path(&trail, path, sizeof path);
+    return override_of(json, path) != NULL;
+}
+
 bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
                 const char *format, ...) {
     if (err == NULL) return false;

@@ -37,6 +37,9 @@ bool json_override(struct json *json, const char *assignment, struct error *err)
 bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Whether --set gave this value, or something around it. */
+bool json_is_overridden(const struct json *json, const cJSON *node);
+
 /* Writes the slash path of a node ("/cluster/gpu_count") into text. */
 void json_path(const struct json *json, const cJSON *node, char *text, size_t size);
 

@@ -25,6 +25,7 @@ struct command {
     const char *usage; /* after the name */
     const char *help;  /* one line */
     const char *more;  /* further lines of --help; may be NULL */
+    void (*print_more)(FILE *out); /* the same, where it comes from tables; may be NULL */
     const struct option *options;
     size_t option_count, options_size;
     int64_t min_arguments, max_arguments; /* -1: any number */

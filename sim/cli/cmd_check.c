@@ -63,6 +63,7 @@ const struct command command_check = {
     .name = "check",
     .usage = "SCENARIO",
     .help = "validate a scenario; print it resolved, and what it assumes",
+    .print_more = scenario_write_help,
     COMMAND_OPTIONS(options_table, struct check_options),
     .min_arguments = 0,
     .max_arguments = 1,

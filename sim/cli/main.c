@@ -153,6 +153,7 @@ static void print_help(const struct command *command) {
     if (command->more != NULL) printf("\n%s", command->more);
     puts("\nOptions:");
     options_help(command->options, command->option_count, stdout);
+    if (command->print_more != NULL) command->print_more(stdout);
 }
 
 static const char *joined(struct arena *arena, int argc, char **argv) {

@@ -23,6 +23,7 @@ struct reader {
     struct scenario_top top;
     struct scenario_policy policy;
     int64_t assumption_count;
+    const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
 };
 
 static const cJSON *present(const cJSON *node) {
@@ -33,6 +34,18 @@ static const cJSON *member(const cJSON *object, const char *name) {
     const cJSON *node = object != NULL ? cJSON_GetObjectItemCaseSensitive(object, name) : NULL;
     return node != NULL ? node : object;
 }
+
+/* Of the values that a rule weighs against each other, the one to point at: what --set changed,
+ * otherwise the first. */
+static const cJSON *suspect(struct reader *r, const cJSON *const *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (json_is_overridden(r->s->json, nodes[i])) return nodes[i];
+    return nodes[0];
+}
+
+#define SUSPECT(r, ...)                                                                            \
+    suspect((r), (const cJSON *const[]){ __VA_ARGS__ },                                            \
+            sizeof((const cJSON *const[]){ __VA_ARGS__ }) / sizeof(const cJSON *))
 
 static void assume(struct reader *r, const char *text) {
     ballast_check(r->assumption_count + 1 < ASSUMPTION_LIMIT);
@@ -108,10 +121,10 @@ static int role_by_name(const char *name) {
 }
 
 static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
-    int role = name != NULL ? role_by_name(name) : -1;
+    int role = role_by_name(name);
     if (role < 0)
         json_error(r->s->json, node, r->err, "one of: vision, connector, language",
-                   "unknown module \"%s\"", name != NULL ? name : "?");
+                   "unknown module \"%s\"", name);
     else if (r->s->model->modules[role].layer_count == 0) {
         json_error(r->s->json, node, r->err, NULL, "model \"%s\" has no module \"%s\"",
                    r->s->model->name, name);
@@ -135,7 +148,10 @@ static bool apply_model_options(struct reader *r) {
         return json_error(s->json, frozen, r->err, "for example [\"vision\"]",
                           "must be a list of modules");
     cJSON_ArrayForEach(item, frozen) {
-        int role = role_of_node(r, item, cJSON_GetStringValue(item));
+        if (!cJSON_IsString(item))
+            return json_error(s->json, item, r->err, "one of: vision, connector, language",
+                              "must be the name of a module");
+        int role = role_of_node(r, item, item->valuestring);
         if (role < 0) return false;
         model->modules[role].frozen = true;
     }
@@ -153,8 +169,11 @@ static bool apply_model_options(struct reader *r) {
                 found = p;
         if (found < 0)
             return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp32",
-                              "unknown precision");
+                              cJSON_IsString(item) ? "unknown precision \"%s\""
+                                                   : "must be the name of a precision",
+                              item->valuestring);
         model->modules[role].precision = (enum precision)found;
+        r->precision_nodes[role] = item;
     }
     bool trainable = false;
     for (int64_t i = 0; i < model->layer_count; i++)
@@ -212,19 +231,17 @@ static bool policy_parameters(struct reader *r, const cJSON *node, size_t size,
         }
         return true;
     }
-    choice->parameters = arena_alloc(s->arena, size);
-    cJSON *name =
-        object ? cJSON_DetachItemFromObjectCaseSensitive((cJSON *)(uintptr_t)node, "name") : NULL;
-    bool ok = field_table_read(choice->table, s->json, object ? node : NULL, choice->parameters,
-                               s->arena, r->err);
-    if (!ok && !object)
-        error_context(r->err, "policy \"%s\" needs parameters: write it as an object",
-                      choice->name);
-    if (name != NULL) {
-        choice->name = arena_text(s->arena, name->valuestring);
-        cJSON_AddItemToObject((cJSON *)(uintptr_t)node, "name", name);
+    for (size_t i = 0; !object && i < choice->table->count; i++) {
+        const struct field *field = &choice->table->fields[i];
+        if (field->fallback != NULL) continue;
+        const char *hint = arena_format(s->arena, "write {\"name\": \"%s\", \"%s\": ...}: %s",
+                                        choice->name, field->name, field->help);
+        return json_error(s->json, node, r->err, hint, "policy \"%s\" needs \"%s\"", choice->name,
+                          field->name);
     }
-    return ok;
+    choice->parameters = arena_alloc(s->arena, size);
+    return field_table_read_beside(choice->table, s->json, object ? node : NULL, "name",
+                                   choice->parameters, s->arena, r->err);
 }
 
 static bool unknown_policy(struct reader *r, const char *slot, const cJSON *node, const char *name,
@@ -302,23 +319,30 @@ static bool rule_layout(struct reader *r) {
     int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
     if (f->dp < 0) {
         if (gpus % model_ranks != 0)
-            return json_error(s->json, member(cluster, "gpu_count"), r->err,
-                              "choose a multiple, or change tp or pp",
+            return json_error(s->json,
+                              SUSPECT(r, member(cluster, "gpu_count"), member(section, "tp"),
+                                      member(section, "pp")),
+                              r->err, "choose a multiple, or change tp or pp",
                               "%ld GPUs cannot be divided by tp x pp x cp = %ld", (long)gpus,
                               (long)model_ranks);
         f->dp = gpus / model_ranks;
     }
     if (gpus != model_ranks * f->dp)
-        return json_error(s->json, member(section, "dp"), r->err, "leave dp out to derive it",
+        return json_error(s->json,
+                          SUSPECT(r, member(section, "dp"), member(section, "tp"),
+                                  member(section, "pp"), member(cluster, "gpu_count")),
+                          r->err, "leave dp out to derive it",
                           "tp x pp x cp x dp = %ld, but the cluster has gpu_count %ld",
                           (long)(model_ranks * f->dp), (long)gpus);
     int64_t node = s->cluster_fields.gpus_per_node;
     if (gpus > node && gpus % node != 0)
-        return json_error(s->json, member(cluster, "gpu_count"), r->err, NULL,
-                          "%ld GPUs do not fill whole nodes of %ld", (long)gpus, (long)node);
+        return json_error(
+            s->json, SUSPECT(r, member(cluster, "gpu_count"), member(cluster, "gpus_per_node")),
+            r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus, (long)node);
     if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
-        return json_error(s->json, member(section, "tp"), r->err,
-                          "tensor parallel groups must not straddle nodes",
+        return json_error(s->json,
+                          SUSPECT(r, member(section, "tp"), member(cluster, "gpus_per_node")),
+                          r->err, "tensor parallel groups must not straddle nodes",
                           "tp %ld does not fit nodes of %ld GPUs", (long)f->tp, (long)node);
     s->layout = (struct layout){ .tp = f->tp,
                                  .pp = f->pp,
@@ -332,7 +356,9 @@ static bool rule_layout(struct reader *r) {
 
 static bool rule_model(struct reader *r) {
     struct scenario *s = r->s;
-    const cJSON *tp_node = member(r->top.layout, "tp"), *pp_node = member(r->top.layout, "pp");
+    const cJSON *model_node = member(r->top.model, "name");
+    const cJSON *tp_node = SUSPECT(r, member(r->top.layout, "tp"), model_node);
+    const cJSON *pp_node = SUSPECT(r, member(r->top.layout, "pp"), model_node);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
         const struct module *m = &s->model->modules[role];
         if (m->layer_count == 0 || m->heads == 0) continue;
@@ -358,10 +384,11 @@ static bool rule_model(struct reader *r) {
     return true;
 }
 
-static bool read_batch(struct reader *r, const cJSON *node, const char *key, bool micro_batches_too,
-                       double *samples, double *micro_batches) {
+/* *place becomes the number that was given, or NULL. */
+static bool read_batch(struct reader *r, const cJSON **place, const char *key,
+                       bool micro_batches_too, double *samples, double *micro_batches) {
     *samples = *micro_batches = -1;
-    node = present(node);
+    const cJSON *node = *place = present(*place);
     if (node == NULL) return true;
     if (cJSON_IsNumber(node)) {
         *samples = node->valuedouble;
@@ -378,7 +405,7 @@ static bool read_batch(struct reader *r, const cJSON *node, const char *key, boo
             return json_error(r->s->json, value, r->err,
                               micro_batches_too ? "samples or micro_batches" : "samples",
                               "unknown unit \"%s\" of %s", value->string, key);
-        node = value;
+        *place = node = value;
     }
     double given = *samples != -1 ? *samples : *micro_batches;
     if (!(given >= 1 && given <= 1e9) || given != floor(given))
@@ -389,11 +416,15 @@ static bool read_batch(struct reader *r, const cJSON *node, const char *key, boo
 static bool rule_batch(struct reader *r) {
     struct scenario *s = r->s;
     double micro, global, global_micro_batches, none;
-    const cJSON *global_node = present(s->training_fields.global_batch);
-    if (!read_batch(r, s->training_fields.micro_batch, "micro_batch", false, &micro, &none))
+    const cJSON *global_node = s->training_fields.global_batch;
+    const cJSON *micro_node = s->training_fields.micro_batch;
+    if (!read_batch(r, &micro_node, "micro_batch", false, &micro, &none)) return false;
+    if (!read_batch(r, &global_node, "global_batch", true, &global, &global_micro_batches))
         return false;
-    if (!read_batch(r, global_node, "global_batch", true, &global, &global_micro_batches))
-        return false;
+    const cJSON *layout = r->top.layout;
+    const cJSON *dividend = SUSPECT(r, global_node, micro_node, member(layout, "dp"),
+                                    member(layout, "tp"), member(layout, "pp"));
+    if (dividend == NULL) dividend = r->top.training;
     if (micro < 0) {
         micro = 1;
         assume(r, "micro_batch: 1 sample (not given)");
@@ -408,7 +439,7 @@ static bool rule_batch(struct reader *r) {
         int64_t unit = s->micro_batch_samples * dp;
         if ((int64_t)global % unit != 0)
             return json_error(
-                s->json, global_node, r->err,
+                s->json, dividend, r->err,
                 arena_format(s->arena, "use a multiple of %ld", (long)unit),
                 "%ld samples do not divide into micro-batches of %ld on %ld data-parallel ranks",
                 (long)global, (long)s->micro_batch_samples, (long)dp);
@@ -416,7 +447,7 @@ static bool rule_batch(struct reader *r) {
     } else {
         per_step = (int64_t)global_micro_batches;
         if (per_step % dp != 0)
-            return json_error(s->json, global_node, r->err, NULL,
+            return json_error(s->json, dividend, r->err, NULL,
                               "%ld micro-batches cannot be dealt to %ld data-parallel ranks",
                               (long)per_step, (long)dp);
     }
@@ -451,6 +482,17 @@ static void standing_assumptions(struct reader *r) {
               "allocator stalls");
 }
 
+/* The samples are read later, but a name that leads nowhere is a mistake of the scenario. */
+static bool check_dataset(struct reader *r) {
+    struct scenario *s = r->s;
+    const char *name = s->dataset_fields.name;
+    const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
+    if (access(path, F_OK) == 0 || access(name, F_OK) == 0) return true;
+    struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
+    ballast_check(dataset == NULL);
+    return relocate(r, member(r->top.dataset, "name"), "data set", name);
+}
+
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     s->model = model_load(s->arena, s->directory, s->model_fields.name, r->err);
@@ -468,7 +510,7 @@ static bool read_files(struct reader *r) {
     if (s->cost_model == NULL)
         return relocate(r, member(r->top.cluster, "hardware"), "hardware",
                         s->cluster_fields.hardware);
-    return true;
+    return check_dataset(r);
 }
 
 static bool read_all(struct reader *r) {
@@ -500,16 +542,22 @@ static bool read_all(struct reader *r) {
     s->tiling.min_pixels = s->dataset_fields.min_pixels;
     s->tiling.max_pixels = s->dataset_fields.max_pixels;
     if (s->tiling.min_tiles > s->tiling.max_tiles)
-        return json_error(s->json, member(r->top.dataset, "min_tiles"), r->err, NULL,
-                          "min_tiles is above max_tiles");
+        return json_error(
+            s->json,
+            SUSPECT(r, member(r->top.dataset, "min_tiles"), member(r->top.dataset, "max_tiles")),
+            r->err, NULL, "min_tiles is above max_tiles");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
     const struct gpu *gpu = cost_model_gpu(s->cost_model);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
         const struct module *m = &s->model->modules[role];
         if (m->layer_count > 0 && gpu->peak_flop_per_s[m->precision] <= 0)
-            return json_error(s->json, member(r->top.training, "precision"), r->err, NULL,
-                              "%s cannot compute in %s", gpu->name, precision_name(m->precision));
+            return json_error(
+                s->json,
+                r->precision_nodes[role] != NULL ? r->precision_nodes[role]
+                                                 : SUSPECT(r, member(r->top.training, "precision"),
+                                                           member(r->top.cluster, "hardware")),
+                r->err, NULL, "%s cannot compute in %s", gpu->name, precision_name(m->precision));
     }
     if (!rule_layout(r) || !rule_model(r) || !rule_batch(r) || !rule_iterations(r)) return false;
     if (!read_batching(r) || !read_schedule(r)) return false;

@@ -108,6 +108,7 @@ cJSON *scenario_resolved(const struct scenario *scenario);
 
 /* The sections in order, for help and documentation. */
 const struct field_table *const *scenario_sections(size_t *count);
+void scenario_write_help(FILE *out);      /* fields and policies, a line each */
 void scenario_write_reference(FILE *out); /* docs/SCENARIOS.md */
 
 #endif
