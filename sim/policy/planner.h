@@ -68,7 +68,8 @@ struct planner {
                   struct error *err);
     bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
                      struct job_plan *plan, struct error *err);
-    /* Optional: NULL keeps the static order of plan->schedule. */
+    /* Optional: NULL keeps the static order of plan->schedule. Called by several threads at once;
+     * the oracle may then be asked only for prices of the iteration's own shapes. */
     bool (*plan_iteration)(const struct planner_oracle *oracle, const void *parameters,
                            const struct job_plan *plan, struct iteration_plan *iteration,
                            struct error *err);

@@ -154,6 +154,21 @@ static bool make_plan(struct job *job, struct error *err) {
     return true;
 }
 
+/* The first policy that plans iterations does so. */
+static void attach_iteration_planner(struct job *job) {
+    const struct policy_choice *choices[] = { &job->scenario->partition,
+                                              &job->scenario->recompute };
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const struct planner *planner = choices[i]->row;
+        if (planner->plan_iteration == NULL || job->step->iteration_planner != NULL) continue;
+        struct planner_oracle *oracle = arena_new(job->arena, struct planner_oracle);
+        *oracle = job_oracle(job);
+        job->step->iteration_planner = planner;
+        job->step->iteration_parameters = choices[i]->parameters;
+        job->step->oracle = oracle;
+    }
+}
+
 struct job *job_create(const struct scenario *scenario, struct error *err) {
     struct arena *arena = arena_create();
     struct job *job = arena_new(arena, struct job);
@@ -170,6 +185,7 @@ struct job *job_create(const struct scenario *scenario, struct error *err) {
         return NULL;
     }
     job->step = step_model_create(arena, scenario, &job->plan, job->prices);
+    attach_iteration_planner(job);
     return job;
 }
 

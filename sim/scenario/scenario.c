@@ -423,7 +423,8 @@ static bool rule_batch(struct reader *r) {
         return false;
     const cJSON *layout = r->top.layout;
     const cJSON *dividend = SUSPECT(r, global_node, micro_node, member(layout, "dp"),
-                                    member(layout, "tp"), member(layout, "pp"));
+                                    member(layout, "tp"), member(layout, "pp"),
+                                    member(r->top.cluster, "gpu_count"));
     if (dividend == NULL) dividend = r->top.training;
     if (micro < 0) {
         micro = 1;

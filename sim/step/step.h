@@ -77,7 +77,12 @@ struct step_model {
     struct stage_memory *static_memory; /* classes that do not change during a step */
     int64_t *accumulate_ns;  /* per stage: adding a micro-batch's gradients, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
-    int64_t update_ns;       /* optimizer and parameter gather of the slowest stage */
+    /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
+     * creation by whoever owns the oracle. */
+    const struct planner *iteration_planner;
+    const void *iteration_parameters;
+    const struct planner_oracle *oracle;
+    int64_t update_ns; /* optimizer and parameter gather of the slowest stage */
 };
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,

@@ -87,11 +87,45 @@ static void grow(struct step_runner *r, int64_t micro_batches) {
     r->costs = memory_realloc(r->costs, sizeof *r->costs * cells);
 }
 
-static void fill_order(struct step_runner *r, int64_t micro_batches) {
+static void fill_static_order(struct step_runner *r) {
     const struct step_model *m = r->model;
     for (int64_t stage = 0; stage < m->stage_count; stage++)
-        m->plan->schedule->order(stage, m->stage_count, micro_batches,
-                                 r->entries + stage * 2 * micro_batches);
+        m->plan->schedule->order(stage, m->stage_count, r->micro_batch_count,
+                                 r->entries + stage * 2 * r->micro_batch_count);
+}
+
+/* Every stage must run each pass of each micro-batch once. */
+static bool check_order(const struct step_runner *r, struct error *err) {
+    int64_t count = r->micro_batch_count;
+    bool *seen = memory_alloc(sizeof *seen * 2 * (size_t)count);
+    bool ok = true;
+    for (int64_t stage = 0; ok && stage < r->model->stage_count; stage++) {
+        memset(seen, 0, sizeof *seen * 2 * (size_t)count);
+        for (int64_t i = 0; ok && i < 2 * count; i++) {
+            const struct schedule_entry *entry = &r->entries[stage * 2 * count + i];
+            bool inside = entry->micro_batch >= 0 && entry->micro_batch < count;
+            bool *cell = inside ? &seen[2 * entry->micro_batch + entry->backward] : NULL;
+            ok = inside && !*cell;
+            if (inside) *cell = true;
+            if (!ok)
+                error_set(err, "policy \"%s\" orders stage %ld wrongly: micro-batch %ld, %s",
+                          r->model->iteration_planner->name, (long)stage + 1,
+                          (long)entry->micro_batch, inside ? "twice" : "which does not exist");
+        }
+    }
+    free(seen);
+    return ok;
+}
+
+static bool plan_iteration(struct step_runner *r, struct error *err) {
+    const struct step_model *m = r->model;
+    fill_static_order(r); /* a planner may leave what it does not decide */
+    struct iteration_plan iteration = { .micro_batch_count = r->micro_batch_count,
+                                        .shapes = r->shapes,
+                                        .entries = r->entries };
+    return m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
+                                                &iteration, err) &&
+           check_order(r, err);
 }
 
 /* ---- building ---- */
@@ -259,7 +293,6 @@ static void add_stage_dependencies(struct step_runner *r) {
 static void build_graph(struct step_runner *r) {
     task_graph_clear(r->graph);
     add_resources(r);
-    fill_order(r, r->micro_batch_count);
     for (int64_t stage = 0; stage < r->model->stage_count; stage++)
         for (int64_t i = 0; i < 2 * r->micro_batch_count; i++)
             add_entry(r, stage, &r->entries[stage * 2 * r->micro_batch_count + i]);
@@ -342,7 +375,7 @@ static void sum_flop(const struct step_model *m, const struct batch_shape *shape
 static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro_batch_count) {
     ballast_check(micro_batch_count > 0);
     bool rebuild = fidelity == FIDELITY_OPERATOR || r->fidelity != fidelity ||
-                   r->micro_batch_count != micro_batch_count;
+                   r->micro_batch_count != micro_batch_count || r->model->iteration_planner != NULL;
     if (r->micro_batch_count != micro_batch_count) grow(r, micro_batch_count);
     r->fidelity = fidelity;
     r->micro_batch_count = micro_batch_count;
@@ -365,6 +398,11 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
         step_layer_times(m, &shapes[i], times);
         for (int64_t stage = 0; stage < m->stage_count; stage++)
             step_stage_cost(m, stage, &shapes[i], times, &r->costs[stage * micro_batch_count + i]);
+    }
+    if (m->iteration_planner != NULL) {
+        if (!plan_iteration(r, err)) return false;
+    } else if (rebuild) {
+        fill_static_order(r);
     }
     if (rebuild)
         build_graph(r);
@@ -395,10 +433,12 @@ bool step_run_constant(struct step_runner *r, const struct stage_cost *by_stage,
     for (int64_t stage = 0; stage < r->model->stage_count; stage++)
         for (int64_t i = 0; i < micro_batch_count; i++)
             r->costs[stage * micro_batch_count + i] = by_stage[stage];
-    if (rebuild)
+    if (rebuild) {
+        fill_static_order(r);
         build_graph(r);
-    else
+    } else {
         update_durations(r);
+    }
     if (!engine_run(r->engine, r->graph, err)) return false;
     *makespan_ns = r->engine->makespan_ns;
     return true;

@@ -1,0 +1,106 @@
+/* step_fixture.h - a scenario, prices, a plan and a step model for the tests of sim/step, and
+ * random ones of each.
+ *
+ * Overrides are those of --set: "path=value", NULL at the end.
+ */
+#ifndef BALLAST_TESTS_STEP_FIXTURE_H
+#define BALLAST_TESTS_STEP_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "sim/base/random.h"
+#include "sim/step/step.h"
+
+#define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
+
+struct step_fixture {
+    struct arena *arena;
+    struct scenario *scenario;
+    struct price_table *prices;
+    struct job_plan plan;
+    struct step_model *step;
+};
+
+static const char fixture_scenario[] =
+    "{ \"model\": \"internvl-6b-8b\", \"dataset\": \"scienceqa\","
+    "  \"cluster\": { \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 8, \"gpus_per_node\": 8,"
+    "                 \"nic_Gbit_per_s_per_gpu\": 100 },"
+    "  \"layout\": { \"backend\": \"megatron-lm\" },"
+    "  \"training\": { \"global_batch\": { \"micro_batches\": 64 },"
+    "                  \"micro_batch\": { \"samples\": 1 } } }";
+
+static inline struct scenario *fixture_load(const char *text, const char *const *overrides) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/test-scenario-XXXXXX.json", BALLAST_BINARY_DIR);
+    int file = mkstemps(path, 5);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct error err = { 0 };
+    struct scenario *s = scenario_load(&options, path, &err);
+    unlink(path);
+    if (s == NULL) fail_msg("%s", err.text);
+    return s;
+}
+
+/* Scenario and prices alone. */
+static inline void fixture_open(struct step_fixture *f, const char *const *overrides) {
+    *f = (struct step_fixture){ .arena = arena_create() };
+    f->scenario = fixture_load(fixture_scenario, overrides);
+    f->prices = price_table_create(f->arena, f->scenario);
+}
+
+static inline void fixture_close(struct step_fixture *f) {
+    price_table_destroy(f->prices);
+    scenario_destroy(f->scenario);
+    arena_destroy(f->arena);
+}
+
+static inline int64_t random_below(struct random_mt *mt, int64_t limit) {
+    return (int64_t)(random_mt_next(mt) % (uint32_t)limit);
+}
+
+/* A micro-batch of up to 12 tiles and 4096 packed tokens; about one in six has no image. */
+static inline struct batch_shape random_shape(struct random_mt *mt, const struct model *model) {
+    int64_t tiles = random_below(mt, 6) == 0 ? 0 : 1 + random_below(mt, 12);
+    if (model->modules[MODULE_VISION].layer_count == 0) tiles = 0;
+    int64_t tokens = 1 + random_below(mt, 4096), first = random_below(mt, tokens + 1);
+    double squares =
+        (double)first * (double)first + (double)(tokens - first) * (double)(tokens - first);
+    return model_batch_shape(model, 2, tiles, tokens, squares);
+}
+
+/* Cuts anywhere, recomputes any blocks. */
+static inline void random_plan(struct step_fixture *f, struct random_mt *mt, const char *schedule) {
+    const struct model *model = f->scenario->model;
+    struct job_plan *plan = &f->plan;
+    plan->stage_count = f->scenario->layout.pp;
+    plan->first_layer = arena_array(f->arena, int64_t, plan->stage_count + 1);
+    plan->recompute = arena_array(f->arena, bool, model->layer_count);
+    plan->schedule = schedule_policy_find(schedule);
+    plan->first_layer[plan->stage_count] = model->layer_count;
+    for (int64_t stage = 1; stage < plan->stage_count; stage++) {
+        int64_t least = plan->first_layer[stage - 1] + 1;
+        int64_t free_layers = model->layer_count - (plan->stage_count - stage) - least + 1;
+        plan->first_layer[stage] = least + random_below(mt, free_layers);
+    }
+    bool any = random_below(mt, 3) > 0;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        plan->recompute[i] = any && layer_can_recompute(model, i) && random_below(mt, 2) == 0;
+}
+
+static inline void fixture_plan(struct step_fixture *f, struct random_mt *mt,
+                                const char *schedule) {
+    random_plan(f, mt, schedule);
+    f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
+}
+
+#endif

@@ -1,0 +1,329 @@
+/* test_price_table.c - layer times against their operators, and against prices taken one by one. */
+#include "tests/unit/step/step_fixture.h"
+
+#include <math.h>
+#include "sim/base/units.h"
+
+static const char *const setups[][5] = {
+    { "layout.tp=1", NULL },
+    { "layout.tp=2", NULL },
+    { "layout.tp=8", "layout.sp=false", "cluster.hardware=h800-80g-sxm", NULL },
+    { "layout.tp=4", "model={\"name\":\"internvl-6b-20b\",\"frozen\":[\"vision\"]}", NULL },
+    { "layout.tp=4", "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\",\"connector\"]}",
+      NULL },
+    { "layout.tp=2", "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"language\"]}", NULL },
+    { "layout.tp=2", "model=llava-1.6-7b", "cluster.hardware=h20-96g", NULL },
+    { "layout.tp=2", "model=llama3-8b", NULL },
+    { "layout.tp=2", "model=qwen2-vl-7b", NULL },
+    { "layout.tp=8", "model={\"name\":\"vlm-s\",\"precision\":{\"language\":\"fp8\"}}",
+      "cluster.hardware=h100-80g-sxm", NULL },
+};
+enum { SETUP_COUNT = sizeof setups / sizeof setups[0], SHAPES = 12 };
+
+static bool has_kind(const struct model *model, int kind, int64_t *layer) {
+    for (*layer = 0; *layer < model->layer_count; ++*layer)
+        if ((int)model->layers[*layer].kind == kind) return true;
+    return false;
+}
+
+/* ---- the two-stream rule, by exhaustive search ---- */
+
+/* What must end before operator i starts: the operator before it on its stream; a collective waits
+ * for all compute before it; compute waits for each exposed collective before it, and for a hidden
+ * one unless that stands directly before it. A collective also waits for the collectives whose
+ * result the compute before it, or the next one, was told to wait for; on one stream that is the
+ * order of the stream. Starts are found by raising them until nothing changes. */
+static int64_t brute_makespan_ns(const struct operator_time *operators, int64_t count) {
+    int64_t start[PRICE_OPERATOR_LIMIT] = { 0 }, end = 0;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int64_t i = 0; i < count; i++) {
+            bool compute = operators[i].stream == STREAM_COMPUTE;
+            int64_t between = 0; /* compute operators between j and i */
+            for (int64_t j = i - 1; j >= 0; j--) {
+                bool before_compute = operators[j].stream == STREAM_COMPUTE;
+                bool waits = before_compute == compute || before_compute ||
+                             operators[j].stream == STREAM_EXPOSED || between > 0;
+                if (waits && start[j] + operators[j].ns > start[i]) {
+                    start[i] = start[j] + operators[j].ns;
+                    changed = true;
+                }
+                between += before_compute;
+            }
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (start[i] + operators[i].ns > end) end = start[i] + operators[i].ns;
+    return end;
+}
+
+/* ---- tests ---- */
+
+static void check_pass(const struct step_fixture *f, const char *setup, int kind,
+                       const struct batch_shape *shape, enum pass_set set, int64_t got_ns,
+                       int64_t got_comm_ns) {
+    struct operator_time operators[PRICE_OPERATOR_LIMIT];
+    int64_t count = price_table_operators(f->prices, (enum layer_kind)kind, shape, set, operators);
+    int64_t want_ns = brute_makespan_ns(operators, count), compute_ns = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (operators[i].stream == STREAM_COMPUTE) compute_ns += operators[i].ns;
+    if (got_ns != want_ns || got_comm_ns != want_ns - compute_ns)
+        fail_msg("%s, %s, pass %d, %ld tiles, %ld tokens: got %ld ns (%ld exposed), want %ld "
+                 "(%ld)",
+                 setup, layer_kind_name((enum layer_kind)kind), set, (long)shape->vision_tiles,
+                 (long)shape->language_tokens, (long)got_ns, (long)got_comm_ns, (long)want_ns,
+                 (long)(want_ns - compute_ns));
+}
+
+static void test_layer_time_is_that_of_its_operators(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    for (int k = 0; k < SETUP_COUNT; k++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[k]);
+        struct batch_shape shapes[SHAPES];
+        for (int i = 0; i < SHAPES; i++)
+            shapes[i] = random_shape(&mt, f.scenario->model);
+        price_table_prepare(f.prices, shapes, SHAPES);
+        for (int i = 0; i < SHAPES; i++)
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+                struct layer_time time;
+                price_table_layer(f.prices, (enum layer_kind)kind, &shapes[i], &time);
+                check_pass(&f, setups[k][0], kind, &shapes[i], PASS_SET_FORWARD, time.forward_ns,
+                           time.forward_comm_ns);
+                check_pass(&f, setups[k][0], kind, &shapes[i], PASS_SET_BACKWARD, time.backward_ns,
+                           time.backward_comm_ns);
+            }
+        fixture_close(&f);
+    }
+}
+
+/* The rule itself must show: some collective hides, and a sum of all operators is longer. */
+static void test_collectives_hide_behind_matmuls(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, setups[1]);
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 9, 4096, 4096.0 * 4096.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct operator_time operators[PRICE_OPERATOR_LIMIT];
+    struct layer_time time;
+    price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+    int64_t sum_ns = 0, hidden = 0, exposed = 0;
+    int64_t count =
+        price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &shape, PASS_SET_BACKWARD, operators);
+    for (int64_t i = 0; i < count; i++) {
+        sum_ns += operators[i].ns;
+        hidden += operators[i].stream == STREAM_HIDDEN;
+        exposed += operators[i].stream == STREAM_EXPOSED;
+    }
+    /* Both halves: the saved input's gather and the input gradient's scatter hide, the gradient's
+     * gather does not. */
+    assert_int_equal(hidden, 4);
+    assert_int_equal(exposed, 2);
+    assert_true(time.backward_ns < sum_ns);
+    fixture_close(&f);
+}
+
+/* A price does not depend on what was priced before: the table against each operator by itself. */
+static void test_prices_are_those_of_the_cost_model(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 2);
+    for (int k = 0; k < SETUP_COUNT; k++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[k]);
+        const struct scenario *s = f.scenario;
+        struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+        struct batch_shape shapes[SHAPES];
+        for (int i = 0; i < SHAPES; i++) {
+            shapes[i] = random_shape(&mt, s->model);
+            /* The same text with other images: what was priced first must not decide. */
+            if (i % 2 == 1)
+                shapes[i].language_tokens = shapes[i].useful_language_tokens =
+                    shapes[i - 1].language_tokens;
+        }
+        price_table_prepare(f.prices, shapes, SHAPES);
+        for (int i = 0; i < SHAPES; i++)
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+                for (int set = 0; set < 2; set++) {
+                    int64_t layer;
+                    if (!has_kind(s->model, kind, &layer)) continue;
+                    struct operator_list list = { 0 };
+                    layer_operators(s->model, layer, &shapes[i], &split, (enum pass_set)set,
+                                    model_gradient_need(s->model, layer), &list);
+                    struct operator_time got[PRICE_OPERATOR_LIMIT];
+                    int64_t count = price_table_operators(f.prices, (enum layer_kind)kind,
+                                                          &shapes[i], (enum pass_set)set, got);
+                    if (count != list.count)
+                        fail_msg("setup %d, %s: %ld operators, want %ld", k,
+                                 layer_kind_name((enum layer_kind)kind), (long)count,
+                                 (long)list.count);
+                    for (int64_t o = 0; o < count; o++) {
+                        struct communicator group =
+                            layout_communicator(&s->layout, list.operators[o].communicator);
+                        int64_t want_ns = ns_from_seconds(
+                            cost_model_price(s->cost_model, &list.operators[o], &group).seconds);
+                        if (got[o].ns != want_ns)
+                            fail_msg("setup %d, %s %s: got %ld ns, want %ld", k,
+                                     layer_kind_name((enum layer_kind)kind), list.operators[o].name,
+                                     (long)got[o].ns, (long)want_ns);
+                    }
+                    operator_list_free(&list);
+                }
+        fixture_close(&f);
+    }
+}
+
+/* Equal tokens in one long or many short samples: only attention differs. */
+static void test_attention_follows_the_squares(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, setups[1]);
+    struct batch_shape one = model_batch_shape(f.scenario->model, 1, 4, 4096, 4096.0 * 4096.0);
+    struct batch_shape many = model_batch_shape(f.scenario->model, 16, 4, 4096, 16 * 256.0 * 256.0);
+    price_table_prepare(f.prices, &one, 1);
+    price_table_prepare(f.prices, &many, 1);
+    struct operator_time a[PRICE_OPERATOR_LIMIT], b[PRICE_OPERATOR_LIMIT];
+    for (int set = 0; set < 2; set++) {
+        int64_t count =
+            price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &one, (enum pass_set)set, a);
+        assert_int_equal(
+            price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &many, (enum pass_set)set, b),
+            count);
+        int64_t differ = 0;
+        for (int64_t i = 0; i < count; i++) {
+            if (a[i].ns == b[i].ns) continue;
+            differ++;
+            assert_true(a[i].ns > b[i].ns);
+        }
+        assert_int_equal(differ, 1);
+    }
+    /* FLOPs: 2 x squares x width (causal), here 32 heads of 128. */
+    double flop = price_table_flop(f.prices, LAYER_LANGUAGE_BLOCK, &one) -
+                  price_table_flop(f.prices, LAYER_LANGUAGE_BLOCK, &many);
+    double want = 2 * (one.language_square_sum - many.language_square_sum) * 32 * 128;
+    assert_true(fabs(flop / want - 1) < 1e-12);
+    fixture_close(&f);
+}
+
+static void test_slots_grow(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, setups[0]);
+    enum { MANY = 300 };
+    struct batch_shape shapes[MANY];
+    struct layer_time first[MANY], last;
+    for (int i = 0; i < MANY; i++) {
+        /* Up to 300,000 tokens: past the first capacity of the index, several times over. */
+        int64_t tokens = 1 + (int64_t)i * 1003;
+        shapes[i] = model_batch_shape(f.scenario->model, 1, i % 40, tokens, 1e6);
+        price_table_prepare(f.prices, &shapes[i], 1);
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shapes[i], &first[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shapes[i], &last);
+        assert_memory_equal(&first[i], &last, sizeof last);
+        /* Not everywhere monotone: measured matmul tables have steps. */
+        if (i >= 10) assert_true(last.forward_ns > first[i - 10].forward_ns);
+    }
+    fixture_close(&f);
+}
+
+static void test_no_tokens_cost_nothing(void **state) {
+    (void)state;
+    struct step_fixture f;
+    static const char *const overrides[] = { "layout.tp=2", "layout.pp=2", NULL };
+    fixture_open(&f, overrides);
+    struct batch_shape text = model_batch_shape(f.scenario->model, 1, 0, 512, 512.0 * 512.0);
+    struct batch_shape none = { 0 };
+    price_table_prepare(f.prices, &text, 1);
+    price_table_prepare(f.prices, &none, 1);
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        enum layer_kind k = (enum layer_kind)kind;
+        struct layer_time time;
+        bool vision = kind <= LAYER_CONNECTOR;
+        struct operator_time operators[PRICE_OPERATOR_LIMIT];
+        for (int which = 0; which < 2; which++) {
+            const struct batch_shape *shape = which == 0 ? &text : &none;
+            bool empty = vision || which == 1;
+            price_table_layer(f.prices, k, shape, &time);
+            assert_int_equal(time.forward_ns == 0, empty);
+            assert_int_equal(time.backward_ns == 0, empty);
+            assert_int_equal(
+                price_table_operators(f.prices, k, shape, PASS_SET_FORWARD, operators) == 0, empty);
+            assert_int_equal(price_table_saved_bytes(f.prices, k, shape, false) == 0, empty);
+            assert_int_equal(price_table_workspace_bytes(f.prices, k, shape) == 0, empty);
+            if (kind != LAYER_TOKEN_EMBEDDING)
+                assert_int_equal(price_table_flop(f.prices, k, shape) == 0, empty);
+            if (kind != LAYER_HEAD)
+                assert_int_equal(price_table_send_ns(f.prices, 0, k, shape) == 0, empty);
+        }
+    }
+    fixture_close(&f);
+}
+
+/* Rounding a mean can leave one patch and no connector token. */
+static void test_a_mean_of_almost_no_images(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, setups[1]);
+    enum { MICRO_BATCHES = 1200 };
+    struct batch_shape *shapes = arena_array(f.arena, struct batch_shape, MICRO_BATCHES);
+    for (int i = 0; i < MICRO_BATCHES; i++)
+        shapes[i] = model_batch_shape(f.scenario->model, 1, i == 0, 100, 1e4);
+    struct batch_shape mean = batch_shape_mean(shapes, MICRO_BATCHES);
+    assert_int_equal(mean.vision_tokens, 1);
+    assert_int_equal(mean.connector_tokens, 0);
+    price_table_prepare(f.prices, &mean, 1);
+    struct layer_time time;
+    price_table_layer(f.prices, LAYER_VISION_BLOCK, &mean, &time);
+    assert_true(time.forward_ns > 0);
+    price_table_layer(f.prices, LAYER_CONNECTOR, &mean, &time);
+    assert_int_equal(time.forward_ns, 0);
+    fixture_close(&f);
+}
+
+/* ---- shapes ---- */
+
+static void test_shape_of_a_group(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct model *model = model_load(arena, SCENARIOS, "internvl-6b-8b", &err);
+    assert_non_null(model);
+    struct sample samples[] = { { 100, 2, 0 }, { 300, 0, 0 }, { 200, 1, 0 } };
+    struct dataset dataset = { .samples = samples, .sample_count = 3 };
+    static const uint32_t all[] = { 0, 1, 2 };
+    struct batch_shape packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.samples, 3);
+    assert_int_equal(packed.vision_tiles, 3);
+    assert_int_equal(packed.vision_tokens, 3 * 1025);
+    assert_true(packed.vision_square_sum == 3 * 1025.0 * 1025.0);
+    assert_int_equal(packed.connector_tokens, 3 * 256);
+    assert_int_equal(packed.language_tokens, 600);
+    assert_int_equal(packed.useful_language_tokens, 600);
+    assert_true(packed.language_square_sum == 1e4 + 9e4 + 4e4);
+    struct batch_shape padded = batch_shape_of_group(model, &dataset, all, 3, false);
+    assert_int_equal(padded.language_tokens, 900);
+    assert_int_equal(padded.useful_language_tokens, 600);
+    assert_true(padded.language_square_sum == 3 * 9e4);
+    struct batch_shape mean = batch_shape_mean((struct batch_shape[]){ packed, padded }, 2);
+    assert_int_equal(mean.language_tokens, 750);
+    assert_true(mean.language_square_sum == (14e4 + 27e4) / 2);
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layer_time_is_that_of_its_operators),
+        cmocka_unit_test(test_collectives_hide_behind_matmuls),
+        cmocka_unit_test(test_prices_are_those_of_the_cost_model),
+        cmocka_unit_test(test_attention_follows_the_squares),
+        cmocka_unit_test(test_slots_grow),
+        cmocka_unit_test(test_no_tokens_cost_nothing),
+        cmocka_unit_test(test_a_mean_of_almost_no_images),
+        cmocka_unit_test(test_shape_of_a_group),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
