@@ -86,9 +86,9 @@ static void test_times_tracks_and_arrows(void **state) {
     char *text = write_sample("t");
     cJSON *root = cJSON_Parse(text);
     const cJSON *events = cJSON_GetObjectItem(root, "traceEvents");
-    /* tracks of rank 0: 1 stage 0 compute, 2 stage 0 send, 3 stage 1 compute; of rank 1: 4 */
+    /* tracks of rank 0: 1 stage 1 compute, 2 stage 1 send, 3 stage 2 compute (people count from 1); of rank 1: 4 */
     const cJSON *named = find(events, "M", "thread_name", 0, 3);
-    assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "stage 1 compute");
+    assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "stage 2 compute");
     named = find(events, "M", "process_name", 1, 0);
     assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "DP rank 1");
     find(events, "X", "forward 0", 1, 4);
@@ -99,7 +99,7 @@ static void test_times_tracks_and_arrows(void **state) {
     const cJSON *start = find(events, "s", "send", 0, 2), *end = find(events, "f", "send", 0, 3);
     assert_true(number_at(start, "id") == 7 && number_at(end, "id") == 7);
     assert_true(number_at(start, "ts") == 1500.001 && number_at(end, "ts") == 1600);
-    const cJSON *memory = find(events, "C", "stage 1 memory", 0, 0);
+    const cJSON *memory = find(events, "C", "stage 2 memory", 0, 0);
     assert_true(number_at(cJSON_GetObjectItem(memory, "args"), "bytes") == 40e9);
     cJSON_Delete(root);
     free(text);

@@ -1,0 +1,184 @@
+/* csv.c - one pass over the text; cells are cut in place. */
+#include "sim/base/csv.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/json.h"
+
+struct cutter {
+    struct arena *arena;
+    const char *path;
+    char *at, *end;
+    long line;
+    const char **cells; /* of the row being cut */
+    int64_t count, capacity;
+};
+
+static void add_cell(struct cutter *c, const char *text) {
+    if (c->count == c->capacity) {
+        c->capacity = c->capacity > 0 ? 2 * c->capacity : 64;
+        const char **grown = arena_array(c->arena, const char *, c->capacity);
+        if (c->count > 0) memcpy(grown, c->cells, sizeof *grown * (size_t)c->count);
+        c->cells = grown;
+    }
+    c->cells[c->count++] = text;
+}
+
+/* Cuts one cell; *ended tells whether the row ends with it. */
+static bool cut_cell(struct cutter *c, bool *ended, struct error *err) {
+    char *start = c->at, *out = c->at;
+    if (c->at < c->end && *c->at == '"') {
+        long opened = c->line;
+        for (c->at++;; c->at++) {
+            if (c->at >= c->end)
+                return error_at(err, c->path, opened, 0, "a quote is opened and not closed");
+            if (*c->at == '"') {
+                if (c->at + 1 >= c->end || c->at[1] != '"') break;
+                c->at++;
+            }
+            if (*c->at == '\n') c->line++;
+            *out++ = *c->at;
+        }
+        c->at++;
+        if (c->at < c->end && *c->at != ',' && *c->at != '\n' && *c->at != '\r')
+            return error_at(err, c->path, c->line, 0, "text follows a closing quote");
+    } else {
+        while (c->at < c->end && *c->at != ',' && *c->at != '\n' && *c->at != '\r')
+            *out++ = *c->at++;
+    }
+    if (c->at < c->end && *c->at == '\r') c->at++;
+    *ended = c->at >= c->end || *c->at == '\n';
+    c->at++;
+    *out = '\0';
+    add_cell(c, start);
+    return true;
+}
+
+static bool cut_row(struct cutter *c, struct error *err) {
+    c->count = 0;
+    bool ended = false;
+    while (!ended)
+        if (!cut_cell(c, &ended, err)) return false;
+    return true;
+}
+
+static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
+    if (!cut_row(c, err)) return false;
+    csv->column_count = c->count;
+    csv->header = arena_array(c->arena, const char *, c->count);
+    for (int64_t i = 0; i < c->count; i++) {
+        csv->header[i] = c->cells[i];
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(csv->header[k], csv->header[i]) == 0)
+                return error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header",
+                                csv->header[i]);
+    }
+    c->line++;
+    return true;
+}
+
+const struct csv *csv_load(struct arena *arena, const char *path, struct error *err) {
+    char *text;
+    size_t size;
+    if (!file_read(path, &text, &size, err)) return NULL;
+    struct csv *csv = arena_new(arena, struct csv);
+    csv->path = arena_text(arena, path);
+    char *kept = arena_alloc(arena, size + 2);
+    memcpy(kept, text, size);
+    free(text);
+    if (memchr(kept, '\0', size) != NULL) {
+        error_at(err, path, 1, 0, "not a text file: it holds a zero byte");
+        return NULL;
+    }
+    bool mark = size >= 3 && memcmp(kept, "\xef\xbb\xbf", 3) == 0;
+    struct cutter c = { .arena = arena,
+                        .path = csv->path,
+                        .at = kept + (mark ? 3 : 0),
+                        .end = kept + size,
+                        .line = 1 };
+    if (c.at >= c.end) {
+        error_at(err, path, 1, 0, "the file is empty: a header row is expected");
+        return NULL;
+    }
+    if (!cut_header(&c, csv, err)) return NULL;
+    int64_t capacity = 0;
+    while (c.at < c.end) {
+        long line = c.line;
+        if (*c.at == '\n') { /* an empty line */
+            c.at++;
+            c.line++;
+            continue;
+        }
+        if (!cut_row(&c, err)) return NULL;
+        c.line++;
+        if (c.count != csv->column_count) {
+            error_at(err, path, line, 0, "%ld cells, the header has %ld columns", (long)c.count,
+                     (long)csv->column_count);
+            return NULL;
+        }
+        if (csv->row_count == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 64;
+            const char **cells = arena_array(arena, const char *, capacity * csv->column_count);
+            long *lines = arena_array(arena, long, capacity);
+            if (csv->row_count > 0) {
+                memcpy(cells, csv->cells,
+                       sizeof *cells * (size_t)(csv->row_count * csv->column_count));
+                memcpy(lines, csv->lines, sizeof *lines * (size_t)csv->row_count);
+            }
+            csv->cells = cells;
+            csv->lines = lines;
+        }
+        memcpy(csv->cells + csv->row_count * csv->column_count, c.cells,
+               sizeof *c.cells * (size_t)c.count);
+        csv->lines[csv->row_count++] = line;
+    }
+    return csv;
+}
+
+int64_t csv_column(const struct csv *csv, const char *name) {
+    for (int64_t i = 0; i < csv->column_count; i++)
+        if (strcmp(csv->header[i], name) == 0) return i;
+    return -1;
+}
+
+const char *csv_cell(const struct csv *csv, int64_t row, int64_t column) {
+    return column < 0 ? "" : csv->cells[row * csv->column_count + column];
+}
+
+bool csv_error(const struct csv *csv, int64_t row, int64_t column, struct error *err,
+               const char *format, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return error_at(err, csv->path, csv->lines[row], 0, "%s: %s",
+                    column >= 0 ? csv->header[column] : "row", message);
+}
+
+bool csv_number(const struct csv *csv, int64_t row, int64_t column, double *value,
+                struct error *err) {
+    const char *text = csv_cell(csv, row, column);
+    if (text[0] == '\0') return true;
+    char *end;
+    double number = strtod(text, &end);
+    if (*end != '\0' || !isfinite(number))
+        return csv_error(csv, row, column, err, "expected a number, got \"%.40s\"", text);
+    *value = number;
+    return true;
+}
+
+bool csv_count(const struct csv *csv, int64_t row, int64_t column, int64_t *value,
+               struct error *err) {
+    double number = -1;
+    if (csv_cell(csv, row, column)[0] == '\0') return true;
+    if (!csv_number(csv, row, column, &number, err)) return false;
+    if (number < 0 || number > 9e15 || number != floor(number))
+        return csv_error(csv, row, column, err, "expected a whole number, got \"%.40s\"",
+                         csv_cell(csv, row, column));
+    *value = (int64_t)number;
+    return true;
+}
