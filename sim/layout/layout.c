@@ -12,36 +12,60 @@ int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, in
     return ((stage * layout->dp + data) * layout->cp + context) * layout->tp + tensor;
 }
 
-/* `count` ranks, `stride` apart, the first on rank 0. */
-static struct communicator strided_group(const struct layout *layout, int64_t count,
-                                         int64_t stride) {
+/* How many groups of a kind use the NICs of node `node_index`. Groups of one kind fill blocks of
+ * count x stride ranks; a block inside one node needs no NIC. */
+static int64_t groups_through_node(const struct layout *layout, int64_t count, int64_t stride,
+                                   int64_t node_index) {
+    int64_t node = layout->gpus_per_node, block_ranks = count * stride;
+    int64_t begin = node_index * node, end = begin + node, groups = 0;
+    if (end > layout_rank_count(layout)) end = layout_rank_count(layout);
+    for (int64_t block = begin / block_ranks; block * block_ranks < end; block++) {
+        int64_t first = block * block_ranks, last = first + block_ranks - 1;
+        if (first / node == last / node) continue;
+        int64_t here = (last < end ? last + 1 : end) - (first > begin ? first : begin);
+        groups += here < stride ? here : stride;
+    }
+    return groups;
+}
+
+/* The group of `count` ranks, `stride` apart, that spans the most nodes. Where nodes and groups do
+ * not divide each other (6 data-parallel ranks on nodes of 8) groups differ, and the widest sets
+ * the pace; after node-many blocks the pattern repeats. */
+static struct communicator widest_group(const struct layout *layout, int64_t count,
+                                        int64_t stride) {
     assert(count >= 1 && stride >= 1);
-    int64_t node = layout->gpus_per_node;
-    int64_t per_node = stride >= node ? 1 : (node + stride - 1) / stride;
-    if (per_node > count) per_node = count;
-    int64_t last_node = (count - 1) * stride / node;
-    bool crosses = last_node > 0;
-    int64_t nodes = stride >= node ? count : last_node + 1;
-    /* All ranks of a node take part in some group of the kind at the same time. */
-    int64_t beside =
-        crosses ? (node < layout_rank_count(layout) ? node : layout_rank_count(layout)) / per_node
-                : 1;
-    return (struct communicator){
-        .rank_count = count,
-        .node_count = crosses ? nodes : 1,
-        .ranks_per_node = per_node,
-        .groups_per_node = beside > 0 ? beside : 1,
-    };
+    int64_t node = layout->gpus_per_node, block_ranks = count * stride;
+    int64_t blocks = layout_rank_count(layout) / block_ranks;
+    struct communicator widest = { count, 1, count, 1 };
+    for (int64_t block = 0; block < blocks && block < node; block++) {
+        int64_t first = block * block_ranks, last = first + (count - 1) * stride;
+        int64_t nodes = stride >= node ? count : last / node - first / node + 1;
+        if (nodes <= widest.node_count) continue;
+        int64_t beside = 0;
+        widest.node_count = nodes;
+        widest.ranks_per_node = 1;
+        for (int64_t rank = 0; rank < count;) {
+            int64_t at = first + rank * stride, node_index = at / node;
+            int64_t here = ((node_index + 1) * node - at + stride - 1) / stride;
+            if (here > count - rank) here = count - rank;
+            if (here > widest.ranks_per_node) widest.ranks_per_node = here;
+            int64_t through = groups_through_node(layout, count, stride, node_index);
+            if (through > beside) beside = through;
+            rank += here;
+        }
+        widest.groups_per_node = beside;
+    }
+    return widest;
 }
 
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind) {
     switch (kind) {
     case COMMUNICATOR_TENSOR:
-        return strided_group(layout, layout->tp, 1);
+        return widest_group(layout, layout->tp, 1);
     case COMMUNICATOR_CONTEXT:
-        return strided_group(layout, layout->cp, layout->tp);
+        return widest_group(layout, layout->cp, layout->tp);
     case COMMUNICATOR_DATA:
-        return strided_group(layout, layout->dp, layout->tp * layout->cp);
+        return widest_group(layout, layout->dp, layout->tp * layout->cp);
     case COMMUNICATOR_PIPELINE:
         return layout_stage_link(layout, 0);
     case COMMUNICATOR_NONE:
@@ -55,15 +79,18 @@ struct communicator layout_stage_link(const struct layout *layout, int64_t stage
     struct communicator link = { 1, 1, 1, 1 };
     if (layout->pp < 2) return link;
     if (stage > layout->pp - 2) stage = layout->pp - 2;
-    int64_t from = layout_rank(layout, stage, 0, 0, 0),
-            to = layout_rank(layout, stage + 1, 0, 0, 0);
-    bool crosses = from / layout->gpus_per_node != to / layout->gpus_per_node;
+    int64_t node = layout->gpus_per_node, stage_ranks = layout->tp * layout->cp * layout->dp;
+    int64_t fullest = 0; /* most ranks of one node that send to another */
+    for (int64_t i = 0, here = 0; i < stage_ranks && fullest < node; i++) {
+        int64_t from = stage * stage_ranks + i;
+        if (from % node == 0) here = 0;
+        here += from / node != (from + stage_ranks) / node;
+        if (here > fullest) fullest = here;
+    }
+    bool crosses = fullest > 0;
     link.rank_count = 2;
     link.node_count = crosses ? 2 : 1;
     link.ranks_per_node = crosses ? 1 : 2;
-    int64_t stage_ranks = layout->tp * layout->cp * layout->dp;
-    if (crosses)
-        link.groups_per_node =
-            stage_ranks < layout->gpus_per_node ? stage_ranks : layout->gpus_per_node;
+    if (crosses) link.groups_per_node = fullest;
     return link;
 }

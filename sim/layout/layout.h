@@ -24,10 +24,11 @@ int64_t layout_rank_count(const struct layout *layout);
 /* Global rank of (pipeline stage, data index, context index, tensor index). */
 int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, int64_t context,
                     int64_t tensor);
-/* The group of the given kind that rank 0 belongs to; all groups of a kind look alike when
- * gpus_per_node and the degrees divide each other, which the scenario's rules demand. */
+/* The group of the given kind that spans the most nodes. All groups of a kind look alike when
+ * gpus_per_node and the degrees divide each other. */
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind);
-/* The pair (stage, stage + 1) of one data, context and tensor index. node_count is 1 or 2. */
+/* The pair (stage, stage + 1) of one data, context and tensor index; of the pairs that leave their
+ * node if any does. node_count is 1 or 2. */
 struct communicator layout_stage_link(const struct layout *layout, int64_t stage);
 
 #endif

@@ -2,7 +2,9 @@
  *
  * Two axes: the vision axis (patch embedding, vision blocks, connector) is indexed by the encoder's
  * tokens, the language axis by language tokens. A slot holds everything that depends on the count
- * alone. Attention operators are kept as templates whose sums are filled in per micro-batch.
+ * alone. Attention operators are kept as templates whose sums are filled in per micro-batch. The
+ * token embedding depends on both axes, because it merges the connector's tokens into the text: a
+ * slot of the language axis keeps its lists once for each count of connector tokens it has met.
  */
 #include "sim/step/price_table.h"
 
@@ -17,26 +19,33 @@ enum { SET_COUNT = 2, NO_SLOT = -1 };
 
 /* The operators of one layer kind and pass, at one token count. */
 struct priced_list {
-    int64_t *ns; /* attention: 0, priced per micro-batch; owned */
+    struct operator_time *operators; /* attention: 0 ns, priced per micro-batch; owned */
+    int64_t count;                   /* 0: no tokens, or nothing to do in this pass */
     int64_t fixed_ns, comm_ns;
     double band_ns; /* sum of ns x band */
     bool inside_range;
 };
 
+/* The token embedding with so many tokens from the connector. */
+struct merged_lists {
+    int64_t connector_tokens;
+    struct priced_list lists[SET_COUNT];
+};
+
 struct slot {
-    struct priced_list lists[LAYER_KIND_COUNT][SET_COUNT];
+    struct priced_list lists[LAYER_KIND_COUNT][SET_COUNT]; /* but of the token embedding */
+    struct merged_lists *merged;                           /* owned */
+    int64_t merged_count, merged_capacity;
     double saved_bytes[LAYER_KIND_COUNT][2];
     double workspace_bytes[LAYER_KIND_COUNT];
     double flop_fixed[LAYER_KIND_COUNT];
     int64_t *send_ns; /* [kind][stage link]; owned */
 };
 
-/* What does not depend on the token count. */
+/* What does not depend on the token count: where attention stands, if the list is not empty. */
 struct list_template {
-    int64_t count;
     int64_t attention_index; /* -1: none */
     struct operator_work attention;
-    enum operator_stream streams[PRICE_OPERATOR_LIMIT];
 };
 
 struct axis {
@@ -110,10 +119,8 @@ static void make_template(struct price_table *table, enum layer_kind kind, enum 
                     table->need[kind], &list);
     ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
     struct list_template *t = &table->templates[kind][set];
-    t->count = list.count;
     t->attention_index = -1;
     for (int64_t i = 0; i < list.count; i++) {
-        t->streams[i] = stream_of(&list, i);
         if (list.operators[i].kind != OPERATOR_ATTENTION) continue;
         ballast_check(t->attention_index < 0); /* one attention per layer pass */
         t->attention_index = i;
@@ -157,16 +164,23 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
     return table;
 }
 
+static void free_slot(struct slot *slot) {
+    for (int set = 0; set < SET_COUNT; set++) {
+        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+            free(slot->lists[kind][set].operators);
+        for (int64_t i = 0; i < slot->merged_count; i++)
+            free(slot->merged[i].lists[set].operators);
+    }
+    free(slot->merged);
+    free(slot->send_ns);
+}
+
 void price_table_destroy(struct price_table *table) {
     if (table == NULL) return;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct axis *axis = &table->axes[a];
-        for (int64_t i = 0; i < axis->slot_count; i++) {
-            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-                for (int set = 0; set < SET_COUNT; set++)
-                    free(axis->slots[i].lists[kind][set].ns);
-            free(axis->slots[i].send_ns);
-        }
+        for (int64_t i = 0; i < axis->slot_count; i++)
+            free_slot(&axis->slots[i]);
         free(axis->slots);
         free(axis->slot_of_tokens);
     }
@@ -177,19 +191,19 @@ void price_table_destroy(struct price_table *table) {
 /* Two streams: a collective starts after the operator before it and the collective before it; the
  * next compute operator waits for exposed ones, the one after it for hidden ones. Nothing is in
  * flight beside attention, so its time adds to the result. */
-static int64_t list_makespan_ns(const struct list_template *t, const int64_t *ns) {
+static int64_t list_makespan_ns(const struct operator_time *operators, int64_t count) {
     int64_t compute_end = 0, link_end = 0, join = 0, late_join = 0;
-    for (int64_t i = 0; i < t->count; i++) {
-        if (t->streams[i] == STREAM_COMPUTE) {
-            compute_end = (join > compute_end ? join : compute_end) + ns[i];
+    for (int64_t i = 0; i < count; i++) {
+        if (operators[i].stream == STREAM_COMPUTE) {
+            compute_end = (join > compute_end ? join : compute_end) + operators[i].ns;
             join = late_join;
             continue;
         }
         /* A collective also waits for what its input still waits for. */
         int64_t start = join > compute_end ? join : compute_end;
-        link_end = (link_end > start ? link_end : start) + ns[i];
+        link_end = (link_end > start ? link_end : start) + operators[i].ns;
         late_join = link_end;
-        if (t->streams[i] == STREAM_EXPOSED) join = link_end;
+        if (operators[i].stream == STREAM_EXPOSED) join = link_end;
     }
     return late_join > compute_end ? late_join : compute_end;
 }
@@ -200,23 +214,25 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
     struct operator_list list = { 0 };
     layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
                     table->need[kind], &list);
-    const struct list_template *t = &table->templates[kind][set];
-    ballast_check(list.count == t->count);
-    out->ns = memory_alloc(sizeof *out->ns * (size_t)(list.count > 0 ? list.count : 1));
+    int64_t attention_index = table->templates[kind][set].attention_index, compute_ns = 0;
+    ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
+    out->operators =
+        memory_alloc(sizeof *out->operators * (size_t)(list.count > 0 ? list.count : 1));
+    out->count = list.count;
     out->inside_range = true;
-    int64_t compute_ns = 0;
     for (int64_t i = 0; i < list.count; i++) {
-        out->ns[i] = 0;
-        if (i == t->attention_index) continue;
+        struct operator_time *timed = &out->operators[i];
+        *timed = (struct operator_time){ .stream = stream_of(&list, i) };
+        if (i == attention_index) continue;
         const struct operator_work *work = &list.operators[i];
         struct price price =
             cost_model_price(s->cost_model, work, &table->groups[work->communicator]);
-        out->ns[i] = ns_from_seconds(price.seconds);
-        if (t->streams[i] == STREAM_COMPUTE) compute_ns += out->ns[i];
-        out->band_ns += (double)out->ns[i] * price.band_fraction;
+        timed->ns = ns_from_seconds(price.seconds);
+        if (timed->stream == STREAM_COMPUTE) compute_ns += timed->ns;
+        out->band_ns += (double)timed->ns * price.band_fraction;
         out->inside_range = out->inside_range && price.inside_range;
     }
-    out->fixed_ns = list_makespan_ns(t, out->ns);
+    out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
     operator_list_free(&list);
 }
@@ -237,7 +253,7 @@ static void price_slot(struct price_table *table, int axis, const struct batch_s
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         int64_t layer = table->layer_of_kind[kind];
         if (layer < 0 || axis_of_kind((enum layer_kind)kind) != axis) continue;
-        for (int set = 0; set < SET_COUNT; set++)
+        for (int set = 0; set < SET_COUNT && kind != LAYER_TOKEN_EMBEDDING; set++)
             price_list(table, (enum layer_kind)kind, (enum pass_set)set, shape,
                        &slot->lists[kind][set]);
         slot->saved_bytes[kind][0] = layer_saved_bytes(model, layer, shape, &table->split, false);
@@ -257,6 +273,46 @@ static void price_slot(struct price_table *table, int axis, const struct batch_s
     }
 }
 
+/* Without a connector its tokens, if a data set counts any, go nowhere. */
+static int64_t merged_tokens(const struct price_table *table, const struct batch_shape *shape) {
+    return table->layer_of_kind[LAYER_CONNECTOR] >= 0 ? shape->connector_tokens : 0;
+}
+
+/* NULL: not priced. A slot has few: as many as micro-batches of one length differ in tiles. */
+static const struct merged_lists *find_merged(const struct slot *slot, int64_t connector_tokens) {
+    for (int64_t i = 0; i < slot->merged_count; i++)
+        if (slot->merged[i].connector_tokens == connector_tokens) return &slot->merged[i];
+    return NULL;
+}
+
+static void prepare_merged(struct price_table *table, struct slot *slot,
+                           const struct batch_shape *shape) {
+    int64_t tokens = merged_tokens(table, shape);
+    if (table->layer_of_kind[LAYER_TOKEN_EMBEDDING] < 0 || find_merged(slot, tokens) != NULL)
+        return;
+    if (slot->merged_count == slot->merged_capacity) {
+        slot->merged_capacity = slot->merged_capacity > 0 ? 2 * slot->merged_capacity : 2;
+        slot->merged =
+            memory_realloc(slot->merged, sizeof *slot->merged * (size_t)slot->merged_capacity);
+    }
+    struct merged_lists *merged = &slot->merged[slot->merged_count++];
+    *merged = (struct merged_lists){ .connector_tokens = tokens };
+    for (int set = 0; set < SET_COUNT; set++)
+        price_list(table, LAYER_TOKEN_EMBEDDING, (enum pass_set)set, shape, &merged->lists[set]);
+}
+
+static void add_slot(struct price_table *table, int a, int64_t tokens,
+                     const struct batch_shape *shape) {
+    struct axis *axis = &table->axes[a];
+    if (axis->slot_count == axis->slot_capacity) {
+        axis->slot_capacity = axis->slot_capacity > 0 ? axis->slot_capacity * 2 : 64;
+        axis->slots =
+            memory_realloc(axis->slots, sizeof *axis->slots * (size_t)axis->slot_capacity);
+    }
+    price_slot(table, a, shape, &axis->slots[axis->slot_count]);
+    axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
+}
+
 static void prepare_axis(struct price_table *table, int a, const struct batch_shape *shape) {
     struct axis *axis = &table->axes[a];
     int64_t tokens = axis_tokens(a, shape);
@@ -271,14 +327,10 @@ static void prepare_axis(struct price_table *table, int a, const struct batch_sh
             axis->slot_of_tokens[i] = NO_SLOT;
         axis->tokens_capacity = capacity;
     }
-    if (axis->slot_of_tokens[tokens] != NO_SLOT || tokens == 0) return;
-    if (axis->slot_count == axis->slot_capacity) {
-        axis->slot_capacity = axis->slot_capacity > 0 ? axis->slot_capacity * 2 : 64;
-        axis->slots =
-            memory_realloc(axis->slots, sizeof *axis->slots * (size_t)axis->slot_capacity);
-    }
-    price_slot(table, a, shape, &axis->slots[axis->slot_count]);
-    axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
+    if (tokens == 0) return;
+    if (axis->slot_of_tokens[tokens] == NO_SLOT) add_slot(table, a, tokens, shape);
+    if (a == AXIS_LANGUAGE)
+        prepare_merged(table, &axis->slots[axis->slot_of_tokens[tokens]], shape);
 }
 
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
@@ -312,10 +364,24 @@ static struct price attention_price(const struct price_table *table, enum layer_
     return cost_model_price(table->scenario->cost_model, &work, &table->groups[COMMUNICATOR_NONE]);
 }
 
-static int64_t list_ns(const struct price_table *table, const struct slot *slot,
+static const struct priced_list *list_of(const struct price_table *table, const struct slot *slot,
+                                         enum layer_kind kind, enum pass_set set,
+                                         const struct batch_shape *shape) {
+    if (kind != LAYER_TOKEN_EMBEDDING) return &slot->lists[kind][set];
+    const struct merged_lists *merged = find_merged(slot, merged_tokens(table, shape));
+    ballast_check(merged != NULL);
+    return &merged->lists[set];
+}
+
+static bool has_attention(const struct price_table *table, const struct priced_list *list,
+                          enum layer_kind kind, enum pass_set set) {
+    return list->count > 0 && table->templates[kind][set].attention_index >= 0;
+}
+
+static int64_t list_ns(const struct price_table *table, const struct priced_list *list,
                        enum layer_kind kind, enum pass_set set, const struct batch_shape *shape) {
-    int64_t ns = slot->lists[kind][set].fixed_ns;
-    if (table->templates[kind][set].attention_index >= 0)
+    int64_t ns = list->fixed_ns;
+    if (has_attention(table, list, kind, set))
         ns += ns_from_seconds(attention_price(table, kind, set, shape).seconds);
     return ns;
 }
@@ -325,10 +391,12 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     *time = (struct layer_time){ 0 };
     const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
     if (slot == NULL) return;
-    time->forward_ns = list_ns(table, slot, kind, PASS_SET_FORWARD, shape);
-    time->backward_ns = list_ns(table, slot, kind, PASS_SET_BACKWARD, shape);
-    time->forward_comm_ns = slot->lists[kind][PASS_SET_FORWARD].comm_ns;
-    time->backward_comm_ns = slot->lists[kind][PASS_SET_BACKWARD].comm_ns;
+    const struct priced_list *forward = list_of(table, slot, kind, PASS_SET_FORWARD, shape),
+                             *backward = list_of(table, slot, kind, PASS_SET_BACKWARD, shape);
+    time->forward_ns = list_ns(table, forward, kind, PASS_SET_FORWARD, shape);
+    time->backward_ns = list_ns(table, backward, kind, PASS_SET_BACKWARD, shape);
+    time->forward_comm_ns = forward->comm_ns;
+    time->backward_comm_ns = backward->comm_ns;
 }
 
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
@@ -336,15 +404,13 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
                               struct operator_time *out) {
     const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
     if (slot == NULL) return 0;
-    const struct list_template *t = &table->templates[kind][set];
-    for (int64_t i = 0; i < t->count; i++) {
-        out[i].ns = slot->lists[kind][set].ns[i];
-        out[i].stream = t->streams[i];
-    }
-    if (t->attention_index >= 0)
-        out[t->attention_index].ns =
+    const struct priced_list *list = list_of(table, slot, kind, set, shape);
+    for (int64_t i = 0; i < list->count; i++)
+        out[i] = list->operators[i];
+    if (has_attention(table, list, kind, set))
+        out[table->templates[kind][set].attention_index].ns =
             ns_from_seconds(attention_price(table, kind, set, shape).seconds);
-    return t->count;
+    return list->count;
 }
 
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
@@ -373,6 +439,17 @@ double price_table_flop(const struct price_table *table, enum layer_kind kind,
                               table->flop_per_square[kind] * attention_squares(kind, shape);
 }
 
+double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape) {
+    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
+    if (slot == NULL) return 0;
+    struct gradient_need need = table->need[kind];
+    double matmul_passes = 1 + need.input + need.weight;
+    double attention_passes = need.input || need.weight ? 3 : 1;
+    return matmul_passes * slot->flop_fixed[kind] +
+           attention_passes * table->flop_per_square[kind] * attention_squares(kind, shape);
+}
+
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,
                         const int64_t layers_by_kind[LAYER_KIND_COUNT], bool *inside_range) {
     double weighted = 0, total = 0;
@@ -382,10 +459,11 @@ double price_table_band(const struct price_table *table, const struct batch_shap
             layers_by_kind[kind] > 0 ? slot_of(table, (enum layer_kind)kind, shape) : NULL;
         if (slot == NULL) continue;
         for (int set = 0; set < SET_COUNT; set++) {
-            const struct priced_list *list = &slot->lists[kind][set];
+            const struct priced_list *list =
+                list_of(table, slot, (enum layer_kind)kind, (enum pass_set)set, shape);
             double ns = (double)list->fixed_ns, band_ns = list->band_ns;
             *inside_range = *inside_range && list->inside_range;
-            if (table->templates[kind][set].attention_index >= 0) {
+            if (has_attention(table, list, (enum layer_kind)kind, (enum pass_set)set)) {
                 struct price p =
                     attention_price(table, (enum layer_kind)kind, (enum pass_set)set, shape);
                 ns += p.seconds * NS_PER_S;

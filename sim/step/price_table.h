@@ -61,6 +61,9 @@ double price_table_workspace_bytes(const struct price_table *table, enum layer_k
 /* Model FLOPs of one layer's forward, whole model (all TP ranks). */
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape);
+/* The same of forward and backward, as model_layer_training_flop() defines it. */
+double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape);
 
 /* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
  */

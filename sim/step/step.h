@@ -71,8 +71,8 @@ struct step_model {
     /* layers of each kind on each stage: [stage x LAYER_KIND_COUNT + kind] */
     int64_t *layers, *recomputing;
     enum layer_kind *last_kind; /* kind of the stage's last layer: what a cut sends */
-    /* model FLOPs of a step over forward FLOPs of one layer, by kind; recomputed ones apart */
-    double flop_factor[LAYER_KIND_COUNT], recompute_factor[LAYER_KIND_COUNT];
+    /* in the whole model, by kind: layers, and those whose backward repeats the forward */
+    double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters;
     struct stage_memory *static_memory; /* classes that do not change during a step */
     int64_t *accumulate_ns;  /* per stage: adding a micro-batch's gradients, part of its backward */

@@ -68,17 +68,13 @@ static void count_layers(struct step_model *m) {
     }
 }
 
-/* Each needed gradient costs as many FLOPs as the forward. */
-static void fill_flop_factors(struct step_model *m) {
+static void count_kinds(struct step_model *m) {
     const struct model *model = m->scenario->model;
-    for (int64_t stage = 0; stage < m->stage_count; stage++) {
-        for (int64_t i = m->plan->first_layer[stage]; i < m->plan->first_layer[stage + 1]; i++) {
-            enum layer_kind kind = model->layers[i].kind;
-            struct gradient_need need = model_gradient_need(model, i);
-            m->flop_factor[kind] += 1 + need.input + need.weight;
-            if (m->plan->recompute[i] && (need.input || need.weight))
-                m->recompute_factor[kind] += 1;
-        }
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        struct gradient_need need = model_gradient_need(model, i);
+        m->kind_layers[model->layers[i].kind] += 1;
+        if (m->plan->recompute[i] && (need.input || need.weight))
+            m->kind_recomputing[model->layers[i].kind] += 1;
     }
 }
 
@@ -156,7 +152,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->accumulate_ns = arena_array(arena, int64_t, m->stage_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     count_layers(m);
-    fill_flop_factors(m);
+    count_kinds(m);
     fill_static_memory(m);
     price_synchronisation(m);
     return m;

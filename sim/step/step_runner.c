@@ -28,6 +28,8 @@ struct step_runner {
     struct stage_cost *costs;
     int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
     int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
+    int32_t *latest_forward,
+        *latest_backward; /* while building: last send of a stage, or NO_TASK */
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
     const struct batch_shape *shapes; /* of the last run */
@@ -39,10 +41,10 @@ struct step_runner *step_runner_create(const struct step_model *model) {
                                .engine = engine_create(),
                                .graph = task_graph_create() };
     size_t stages = (size_t)model->stage_count;
-    int32_t **resources[] = { &r->compute, &r->communication, &r->link_forward, &r->link_backward,
-                              &r->nic };
-    for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++)
-        *resources[i] = memory_alloc(sizeof **resources[i] * stages);
+    int32_t **by_stage[] = { &r->compute, &r->communication,  &r->link_forward,   &r->link_backward,
+                             &r->nic,     &r->latest_forward, &r->latest_backward };
+    for (size_t i = 0; i < sizeof by_stage / sizeof by_stage[0]; i++)
+        *by_stage[i] = memory_alloc(sizeof **by_stage[i] * stages);
     int64_t **times[] = { &r->finish_ns, &r->busy_ns, &r->forward_ns, &r->backward_ns,
                           &r->recompute_ns };
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
@@ -68,6 +70,8 @@ void step_runner_destroy(struct step_runner *r) {
     free(r->link_forward);
     free(r->link_backward);
     free(r->nic);
+    free(r->latest_forward);
+    free(r->latest_backward);
     free(r->finish_ns);
     free(r->busy_ns);
     free(r->forward_ns);
@@ -145,7 +149,7 @@ static void add_resources(struct step_runner *r) {
         r->link_forward[stage] = task_graph_add_resource(r->graph, RESOURCE_STREAM, "link forward");
         r->link_backward[stage] =
             task_graph_add_resource(r->graph, RESOURCE_STREAM, "link backward");
-        r->nic[stage] = NO_TASK;
+        r->nic[stage] = r->latest_forward[stage] = r->latest_backward[stage] = NO_TASK;
         if (r->fidelity != FIDELITY_OPERATOR) continue;
         /* Stages whose first rank stands on the same node send through the same NICs. */
         int64_t node = layout_rank(layout, stage, 0, 0, 0) / layout->gpus_per_node;
@@ -235,9 +239,12 @@ static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int
                                 : r->link_forward[stage];
     if (r->fidelity == FIDELITY_OPERATOR &&
         send_crosses_nodes(m, stage, backward ? stage - 1 : stage + 1)) {
-        /* The stream orders the sends; the shared NIC times them. */
+        /* The stream orders the sends, one after another; the shared NIC times them. */
+        int32_t *latest = backward ? &r->latest_backward[stage] : &r->latest_forward[stage];
         int32_t wire = task_graph_add_task(r->graph, r->nic[stage], duration_ns, NO_TASK);
         task_graph_add_dependency(r->graph, after, wire, 0);
+        wait_for(r->graph, *latest, wire);
+        *latest = wire;
         int32_t done = task_graph_add_task(r->graph, stream, 0, NO_TASK);
         task_graph_add_dependency(r->graph, wire, done, 0);
         return done;
@@ -364,10 +371,13 @@ static void sum_stage(struct step_runner *r, int64_t stage, struct rank_outcome 
 static void sum_flop(const struct step_model *m, const struct batch_shape *shape,
                      struct rank_outcome *outcome) {
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        if (m->flop_factor[kind] == 0) continue;
-        double forward = price_table_flop(m->prices, (enum layer_kind)kind, shape);
-        outcome->model_flop += m->flop_factor[kind] * forward;
-        outcome->recompute_flop += m->recompute_factor[kind] * forward;
+        if (m->kind_layers[kind] == 0) continue;
+        enum layer_kind k = (enum layer_kind)kind;
+        outcome->model_flop +=
+            m->kind_layers[kind] * price_table_training_flop(m->prices, k, shape);
+        if (m->kind_recomputing[kind] > 0)
+            outcome->recompute_flop +=
+                m->kind_recomputing[kind] * price_table_flop(m->prices, k, shape);
     }
 }
 

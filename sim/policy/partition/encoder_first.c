@@ -6,27 +6,37 @@
  */
 #include "sim/policy/partition/partition.h"
 
-static bool encoder_first_plan(const struct planner_oracle *oracle, const void *parameters,
-                               struct job_plan *plan, struct error *err) {
+static void count_blocks(const struct model *model, int64_t *vision, int64_t *language) {
+    int64_t block_count = partition_block_count(model);
+    *vision = 0;
+    for (int64_t i = 0; i < block_count; i++)
+        *vision += partition_is_vision(model, i);
+    *language = block_count - *vision;
+}
+
+static bool encoder_first_check(const struct model *model, int64_t stage_count,
+                                const void *parameters, struct error *err) {
     (void)parameters;
-    const struct model *model = oracle->model;
-    int64_t vision = 0, language = 0, block_count = partition_block_count(model);
-    for (int64_t i = 0; i < block_count; i++) {
-        if (partition_is_vision(model, i))
-            vision++;
-        else
-            language++;
-    }
-    if (language < plan->stage_count && (vision == 0 || language < plan->stage_count - 1))
+    int64_t vision, language;
+    count_blocks(model, &vision, &language);
+    if (language < stage_count - (vision > 0))
         return error_set(
             err, "encoder-first needs a language block for each stage: %ld blocks, %ld stages",
-            (long)language, (long)plan->stage_count);
+            (long)language, (long)stage_count);
+    return true;
+}
+
+static bool encoder_first_plan(const struct planner_oracle *oracle, const void *parameters,
+                               struct job_plan *plan, struct error *err) {
+    if (!encoder_first_check(oracle->model, plan->stage_count, parameters, err)) return false;
+    int64_t vision, language;
+    count_blocks(oracle->model, &vision, &language);
     int64_t *blocks = arena_array(oracle->arena, int64_t, plan->stage_count);
     int64_t share = language / plan->stage_count, extra = language % plan->stage_count;
     for (int64_t stage = 0; stage < plan->stage_count; stage++)
         blocks[stage] = share + (stage >= plan->stage_count - extra);
     blocks[0] += vision;
-    partition_apply(model, blocks, plan);
+    partition_apply(oracle->model, blocks, plan);
     return true;
 }
 
@@ -34,5 +44,6 @@ const struct planner partition_encoder_first = {
     .name = "encoder-first",
     .help = "whole encoder on the first stage, language blocks spread evenly",
     .slot = PLANNER_PARTITION,
+    .check = encoder_first_check,
     .plan_job = encoder_first_plan,
 };

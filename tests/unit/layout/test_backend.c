@@ -1,0 +1,48 @@
+/* test_backend.c - the rows of backends and optimizers stand in the order of their names. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include "sim/layout/backend.h"
+
+static void test_backends(void **state) {
+    (void)state;
+    int count = 0;
+    for (; backend_names[count] != NULL; count++) {
+        const struct backend *b = backend_at(count);
+        assert_string_equal(b->name, backend_names[count]);
+        if (strlen(b->help) < 4) fail_msg("%s has no help", b->name);
+        if (b->gradient_bytes < 2 || b->gradient_bytes > 4 || b->gradient_reduce_bytes < 2 ||
+            b->gradient_reduce_bytes > 4)
+            fail_msg("%s: a gradient has 2 to 4 bytes", b->name);
+        for (int i = 0; i < count; i++)
+            if (strcmp(backend_names[i], b->name) >= 0) fail_msg("%s: not sorted", b->name);
+    }
+    assert_int_equal(count, 2);
+}
+
+static void test_optimizers(void **state) {
+    (void)state;
+    int count = 0;
+    for (; optimizer_names[count] != NULL; count++) {
+        const struct optimizer *o = optimizer_at(count);
+        assert_string_equal(o->name, optimizer_names[count]);
+        if (strlen(o->help) < 4) fail_msg("%s has no help", o->name);
+        /* State is read and written, the gradient read, the bf16 weight written. */
+        if (o->update_bytes_moved != 2 * o->state_bytes + 4 + 2)
+            fail_msg("%s: moves %g bytes for %g of state", o->name, o->update_bytes_moved,
+                     o->state_bytes);
+    }
+    assert_int_equal(count, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_optimizers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* test_planner.c - the table of planners: sorted, complete, found by slot and name. */
+#include <string.h>
+#include "tests/unit/policy/planner_fixture.h"
+
+static void test_rows(void **state) {
+    (void)state;
+    size_t count;
+    const struct planner *const *list = planners(&count);
+    assert_true(count >= 8);
+    for (size_t i = 0; i < count; i++) {
+        const struct planner *p = list[i];
+        assert_true(p->slot < PLANNER_SLOT_COUNT);
+        assert_ptr_equal(planner_find(p->slot, p->name), p);
+        if (p->plan_job == NULL) fail_msg("%s plans nothing", p->name);
+        if (strlen(p->help) < 4) fail_msg("%s has no help", p->name);
+        if (i == 0 || list[i - 1]->slot < p->slot) continue;
+        if (list[i - 1]->slot > p->slot || strcmp(list[i - 1]->name, p->name) >= 0)
+            fail_msg("%s is not sorted", p->name);
+    }
+}
+
+static void test_find(void **state) {
+    (void)state;
+    assert_ptr_equal(planner_find(PLANNER_PARTITION, "layer"), &partition_layer);
+    assert_ptr_equal(planner_find(PLANNER_RECOMPUTE, "none"), &recompute_none);
+    assert_null(planner_find(PLANNER_RECOMPUTE, "layer")); /* another slot */
+    assert_null(planner_find(PLANNER_PARTITION, "Layer"));
+    assert_null(planner_find(PLANNER_PARTITION, ""));
+}
+
+static void test_nearest(void **state) {
+    (void)state;
+    static const struct {
+        enum planner_slot slot;
+        const char *name, *want;
+    } cases[] = {
+        { PLANNER_PARTITION, "layr", "layer" },
+        { PLANNER_PARTITION, "encoder_first", "encoder-first" },
+        { PLANNER_PARTITION, "full", NULL },
+        { PLANNER_RECOMPUTE, "ful", "full" },
+        { PLANNER_RECOMPUTE, "encoder-first", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = planner_nearest(cases[i].slot, cases[i].name);
+        if (got == NULL ? cases[i].want != NULL
+                        : cases[i].want == NULL || strcmp(got, cases[i].want) != 0)
+            fail_msg("%s: got %s", cases[i].name, got != NULL ? got : "none");
+    }
+    for (int slot = 0; slot < PLANNER_SLOT_COUNT; slot++)
+        assert_true(strlen(planner_slot_name((enum planner_slot)slot)) > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

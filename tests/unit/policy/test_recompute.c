@@ -1,0 +1,97 @@
+/* test_recompute.c - which blocks recompute under each policy. */
+#include "tests/unit/policy/planner_fixture.h"
+
+/* "22 3": recomputing blocks of each stage; only blocks recompute, and the first ones do. */
+static const char *recomputing(struct planning *p) {
+    const char *text = "";
+    for (int64_t stage = 0; stage < p->plan.stage_count; stage++) {
+        int64_t count = 0;
+        bool kept = false;
+        for (int64_t i = p->plan.first_layer[stage]; i < p->plan.first_layer[stage + 1]; i++) {
+            enum layer_kind kind = p->model->layers[i].kind;
+            bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+            if (p->plan.recompute[i] && !block) fail_msg("a %s recomputes", layer_kind_name(kind));
+            if (p->plan.recompute[i] && kept)
+                fail_msg("not the first blocks of stage %ld", (long)stage);
+            kept = kept || (block && !p->plan.recompute[i]);
+            count += p->plan.recompute[i];
+        }
+        text = arena_format(p->arena, stage > 0 ? "%s %ld" : "%s%ld", text, (long)count);
+    }
+    return text;
+}
+
+static struct planning partitioned(const struct model *model) {
+    struct planning p = planning_of(model, 4);
+    if (!planning_run(&p, PLANNER_PARTITION, "manual", "{\"blocks\": [57, 12, 12, 12]}"))
+        fail_msg("%s", p.err.text);
+    /* Whatever stood there before is overwritten. */
+    for (int64_t i = 0; i < model->layer_count; i++)
+        p.plan.recompute[i] = i % 2 == 0;
+    return p;
+}
+
+static void test_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *parameters, *want;
+    } cases[] = {
+        { "none", NULL, "0 0 0 0" },
+        { "full", NULL, "57 12 12 12" },
+        { "uniform", "{\"blocks_per_stage\": 0}", "0 0 0 0" },
+        { "uniform", "{\"blocks_per_stage\": 5}", "5 5 5 5" },
+        { "uniform", "{\"blocks_per_stage\": 20}", "20 12 12 12" },
+        { "stages", "{\"blocks\": [50, 3, 0, 12]}", "50 3 0 12" },
+        { "stages", "{\"blocks\": [1000, 0, 0, 0]}", "57 0 0 0" },
+    };
+    struct arena *arena = arena_create();
+    const struct model *model = fixture_model(arena, "internvl-6b-20b");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct planning p = partitioned(model);
+        if (!planning_run(&p, PLANNER_RECOMPUTE, cases[i].policy, cases[i].parameters))
+            fail_msg("%s: %s", cases[i].policy, p.err.text);
+        if (strcmp(recomputing(&p), cases[i].want) != 0)
+            fail_msg("%s %s: got %s, want %s", cases[i].policy,
+                     cases[i].parameters != NULL ? cases[i].parameters : "", recomputing(&p),
+                     cases[i].want);
+        planning_free(&p);
+    }
+    arena_destroy(arena);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *parameters, *want;
+    } cases[] = {
+        { "{\"blocks\": [1, 2, 3]}", "blocks must be a list of 4 numbers, one per pipeline stage" },
+        { "{\"blocks\": 7}", "blocks must be a list of 4 numbers, one per pipeline stage" },
+        { "{\"blocks\": [1, 2, 3, -1]}",
+          "each stage needs a whole number of recomputing blocks, at least 0" },
+        { "{\"blocks\": [1, 2, 3, 0.5]}",
+          "each stage needs a whole number of recomputing blocks, at least 0" },
+        { "{\"blocks\": [1, 2, 3, null]}",
+          "each stage needs a whole number of recomputing blocks, at least 0" },
+        { "{\"blocks\": [1, 2, 3, 1e300]}",
+          "each stage needs a whole number of recomputing blocks, at least 0" },
+    };
+    struct arena *arena = arena_create();
+    const struct model *model = fixture_model(arena, "internvl-6b-20b");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct planning p = partitioned(model);
+        if (planning_run(&p, PLANNER_RECOMPUTE, "stages", cases[i].parameters))
+            fail_msg("%s is accepted", cases[i].parameters);
+        if (strcmp(p.err.text, cases[i].want) != 0)
+            fail_msg("%s: got %s", cases[i].parameters, p.err.text);
+        planning_free(&p);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

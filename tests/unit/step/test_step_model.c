@@ -1,0 +1,306 @@
+/* test_step_model.c - layer counts, FLOPs and memory of stages, and synchronisation, against sums
+ * over layers and hand-computed figures. */
+#include "tests/unit/step/step_fixture.h"
+
+#include <math.h>
+#include "sim/base/units.h"
+
+/* InternLM2-20B alone, TP 2 x PP 2 x DP 2. Per rank, hidden 6144, 48 query heads of 128 and 8 key
+ * heads, ffn 16384, vocabulary 92544:
+ *   block      6144 (3072 + 2 x 512) + 3072 x 6144 + 3 x 6144 x 8192 + 2 x 6144   = 195,047,424
+ *   embedding  92544 / 2 x 6144                                                   = 284,295,168
+ *   head       the same and a norm of 6144                                        = 284,301,312 */
+static const char *const language_setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                              NULL };
+#define BLOCK     195047424.0
+#define EMBEDDING 284295168.0
+#define HEAD      284301312.0
+
+static void halves(struct step_fixture *f) {
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(f, &mt, "1f1b");
+    for (int64_t i = 0; i < f->scenario->model->layer_count; i++)
+        f->plan.recompute[i] = i >= 1 && i <= 10; /* ten blocks of the first stage */
+    f->plan.first_layer[1] = 25;                  /* token embedding and 24 blocks */
+    f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
+}
+
+static void check_bytes(const struct step_model *m, int64_t stage, enum memory_class class,
+                        double want) {
+    double got = m->static_memory[stage].bytes[class];
+    if (fabs(got - want) > 0.5)
+        fail_msg("stage %ld, %s: got %.1f bytes, want %.1f", (long)stage, memory_class_name(class),
+                 got, want);
+}
+
+static void test_hand_computed_stages(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, language_setup);
+    halves(&f);
+    const struct step_model *m = f.step;
+    const int64_t *first = &m->layers[0], *second = &m->layers[LAYER_KIND_COUNT];
+    assert_int_equal(first[LAYER_TOKEN_EMBEDDING], 1);
+    assert_int_equal(first[LAYER_LANGUAGE_BLOCK], 24);
+    assert_int_equal(first[LAYER_HEAD], 0);
+    assert_int_equal(second[LAYER_LANGUAGE_BLOCK], 24);
+    assert_int_equal(second[LAYER_HEAD], 1);
+    assert_int_equal(m->recomputing[LAYER_LANGUAGE_BLOCK], 10);
+    assert_int_equal(m->recomputing[LAYER_KIND_COUNT + LAYER_LANGUAGE_BLOCK], 0);
+    assert_int_equal(m->last_kind[0], LAYER_LANGUAGE_BLOCK);
+    const double parameters[] = { 24 * BLOCK + EMBEDDING, 24 * BLOCK + HEAD };
+    for (int64_t stage = 0; stage < 2; stage++) {
+        assert_int_equal(m->rank_parameters[stage], (int64_t)parameters[stage]);
+        check_bytes(m, stage, MEMORY_WEIGHTS, 2 * parameters[stage]);
+        check_bytes(m, stage, MEMORY_GRADIENTS, 4 * parameters[stage]);
+        check_bytes(m, stage, MEMORY_OPTIMIZER, 12 * parameters[stage] / 2);
+        check_bytes(m, stage, MEMORY_ACTIVATIONS, 0);
+        check_bytes(m, stage, MEMORY_WORKSPACE, 0);
+        /* TP, DP and two pipeline neighbours: 4 communicators of 24 x 2 x 4 MiB. */
+        check_bytes(m, stage, MEMORY_COMMUNICATION, 4 * 192.0 * 1048576);
+        check_bytes(m, stage, MEMORY_CONTEXT, 1.35 * 1073741824);
+    }
+    fixture_close(&f);
+}
+
+static void test_zero_stage_0_keeps_all_optimizer_state(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                         "layout.zero_stage=0", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    halves(&f);
+    check_bytes(f.step, 0, MEMORY_OPTIMIZER, 12 * (24 * BLOCK + EMBEDDING));
+    fixture_close(&f);
+}
+
+static void test_memory_sums(void **state) {
+    (void)state;
+    struct stage_memory memory = { 0 };
+    for (int class = 0; class < MEMORY_CLASS_COUNT; class ++)
+        memory.bytes[class] = pow(10, class);
+    assert_true(stage_memory_allocated(&memory) == 11111);
+    stage_memory_add_fragmentation(&memory);
+    assert_true(memory.bytes[MEMORY_FRAGMENTATION] > 0);
+    double reserved = 11111 + memory.bytes[MEMORY_FRAGMENTATION];
+    assert_true(stage_memory_reserved(&memory) == reserved);
+    assert_true(stage_memory_device(&memory) == reserved + 1e6 + 1e7);
+}
+
+/* ---- frozen modules ---- */
+
+static void test_frozen_encoder(void **state) {
+    (void)state;
+    static const char *const setup[] = {
+        "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\"]}", "layout.tp=2", "layout.pp=2",
+        NULL
+    };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+        f.plan.recompute[i] = layer_can_recompute(f.scenario->model, i);
+    f.plan.first_layer[1] = 40; /* inside the encoder, which has 45 blocks */
+    struct step_model *m = f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    assert_int_equal(m->trainable_rank_parameters[0], 0);
+    assert_true(m->rank_parameters[0] > 0);
+    check_bytes(m, 0, MEMORY_GRADIENTS, 0);
+    check_bytes(m, 0, MEMORY_OPTIMIZER, 0);
+    assert_int_equal(m->synchronize_ns[0], 0);
+    assert_true(m->synchronize_ns[1] > 0);
+
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 4, 2000, 4e6);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(m, &shape, times);
+    struct stage_cost cost;
+    step_stage_cost(m, 0, &shape, times, &cost);
+    assert_true(cost.forward_ns > 0);
+    assert_int_equal(cost.backward_ns, 0);
+    assert_int_equal(cost.recompute_ns, 0);
+    assert_true(cost.activation_bytes == 0);
+    assert_true(cost.send_forward_ns > 0);
+    step_stage_cost(m, 1, &shape, times, &cost);
+    /* Nothing trainable below the cut: no gradient goes back. */
+    assert_int_equal(cost.send_backward_ns, 0);
+    assert_true(cost.backward_ns > 0);
+    /* The five frozen blocks of this stage do not recompute: 32 language blocks do. */
+    assert_int_equal(cost.recompute_ns, 32 * times[LAYER_LANGUAGE_BLOCK].forward_ns);
+    fixture_close(&f);
+}
+
+/* ---- FLOPs ---- */
+
+static const char *const flop_setups[][3] = {
+    { "model=internvl-6b-8b", "layout.pp=2", NULL },
+    { "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\"]}", "layout.pp=2", NULL },
+    { "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"language\"]}", "layout.pp=2", NULL },
+    { "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\",\"language\"]}", "layout.pp=2",
+      NULL },
+    { "model=llama3-8b", "layout.pp=2", NULL },
+};
+
+static void test_flop_are_those_of_the_model(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 3);
+    for (size_t k = 0; k < sizeof flop_setups / sizeof flop_setups[0]; k++) {
+        struct step_fixture f;
+        fixture_open(&f, flop_setups[k]);
+        fixture_plan(&f, &mt, "1f1b");
+        const struct model *model = f.scenario->model;
+        struct batch_shape shapes[4];
+        double want = 0, want_again = 0;
+        for (int i = 0; i < 4; i++) {
+            shapes[i] = random_shape(&mt, model);
+            for (int64_t layer = 0; layer < model->layer_count; layer++) {
+                struct gradient_need need = model_gradient_need(model, layer);
+                want += model_layer_training_flop(model, layer, &shapes[i]);
+                if (f.plan.recompute[layer] && (need.input || need.weight))
+                    want_again += model_layer_flop(model, layer, &shapes[i]);
+            }
+        }
+        price_table_prepare(f.prices, shapes, 4);
+        struct step_runner *runner = step_runner_create(f.step);
+        struct rank_outcome outcome;
+        struct error err;
+        assert_true(step_run_rank(runner, FIDELITY_STAGE, shapes, 4, &outcome, &err));
+        if (fabs(outcome.model_flop / want - 1) > 1e-12)
+            fail_msg("%s: got %.6g model FLOPs, want %.6g", flop_setups[k][0], outcome.model_flop,
+                     want);
+        if (fabs(outcome.recompute_flop - want_again) > 1e-12 * want)
+            fail_msg("%s: got %.6g recomputed FLOPs, want %.6g", flop_setups[k][0],
+                     outcome.recompute_flop, want_again);
+        step_runner_destroy(runner);
+        fixture_close(&f);
+    }
+}
+
+/* ---- synchronisation ---- */
+
+static int64_t collective_price_ns(const struct step_fixture *f, enum operator_kind kind,
+                                   double bytes) {
+    struct operator_work work =
+        operator_collective("test", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
+    struct communicator group = layout_communicator(&f->scenario->layout, COMMUNICATOR_DATA);
+    return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &group).seconds);
+}
+
+static int64_t update_price_ns(const struct step_fixture *f, double bytes) {
+    struct operator_work work =
+        operator_streaming("test", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32, bytes);
+    return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, NULL).seconds);
+}
+
+static const struct {
+    const char *backend, *zero, *dp_gpus;
+    enum operator_kind reduce;
+    bool gathers, accumulates;
+} synchronisations[] = {
+    { "layout.backend=megatron-lm", "layout.zero_stage=1", "cluster.gpu_count=8",
+      OPERATOR_REDUCE_SCATTER, true, false },
+    { "layout.backend=megatron-lm", "layout.zero_stage=0", "cluster.gpu_count=8",
+      OPERATOR_ALL_REDUCE, false, false },
+    { "layout.backend=megatron-deepspeed", "layout.zero_stage=1", "cluster.gpu_count=8",
+      OPERATOR_ALL_REDUCE, true, true },
+    { "layout.backend=megatron-deepspeed", "layout.zero_stage=0", "cluster.gpu_count=8",
+      OPERATOR_ALL_REDUCE, false, true },
+    { "layout.backend=megatron-lm", "layout.zero_stage=1", "cluster.gpu_count=4",
+      OPERATOR_KIND_COUNT, false, false },
+};
+
+static void test_synchronisation(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof synchronisations / sizeof synchronisations[0]; k++) {
+        const char *const setup[] = { "model=internlm2-20b",
+                                      "layout.tp=2",
+                                      "layout.pp=2",
+                                      synchronisations[k].backend,
+                                      synchronisations[k].zero,
+                                      synchronisations[k].dp_gpus,
+                                      NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        halves(&f);
+        const double parameters[] = { 24 * BLOCK + EMBEDDING, 24 * BLOCK + HEAD };
+        double dp = (double)f.scenario->layout.dp;
+        int64_t update_ns = 0;
+        for (int64_t stage = 0; stage < 2; stage++) {
+            int64_t want_ns =
+                dp > 1 ? collective_price_ns(&f, synchronisations[k].reduce, 4 * parameters[stage])
+                       : 0;
+            if (f.step->synchronize_ns[stage] != want_ns)
+                fail_msg("case %zu, stage %ld: synchronisation %ld ns, want %ld", k, (long)stage,
+                         (long)f.step->synchronize_ns[stage], (long)want_ns);
+            assert_int_equal(f.step->accumulate_ns[stage] > 0, synchronisations[k].accumulates);
+            double share = synchronisations[k].gathers ? parameters[stage] / dp : parameters[stage];
+            int64_t ns = update_price_ns(&f, share * 30);
+            if (synchronisations[k].gathers)
+                ns += collective_price_ns(&f, OPERATOR_ALL_GATHER, 2 * parameters[stage]);
+            if (ns > update_ns) update_ns = ns;
+        }
+        if (f.step->update_ns != update_ns)
+            fail_msg("case %zu: update %ld ns, want %ld", k, (long)f.step->update_ns,
+                     (long)update_ns);
+        fixture_close(&f);
+    }
+}
+
+/* ---- costs of a stage ---- */
+
+static void test_classes_sum_to_both_passes(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 4);
+    for (int round = 0; round < 30; round++) {
+        static const char *const setup[] = { "layout.tp=2", "layout.pp=4",
+                                             "layout.backend=megatron-deepspeed", NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        fixture_plan(&f, &mt, "1f1b");
+        struct batch_shape shape = random_shape(&mt, f.scenario->model);
+        shape.useful_language_tokens = 1 + random_below(&mt, shape.language_tokens);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(f.step, &shape, times);
+        int64_t forward_ns = 0;
+        for (int64_t stage = 0; stage < 4; stage++) {
+            struct stage_cost cost;
+            step_stage_cost(f.step, stage, &shape, times, &cost);
+            double sum = 0;
+            for (int class = 0; class < TIME_CLASS_COUNT; class ++) {
+                assert_true(cost.class_ns[class] >= 0);
+                sum += cost.class_ns[class];
+            }
+            assert_true(fabs(sum - (double)(cost.forward_ns + cost.backward_ns)) < 1);
+            int64_t back_ns = 0;
+            if (stage > 0)
+                back_ns =
+                    price_table_send_ns(f.prices, stage - 1, f.step->last_kind[stage - 1], &shape);
+            assert_int_equal(cost.send_backward_ns, back_ns);
+            forward_ns += cost.forward_ns;
+        }
+        /* However it is cut, the layers are the same. */
+        int64_t layers_ns = 0;
+        for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+            layers_ns += times[f.scenario->model->layers[i].kind].forward_ns;
+        assert_int_equal(forward_ns, layers_ns);
+        fixture_close(&f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hand_computed_stages),
+        cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
+        cmocka_unit_test(test_memory_sums),
+        cmocka_unit_test(test_frozen_encoder),
+        cmocka_unit_test(test_flop_are_those_of_the_model),
+        cmocka_unit_test(test_synchronisation),
+        cmocka_unit_test(test_classes_sum_to_both_passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
