@@ -22,9 +22,9 @@ struct cli {
 
 struct command {
     const char *name;
-    const char *usage; /* after the name */
-    const char *help;  /* one line */
-    const char *more;  /* further lines of --help; may be NULL */
+    const char *usage;             /* after the name */
+    const char *help;              /* one line */
+    const char *more;              /* further lines of --help; may be NULL */
     void (*print_more)(FILE *out); /* the same, where it comes from tables; may be NULL */
     const struct option *options;
     size_t option_count, options_size;
@@ -47,6 +47,11 @@ const struct command *const *commands(size_t *count);
 int cli_error(const struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);
+/* False and an error if `path` exists and is no file: what renames a finished file into place would
+ * replace a device or a pipe. */
+bool cli_check_output(const char *path, struct error *err);
+/* Removes a file that was not finished, but no device and no pipe. */
+void cli_remove_unfinished(const char *path);
 /* A progress line on stderr: a bar with rate and time left on a terminal, now and then a plain
  * line otherwise; nothing with --quiet. */
 struct progress {
@@ -59,6 +64,8 @@ struct progress cli_progress(const struct cli *cli, const char *label, const cha
 void cli_progress_update(void *progress, int64_t done, int64_t total);
 void cli_progress_end(struct progress *progress);
 
+/* Decimals that show a value: the usual ones, more where fewer than two digits would remain. */
+int cli_decimals(double value, int usual);
 /* "1,267,819"; text is at least 32 bytes. */
 const char *cli_thousands(int64_t value, char *text);
 

@@ -60,16 +60,20 @@ static void print(const struct comparison_run *runs, const struct comparison_row
                   int64_t count) {
     puts("                                          GPU-days    days    step s     MFU   memory    "
          "      speed-up   against the first");
+    /* The first run's size decides for the whole table, so that its columns compare. */
+    int gpu_decimals = cli_decimals(runs[0].record.gpu_days, 2),
+        day_decimals = cli_decimals(runs[0].record.total_days, 3);
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
-        printf("%ld  %-38.38s %8.2f %7.3f %9.3f %6.1f %%  %-14s", (long)i + 1, runs[i].label,
-               r->gpu_days, r->total_days, r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
-               r->verdict);
+        printf("%ld  %-38.38s %8.*f %7.*f %9.3f %6.1f %%  %-14s", (long)i + 1, runs[i].label,
+               gpu_decimals, r->gpu_days, day_decimals, r->total_days, r->step_time_mean_ms / 1e3,
+               r->mfu_fraction * 100, r->verdict);
         if (i > 0)
             printf("  %6.3f x   %+.1f %%, %s%s", rows[i].speedup, rows[i].delta_fraction * 100,
                    comparison_verdict_name(rows[i].verdict), rows[i].paired ? " (same steps)" : "");
         putchar('\n');
     }
+    int part_decimals = gpu_decimals > 2 ? gpu_decimals + 1 : gpu_decimals;
     printf("\nCauses, in GPU-days\n  %-24s", "");
     for (int64_t i = 0; i < count; i++)
         printf("  %10s %ld%s", "run", (long)i + 1, i > 0 ? "     delta" : "");
@@ -77,8 +81,8 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     for (int part = 0; part < COMPARISON_PARTS; part++) {
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
-            printf("  %12.2f", rows[i].parts_gpu_days[part]);
-            if (i > 0) printf("  %+8.2f", rows[i].parts_delta_gpu_days[part]);
+            printf("  %12.*f", part_decimals, rows[i].parts_gpu_days[part]);
+            if (i > 0) printf("  %+8.*f", part_decimals, rows[i].parts_delta_gpu_days[part]);
         }
         putchar('\n');
     }

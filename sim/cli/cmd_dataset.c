@@ -65,11 +65,15 @@ static void print_part(const struct dataset_part_stats *p) {
            p->language_tokens.p99, (long)p->language_tokens.max);
 }
 
+static void print_known(const char *label, const char *text) {
+    if (text != NULL && text[0] != '\0') printf("  %s%s\n", label, text);
+}
+
 static void print_text(const struct dataset *d, const struct dataset_stats *s) {
     printf("%s [%s]\n", d->name, d->status);
-    if (d->description != NULL) printf("  %s\n", d->description);
-    if (d->provenance != NULL) printf("  from: %s\n", d->provenance);
-    if (d->licence != NULL) printf("  licence: %s\n", d->licence);
+    print_known("", d->description);
+    print_known("from: ", d->provenance);
+    print_known("licence: ", d->licence);
     for (int64_t i = 0; i < d->note_count; i++)
         printf("  note: %s\n", d->notes[i]);
     puts("\n                                                              |  image tiles      |  "
@@ -123,13 +127,24 @@ static int stats(struct cli *cli, const struct dataset_cli_options *o, const str
     return EXIT_DONE;
 }
 
+static bool ends_in(const char *text, const char *ending) {
+    size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
 static int import(struct cli *cli, const struct dataset_cli_options *o, const struct dataset *d,
                   struct error *err) {
     if (o->output == NULL) {
         error_set(err, "dataset import needs --output FILE");
         return cli_error(err);
     }
-    if (!dataset_write_csv(d, o->output, err)) return cli_error(err);
+    /* The name says what is written, and a scenario or a list of records is not overwritten. */
+    if (!ends_in(o->output, ".csv") && !ends_in(o->output, ".csv.gz")) {
+        error_set(err, "--output %s: the name must end in .csv or .csv.gz", o->output);
+        return cli_error(err);
+    }
+    if (!cli_check_output(o->output, err) || !dataset_write_csv(d, o->output, err))
+        return cli_error(err);
     if (cli->common.json) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddStringToObject(object, "output", o->output);

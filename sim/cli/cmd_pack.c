@@ -128,7 +128,7 @@ static bool write_groups(const struct batch_plan *plan, const char *path, struct
     if (fclose(file) != 0 || !ok) {
         if (!ok) errno = code;
         error_system(err, "cannot write %s", path);
-        remove(path);
+        cli_remove_unfinished(path);
         return false;
     }
     return true;

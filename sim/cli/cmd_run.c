@@ -1,4 +1,5 @@
 /* cmd_run.c - simulate one scenario, store it, print the answer. */
+#include <string.h>
 #include "sim/cli/cli.h"
 #include "sim/cli/print.h"
 
@@ -24,6 +25,12 @@ static int run(struct cli *cli, void *options) {
     struct error err = { 0 };
     /* A database that cannot be written must not cost a simulation. */
     struct store *store = NULL;
+    if (o->db != NULL && strcmp(o->db, ":memory:") == 0) {
+        /* SQLite's name for a database that is gone at the end. */
+        error_set(&err, "--db :memory: would keep nothing");
+        error_hint(&err, "name a file, or leave --db out");
+        return cli_error(&err);
+    }
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
     struct progress progress = cli_progress(cli, "replaying", "steps");

@@ -44,7 +44,7 @@ static int run(struct cli *cli, void *options) {
                          : error_system(&err, "cannot write %s", o->output);
         if (out != NULL && o->output != NULL) {
             if (fclose(out) != 0 && ok) ok = error_system(&err, "cannot write %s", o->output);
-            if (!ok) remove(o->output);
+            if (!ok) cli_remove_unfinished(o->output);
         }
     }
     if (ok && o->output != NULL)

@@ -1,6 +1,7 @@
 /* main.c - ballast COMMAND ...: the command table, and what happens around every command. */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,12 @@ void cli_print_json(cJSON *object) {
     cJSON_Delete(object);
 }
 
+int cli_decimals(double value, int usual) {
+    if (!(value > 0 && value < 1)) return usual;
+    int needed = 1 - (int)floor(log10(value));
+    return needed < usual ? usual : needed > 9 ? 9 : needed;
+}
+
 const char *cli_thousands(int64_t value, char *text) {
     char digits[32];
     int length = snprintf(digits, sizeof digits, "%lld", (long long)value);
@@ -46,6 +53,17 @@ const char *cli_thousands(int64_t value, char *text) {
     }
     text[at] = '\0';
     return text;
+}
+
+bool cli_check_output(const char *path, struct error *err) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
+    return error_set(err, "cannot write %s: it is not a file", path);
+}
+
+void cli_remove_unfinished(const char *path) {
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
 }
 
 static double wall_s(void) {
@@ -219,10 +237,9 @@ int main(int argc, char **argv) {
             code = cli_error(&err);
         }
     }
-    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
-        fprintf(stderr, "error: cannot write to stdout: %s\n", strerror(errno));
-        code = code == EXIT_DONE ? EXIT_FAILED : code;
-    } else if (ferror(stdout) && code == EXIT_DONE) {
+    /* A reader that went away needs no message, and neither does what was reported already. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE) {
+        if (errno != EPIPE) fprintf(stderr, "error: cannot write to stdout: %s\n", strerror(errno));
         code = EXIT_FAILED;
     }
     arena_destroy(cli.arena);

@@ -76,6 +76,7 @@ static bool store(const struct option *option, const char *text, void *values, s
         *(bool *)place = true;
         return true;
     case OPTION_TEXT:
+        if (text[0] == '\0') return error_set(err, "--%s: the value is empty", option->name);
         *(const char **)place = text;
         return true;
     case OPTION_COUNT:

@@ -31,8 +31,9 @@ static void print_head(const struct execution *e) {
     printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
            r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
            r->step_time_p99_s, r->inside_range ? "" : "   [outside the measured range]");
-    printf("  training    %.3f days, %.2f GPU-days", r->total_days, r->gpu_days);
-    if (!isnan(r->money_usd)) printf(", %.0f USD", r->money_usd);
+    printf("  training    %.*f days, %.*f GPU-days", cli_decimals(r->total_days, 3), r->total_days,
+           cli_decimals(r->gpu_days, 2), r->gpu_days);
+    if (!isnan(r->money_usd)) printf(", %.*f USD", cli_decimals(r->money_usd, 0), r->money_usd);
     printf("   (%s steps of %ld epoch%s)\n",
            cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
            (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");

@@ -46,7 +46,7 @@ struct stage_sums {
     int64_t busy_ns, forward_ns, backward_ns, recompute_ns;
     double peak_bytes, least_bytes;
     struct stage_memory peak, least;
-    int64_t peak_iteration, peak_rank;
+    int64_t peak_iteration, peak_rank, least_iteration, least_rank;
 };
 
 struct worker {
@@ -66,22 +66,39 @@ struct loop {
     atomic_int_least64_t done;
 };
 
-/* The worst peak; of equal ones the earliest, so that threads do not matter. */
-static void keep_memory(struct stage_sums *sums, const struct stage_memory *memory,
-                        int64_t iteration, int64_t rank) {
-    double bytes = stage_memory_device(memory);
-    bool earlier = iteration < sums->peak_iteration ||
-                   (iteration == sums->peak_iteration && rank < sums->peak_rank);
-    if (bytes > sums->peak_bytes || (bytes == sums->peak_bytes && earlier)) {
-        sums->peak_bytes = bytes;
-        sums->peak = *memory;
-        sums->peak_iteration = iteration;
-        sums->peak_rank = rank;
-    }
-    if (sums->least_bytes == 0 || bytes < sums->least_bytes) {
-        sums->least_bytes = bytes;
-        sums->least = *memory;
-    }
+static const struct stage_sums no_sums = { .peak_bytes = -1,
+                                           .least_bytes = INFINITY,
+                                           .peak_iteration = INT64_MAX,
+                                           .least_iteration = INT64_MAX };
+
+static bool earlier(int64_t iteration, int64_t rank, int64_t than_iteration, int64_t than_rank) {
+    return iteration < than_iteration || (iteration == than_iteration && rank < than_rank);
+}
+
+/* The most and the least of all peaks; of equal ones the earliest, so that threads do not matter.
+ * (Equal sums may be made of different classes.) */
+static void keep_peak(struct stage_sums *sums, double bytes, const struct stage_memory *memory,
+                      int64_t iteration, int64_t rank) {
+    if (bytes < sums->peak_bytes) return;
+    if (bytes == sums->peak_bytes &&
+        !earlier(iteration, rank, sums->peak_iteration, sums->peak_rank))
+        return;
+    sums->peak_bytes = bytes;
+    sums->peak = *memory;
+    sums->peak_iteration = iteration;
+    sums->peak_rank = rank;
+}
+
+static void keep_least(struct stage_sums *sums, double bytes, const struct stage_memory *memory,
+                       int64_t iteration, int64_t rank) {
+    if (bytes > sums->least_bytes) return;
+    if (bytes == sums->least_bytes &&
+        !earlier(iteration, rank, sums->least_iteration, sums->least_rank))
+        return;
+    sums->least_bytes = bytes;
+    sums->least = *memory;
+    sums->least_iteration = iteration;
+    sums->least_rank = rank;
 }
 
 static void replay_iteration(void *context, int64_t index, int thread_index) {
@@ -123,7 +140,10 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
             stage_sums->backward_ns += rank_outcome.backward_ns[stage];
             stage_sums->recompute_ns += rank_outcome.recompute_ns[stage];
             sums->pipeline_idle_ns += makespan - rank_outcome.busy_ns[stage];
-            keep_memory(stage_sums, &rank_outcome.memory[stage], index, rank);
+            const struct stage_memory *memory = &rank_outcome.memory[stage];
+            double bytes = stage_memory_device(memory);
+            keep_peak(stage_sums, bytes, memory, index, rank);
+            keep_least(stage_sums, bytes, memory, index, rank);
         }
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             sums->class_ns[class] += rank_outcome.class_ns[class];
@@ -265,26 +285,15 @@ static void merge_stages(const struct job *job, struct replay *replay, const str
                          int threads) {
     double scale = 1 / ((double)(replay->iteration_count * job->batches.rank_count) * NS_PER_S);
     for (int64_t stage = 0; stage < replay->stage_count; stage++) {
-        struct stage_sums all = { .peak_iteration = INT64_MAX };
+        struct stage_sums all = no_sums;
         for (int t = 0; t < threads; t++) {
             const struct stage_sums *one = &loop->workers[t].stages[stage];
             all.busy_ns += one->busy_ns;
             all.forward_ns += one->forward_ns;
             all.backward_ns += one->backward_ns;
             all.recompute_ns += one->recompute_ns;
-            bool earlier = one->peak_iteration < all.peak_iteration;
-            if (one->peak_bytes > all.peak_bytes ||
-                (one->peak_bytes == all.peak_bytes && earlier)) {
-                all.peak_bytes = one->peak_bytes;
-                all.peak = one->peak;
-                all.peak_iteration = one->peak_iteration;
-                all.peak_rank = one->peak_rank;
-            }
-            if (one->least_bytes > 0 &&
-                (all.least_bytes == 0 || one->least_bytes < all.least_bytes)) {
-                all.least_bytes = one->least_bytes;
-                all.least = one->least;
-            }
+            keep_peak(&all, one->peak_bytes, &one->peak, one->peak_iteration, one->peak_rank);
+            keep_least(&all, one->least_bytes, &one->least, one->least_iteration, one->least_rank);
         }
         replay->stages[stage] = (struct stage_outcome){
             .busy_s = (double)all.busy_ns * scale,
@@ -343,7 +352,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         loop.workers[t].runner = step_runner_create(job->step);
         loop.workers[t].stages = arena_array(arena, struct stage_sums, replay->stage_count);
         for (int64_t stage = 0; stage < replay->stage_count; stage++)
-            loop.workers[t].stages[stage].peak_iteration = INT64_MAX;
+            loop.workers[t].stages[stage] = no_sums;
     }
     thread_pool_run(pool, replay->iteration_count, replay_iteration, &loop);
     bool ok = true;

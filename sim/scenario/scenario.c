@@ -422,9 +422,9 @@ static bool rule_batch(struct reader *r) {
     if (!read_batch(r, &global_node, "global_batch", true, &global, &global_micro_batches))
         return false;
     const cJSON *layout = r->top.layout;
-    const cJSON *dividend = SUSPECT(r, global_node, micro_node, member(layout, "dp"),
-                                    member(layout, "tp"), member(layout, "pp"),
-                                    member(r->top.cluster, "gpu_count"));
+    const cJSON *dividend =
+        SUSPECT(r, global_node, micro_node, member(layout, "dp"), member(layout, "tp"),
+                member(layout, "pp"), member(r->top.cluster, "gpu_count"));
     if (dividend == NULL) dividend = r->top.training;
     if (micro < 0) {
         micro = 1;
@@ -488,7 +488,8 @@ static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
     const char *name = s->dataset_fields.name;
     const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
-    if (access(path, F_OK) == 0 || access(name, F_OK) == 0) return true;
+    bool by_name = strchr(name, '/') == NULL && access(path, F_OK) == 0;
+    if (by_name || access(name, F_OK) == 0) return true;
     struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
     ballast_check(dataset == NULL);
     return relocate(r, member(r->top.dataset, "name"), "data set", name);
@@ -547,6 +548,11 @@ static bool read_all(struct reader *r) {
             s->json,
             SUSPECT(r, member(r->top.dataset, "min_tiles"), member(r->top.dataset, "max_tiles")),
             r->err, NULL, "min_tiles is above max_tiles");
+    if (s->tiling.min_pixels > s->tiling.max_pixels)
+        return json_error(
+            s->json,
+            SUSPECT(r, member(r->top.dataset, "min_pixels"), member(r->top.dataset, "max_pixels")),
+            r->err, NULL, "min_pixels is above max_pixels");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
     const struct gpu *gpu = cost_model_gpu(s->cost_model);

@@ -28,8 +28,8 @@ struct step_runner {
     struct stage_cost *costs;
     int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
     int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
-    int32_t *latest_forward,
-        *latest_backward; /* while building: last send of a stage, or NO_TASK */
+    /* while building: the last send of each stage that leaves its node, or NO_TASK */
+    int32_t *latest_forward, *latest_backward;
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
     const struct batch_shape *shapes; /* of the last run */

@@ -229,7 +229,8 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
             if ((int)model->layers[i].kind != kind) continue;
             if (first < 0) first = i;
             layers++;
-            recomputing += e->job->plan.recompute[i];
+            struct gradient_need need = model_gradient_need(model, i);
+            recomputing += e->job->plan.recompute[i] && (need.input || need.weight);
         }
         bool vision = kind <= LAYER_CONNECTOR;
         const struct batch_shape *shape = &e->job->typical;

@@ -236,6 +236,14 @@ static const char *shown_path(struct context *c, const char *path) {
                : path;
 }
 
+static bool unknown_quantity(struct context *c, const struct json *json, const cJSON *value,
+                             const char *name) {
+    const char *near = nearest_name(name, QUANTITY_COUNT, quantity_name, NULL);
+    const char *hint = near != NULL ? arena_format(c->arena, "did you mean \"%s\"?", near) : NULL;
+    return json_error(json, cJSON_GetObjectItemCaseSensitive(value, "quantity"), c->err, hint,
+                      "unknown quantity \"%s\"", name);
+}
+
 static bool run_value(struct context *c, const struct json *json, const cJSON *node,
                       const struct table_fields *t, const struct row_fields *row,
                       const struct cached *run, const char *const *assumptions) {
@@ -244,10 +252,7 @@ static bool run_value(struct context *c, const struct json *json, const cJSON *n
     const struct quantity *q = NULL;
     for (size_t i = 0; i < QUANTITY_COUNT && q == NULL; i++)
         if (strcmp(quantities[i].name, fields.quantity) == 0) q = &quantities[i];
-    if (q == NULL)
-        return json_error(json, node, c->err,
-                          nearest_name(fields.quantity, QUANTITY_COUNT, quantity_name, NULL),
-                          "unknown quantity \"%s\"", fields.quantity);
+    if (q == NULL) return unknown_quantity(c, json, node, fields.quantity);
     struct reproduction_value *v = next_value(c);
     *v = (struct reproduction_value){
         .table = arena_format(c->arena, "%s.%s", t->paper, t->table),
@@ -292,6 +297,8 @@ static bool run_table(struct context *c, const char *directory, const char *file
     cJSON_ArrayForEach(node, rows) {
         struct row_fields row;
         ok = field_table_read(&row_table, json, node, &row, c->arena, c->err);
+        if (ok && !cJSON_IsArray(row.values))
+            ok = json_error(json, row.values, c->err, NULL, "values must be a list");
         const struct cached *run =
             ok ? execute(c, arena_format(c->arena, "%s/%s", directory, row.scenario)) : NULL;
         ok = run != NULL;

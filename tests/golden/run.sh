@@ -46,6 +46,7 @@ run_case() {
     # From the root of the repository, so that paths in messages are the same everywhere.
     (cd -- "$here/../.." &&
         env LC_ALL=C.UTF-8 TZ=UTC TERM=dumb COLUMNS=80 HOME="$work/scratch" SCRATCH="$work/scratch" \
+            BALLAST_SCENARIOS=scenarios \
             PATH="$work/bin:$PATH" bash "$cases/$1/cmd") \
         < /dev/null > "$work/got/stdout" 2> "$work/got/stderr" || status=$?
     echo "$status" > "$work/got/exit"

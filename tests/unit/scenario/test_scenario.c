@@ -282,6 +282,8 @@ static void test_rules_in_the_file(void **state) {
         { "tiles", DATASET,
           "\"dataset\": { \"name\": \"omnibal-real\", \"min_tiles\": 9, \"max_tiles\": 8 }",
           "3:51: error: /dataset/min_tiles: min_tiles is above max_tiles", NULL },
+        { "pixels", DATASET, "\"dataset\": { \"name\": \"omnibal-real\", \"max_pixels\": 3135 }",
+          "3:1: error: /dataset: min_pixels is above max_pixels", NULL },
         { "frozen: unknown role", MODEL,
           "\"model\": { \"name\": \"internvl-6b-20b\", \"frozen\": [ \"vision\", \"head\" ] }",
           "2:61: error: /model/frozen/1: unknown module \"head\"",

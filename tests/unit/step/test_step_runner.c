@@ -510,6 +510,118 @@ static void test_critical_path_adds_up(void **state) {
     }
 }
 
+/* ---- orders of a planner ---- */
+
+/* Micro-batches in the reverse order of the schedule, on all stages. */
+static bool reverse_order(const struct planner_oracle *oracle, const void *parameters,
+                          const struct job_plan *plan, struct iteration_plan *iteration,
+                          struct error *err) {
+    (void)oracle, (void)parameters, (void)err;
+    int64_t count = iteration->micro_batch_count;
+    for (int64_t i = 0; i < plan->stage_count * 2 * count; i++)
+        iteration->entries[i].micro_batch =
+            (int32_t)(count - 1 - iteration->entries[i].micro_batch);
+    return true;
+}
+
+static bool same_twice(const struct planner_oracle *oracle, const void *parameters,
+                       const struct job_plan *plan, struct iteration_plan *iteration,
+                       struct error *err) {
+    (void)oracle, (void)parameters, (void)plan, (void)err;
+    iteration->entries[1] = iteration->entries[0];
+    return true;
+}
+
+static bool beyond_the_last(const struct planner_oracle *oracle, const void *parameters,
+                            const struct job_plan *plan, struct iteration_plan *iteration,
+                            struct error *err) {
+    (void)oracle, (void)parameters, (void)err;
+    iteration->entries[(plan->stage_count - 1) * 2 * iteration->micro_batch_count].micro_batch =
+        (int32_t)iteration->micro_batch_count;
+    return true;
+}
+
+/* The last stage cannot begin with a backward. */
+static bool deadlock(const struct planner_oracle *oracle, const void *parameters,
+                     const struct job_plan *plan, struct iteration_plan *iteration,
+                     struct error *err) {
+    (void)oracle, (void)parameters, (void)err;
+    struct schedule_entry *last =
+        &iteration->entries[(plan->stage_count - 1) * 2 * iteration->micro_batch_count];
+    struct schedule_entry first = last[0];
+    last[0] = last[1];
+    last[1] = first;
+    return true;
+}
+
+static void test_a_planner_orders_iterations(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 20);
+    for (int round = 0; round < 10; round++) {
+        struct setup setup;
+        random_setup(&setup, &mt, PLACE_NODE_EACH, true);
+        struct rank_case c;
+        open_case(&c, &setup, &mt);
+        static const struct planner reverse = { .name = "reverse",
+                                                .plan_iteration = reverse_order };
+        struct rank_outcome planned, mirrored;
+        c.f.step->iteration_planner = &reverse;
+        int64_t planned_ns = run_ns(&c, FIDELITY_STAGE, &planned);
+        assert_int_equal(run_ns(&c, FIDELITY_OPERATOR, &planned), planned_ns);
+        /* The same as the static order over micro-batches that come the other way round. */
+        c.f.step->iteration_planner = NULL;
+        for (int64_t i = 0; i < c.micro_batches / 2; i++) {
+            struct batch_shape shape = c.shapes[i];
+            c.shapes[i] = c.shapes[c.micro_batches - 1 - i];
+            c.shapes[c.micro_batches - 1 - i] = shape;
+        }
+        assert_int_equal(run_ns(&c, FIDELITY_STAGE, &mirrored), planned_ns);
+        close_case(&c);
+    }
+}
+
+static const struct {
+    const char *name, *want;
+    struct planner planner;
+} wrong_orders[] = {
+    { "a pass twice",
+      "policy \"wrong\" orders stage 1 wrongly: micro-batch 0, twice",
+      { .name = "wrong", .plan_iteration = same_twice } },
+    { "no such micro-batch",
+      "policy \"wrong\" orders stage 2 wrongly: micro-batch 3, which does not exist",
+      { .name = "wrong", .plan_iteration = beyond_the_last } },
+    { "a deadlock", "", { .name = "wrong", .plan_iteration = deadlock } },
+};
+
+static void test_wrong_orders_are_errors(void **state) {
+    (void)state;
+    static const char *const setup[] = { "layout.pp=2", NULL };
+    struct random_mt mt;
+    random_mt_seed(&mt, 21);
+    for (size_t k = 0; k < sizeof wrong_orders / sizeof wrong_orders[0]; k++) {
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        fixture_plan(&f, &mt, "1f1b");
+        struct batch_shape shapes[3];
+        for (int i = 0; i < 3; i++)
+            shapes[i] = random_shape(&mt, f.scenario->model);
+        price_table_prepare(f.prices, shapes, 3);
+        f.step->iteration_planner = &wrong_orders[k].planner;
+        struct step_runner *runner = step_runner_create(f.step);
+        struct rank_outcome outcome;
+        struct error err = { 0 };
+        if (step_run_rank(runner, FIDELITY_STAGE, shapes, 3, &outcome, &err))
+            fail_msg("%s: no error", wrong_orders[k].name);
+        if (err.text[0] == '\0' ||
+            strncmp(err.text, wrong_orders[k].want, strlen(wrong_orders[k].want)) != 0)
+            fail_msg("%s:\n got  %s\n want %s", wrong_orders[k].name, err.text,
+                     wrong_orders[k].want);
+        step_runner_destroy(runner);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fidelities_agree_where_nothing_is_shared),
@@ -521,6 +633,8 @@ int main(void) {
         cmocka_unit_test(test_the_memory_curve_reaches_the_peak),
         cmocka_unit_test(test_spans_do_not_overlap_on_a_stage),
         cmocka_unit_test(test_critical_path_adds_up),
+        cmocka_unit_test(test_a_planner_orders_iterations),
+        cmocka_unit_test(test_wrong_orders_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

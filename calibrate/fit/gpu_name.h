@@ -1,0 +1,50 @@
+/* gpu_name.h - what the driver calls a GPU, and what measurements and hardware files call it.
+ *
+ * Header only, and in the common subset of C and C++: the CUDA programs of calibrate/bench include
+ * it as well as the log reader.
+ *
+ *     const struct gpu_name *known = gpu_name_find("NVIDIA H100 80GB HBM3");
+ *     puts(known != NULL ? known->measured : "new");       // H100-SXM5-80GB
+ */
+#ifndef BALLAST_CALIBRATE_FIT_GPU_NAME_H
+#define BALLAST_CALIBRATE_FIT_GPU_NAME_H
+
+#include <stddef.h>
+#include <string.h>
+
+struct gpu_name {
+    const char *device;   /* as nvidia-smi and nccl-tests print it, without "NVIDIA " */
+    const char *measured; /* column `gpu` of calibrate/measured */
+    const char *profile;  /* scenarios/hardware/<profile>.json */
+    double hbm_GB_per_s;  /* data sheet, as in the hardware file: `fraction_of_peak` is of this */
+};
+
+/* Longer names first where one begins another. */
+static const struct gpu_name gpu_name_table[] = {
+    { "A100-SXM4-80GB", "A100-SXM4-80GB", "a100-80g-sxm", 2039 },
+    { "A100-SXM4-40GB", "A100-SXM4-40GB", "a100-40g-sxm", 1555 },
+    { "A100 80GB PCIe", "A100-PCIe-80GB", "a100-80g-pcie", 1935 },
+    { "A800-SXM4-80GB", "A800-SXM4-80GB", "a800-80g-sxm", 2039 },
+    { "H100 80GB HBM3", "H100-SXM5-80GB", "h100-80g-sxm", 3350 },
+    { "H800", "H800", "h800-80g-sxm", 3350 },
+    { "H200", "H200-SXM", "h200-141g-sxm", 4800 },
+    { "H20", "H20", "h20-96g", 4000 },
+    { "B200", "B200-SXM", "b200-180g-sxm", 7700 },
+};
+enum { GPU_NAME_COUNT = sizeof gpu_name_table / sizeof gpu_name_table[0] };
+
+static inline const char *gpu_name_short(const char *device)
+{
+    return strncmp(device, "NVIDIA ", 7) == 0 ? device + 7 : device;
+}
+
+/* NULL for a GPU without a hardware file: measurements then carry the driver's short name. */
+static inline const struct gpu_name *gpu_name_find(const char *device)
+{
+    const char *given = gpu_name_short(device);
+    for (int i = 0; i < GPU_NAME_COUNT; i++)
+        if (strcmp(gpu_name_table[i].device, given) == 0) return &gpu_name_table[i];
+    return NULL;
+}
+
+#endif

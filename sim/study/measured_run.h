@@ -1,0 +1,36 @@
+/* measured_run.h - rows of the measured-run format: published training runs, one CSV per source.
+ *
+ * docs/VALIDATION.md documents the columns. An empty cell means that the source does not say; what
+ * the format calls a default is filled in by validation.c, never while reading.
+ *
+ *     struct measured_runs runs;
+ *     measured_runs_read(arena, "rows.csv", &runs, err);
+ */
+#ifndef BALLAST_SIM_STUDY_MEASURED_RUN_H
+#define BALLAST_SIM_STUDY_MEASURED_RUN_H
+
+#include "sim/base/csv.h"
+
+struct measured_run {
+    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
+        *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
+        *notes; /* "" when empty */
+    /* -1 when empty */
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
+        grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,
+        zero_group, images_per_sample, iter_time_derived;
+    double nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
+};
+
+struct measured_runs {
+    const char *path;
+    int64_t count;
+    struct measured_run *rows;
+    const char **notes; /* columns that were ignored; NULL at the end */
+};
+
+/* Unknown columns are ignored with a note; a malformed number is an error with file and line. */
+bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
+                        struct error *err);
+
+#endif

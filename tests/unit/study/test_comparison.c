@@ -1,0 +1,135 @@
+/* test_comparison.c - hand-made runs whose differences are known. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/study/comparison.h"
+
+enum { STEPS = 4 };
+
+/* Mean step 1000 ms x factor, 10 GPU-days x factor; steps of 900, 1100, 1000 and 1000 ms x factor. */
+static struct comparison_run make_run(struct iteration_record *steps, double factor, double band,
+                                      int64_t tokens) {
+    static const double ms[STEPS] = { 900, 1100, 1000, 1000 };
+    struct comparison_run run = { .label = "run", .iteration_count = STEPS, .iterations = steps };
+    run.record = run_record_empty();
+    for (int i = 0; i < STEPS; i++)
+        steps[i] = (struct iteration_record){ .iteration_index = i,
+                                              .step_time_ns = (int64_t)(ms[i] * 1e6 * factor + 0.5),
+                                              .sample_count = 16,
+                                              .useful_language_tokens = tokens + i };
+    struct run_record *r = &run.record;
+    r->step_time_mean_ms = 1000 * factor;
+    r->gpu_days = 10 * factor;
+    r->band_fraction = band;
+    r->compute_ms = 400;
+    r->padding_ms = 50;
+    r->recompute_ms = 100;
+    r->update_ms = 10;
+    r->exposed_tensor_ms = 40;
+    r->exposed_pipeline_ms = 20;
+    r->exposed_data_ms = 30;
+    r->bubble_ms = 60;
+    r->stage_imbalance_ms = 70;
+    r->rank_imbalance_ms = 80;
+    /* What is left: the parts sum to the step. */
+    r->time_imbalance_ms = 1000 * factor - 860;
+    return run;
+}
+
+static const struct {
+    const char *name;
+    double factor, band;
+    int64_t tokens;
+    bool paired;
+    double confidence;
+    enum comparison_verdict verdict;
+} cases[] = {
+    /* Per step 0.9, 1.1, 1, 1 GPU-days apart: deviation of the mean sqrt(0.02 / 3 / 4), 24.5 of
+     * which make the difference of 1. */
+    { "same steps, beyond the band", 0.9, 0.05, 1000, true, 1, COMPARISON_SURE },
+    { "same steps, inside the band", 0.9, 0.20, 1000, true, 1, COMPARISON_LIKELY },
+    /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it. */
+    { "other steps", 0.9, 0.05, 5000, false, 0.965674, COMPARISON_OPEN },
+    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999999, COMPARISON_SURE },
+    { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN },
+};
+
+static void test_known_differences(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct iteration_record a[STEPS], b[STEPS];
+        struct comparison_run runs[2] = {
+            make_run(a, 1, 0.01, 1000), make_run(b, cases[k].factor, cases[k].band, cases[k].tokens)
+        };
+        struct comparison_row rows[2];
+        comparison_make(runs, 2, rows);
+        const struct comparison_row *row = &rows[1];
+        double tolerance = cases[k].factor > 1 ? 1e-3 : 1e-6;
+        if (fabs(row->confidence_fraction - cases[k].confidence) > tolerance)
+            fail_msg("%s: confidence %.7f, want %.7f", cases[k].name, row->confidence_fraction,
+                     cases[k].confidence);
+        if (row->paired != cases[k].paired || row->verdict != cases[k].verdict)
+            fail_msg("%s: got %s%s", cases[k].name, comparison_verdict_name(row->verdict),
+                     row->paired ? ", paired" : "");
+        assert_true(fabs(row->gpu_days - 10 * cases[k].factor) < 1e-12);
+        assert_true(fabs(row->speedup - 1 / cases[k].factor) < 1e-12);
+        assert_true(fabs(row->delta_fraction - (cases[k].factor - 1)) < 1e-12);
+        /* The reference against itself. */
+        assert_true(rows[0].speedup == 1 && rows[0].delta_fraction == 0);
+        assert_int_equal(rows[0].verdict, COMPARISON_OPEN);
+    }
+}
+
+static void test_parts_sum_to_the_whole(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS];
+    struct comparison_run runs[2] = { make_run(a, 1, 0.1, 1), make_run(b, 0.9, 0.1, 1) };
+    struct comparison_row rows[2];
+    comparison_make(runs, 2, rows);
+    for (int k = 0; k < 2; k++) {
+        double sum = 0, delta = 0;
+        for (int part = 0; part < COMPARISON_PARTS; part++) {
+            sum += rows[k].parts_gpu_days[part];
+            delta += rows[k].parts_delta_gpu_days[part];
+        }
+        assert_true(fabs(sum - rows[k].gpu_days) < 1e-12);
+        assert_true(fabs(delta - (rows[k].gpu_days - rows[0].gpu_days)) < 1e-12);
+    }
+    /* 400 of 1000 ms of 10 GPU-days; the same 400 ms in a step of 900 ms of 9 GPU-days. */
+    assert_string_equal(comparison_part_names[0], "compute");
+    assert_true(fabs(rows[0].parts_gpu_days[0] - 4) < 1e-12);
+    assert_true(fabs(rows[1].parts_gpu_days[0] - 4) < 1e-12);
+    for (int part = 0; part < COMPARISON_PARTS; part++)
+        if (strcmp(comparison_part_names[part], "imbalance over time") == 0)
+            assert_true(fabs(rows[1].parts_delta_gpu_days[part] + 1) < 1e-12);
+}
+
+/* One step tells nothing about randomness. */
+static void test_one_step_is_open(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS];
+    struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1), make_run(b, 0.5, 0.01, 1) };
+    runs[0].iteration_count = runs[1].iteration_count = 1;
+    struct comparison_row rows[2];
+    comparison_make(runs, 2, rows);
+    assert_true(rows[1].paired);
+    assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
+    /* Other numbers of steps are not the same steps. */
+    runs[1].iteration_count = STEPS;
+    comparison_make(runs, 2, rows);
+    assert_false(rows[1].paired);
+    assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_differences),
+        cmocka_unit_test(test_parts_sum_to_the_whole),
+        cmocka_unit_test(test_one_step_is_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

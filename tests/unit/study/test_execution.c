@@ -1,0 +1,300 @@
+/* test_execution.c - the rows that a run leaves in the database, and its timeline. */
+#include "tests/unit/replay/replay_fixture.h"
+
+#include <math.h>
+#include "sim/study/execution.h"
+
+static const struct provenance provenance = { "ballast run scenario.json" };
+
+static int begin(void **state) {
+    (void)state;
+    fixture_begin();
+    fixture_samples("samples.csv", 160, 21);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    fixture_end();
+    return 0;
+}
+
+static struct execution *execute(const char *const *overrides, enum fidelity fidelity,
+                                 int threads) {
+    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct replay_options replay = { .fidelity = fidelity, .threads = threads };
+    struct error err = { 0 };
+    struct execution *e = execution_run(
+        &options, fixture_scenario_file("scenario.json", "samples.csv"), &replay, &err);
+    if (e == NULL) fail_msg("%s", err.text);
+    return e;
+}
+
+static struct store *open_store(const char *name) {
+    struct error err = { 0 };
+    struct store *store = store_open(fixture_path(name), DB_WRITE, &err);
+    if (store == NULL) fail_msg("%s", err.text);
+    return store;
+}
+
+static int64_t keep(struct store *store, const struct execution *e) {
+    struct error err = { 0 };
+    int64_t run_id = -1;
+    if (!execution_store(store, e, &provenance, &run_id, &err)) fail_msg("%s", err.text);
+    return run_id;
+}
+
+/* ---- columns ---- */
+
+struct columns {
+    const char *allowed; /* names that may be NULL, each between two spaces */
+    int row_count;
+};
+
+static bool check_columns(void *context, sqlite3_stmt *row, struct error *err) {
+    struct columns *c = context;
+    (void)err;
+    c->row_count++;
+    for (int i = 0; i < sqlite3_column_count(row); i++) {
+        char name[128];
+        snprintf(name, sizeof name, " %s ", sqlite3_column_name(row, i));
+        if (sqlite3_column_type(row, i) == SQLITE_NULL && strstr(c->allowed, name) == NULL)
+            fail_msg("column%sis not filled", name);
+    }
+    return true;
+}
+
+static const struct {
+    const char *sql, *allowed;
+} tables[] = {
+    { "SELECT * FROM run WHERE id = ?1", " failure exposed_context_ms " },
+    { "SELECT * FROM iteration WHERE run_id = ?1", "" },
+    { "SELECT * FROM stage WHERE run_id = ?1", "" },
+    { "SELECT * FROM memory WHERE run_id = ?1", "" },
+    { "SELECT * FROM operator_price WHERE run_id = ?1", "" },
+    { "SELECT * FROM span WHERE run_id = ?1", " chunk_index flow " },
+    { "SELECT * FROM memory_point WHERE run_id = ?1", "" },
+};
+
+static void test_all_columns_are_filled(void **state) {
+    (void)state;
+    static const char *const none[] = { NULL };
+    struct execution *e = execute(none, FIDELITY_STAGE, 1);
+    struct store *store = open_store("columns.db");
+    int64_t run_id = keep(store, e);
+    for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
+        struct columns columns = { .allowed = tables[k].allowed };
+        struct error err = { 0 };
+        if (!store_query(store, tables[k].sql, run_id, check_columns, &columns, &err))
+            fail_msg("%s: %s", tables[k].sql, err.text);
+        if (columns.row_count == 0) fail_msg("%s: no row", tables[k].sql);
+    }
+    store_close(store);
+    execution_destroy(e);
+}
+
+static bool read_number(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    *(double *)context = sqlite3_column_double(row, 0);
+    return true;
+}
+
+static double number(struct store *store, const char *sql, int64_t run_id) {
+    double value = NAN;
+    struct error err = { 0 };
+    if (!store_query(store, sql, run_id, read_number, &value, &err)) fail_msg("%s", err.text);
+    return value;
+}
+
+static const char *const breakdown_setups[][4] = {
+    { NULL },
+    { "layout.backend=megatron-lm", "policy.schedule=gpipe", NULL },
+    { "layout.pp=1", "layout.tp=1", NULL },
+    { "training.micro_batch={\"samples\":4}", "training.global_batch={\"samples\":32}", NULL },
+};
+
+static void test_the_breakdown_explains_everything(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof breakdown_setups / sizeof breakdown_setups[0]; k++)
+        for (int fidelity = 0; fidelity < 2; fidelity++) {
+            struct execution *e = execute(breakdown_setups[k], (enum fidelity)fidelity, 1);
+            struct store *store = open_store("breakdown.db");
+            int64_t run_id = keep(store, e);
+            double unexplained = number(store,
+                                        "SELECT step_fraction FROM breakdown WHERE run_id = ?1 AND "
+                                        "part = 'unexplained'",
+                                        run_id);
+            if (!(fabs(unexplained) < 1e-9))
+                fail_msg("setup %zu, fidelity %d: unexplained %g", k, fidelity, unexplained);
+            assert_true(
+                fabs(number(store, "SELECT sum(step_fraction) FROM breakdown WHERE run_id = ?1",
+                            run_id) -
+                     1) < 1e-9);
+            /* Views over other tables agree with the answer. */
+            assert_true(
+                number(store, "SELECT max(peak_bytes) FROM stage_memory WHERE run_id = ?1",
+                       run_id) -
+                    number(store, "SELECT memory_peak_bytes FROM run WHERE id = ?1", run_id) <
+                MEMORY_CLASS_COUNT);
+            assert_true(
+                fabs(number(store,
+                            "SELECT avg(step_time_ns) / 1e6 FROM iteration WHERE run_id = "
+                            "?1",
+                            run_id) /
+                         number(store, "SELECT step_time_mean_ms FROM run WHERE id = ?1", run_id) -
+                     1) < 1e-12);
+            assert_true(number(store,
+                               "SELECT max(abs(busy_ms + idle_ms - step_time_mean_ms)) FROM stage "
+                               "JOIN run ON run.id = run_id WHERE run_id = ?1",
+                               run_id) < 1e-6);
+            store_close(store);
+            execution_destroy(e);
+        }
+}
+
+/* ---- repeatability ---- */
+
+static void test_threads_do_not_change_the_digest(void **state) {
+    (void)state;
+    static const char *const none[] = { NULL };
+    static const int thread_counts[] = { 1, 2, 3, 8 };
+    char first[65] = "", digest[65];
+    for (size_t k = 0; k < sizeof thread_counts / sizeof thread_counts[0]; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "threads-%d.db", thread_counts[k]);
+        struct execution *e = execute(none, FIDELITY_STAGE, thread_counts[k]);
+        struct store *store = open_store(name);
+        keep(store, e);
+        struct error err = { 0 };
+        assert_true(store_digest(store, digest, &err));
+        if (k == 0) memcpy(first, digest, sizeof first);
+        if (strcmp(first, digest) != 0) fail_msg("%d threads: another digest", thread_counts[k]);
+        store_close(store);
+        execution_destroy(e);
+    }
+    /* It is a digest of something: another seed gives another one. */
+    static const char *const other[] = { "simulate.seed=5", NULL };
+    struct execution *e = execute(other, FIDELITY_STAGE, 1);
+    struct store *store = open_store("seed.db");
+    keep(store, e);
+    assert_true(store_digest(store, digest, NULL));
+    assert_string_not_equal(first, digest);
+    store_close(store);
+    execution_destroy(e);
+}
+
+/* ---- timeline ---- */
+
+static void test_timeline_holds_the_work_of_the_step(void **state) {
+    (void)state;
+    static const char *const none[] = { NULL };
+    struct execution *e = execute(none, FIDELITY_STAGE, 1);
+    struct arena *arena = arena_create();
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        struct timeline t;
+        struct error err = { 0 };
+        assert_true(execution_timeline(e, 2, 100, (enum fidelity)fidelity, arena, &t, &err));
+        struct step_runner *runner = step_runner_create(e->job->step);
+        int64_t count = e->scenario->micro_batches_per_rank;
+        for (int64_t rank = 0; rank < 2; rank++) {
+            struct rank_outcome outcome;
+            assert_true(step_run_rank(runner, FIDELITY_STAGE,
+                                      e->job->shapes + rank * e->job->batches.per_rank + 2 * count,
+                                      count, &outcome, &err));
+            for (int64_t stage = 0; stage < 2; stage++) {
+                int64_t work_ns = 0, recompute_ns = 0, most = 0;
+                for (int64_t i = 0; i < t.span_count; i++) {
+                    const struct span_record *span = &t.spans[i];
+                    assert_int_equal(span->span_index, i);
+                    if (span->dp_rank != rank || span->stage_index != stage) continue;
+                    int64_t ns = span->finish_ns - span->start_ns;
+                    if (strcmp(span->kind, "send") != 0) work_ns += ns;
+                    if (strcmp(span->kind, "recompute") == 0) recompute_ns += ns;
+                }
+                assert_int_equal(work_ns, outcome.forward_ns[stage] + outcome.backward_ns[stage]);
+                assert_int_equal(recompute_ns, outcome.recompute_ns[stage]);
+                for (int64_t i = 0; i < t.memory_count; i++)
+                    if (t.memory[i].dp_rank == rank && t.memory[i].stage_index == stage &&
+                        t.memory[i].memory_bytes > most)
+                        most = t.memory[i].memory_bytes;
+                double peak = stage_memory_device(&outcome.memory[stage]);
+                assert_true(fabs((double)most - peak) <= 1);
+            }
+        }
+        step_runner_destroy(runner);
+        assert_int_equal(t.capacity_bytes, (int64_t)80 << 30);
+    }
+    struct timeline t;
+    struct error err = { 0 };
+    assert_int_equal(e->job->epoch_iterations, 10);
+    assert_false(execution_timeline(e, 10, 1, FIDELITY_STAGE, arena, &t, &err));
+    assert_string_equal(err.text, "iteration 10 does not exist: the epoch has iterations 0 to 9");
+    assert_false(execution_timeline(e, -1, 1, FIDELITY_STAGE, arena, &t, &err));
+    arena_destroy(arena);
+    execution_destroy(e);
+}
+
+/* ---- prices ---- */
+
+/* Where every micro-batch is the typical one and nothing is hidden (TP 1), prices x calls are the
+ * work of a step. */
+static const char *const price_setups[][5] = {
+    { "layout.tp=1", "layout.pp=4", "layout.backend=megatron-lm", NULL },
+    { "layout.tp=1", "layout.pp=4", "layout.backend=megatron-lm",
+      "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\"]}", NULL },
+    { "layout.tp=1", "layout.pp=4", "layout.backend=megatron-lm",
+      "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"language\"]}", NULL },
+};
+
+static void test_prices_times_calls_are_the_work(void **state) {
+    (void)state;
+    char text[2048] = "vision_tiles,text_tokens\n";
+    for (int i = 0; i < 64; i++)
+        strcat(text, "3,700\n");
+    fixture_write("equal.csv", text);
+    for (size_t k = 0; k < sizeof price_setups / sizeof price_setups[0]; k++) {
+        struct scenario_options options = { .directory = SCENARIOS, .overrides = price_setups[k] };
+        struct replay_options replay = { .threads = 1 };
+        struct error err = { 0 };
+        struct execution *e = execution_run(
+            &options, fixture_scenario_file("equal.json", "equal.csv"), &replay, &err);
+        if (e == NULL) fail_msg("%s", err.text);
+        struct arena *arena = arena_create();
+        int64_t count;
+        const struct price_record *prices = execution_prices(e, arena, &count);
+        double priced_s = 0, busy_s = 0;
+        for (int64_t i = 0; i < count; i++)
+            priced_s += prices[i].price_s * prices[i].calls_per_step;
+        for (int64_t stage = 0; stage < 4; stage++)
+            busy_s += e->replay->stages[stage].busy_s / 4;
+        /* Each operator is rounded to a nanosecond. */
+        if (fabs(priced_s / busy_s - 1) > 1e-4)
+            fail_msg("setup %zu: prices sum to %.6g s, stages work %.6g s", k, priced_s, busy_s);
+        arena_destroy(arena);
+        execution_destroy(e);
+    }
+}
+
+static void test_stage_layers_in_words(void **state) {
+    (void)state;
+    static const char *const overrides[] = { "policy.partition=encoder-first", NULL };
+    struct execution *e = execute(overrides, FIDELITY_STAGE, 1);
+    struct arena *arena = arena_create();
+    assert_string_equal(execution_stage_layers(e, 0, arena),
+                        "patch embedding, vision 0-44, connector, token embedding, language 0-15");
+    assert_string_equal(execution_stage_layers(e, 1, arena), "language 16-31, head");
+    arena_destroy(arena);
+    execution_destroy(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_columns_are_filled),
+        cmocka_unit_test(test_the_breakdown_explains_everything),
+        cmocka_unit_test(test_threads_do_not_change_the_digest),
+        cmocka_unit_test(test_timeline_holds_the_work_of_the_step),
+        cmocka_unit_test(test_prices_times_calls_are_the_work),
+        cmocka_unit_test(test_stage_layers_in_words),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

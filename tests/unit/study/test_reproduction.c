@@ -1,0 +1,230 @@
+/* test_reproduction.c - tables of a paper of our own: what is read from them, how errors are summed
+ * up, and what a broken table says. */
+#include "tests/unit/replay/replay_fixture.h"
+
+#include <math.h>
+#include "sim/study/reproduction.h"
+
+static const struct provenance provenance = { "ballast reproduce" };
+
+/* A scenarios folder with papers of its own and everything else as it is. */
+static int begin(void **state) {
+    (void)state;
+    fixture_begin();
+    fixture_samples("samples.csv", 64, 31);
+    static const char *const folders[] = { "models", "datasets", "hardware", "clusters" };
+    mkdir(fixture_path("scenarios"), 0755);
+    mkdir(fixture_path("scenarios/papers"), 0755);
+    mkdir(fixture_path("scenarios/papers/atlas"), 0755);
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char from[512], to[64];
+        snprintf(from, sizeof from, "%s/%s", SCENARIOS, folders[i]);
+        snprintf(to, sizeof to, "scenarios/%s", folders[i]);
+        assert_int_equal(symlink(from, fixture_path(to)), 0);
+    }
+    fixture_scenario_file("scenarios/papers/atlas/base.json", "samples.csv");
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    fixture_end();
+    return 0;
+}
+
+#define HEAD                                                                                       \
+    "{ \"paper\": \"atlas\", \"table\": \"%s\",\n"                                                 \
+    "  \"source\": \"Atlas, table 1\",\n"
+#define ROW "{ \"row\": \"first\", \"scenario\": \"base.json\", \"values\": "
+
+static void write_table(const char *name, const char *rest) {
+    char text[4096], path[128];
+    int used = snprintf(text, sizeof text, HEAD, name);
+    snprintf(text + used, sizeof text - (size_t)used, "%s", rest);
+    snprintf(path, sizeof path, "scenarios/papers/atlas/%s.table.json", name);
+    fixture_write(path, text);
+}
+
+static void remove_table(const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "scenarios/papers/atlas/%s.table.json", name);
+    assert_int_equal(unlink(fixture_path(path)), 0);
+}
+
+static struct reproduction *reproduce(const char *selector, struct store *store,
+                                      struct error *err) {
+    struct scenario_options options = { .directory = fixture_path("scenarios") };
+    return reproduction_run(&options, &selector, selector != NULL ? 1 : 0, store, &provenance, NULL,
+                            NULL, err);
+}
+
+/* Packs nothing and pads nothing: average_batch_size 1 and pad_ratio 0 are known beforehand. */
+static const char *const good =
+    "  \"note\": \"of the table\", \"assumptions\": [\"one tile an image\"],\n"
+    "  \"rows\": [\n"
+    "    " ROW "[\n"
+    "      { \"quantity\": \"average_batch_size\", \"paper\": 0.8 },\n"
+    "      { \"quantity\": \"pad_ratio\", \"paper\": 0 },\n"
+    "      { \"quantity\": \"balanced\", \"paper\": 2, \"calibrated_on\": true } ] },\n"
+    "    { \"row\": \"second\", \"scenario\": \"base.json\", \"reading\": \"other\",\n"
+    "      \"note\": \"of the row\", \"values\": [\n"
+    "      { \"quantity\": \"average_batch_size\", \"paper\": 2 },\n"
+    "      { \"quantity\": \"gpu_days\", \"paper\": 1e-3, \"note\": \"of the value\" } ] } ] }\n";
+
+static void test_values_and_summary(void **state) {
+    (void)state;
+    write_table("good", good);
+    struct error err = { 0 };
+    struct store *store = store_open(fixture_path("good.db"), DB_WRITE, &err);
+    assert_non_null(store);
+    struct reproduction *r = reproduce("atlas.good", store, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    assert_int_equal(r->value_count, 5);
+    const struct reproduction_value *v = r->values;
+    assert_string_equal(v[0].id, "atlas.good.first.average_batch_size");
+    assert_string_equal(v[3].id, "atlas.good.second.average_batch_size.other");
+    assert_string_equal(v[0].table, "atlas.good");
+    assert_string_equal(v[0].unit, "samples");
+    assert_string_equal(v[0].scenario_file, "scenarios/papers/atlas/base.json");
+    assert_true(v[0].simulated == 1);
+    assert_true(fabs(v[0].relative_error - 0.25) < 1e-12);
+    assert_true(v[1].simulated == 0 && isnan(v[1].relative_error)); /* paper: 0 */
+    assert_true(v[2].calibrated_on && !v[0].calibrated_on);
+    assert_true(fabs(v[3].relative_error + 0.5) < 1e-12);
+    assert_true(isnan(v[0].band_fraction) && v[4].band_fraction > 0);
+    assert_null(v[0].note);
+    assert_string_equal(v[3].note, "of the row");
+    assert_string_equal(v[4].note, "of the value");
+    assert_string_equal(v[0].assumptions[0], "one tile an image");
+
+    assert_int_equal(r->summary_count, 1);
+    const struct reproduction_summary *s = &r->summaries[0];
+    assert_string_equal(s->table, "atlas.good");
+    assert_string_equal(s->note, "of the table");
+    assert_int_equal(s->rows, 5);
+    assert_int_equal(s->rows_without_relative_error, 1);
+    double sum = 0, worst = 0;
+    for (int i = 0; i < 5; i++) {
+        if (isnan(v[i].relative_error)) continue;
+        sum += fabs(v[i].relative_error);
+        if (fabs(v[i].relative_error) > fabs(worst)) worst = v[i].relative_error;
+    }
+    assert_true(fabs(s->mean_abs_relative_error - sum / 4) < 1e-12);
+    assert_true(s->worst_relative_error == worst);
+
+    /* One scenario for both rows is simulated and stored once. */
+    int64_t count;
+    struct arena *arena = arena_create();
+    struct reproduction_record *rows =
+        store_load(store, RECORD_REPRODUCTION, -1, arena, &count, &err);
+    assert_non_null(rows);
+    assert_int_equal(count, 5);
+    assert_string_equal(rows[2].role, "fitted");
+    assert_string_equal(rows[3].row_name, "second (other)");
+    assert_int_equal(rows[0].run_id, rows[4].run_id);
+    assert_true(rows[1].paper_value == 0);
+    arena_destroy(arena);
+    store_close(store);
+    reproduction_destroy(r);
+    remove_table("good");
+}
+
+static void test_selectors(void **state) {
+    (void)state;
+    write_table("one",
+                "  \"rows\": [ " ROW "[ { \"quantity\": \"pad_ratio\", \"paper\": 0 } ] } ] }");
+    write_table("two",
+                "  \"rows\": [ " ROW "[ { \"quantity\": \"balanced\", \"paper\": 1 } ] } ] }");
+    struct error err = { 0 };
+    static const struct {
+        const char *selector;
+        int64_t values;
+    } cases[] = { { NULL, 2 }, { "atlas", 2 }, { "atlas.two", 1 } };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct reproduction *r = reproduce(cases[k].selector, NULL, &err);
+        if (r == NULL) fail_msg("%s", err.text);
+        assert_int_equal(r->value_count, cases[k].values);
+        assert_int_equal(r->summary_count, cases[k].values);
+        reproduction_destroy(r);
+    }
+    assert_null(reproduce("atlas.tow", NULL, &err));
+    assert_string_equal(err.text,
+                        "unknown table \"atlas.tow\"\n  hint: did you mean \"atlas.two\"?");
+    assert_null(reproduce("zzz", NULL, &err));
+    assert_string_equal(err.text,
+                        "unknown table \"zzz\"\n  hint: the tables are: atlas.one, atlas.two");
+    remove_table("one");
+    remove_table("two");
+}
+
+/* ---- broken tables ---- */
+
+/* `want` follows "<file>:"; the file has two lines of head. */
+static const struct {
+    const char *name, *rest, *want;
+} broken[] = {
+    { "a key of the table", "  \"rwos\": [] }",
+      "3:3: error: /rwos: unknown key \"rwos\" in \"table\"" },
+    { "no rows", "  \"note\": \"x\" }", "1:1: error: /: \"rows\" is missing" },
+    { "rows are no list", "  \"rows\": 5 }", "3:11: error: /rows: rows must be a list" },
+    { "a row without a scenario", "  \"rows\": [ { \"row\": \"x\", \"values\": [] } ] }",
+      "3:13: error: /rows/0: \"scenario\" is missing" },
+    { "values are no list", "  \"rows\": [ " ROW "5 } ] }",
+      "3:66: error: /rows/0/values: values must be a list" },
+    { "an unknown quantity",
+      "  \"rows\": [ " ROW "[ { \"quantity\": \"gpu_day\", \"paper\": 1 } ] } ] }",
+      "3:82: error: /rows/0/values/0/quantity: unknown quantity \"gpu_day\"" },
+    { "a paper value that is no number",
+      "  \"rows\": [ " ROW "[ { \"quantity\": \"gpu_days\", \"paper\": \"2\" } ] } ] }",
+      "3:103: error: /rows/0/values/0/paper: must be a number, got \"2\"" },
+    { "broken JSON", "  \"rows\": [ }", "3:13: error: " },
+};
+
+static void test_broken_tables(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof broken / sizeof broken[0]; k++) {
+        write_table("bad", broken[k].rest);
+        struct error err = { 0 };
+        struct reproduction *r = reproduce("atlas.bad", NULL, &err);
+        if (r != NULL) fail_msg("%s: no error", broken[k].name);
+        char want[1024];
+        snprintf(want, sizeof want, "%s:%s", fixture_path("scenarios/papers/atlas/bad.table.json"),
+                 broken[k].want);
+        if (!err.located || strncmp(err.text, want, strlen(want)) != 0)
+            fail_msg("%s:\n got  %s\n want %s", broken[k].name, err.text, want);
+        if (strstr(err.text, "while reproducing ") == NULL)
+            fail_msg("%s: no context in\n%s", broken[k].name, err.text);
+        remove_table("bad");
+    }
+}
+
+static void test_hint_of_an_unknown_quantity(void **state) {
+    (void)state;
+    write_table("bad",
+                "  \"rows\": [ " ROW "[ { \"quantity\": \"gpu_day\", \"paper\": 1 } ] } ] }");
+    struct error err = { 0 };
+    assert_null(reproduce("atlas.bad", NULL, &err));
+    assert_non_null(strstr(err.text, "hint: did you mean \"gpu_days\"?"));
+    remove_table("bad");
+}
+
+static void test_a_scenario_that_is_not_there(void **state) {
+    (void)state;
+    write_table(
+        "bad", "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"none.json\", \"values\": [] } ] }");
+    struct error err = { 0 };
+    assert_null(reproduce("atlas.bad", NULL, &err));
+    assert_non_null(strstr(err.text, "papers/atlas/none.json"));
+    remove_table("bad");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_and_summary),
+        cmocka_unit_test(test_selectors),
+        cmocka_unit_test(test_broken_tables),
+        cmocka_unit_test(test_hint_of_an_unknown_quantity),
+        cmocka_unit_test(test_a_scenario_that_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
