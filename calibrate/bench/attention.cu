@@ -83,10 +83,8 @@ static bool check(const struct bench_device *device, cudnnHandle_t handle,
         for (int64_t head = 0; head < s->heads; head++)
             for (int64_t row = 0; row < s->length; row++)
                 reference_row(s, &h, b, head, row);
-    CUDA_CHECK(cudaMemsetAsync(at[ATTENTION_DQ_SUM], 0, (size_t)query * sizeof(float),
-                               device->stream));
-    cudnn_plan_run(&set->forward, set->forward_pack);
-    cudnn_plan_run(&set->backward, set->backward_pack);
+    attention_set_forward(set);
+    attention_set_backward(set, device->stream);
     const struct {
         const char *what;
         enum attention_tensor id;
@@ -123,11 +121,11 @@ static void measure(const struct bench_device *device, cudnnHandle_t handle, boo
         return;
     }
     const struct bench_sample forward = bench_time_isolated(
-        device, quick, [&](int) { cudnn_plan_run(&set->forward, set->forward_pack); });
+        device, quick, [&](int) { attention_set_forward(set); });
     bench_csv_attention(csv, &device->place, shape, false, framework, &forward);
     if (set->backward.plan != NULL) {
         const struct bench_sample backward = bench_time_isolated(
-            device, quick, [&](int) { cudnn_plan_run(&set->backward, set->backward_pack); });
+            device, quick, [&](int) { attention_set_backward(set, device->stream); });
         bench_csv_attention(csv, &device->place, shape, true, framework, &backward);
     } else {
         fprintf(stderr, "cuDNN has no backward kernel for head size %lld: left out\n",
@@ -192,7 +190,7 @@ int main(int argc, char **argv)
     CUDNN_CHECK(cudnnCreate(&handle));
     CUDNN_CHECK(cudnnSetStream(handle, device->stream));
     const struct bench_attention_shape small[] = { { 2, 128, 4, 2, 64, true },
-                                                   { 1, 192, 2, 2, 128, false } };
+                                                   { 1, 256, 2, 2, 128, false } };
     if (!check(device, handle, &small[0]) || !check(device, handle, &small[1])) return BENCH_FAILED;
     struct bench_csv csv =
         bench_csv_open(options.directory, "attention.csv", BENCH_ATTENTION_COLUMNS);

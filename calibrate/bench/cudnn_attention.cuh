@@ -535,6 +535,21 @@ static inline struct attention_set *attention_set_create(cudnnHandle_t handle, c
     return set;
 }
 
+static inline void attention_set_forward(const struct attention_set *set)
+{
+    cudnn_plan_run(&set->forward, set->forward_pack);
+}
+
+static inline void attention_set_backward(const struct attention_set *set, cudaStream_t stream)
+{
+    /* Until 9.6 the caller clears the sum that dQ is collected in. */
+    if (cudnnGetVersion() < 90600)
+        CUDA_CHECK(cudaMemsetAsync(
+            set->pointers.at[ATTENTION_DQ_SUM], 0,
+            (size_t)attention_elements(&set->shape, set->shape.heads) * sizeof(float), stream));
+    cudnn_plan_run(&set->backward, set->backward_pack);
+}
+
 static inline void attention_set_destroy(struct attention_set *set)
 {
     for (int i = 0; i < ATTENTION_SCALE; i++)

@@ -43,8 +43,9 @@ static void print_path(const struct explanation *x) {
 }
 
 static void print_next(const struct explanation *x) {
-    puts("\nWhere the next speed-up is (an upper bound each: what the step would lose if it "
-         "vanished)");
+    puts(
+        "\nWhere the next speed-up is (shares are means over all GPUs: on the slowest stage a part "
+        "counts for more)");
     for (int64_t i = 0; i < x->advice_count; i++)
         printf("  %5.1f %%  %-31s %s\n", x->advice[i].step_fraction * 100, x->advice[i].name,
                x->advice[i].text);

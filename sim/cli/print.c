@@ -28,9 +28,13 @@ static void print_head(const struct execution *e) {
     for (int64_t i = 0; i < l->pp; i++)
         printf("%s%ld", i > 0 ? " " : "", (long)blocks[i]);
     printf("], recompute %s, schedule %s\n\n", s->recompute.name, s->schedule.name);
+    char outside[64] = "";
+    if (r->outside_fraction > 0)
+        snprintf(outside, sizeof outside, "   [%.0f %% of it priced outside the measured range]",
+                 r->outside_fraction * 100);
     printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
            r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
-           r->step_time_p99_s, r->inside_range ? "" : "   [outside the measured range]");
+           r->step_time_p99_s, outside);
     printf("  training    %.*f days, %.*f GPU-days", cli_decimals(r->total_days, 3), r->total_days,
            cli_decimals(r->gpu_days, 2), r->gpu_days);
     if (!isnan(r->money_usd)) printf(", %.*f USD", cli_decimals(r->money_usd, 0), r->money_usd);
@@ -42,11 +46,11 @@ static void print_head(const struct execution *e) {
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
            r->hfu_fraction * 100);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
-    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GB, most of it %s (%.1f GB)\n",
+    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, most of it %s (%.1f GiB)\n",
            verdict_name(r->verdict), (long)r->verdict_stage + 1,
-           stage_memory_device(peak) / BYTES_PER_GB,
-           cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GB,
-           memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GB);
+           stage_memory_device(peak) / BYTES_PER_GiB,
+           cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
+           memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
 }
 
 static void print_breakdown(const struct replay *r) {
@@ -63,7 +67,7 @@ static void print_breakdown(const struct replay *r) {
 static void print_stages(const struct execution *e) {
     const struct replay *r = e->replay;
     struct arena *arena = arena_create();
-    puts("\nStages (mean step; memory at the peak of the fullest GPU, GB)");
+    puts("\nStages (mean step; memory at the peak of the fullest GPU, GiB)");
     puts("  stage  busy s  forward  backward  recompute  in flight  weights  grads  optim  activ.  "
          "work   other  device  layers");
     for (int64_t i = 0; i < r->stage_count; i++) {
@@ -72,11 +76,11 @@ static void print_stages(const struct execution *e) {
         printf(
             "  %5ld %7.3f %8.3f %9.3f %10.3f %10ld %8.1f %6.1f %6.1f %7.1f %5.1f %7.1f %7.1f  %s\n",
             (long)i + 1, o->busy_s, o->forward_s, o->backward_s - o->recompute_s, o->recompute_s,
-            (long)o->in_flight, b[MEMORY_WEIGHTS] / BYTES_PER_GB,
-            b[MEMORY_GRADIENTS] / BYTES_PER_GB, b[MEMORY_OPTIMIZER] / BYTES_PER_GB,
-            b[MEMORY_ACTIVATIONS] / BYTES_PER_GB, b[MEMORY_WORKSPACE] / BYTES_PER_GB,
-            (b[MEMORY_FRAGMENTATION] + b[MEMORY_COMMUNICATION] + b[MEMORY_CONTEXT]) / BYTES_PER_GB,
-            stage_memory_device(&o->peak) / BYTES_PER_GB, execution_stage_layers(e, i, arena));
+            (long)o->in_flight, b[MEMORY_WEIGHTS] / BYTES_PER_GiB,
+            b[MEMORY_GRADIENTS] / BYTES_PER_GiB, b[MEMORY_OPTIMIZER] / BYTES_PER_GiB,
+            b[MEMORY_ACTIVATIONS] / BYTES_PER_GiB, b[MEMORY_WORKSPACE] / BYTES_PER_GiB,
+            (b[MEMORY_FRAGMENTATION] + b[MEMORY_COMMUNICATION] + b[MEMORY_CONTEXT]) / BYTES_PER_GiB,
+            stage_memory_device(&o->peak) / BYTES_PER_GiB, execution_stage_layers(e, i, arena));
     }
     arena_destroy(arena);
 }

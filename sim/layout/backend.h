@@ -11,7 +11,7 @@
 struct backend {
     const char *name;
     const char *help;
-    bool send_blocks_compute;      /* a stage computes nothing while it sends or receives */
+    bool send_blocks_compute;      /* a stage computes nothing while it sends */
     int64_t gradient_bytes;        /* per parameter, as held between micro-batches */
     int64_t gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
     /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept

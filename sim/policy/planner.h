@@ -48,7 +48,7 @@ struct planner_oracle {
     /* Bytes of one rank of the stage at its peak when every micro-batch has this shape. */
     double (*stage_bytes)(void *context, const struct job_plan *plan, int64_t stage,
                           const struct batch_shape *shape);
-    double capacity_bytes; /* what the framework may use of a GPU */
+    double capacity_bytes; /* of a GPU, context included; compare with stage_bytes */
     /* Full simulation of one iteration of `typical` micro-batches under the plan. */
     bool (*simulate)(void *context, const struct job_plan *plan, double *seconds,
                      struct error *err);

@@ -326,7 +326,8 @@ static void answer(const struct job *job, struct replay *replay) {
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
     replay->band_fraction =
-        price_table_band(job->prices, &job->typical, layers, &replay->inside_range);
+        price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
+    replay->inside_range = replay->outside_fraction == 0;
 }
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

@@ -70,9 +70,11 @@ struct replay {
     struct stage_outcome *stages;
     enum verdict verdict;
     int64_t verdict_stage;
-    enum memory_class verdict_class; /* the largest class that is not fixed, on that stage */
+    enum memory_class verdict_class; /* the largest class on that stage, context aside */
     double band_fraction;
-    bool inside_range;
+    bool inside_range; /* every operator of the mean micro-batch is */
+    double
+        outside_fraction; /* of the time of a mean micro-batch, priced outside the measured range */
     double wall_s;
 };
 

@@ -394,7 +394,8 @@ static bool read_batch(struct reader *r, const cJSON **place, const char *key,
         *samples = node->valuedouble;
     } else {
         if (!cJSON_IsObject(node) || cJSON_GetArraySize(node) != 1)
-            return json_error(r->s->json, node, r->err, "for example {\"samples\": 4}",
+            return json_error(r->s->json, node, r->err,
+                              "write the whole object, for example {\"samples\": 4}",
                               "%s has exactly one unit", key);
         const cJSON *value = node->child;
         if (strcmp(value->string, "samples") == 0)

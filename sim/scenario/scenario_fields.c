@@ -141,8 +141,8 @@ const struct field_table scenario_policy_table = FIELD_TABLE(
 static const struct field simulate_fields[] = {
     { "iterations", FIELD_NODE, AT(iterations), 0, 0, "null", "",
       "\"epoch\" (default) or the number of optimizer steps to replay", NULL },
-    { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "1024", "", "of batching and synthetic data",
-      NULL },
+    { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "1024", "",
+      "of ISF's shuffles; other policies and drawn data have seeds of their own", NULL },
 };
 const struct field_table scenario_simulate_table =
     FIELD_TABLE("simulate", "how much is simulated", simulate_fields);

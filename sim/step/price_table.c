@@ -22,8 +22,8 @@ struct priced_list {
     struct operator_time *operators; /* attention: 0 ns, priced per micro-batch; owned */
     int64_t count;                   /* 0: no tokens, or nothing to do in this pass */
     int64_t fixed_ns, comm_ns;
-    double band_ns; /* sum of ns x band */
-    bool inside_range;
+    double band_ns;    /* sum of ns x band */
+    double outside_ns; /* priced outside the measured range */
 };
 
 /* The token embedding with so many tokens from the connector. */
@@ -219,7 +219,6 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
     out->operators =
         memory_alloc(sizeof *out->operators * (size_t)(list.count > 0 ? list.count : 1));
     out->count = list.count;
-    out->inside_range = true;
     for (int64_t i = 0; i < list.count; i++) {
         struct operator_time *timed = &out->operators[i];
         *timed = (struct operator_time){ .stream = stream_of(&list, i) };
@@ -230,7 +229,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
         timed->ns = ns_from_seconds(price.seconds);
         if (timed->stream == STREAM_COMPUTE) compute_ns += timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
-        out->inside_range = out->inside_range && price.inside_range;
+        if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
@@ -451,9 +450,8 @@ double price_table_training_flop(const struct price_table *table, enum layer_kin
 }
 
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,
-                        const int64_t layers_by_kind[LAYER_KIND_COUNT], bool *inside_range) {
-    double weighted = 0, total = 0;
-    *inside_range = true;
+                        const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction) {
+    double weighted = 0, total = 0, outside = 0;
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         const struct slot *slot =
             layers_by_kind[kind] > 0 ? slot_of(table, (enum layer_kind)kind, shape) : NULL;
@@ -462,18 +460,20 @@ double price_table_band(const struct price_table *table, const struct batch_shap
             const struct priced_list *list =
                 list_of(table, slot, (enum layer_kind)kind, (enum pass_set)set, shape);
             double ns = (double)list->fixed_ns, band_ns = list->band_ns;
-            *inside_range = *inside_range && list->inside_range;
+            double outside_ns = list->outside_ns;
             if (has_attention(table, list, (enum layer_kind)kind, (enum pass_set)set)) {
                 struct price p =
                     attention_price(table, (enum layer_kind)kind, (enum pass_set)set, shape);
                 ns += p.seconds * NS_PER_S;
                 band_ns += p.seconds * NS_PER_S * p.band_fraction;
-                *inside_range = *inside_range && p.inside_range;
+                if (!p.inside_range) outside_ns += p.seconds * NS_PER_S;
             }
             weighted += band_ns * (double)layers_by_kind[kind];
+            outside += outside_ns * (double)layers_by_kind[kind];
             total += ns * (double)layers_by_kind[kind];
         }
     }
+    *outside_fraction = total > 0 ? outside / total : 0;
     return total > 0 ? weighted / total : 0;
 }
 

@@ -68,7 +68,7 @@ double price_table_training_flop(const struct price_table *table, enum layer_kin
 /* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
  */
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,
-                        const int64_t layers_by_kind[LAYER_KIND_COUNT], bool *inside_range);
+                        const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction);
 
 /* The micro-batch that a group of samples makes. */
 struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,

@@ -74,7 +74,8 @@ struct step_model {
     /* in the whole model, by kind: layers, and those whose backward repeats the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters;
-    struct stage_memory *static_memory; /* classes that do not change during a step */
+    double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
+    struct stage_memory *static_memory;            /* classes that do not change during a step */
     int64_t *accumulate_ns;  /* per stage: adding a micro-batch's gradients, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after

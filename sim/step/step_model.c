@@ -7,6 +7,8 @@
  */
 #include "sim/step/step.h"
 
+#include <math.h>
+
 #include "sim/base/units.h"
 
 /* What PyTorch's caching allocator reserves beyond what is allocated: the one public run that logs
@@ -61,9 +63,14 @@ static void count_layers(struct step_model *m) {
             if (m->plan->recompute[i]) m->recomputing[stage * LAYER_KIND_COUNT + kind]++;
             m->last_kind[stage] = kind;
             int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
+            /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
+            bool whole = model->modules[model->layers[i].module_index].precision == PRECISION_FP32;
+            double bytes = (double)parameters * (whole ? 4 : 2);
             m->rank_parameters[stage] += parameters;
-            if (model_gradient_need(model, i).weight)
-                m->trainable_rank_parameters[stage] += parameters;
+            m->weight_bytes[stage] += bytes;
+            if (!model_gradient_need(model, i).weight) continue;
+            m->trainable_rank_parameters[stage] += parameters;
+            m->trainable_weight_bytes[stage] += bytes;
         }
     }
 }
@@ -86,8 +93,7 @@ static void fill_static_memory(struct step_model *m) {
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double *bytes = m->static_memory[stage].bytes;
-        bytes[MEMORY_WEIGHTS] =
-            (double)m->rank_parameters[stage] * (double)precision_bytes(PRECISION_BF16);
+        bytes[MEMORY_WEIGHTS] = m->weight_bytes[stage];
         bytes[MEMORY_GRADIENTS] = trainable * (double)s->backend->gradient_bytes;
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
         bytes[MEMORY_COMMUNICATION] = COMMUNICATOR_BYTES * (double)communicators;
@@ -129,8 +135,7 @@ static void price_synchronisation(struct step_model *m) {
                          ? ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds)
                          : 0;
         if (zero1 && trainable > 0)
-            ns += collective_ns(s, OPERATOR_ALL_GATHER,
-                                trainable * (double)precision_bytes(PRECISION_BF16));
+            ns += collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage]);
         if (ns > m->update_ns) m->update_ns = ns;
     }
 }
@@ -148,6 +153,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->last_kind = arena_array(arena, enum layer_kind, m->stage_count);
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);
+    m->weight_bytes = arena_array(arena, double, m->stage_count);
+    m->trainable_weight_bytes = arena_array(arena, double, m->stage_count);
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
     m->accumulate_ns = arena_array(arena, int64_t, m->stage_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
@@ -201,13 +208,13 @@ void step_stage_cost(const struct step_model *m, int64_t stage, const struct bat
             useful * ((double)(passes_ns + recompute_ns - communication_ns) - recompute_alone);
         cost->class_ns[TIME_PADDING] += (1 - useful) * (double)(passes_ns + recompute_ns);
 
-        if (time->backward_ns == 0) continue;
+        double working = price_table_workspace_bytes(m->prices, kind, shape);
+        cost->workspace_bytes = fmax(cost->workspace_bytes, working);
+        if (time->backward_ns == 0) continue; /* forward alone keeps nothing */
         double kept = price_table_saved_bytes(m->prices, kind, shape, false);
         double input = price_table_saved_bytes(m->prices, kind, shape, true);
         cost->activation_bytes += (double)(layers[k] - again) * kept + (double)again * input;
-        double working =
-            price_table_workspace_bytes(m->prices, kind, shape) + (again > 0 ? kept : 0);
-        if (working > cost->workspace_bytes) cost->workspace_bytes = working;
+        cost->workspace_bytes = fmax(cost->workspace_bytes, working + (again > 0 ? kept : 0));
     }
     cost->backward_ns += m->accumulate_ns[stage];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[stage];

@@ -230,6 +230,14 @@ static void add_operator_pass(struct step_runner *r, int64_t stage, const struct
     wait_for(r->graph, b.join, *last);
 }
 
+/* What the sends of one stage, one per rank on the node, take of the node's NICs when alone. */
+static double nic_share(const struct step_model *m, int64_t link) {
+    const struct cluster_network *network = cost_model_network(m->scenario->cost_model);
+    int64_t nics = network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
+    int64_t flows = layout_stage_link(&m->scenario->layout, link).groups_per_node;
+    return flows < nics ? (double)flows / (double)nics : 1;
+}
+
 static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int32_t after,
                         int64_t duration_ns) {
     const struct step_model *m = r->model;
@@ -245,6 +253,7 @@ static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int
         task_graph_add_dependency(r->graph, after, wire, 0);
         wait_for(r->graph, *latest, wire);
         *latest = wire;
+        task_graph_set_rate(r->graph, wire, nic_share(m, backward ? stage - 1 : stage));
         int32_t done = task_graph_add_task(r->graph, stream, 0, NO_TASK);
         task_graph_add_dependency(r->graph, wire, done, 0);
         return done;

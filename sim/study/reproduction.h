@@ -1,6 +1,6 @@
 /* reproduction.h - a paper's table beside the simulation.
  *
- * A table is a data file, scenarios/papers/<paper>/<table>.json: rows, each with the scenario file
+ * A table is a data file, scenarios/papers/<paper>/<table>.table.json: rows, each with the scenario file
  * that gives it and the values that the paper prints. Nothing is tuned per row.
  *
  *     reproduction_run(&options, "omnibal.ablation", &list, err);

@@ -13,7 +13,7 @@
 extern const struct planner partition_encoder_first, partition_layer, partition_manual,
     partition_parameter;
 
-/* Transformer blocks of the model, in order; returns how many. layer_of_block may be NULL. */
+/* Transformer blocks of the model, in order; returns how many. */
 int64_t partition_block_count(const struct model *model);
 /* The layer at which a stage starts that begins with the given block (0-based); block_count gives
  * the layer count. */

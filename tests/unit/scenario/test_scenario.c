@@ -245,7 +245,7 @@ static void test_rules_in_the_file(void **state) {
         { "batch with two units", TRAINING,
           "\"training\": { \"global_batch\": { \"samples\": 64, \"micro_batches\": 16 } }",
           "6:15: error: /training/global_batch: global_batch has exactly one unit",
-          "for example {\"samples\": 4}" },
+          "write the whole object, for example {\"samples\": 4}" },
         { "batch of nothing", TRAINING, "\"training\": { \"global_batch\": { \"samples\": 0 } }",
           "6:44: error: /training/global_batch/samples: must be a whole number from 1 to 1e9",
           NULL },
@@ -254,7 +254,7 @@ static void test_rules_in_the_file(void **state) {
           NULL },
         { "batch as a list", TRAINING, "\"training\": { \"micro_batch\": [ 4 ] }",
           "6:15: error: /training/micro_batch: micro_batch has exactly one unit",
-          "for example {\"samples\": 4}" },
+          "write the whole object, for example {\"samples\": 4}" },
         { "vpp", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"vpp\": 2 }",
           "5:38: error: /layout/vpp: interleaved pipelines are not simulated in this version: vpp "
           "must be 1",
