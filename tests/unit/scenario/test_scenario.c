@@ -278,7 +278,7 @@ static void test_rules_in_the_file(void **state) {
           "\"epoch\" replays the whole data set" },
         { "seed", SIMULATE, "\"simulate\": { \"seed\": 4294967296 }",
           "8:23: error: /simulate/seed: must be 0 to 4294967295, got 4294967296",
-          "of batching and synthetic data" },
+          "of ISF's shuffles; other policies and drawn data have seeds of their own" },
         { "tiles", DATASET,
           "\"dataset\": { \"name\": \"omnibal-real\", \"min_tiles\": 9, \"max_tiles\": 8 }",
           "3:51: error: /dataset/min_tiles: min_tiles is above max_tiles", NULL },
