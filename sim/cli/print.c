@@ -22,10 +22,10 @@ static void print_head(const struct execution *e) {
     printf("  %ld x %s: TP %ld, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
            cost_model_gpu(s->cost_model)->name, (long)l->tp, (long)l->pp, (long)l->dp,
            (long)l->zero_stage, s->backend->name);
-    int64_t blocks[l->pp];
+    int64_t parts = e->job->plan.part_count, blocks[parts];
     partition_blocks(s->model, &e->job->plan, blocks);
     printf("  policies: batching %s, partition %s [", s->batching.name, s->partition.name);
-    for (int64_t i = 0; i < l->pp; i++)
+    for (int64_t i = 0; i < parts; i++)
         printf("%s%ld", i > 0 ? " " : "", (long)blocks[i]);
     printf("], recompute %s, schedule %s\n\n", s->recompute.name, s->schedule.name);
     char outside[64] = "";
@@ -164,7 +164,7 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
         cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),
                                 r->classes_s[class] * 1e3);
-    int64_t blocks[r->stage_count];
+    int64_t blocks[r->part_count];
     partition_blocks(e->scenario->model, &e->job->plan, blocks);
     cJSON *stages = cJSON_AddArrayToObject(o, "stages");
     for (int64_t i = 0; i < r->stage_count; i++) {
@@ -172,7 +172,10 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
         cJSON *stage = cJSON_CreateObject();
         cJSON_AddNumberToObject(stage, "stage_index", (double)i);
         cJSON_AddStringToObject(stage, "layers", execution_stage_layers(e, i, arena));
-        cJSON_AddNumberToObject(stage, "blocks", (double)blocks[i]);
+        int64_t held = 0;
+        for (int64_t part = i; part < r->part_count; part += r->stage_count)
+            held += blocks[part];
+        cJSON_AddNumberToObject(stage, "blocks", (double)held);
         cJSON_AddNumberToObject(stage, "busy_ms", out->busy_s * 1e3);
         cJSON_AddNumberToObject(stage, "forward_ms", out->forward_s * 1e3);
         cJSON_AddNumberToObject(stage, "backward_ms", (out->backward_s - out->recompute_s) * 1e3);

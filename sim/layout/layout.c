@@ -78,13 +78,14 @@ struct communicator layout_communicator(const struct layout *layout, enum commun
 struct communicator layout_stage_link(const struct layout *layout, int64_t stage) {
     struct communicator link = { 1, 1, 1, 1 };
     if (layout->pp < 2) return link;
-    if (stage > layout->pp - 2) stage = layout->pp - 2;
+    bool wraps = stage == layout->pp - 1; /* back to the first stage, for its next chunk */
     int64_t node = layout->gpus_per_node, stage_ranks = layout->tp * layout->cp * layout->dp;
     int64_t fullest = 0; /* most ranks of one node that send to another */
     for (int64_t i = 0, here = 0; i < stage_ranks && fullest < node; i++) {
         int64_t from = stage * stage_ranks + i;
         if (from % node == 0) here = 0;
-        here += from / node != (from + stage_ranks) / node;
+        int64_t to = wraps ? i : from + stage_ranks;
+        here += from / node != to / node;
         if (here > fullest) fullest = here;
     }
     bool crosses = fullest > 0;

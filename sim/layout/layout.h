@@ -28,7 +28,8 @@ int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, in
  * gpus_per_node and the degrees divide each other. */
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind);
 /* The pair (stage, stage + 1) of one data, context and tensor index; of the pairs that leave their
- * node if any does. node_count is 1 or 2. */
+ * node if any does. The last stage's link goes back to the first, where interleaved chunks go on.
+ * node_count is 1 or 2. */
 struct communicator layout_stage_link(const struct layout *layout, int64_t stage);
 
 #endif

@@ -22,7 +22,9 @@
  * micro-batches run. All arrays are in the arena of the job. */
 struct job_plan {
     int64_t stage_count;
-    int64_t *first_layer; /* stage s holds layers [first_layer[s], first_layer[s + 1]) */
+    int64_t chunk_count;  /* model chunks on each stage; 1 without interleaving */
+    int64_t part_count;   /* stage_count x chunk_count; part p stands on stage p % stage_count */
+    int64_t *first_layer; /* part p holds layers [first_layer[p], first_layer[p + 1]) */
     bool *recompute;      /* by layer: its activations are dropped and computed again in backward */
     const struct schedule_policy *schedule;
 };
@@ -31,8 +33,7 @@ struct job_plan {
 struct iteration_plan {
     int64_t micro_batch_count;
     const struct batch_shape *shapes; /* by micro-batch */
-    struct schedule_entry
-        *entries; /* stage s: 2 x micro_batch_count from s x 2 x micro_batch_count */
+    struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */
 };
 
 struct planner_oracle {
@@ -64,7 +65,7 @@ struct planner {
     size_t parameters_size;
     /* Checks parameters against model and layout while the scenario is read; optional. Errors come
      * without position: the caller adds it. */
-    bool (*check)(const struct model *model, int64_t stage_count, const void *parameters,
+    bool (*check)(const struct model *model, int64_t part_count, const void *parameters,
                   struct error *err);
     bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
                      struct job_plan *plan, struct error *err);

@@ -81,8 +81,30 @@ static void typical_costs(const struct step_model *step, const struct batch_shap
                           struct stage_cost *costs) {
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(step, shape, times);
-    for (int64_t stage = 0; stage < step->stage_count; stage++)
-        step_stage_cost(step, stage, shape, times, &costs[stage]);
+    for (int64_t part = 0; part < step->part_count; part++)
+        step_stage_cost(step, part, shape, times, &costs[part]);
+}
+
+/* Peak of what is live on a stage when every micro-batch costs the same. */
+static void constant_peak(const struct job_plan *plan, int64_t stage, int64_t micro_batch_count,
+                          const struct stage_cost *costs, struct stage_memory *memory) {
+    struct schedule_place place = { stage, plan->stage_count, plan->chunk_count,
+                                    micro_batch_count };
+    int64_t count = schedule_entry_count(&place);
+    struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)count);
+    plan->schedule->order(&place, entries);
+    double live = 0, best = -1;
+    for (int64_t i = 0; i < count; i++) {
+        const struct stage_cost *cost = &costs[entries[i].chunk * plan->stage_count + stage];
+        if (!entries[i].backward) live += cost->activation_bytes;
+        if (live + cost->workspace_bytes > best) {
+            best = live + cost->workspace_bytes;
+            memory->bytes[MEMORY_ACTIVATIONS] = live;
+            memory->bytes[MEMORY_WORKSPACE] = cost->workspace_bytes;
+        }
+        if (entries[i].backward) live -= cost->activation_bytes;
+    }
+    free(entries);
 }
 
 static double oracle_stage_bytes(void *context, const struct job_plan *plan, int64_t stage,
@@ -91,13 +113,10 @@ static double oracle_stage_bytes(void *context, const struct job_plan *plan, int
     price_table_prepare(job->prices, shape, 1);
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
-    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->stage_count);
+    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
     typical_costs(step, shape, costs);
-    int64_t in_flight =
-        plan->schedule->in_flight(stage, plan->stage_count, job->scenario->micro_batches_per_rank);
     struct stage_memory memory = step->static_memory[stage];
-    memory.bytes[MEMORY_ACTIVATIONS] = costs[stage].activation_bytes * (double)in_flight;
-    memory.bytes[MEMORY_WORKSPACE] = costs[stage].workspace_bytes;
+    constant_peak(plan, stage, job->scenario->micro_batches_per_rank, costs, &memory);
     stage_memory_add_fragmentation(&memory);
     double bytes = stage_memory_device(&memory);
     arena_destroy(scratch);
@@ -109,7 +128,7 @@ static bool oracle_simulate(void *context, const struct job_plan *plan, double *
     struct job *job = context;
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
-    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->stage_count);
+    struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
     typical_costs(step, &job->typical, costs);
     struct step_runner *runner = step_runner_create(step);
     int64_t makespan_ns = 0;
@@ -141,7 +160,9 @@ static bool make_plan(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
     struct job_plan *plan = &job->plan;
     plan->stage_count = s->layout.pp;
-    plan->first_layer = arena_array(job->arena, int64_t, plan->stage_count + 1);
+    plan->chunk_count = s->layout_fields.vpp;
+    plan->part_count = plan->stage_count * plan->chunk_count;
+    plan->first_layer = arena_array(job->arena, int64_t, plan->part_count + 1);
     plan->recompute = arena_array(job->arena, bool, s->model->layer_count);
     plan->schedule = s->schedule.row;
     struct planner_oracle oracle = job_oracle(job);

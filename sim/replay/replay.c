@@ -42,8 +42,12 @@ struct iteration_sums {
     int64_t pipeline_idle_ns, rank_wait_ns;
 };
 
+struct part_sums {
+    int64_t forward_ns, backward_ns, recompute_ns;
+};
+
 struct stage_sums {
-    int64_t busy_ns, forward_ns, backward_ns, recompute_ns;
+    int64_t busy_ns;
     double peak_bytes, least_bytes;
     struct stage_memory peak, least;
     int64_t peak_iteration, peak_rank, least_iteration, least_rank;
@@ -52,6 +56,7 @@ struct stage_sums {
 struct worker {
     struct step_runner *runner;
     struct stage_sums *stages;
+    struct part_sums *parts;
     struct error err;
     bool failed;
 };
@@ -136,14 +141,16 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
             if (rank_outcome.finish_ns[stage] > finish[stage])
                 finish[stage] = rank_outcome.finish_ns[stage];
             stage_sums->busy_ns += rank_outcome.busy_ns[stage];
-            stage_sums->forward_ns += rank_outcome.forward_ns[stage];
-            stage_sums->backward_ns += rank_outcome.backward_ns[stage];
-            stage_sums->recompute_ns += rank_outcome.recompute_ns[stage];
             sums->pipeline_idle_ns += makespan - rank_outcome.busy_ns[stage];
             const struct stage_memory *memory = &rank_outcome.memory[stage];
             double bytes = stage_memory_device(memory);
             keep_peak(stage_sums, bytes, memory, index, rank);
             keep_least(stage_sums, bytes, memory, index, rank);
+        }
+        for (int64_t part = 0; part < job->step->part_count; part++) {
+            worker->parts[part].forward_ns += rank_outcome.forward_ns[part];
+            worker->parts[part].backward_ns += rank_outcome.backward_ns[part];
+            worker->parts[part].recompute_ns += rank_outcome.recompute_ns[part];
         }
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             sums->class_ns[class] += rank_outcome.class_ns[class];
@@ -192,19 +199,18 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
                           struct error *err) {
     struct step_runner *runner = step_runner_create(job->step);
     int64_t count = job->scenario->micro_batches_per_rank, stages = replay->stage_count;
-    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)stages);
+    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)replay->part_count);
     double busy_ns = 0;
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(job->step, &job->typical, times);
-    for (int64_t stage = 0; stage < stages; stage++) {
-        step_stage_cost(job->step, stage, &job->typical, times, &costs[stage]);
-        costs[stage].forward_ns = ns_from_seconds(replay->stages[stage].forward_s / (double)count);
-        costs[stage].backward_ns =
-            ns_from_seconds(replay->stages[stage].backward_s / (double)count);
-        busy_ns += (double)((costs[stage].forward_ns + costs[stage].backward_ns) * count);
+    for (int64_t part = 0; part < replay->part_count; part++) {
+        struct stage_cost *cost = &costs[part];
+        step_stage_cost(job->step, part, &job->typical, times, cost);
+        cost->forward_ns = ns_from_seconds(replay->part_forward_s[part] / (double)count);
+        cost->backward_ns = ns_from_seconds(replay->part_backward_s[part] / (double)count);
+        busy_ns += (double)((cost->forward_ns + cost->backward_ns) * count);
         if (job->scenario->backend->send_blocks_compute)
-            busy_ns +=
-                (double)((costs[stage].send_forward_ns + costs[stage].send_backward_ns) * count);
+            busy_ns += (double)((cost->send_forward_ns + cost->send_backward_ns) * count);
     }
     int64_t makespan_ns = 0;
     bool ok = step_run_constant(runner, costs, count, &makespan_ns, err);
@@ -245,7 +251,8 @@ static bool break_down(const struct job *job, struct replay *replay,
     if (!constant_idle(job, replay, &constant_s, err)) return false;
     for (int class = 0; class < TIME_CLASS_COUNT; class ++)
         busy_s += class_ns[class] * scale;
-    double ideal_s = busy_s * (double)(stages - 1) / (double)job->scenario->micro_batches_per_rank;
+    double ideal_s = busy_s * (double)(stages - 1) /
+                     (double)(job->scenario->micro_batches_per_rank * job->plan.chunk_count);
     c[REPLAY_BUBBLE] = fmin(ideal_s, idle_s);
     c[REPLAY_STAGE_IMBALANCE] = fmin(fmax(constant_s - ideal_s, 0), idle_s - c[REPLAY_BUBBLE]);
     c[REPLAY_TIME_IMBALANCE] = idle_s - c[REPLAY_BUBBLE] - c[REPLAY_STAGE_IMBALANCE];
@@ -289,24 +296,33 @@ static void merge_stages(const struct job *job, struct replay *replay, const str
         for (int t = 0; t < threads; t++) {
             const struct stage_sums *one = &loop->workers[t].stages[stage];
             all.busy_ns += one->busy_ns;
-            all.forward_ns += one->forward_ns;
-            all.backward_ns += one->backward_ns;
-            all.recompute_ns += one->recompute_ns;
             keep_peak(&all, one->peak_bytes, &one->peak, one->peak_iteration, one->peak_rank);
             keep_least(&all, one->least_bytes, &one->least, one->least_iteration, one->least_rank);
         }
+        struct schedule_place place = { stage, replay->stage_count, job->plan.chunk_count,
+                                        job->scenario->micro_batches_per_rank };
         replay->stages[stage] = (struct stage_outcome){
             .busy_s = (double)all.busy_ns * scale,
-            .forward_s = (double)all.forward_ns * scale,
-            .backward_s = (double)all.backward_ns * scale,
-            .recompute_s = (double)all.recompute_ns * scale,
             .peak = all.peak,
             .least = all.least,
             .peak_iteration = all.peak_iteration,
             .peak_rank = all.peak_rank,
-            .in_flight = job->plan.schedule->in_flight(stage, replay->stage_count,
-                                                       job->scenario->micro_batches_per_rank),
+            .in_flight = job->plan.schedule->in_flight(&place),
         };
+    }
+    for (int64_t part = 0; part < replay->part_count; part++) {
+        struct part_sums all = { 0 };
+        for (int t = 0; t < threads; t++) {
+            all.forward_ns += loop->workers[t].parts[part].forward_ns;
+            all.backward_ns += loop->workers[t].parts[part].backward_ns;
+            all.recompute_ns += loop->workers[t].parts[part].recompute_ns;
+        }
+        struct stage_outcome *stage = &replay->stages[part % replay->stage_count];
+        replay->part_forward_s[part] = (double)all.forward_ns * scale;
+        replay->part_backward_s[part] = (double)all.backward_ns * scale;
+        stage->forward_s += replay->part_forward_s[part];
+        stage->backward_s += replay->part_backward_s[part];
+        stage->recompute_s += (double)all.recompute_ns * scale;
     }
 }
 
@@ -341,7 +357,10 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     replay->iteration_count = job->iteration_count;
     replay->stage_count = job->step->stage_count;
     replay->iterations = arena_array(arena, struct iteration_outcome, replay->iteration_count);
+    replay->part_count = job->step->part_count;
     replay->stages = arena_array(arena, struct stage_outcome, replay->stage_count);
+    replay->part_forward_s = arena_array(arena, double, replay->part_count);
+    replay->part_backward_s = arena_array(arena, double, replay->part_count);
 
     struct thread_pool *pool = thread_pool_create(options->threads);
     int threads = thread_pool_thread_count(pool);
@@ -351,6 +370,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     loop.finish_ns = arena_array(arena, int64_t, replay->stage_count * threads);
     for (int t = 0; t < threads; t++) {
         loop.workers[t].runner = step_runner_create(job->step);
+        loop.workers[t].parts = arena_array(arena, struct part_sums, replay->part_count);
         loop.workers[t].stages = arena_array(arena, struct stage_sums, replay->stage_count);
         for (int64_t stage = 0; stage < replay->stage_count; stage++)
             loop.workers[t].stages[stage] = no_sums;

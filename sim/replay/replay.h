@@ -53,7 +53,7 @@ struct stage_outcome {
     struct stage_memory peak;  /* of the worst iteration and rank */
     struct stage_memory least; /* of the step and rank that needs least */
     int64_t peak_iteration, peak_rank;
-    int64_t in_flight; /* micro-batches */
+    int64_t in_flight; /* passes: micro-batches, of each chunk when interleaved */
 };
 
 struct replay {
@@ -66,8 +66,9 @@ struct replay {
     double total_days, gpu_days, money_usd; /* all epochs; money is NaN without a price */
     double mfu_fraction, hfu_fraction;
     double classes_s[REPLAY_CLASS_COUNT];
-    int64_t stage_count;
+    int64_t stage_count, part_count;
     struct stage_outcome *stages;
+    double *part_forward_s, *part_backward_s; /* mean step, by part of the model */
     enum verdict verdict;
     int64_t verdict_stage;
     enum memory_class verdict_class; /* the largest class on that stage, context aside */

@@ -270,7 +270,9 @@ static bool read_batching(struct reader *r) {
 static bool read_schedule(struct reader *r) {
     struct policy_choice *choice = &r->s->schedule;
     const cJSON *node = present(r->policy.schedule), *name_node;
-    if (!policy_node(r, "schedule", node, "1f1b", choice, &name_node)) return false;
+    if (!policy_node(r, "schedule", node, r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b",
+                     choice, &name_node))
+        return false;
     choice->row = schedule_policy_find(choice->name);
     if (choice->row == NULL) {
         size_t count;
@@ -294,8 +296,8 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
     choice->table = row->parameters;
     if (!policy_parameters(r, node, row->parameters_size, choice)) return false;
     struct error reason = { 0 };
-    if (row->check != NULL &&
-        !row->check(r->s->model, r->s->layout.pp, choice->parameters, &reason))
+    if (row->check != NULL && !row->check(r->s->model, r->s->layout.pp * r->s->layout_fields.vpp,
+                                          choice->parameters, &reason))
         return json_error(r->s->json, node, r->err, NULL, "%s", reason.text);
     return true;
 }
@@ -306,9 +308,6 @@ static bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
     const cJSON *section = r->top.layout, *cluster = r->top.cluster;
-    if (f->vpp != 1)
-        return json_error(s->json, member(section, "vpp"), r->err, NULL,
-                          "interleaved pipelines are not simulated in this version: vpp must be 1");
     if (f->cp != 1)
         return json_error(s->json, member(section, "cp"), r->err, NULL,
                           "context parallelism is not simulated in this version: cp must be 1");
@@ -377,10 +376,11 @@ static bool rule_model(struct reader *r) {
                               (long)m->ffn_hidden, m->name);
     }
     int64_t blocks = partition_block_count(s->model);
-    if (blocks < s->layout.pp)
-        return json_error(s->json, pp_node, r->err, NULL,
-                          "%ld stages need at least as many layers, %s has %ld", (long)s->layout.pp,
-                          s->model->name, (long)blocks);
+    int64_t parts = s->layout.pp * s->layout_fields.vpp;
+    if (blocks < parts)
+        return json_error(s->json, blocks < s->layout.pp ? pp_node : member(r->top.layout, "vpp"),
+                          r->err, NULL, "%ld stages need at least as many layers, %s has %ld",
+                          (long)parts, s->model->name, (long)blocks);
     return true;
 }
 
@@ -454,6 +454,26 @@ static bool rule_batch(struct reader *r) {
                               (long)per_step, (long)dp);
     }
     s->micro_batches_per_rank = per_step / dp;
+    return true;
+}
+
+/* Chunks need a schedule that knows them, several stages, and micro-batches in whole rounds. */
+static bool rule_schedule(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct schedule_policy *schedule = s->schedule.row;
+    const cJSON *vpp = member(r->top.layout, "vpp");
+    if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
+        return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
+                          (long)s->layout_fields.vpp);
+    if (s->layout_fields.vpp > 1 && !schedule->interleaves)
+        return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
+                          "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",
+                          schedule->name, (long)s->layout_fields.vpp);
+    if (schedule->whole_rounds && s->micro_batches_per_rank % s->layout.pp != 0)
+        return json_error(
+            s->json, present(s->training_fields.global_batch), r->err, NULL,
+            "schedule \"%s\" needs a multiple of %ld micro-batches per rank and step, got %ld",
+            schedule->name, (long)s->layout.pp, (long)s->micro_batches_per_rank);
     return true;
 }
 
@@ -568,7 +588,7 @@ static bool read_all(struct reader *r) {
                 r->err, NULL, "%s cannot compute in %s", gpu->name, precision_name(m->precision));
     }
     if (!rule_layout(r) || !rule_model(r) || !rule_batch(r) || !rule_iterations(r)) return false;
-    if (!read_batching(r) || !read_schedule(r)) return false;
+    if (!read_batching(r) || !read_schedule(r) || !rule_schedule(r)) return false;
     if (!read_planner(r, PLANNER_PARTITION, r->policy.partition, "layer", &s->partition))
         return false;
     if (!read_planner(r, PLANNER_RECOMPUTE, r->policy.recompute, "none", &s->recompute))

@@ -92,7 +92,7 @@ static const struct field layout_fields[] = {
       NULL },
     { "pp", FIELD_COUNT, AT(pp), 1, 1024, "1", "stages", "pipeline stages", NULL },
     { "vpp", FIELD_COUNT, AT(vpp), 1, 64, "1", "chunks",
-      "model chunks per stage (only 1 is simulated so far)", NULL },
+      "model chunks per stage; above 1 the schedule is interleaved", NULL },
     { "cp", FIELD_COUNT, AT(cp), 1, 1024, "1", "ranks",
       "context parallel degree (only 1 is simulated so far)", NULL },
     { "dp", FIELD_COUNT, AT(dp), 1, 1e6, "null", "ranks",
@@ -132,7 +132,8 @@ static const struct field policy_fields[] = {
     NODE(scenario_policy, batching, "null", "how samples become micro-batches; default random"),
     NODE(scenario_policy, partition, "null", "where the pipeline cuts the model; default layer"),
     NODE(scenario_policy, recompute, "null", "which blocks recompute activations; default none"),
-    NODE(scenario_policy, schedule, "null", "order of forward and backward passes; default 1f1b"),
+    NODE(scenario_policy, schedule, "null",
+         "order of forward and backward passes; default 1f1b, with vpp interleaved"),
 };
 const struct field_table scenario_policy_table = FIELD_TABLE(
     "policy", "each a name, or an object with the name and its parameters", policy_fields);

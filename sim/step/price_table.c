@@ -136,7 +136,7 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
     table->scenario = scenario;
     for (int kind = 0; kind < COMMUNICATOR_KIND_COUNT; kind++)
         table->groups[kind] = layout_communicator(layout, (enum communicator_kind)kind);
-    table->link_count = layout->pp - 1;
+    table->link_count = layout->pp > 1 ? layout->pp : 0; /* the last one wraps around */
     table->links = arena_array(arena, struct communicator, layout->pp);
     for (int64_t stage = 0; stage < table->link_count; stage++)
         table->links[stage] = layout_stage_link(layout, stage);

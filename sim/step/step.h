@@ -53,7 +53,7 @@ enum time_class {
     TIME_CLASS_COUNT
 };
 
-/* One micro-batch on one stage. */
+/* One micro-batch on one part of the model: a stage, or one of its chunks when interleaved. */
 struct stage_cost {
     int64_t forward_ns, backward_ns; /* recomputation is part of backward_ns */
     int64_t recompute_ns;            /* inside backward_ns, its communication included */
@@ -67,16 +67,17 @@ struct step_model {
     const struct scenario *scenario;
     const struct job_plan *plan;
     const struct price_table *prices;
-    int64_t stage_count;
-    /* layers of each kind on each stage: [stage x LAYER_KIND_COUNT + kind] */
+    int64_t stage_count, chunk_count, part_count; /* as in struct job_plan */
+    /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind] */
     int64_t *layers, *recomputing;
-    enum layer_kind *last_kind; /* kind of the stage's last layer: what a cut sends */
+    enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
     /* in the whole model, by kind: layers, and those whose backward repeats the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT];
-    int64_t *rank_parameters, *trainable_rank_parameters;
+    int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
+    int64_t *trainable_part_parameters;
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
     struct stage_memory *static_memory;            /* classes that do not change during a step */
-    int64_t *accumulate_ns;  /* per stage: adding a micro-batch's gradients, part of its backward */
+    int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
      * creation by whoever owns the oracle. */
@@ -91,7 +92,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
 /* Layer times of a micro-batch, once for all stages; then the sums of one stage. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
-void step_stage_cost(const struct step_model *model, int64_t stage, const struct batch_shape *shape,
+void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost);
 
 /* One data-parallel rank's pipeline in one iteration, before it waits for the others. */
@@ -100,8 +101,9 @@ struct rank_outcome {
     /* by stage, owned by the runner, valid until its next run */
     const int64_t *finish_ns; /* end of the stage's last task */
     const int64_t *busy_ns;   /* passes, and sends that block compute */
-    const int64_t *forward_ns, *backward_ns, *recompute_ns;
     const struct stage_memory *memory;
+    /* by part */
+    const int64_t *forward_ns, *backward_ns, *recompute_ns;
     double class_ns[TIME_CLASS_COUNT]; /* summed over stages */
     double model_flop; /* forward and backward by definition, all TP ranks, all stages */
     double recompute_flop;
@@ -113,8 +115,8 @@ void step_runner_destroy(struct step_runner *runner);
 bool step_run_rank(struct step_runner *runner, enum fidelity fidelity,
                    const struct batch_shape *shapes, int64_t micro_batch_count,
                    struct rank_outcome *outcome, struct error *err);
-/* Makespan in stage fidelity when every micro-batch costs the same: by_stage[stage]. */
-bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_stage,
+/* Makespan in stage fidelity when every micro-batch costs the same: by_part[part]. */
+bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err);
 int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */
 
@@ -127,7 +129,7 @@ enum span_kind {
     SPAN_OPERATOR
 };
 struct step_span {
-    int64_t stage, micro_batch;
+    int64_t stage, chunk, micro_batch;
     enum span_kind kind;
     bool communication;
     int64_t start_ns, finish_ns, recompute_ns;

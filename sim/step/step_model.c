@@ -56,12 +56,13 @@ double stage_memory_device(const struct stage_memory *memory) {
 
 static void count_layers(struct step_model *m) {
     const struct model *model = m->scenario->model;
-    for (int64_t stage = 0; stage < m->stage_count; stage++) {
-        for (int64_t i = m->plan->first_layer[stage]; i < m->plan->first_layer[stage + 1]; i++) {
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t stage = part % m->stage_count;
+        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             enum layer_kind kind = model->layers[i].kind;
-            m->layers[stage * LAYER_KIND_COUNT + kind]++;
-            if (m->plan->recompute[i]) m->recomputing[stage * LAYER_KIND_COUNT + kind]++;
-            m->last_kind[stage] = kind;
+            m->layers[part * LAYER_KIND_COUNT + kind]++;
+            if (m->plan->recompute[i]) m->recomputing[part * LAYER_KIND_COUNT + kind]++;
+            m->last_kind[part] = kind;
             int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
             /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
             bool whole = model->modules[model->layers[i].module_index].precision == PRECISION_FP32;
@@ -71,6 +72,7 @@ static void count_layers(struct step_model *m) {
             if (!model_gradient_need(model, i).weight) continue;
             m->trainable_rank_parameters[stage] += parameters;
             m->trainable_weight_bytes[stage] += bytes;
+            m->trainable_part_parameters[part] += parameters;
         }
     }
 }
@@ -108,18 +110,25 @@ static int64_t collective_ns(const struct scenario *s, enum operator_kind kind, 
     return ns_from_seconds(cost_model_price(s->cost_model, &work, &group).seconds);
 }
 
+static void price_accumulation(struct step_model *m) {
+    const struct scenario *s = m->scenario;
+    struct communicator alone = { 1, 1, 1, 1 };
+    for (int64_t part = 0; part < m->part_count; part++) {
+        struct operator_work work = operator_streaming(
+            "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
+            (double)(m->trainable_part_parameters[part] * s->backend->accumulate_bytes_moved));
+        if (work.memory_bytes > 0)
+            m->accumulate_ns[part] =
+                ns_from_seconds(cost_model_price(s->cost_model, &work, &alone).seconds);
+    }
+}
+
 static void price_synchronisation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     bool zero1 = s->layout.zero_stage >= 1 && s->layout.dp > 1;
     struct communicator alone = { 1, 1, 1, 1 };
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
-        struct operator_work accumulate = operator_streaming(
-            "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
-            trainable * (double)s->backend->accumulate_bytes_moved);
-        if (accumulate.memory_bytes > 0)
-            m->accumulate_ns[stage] =
-                ns_from_seconds(cost_model_price(s->cost_model, &accumulate, &alone).seconds);
         double reduced = trainable * (double)s->backend->gradient_reduce_bytes;
         if (s->layout.dp > 1 && trainable > 0)
             m->synchronize_ns[stage] =
@@ -148,27 +157,32 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->plan = plan;
     m->prices = prices;
     m->stage_count = plan->stage_count;
-    m->layers = arena_array(arena, int64_t, m->stage_count * LAYER_KIND_COUNT);
-    m->recomputing = arena_array(arena, int64_t, m->stage_count * LAYER_KIND_COUNT);
-    m->last_kind = arena_array(arena, enum layer_kind, m->stage_count);
+    m->chunk_count = plan->chunk_count;
+    m->part_count = plan->part_count;
+    ballast_check(m->part_count == m->stage_count * m->chunk_count && m->part_count > 0);
+    m->layers = arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT);
+    m->recomputing = arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT);
+    m->last_kind = arena_array(arena, enum layer_kind, m->part_count);
+    m->trainable_part_parameters = arena_array(arena, int64_t, m->part_count);
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->weight_bytes = arena_array(arena, double, m->stage_count);
     m->trainable_weight_bytes = arena_array(arena, double, m->stage_count);
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
-    m->accumulate_ns = arena_array(arena, int64_t, m->stage_count);
+    m->accumulate_ns = arena_array(arena, int64_t, m->part_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     count_layers(m);
     count_kinds(m);
     fill_static_memory(m);
+    price_accumulation(m);
     price_synchronisation(m);
     return m;
 }
 
 /* Without anything trainable at or below a layer there is no backward pass for it. */
-static bool needs_backward(const struct step_model *m, int64_t stage) {
+static bool needs_backward(const struct step_model *m, int64_t part) {
     const struct model *model = m->scenario->model;
-    struct gradient_need need = model_gradient_need(model, m->plan->first_layer[stage + 1] - 1);
+    struct gradient_need need = model_gradient_need(model, m->plan->first_layer[part + 1] - 1);
     return need.input || need.weight;
 }
 
@@ -178,11 +192,11 @@ void step_layer_times(const struct step_model *m, const struct batch_shape *shap
         price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
 }
 
-void step_stage_cost(const struct step_model *m, int64_t stage, const struct batch_shape *shape,
+void step_stage_cost(const struct step_model *m, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost) {
     *cost = (struct stage_cost){ 0 };
-    const int64_t *layers = &m->layers[stage * LAYER_KIND_COUNT];
-    const int64_t *recomputing = &m->recomputing[stage * LAYER_KIND_COUNT];
+    const int64_t *layers = &m->layers[part * LAYER_KIND_COUNT];
+    const int64_t *recomputing = &m->recomputing[part * LAYER_KIND_COUNT];
     double padded = shape->language_tokens > 0
                         ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
                         : 0;
@@ -216,12 +230,13 @@ void step_stage_cost(const struct step_model *m, int64_t stage, const struct bat
         cost->activation_bytes += (double)(layers[k] - again) * kept + (double)again * input;
         cost->workspace_bytes = fmax(cost->workspace_bytes, working + (again > 0 ? kept : 0));
     }
-    cost->backward_ns += m->accumulate_ns[stage];
-    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[stage];
-    if (stage + 1 < m->stage_count)
-        cost->send_forward_ns = price_table_send_ns(m->prices, stage, m->last_kind[stage], shape);
-    /* The gradient of what the stage before sent goes back over the same link. */
-    if (stage > 0 && needs_backward(m, stage - 1))
-        cost->send_backward_ns =
-            price_table_send_ns(m->prices, stage - 1, m->last_kind[stage - 1], shape);
+    cost->backward_ns += m->accumulate_ns[part];
+    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
+    if (part + 1 < m->part_count)
+        cost->send_forward_ns =
+            price_table_send_ns(m->prices, part % m->stage_count, m->last_kind[part], shape);
+    /* The gradient of what the part before sent goes back over the same link. */
+    if (part > 0 && needs_backward(m, part - 1))
+        cost->send_backward_ns = price_table_send_ns(m->prices, (part - 1) % m->stage_count,
+                                                     m->last_kind[part - 1], shape);
 }

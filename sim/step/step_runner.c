@@ -21,8 +21,9 @@ struct step_runner {
     struct task_graph *graph;
     enum fidelity fidelity;         /* of the graph */
     int64_t micro_batch_count;      /* of the graph; 0: none yet */
-    struct schedule_entry *entries; /* stage s from s x 2 x micro_batch_count */
-    /* by stage x micro_batch_count + micro-batch: first and last task of each pass, and its send */
+    struct schedule_entry *entries; /* stage s from s x entry_count */
+    int64_t entry_count;            /* of one stage */
+    /* by part x micro_batch_count + micro-batch: first and last task of each pass, and its send */
     int32_t *forward_first, *forward_last, *backward_first, *backward_last;
     int32_t *send_forward, *send_backward;
     struct stage_cost *costs;
@@ -48,7 +49,7 @@ struct step_runner *step_runner_create(const struct step_model *model) {
     int64_t **times[] = { &r->finish_ns, &r->busy_ns, &r->forward_ns, &r->backward_ns,
                           &r->recompute_ns };
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        *times[i] = memory_alloc(sizeof **times[i] * stages);
+        *times[i] = memory_alloc(sizeof **times[i] * (size_t)model->part_count);
     r->memory = memory_alloc(sizeof *r->memory * stages);
     return r;
 }
@@ -82,7 +83,8 @@ void step_runner_destroy(struct step_runner *r) {
 }
 
 static void grow(struct step_runner *r, int64_t micro_batches) {
-    size_t cells = (size_t)(r->model->stage_count * micro_batches);
+    size_t cells = (size_t)(r->model->part_count * micro_batches);
+    r->entry_count = 2 * micro_batches * r->model->chunk_count;
     r->entries = memory_realloc(r->entries, sizeof *r->entries * cells * 2);
     int32_t **tasks[] = { &r->forward_first, &r->forward_last, &r->backward_first,
                           &r->backward_last, &r->send_forward, &r->send_backward };
@@ -91,24 +93,44 @@ static void grow(struct step_runner *r, int64_t micro_batches) {
     r->costs = memory_realloc(r->costs, sizeof *r->costs * cells);
 }
 
-static void fill_static_order(struct step_runner *r) {
-    const struct step_model *m = r->model;
-    for (int64_t stage = 0; stage < m->stage_count; stage++)
-        m->plan->schedule->order(stage, m->stage_count, r->micro_batch_count,
-                                 r->entries + stage * 2 * r->micro_batch_count);
+static struct schedule_place place_of(const struct step_runner *r, int64_t stage) {
+    return (struct schedule_place){ .stage = stage,
+                                    .stage_count = r->model->stage_count,
+                                    .chunk_count = r->model->chunk_count,
+                                    .micro_batch_count = r->micro_batch_count };
 }
 
-/* Every stage must run each pass of each micro-batch once. */
+static int64_t part_of(const struct step_runner *r, int64_t stage,
+                       const struct schedule_entry *entry) {
+    return entry->chunk * r->model->stage_count + stage;
+}
+
+static int64_t cell_of(const struct step_runner *r, int64_t stage,
+                       const struct schedule_entry *entry) {
+    return part_of(r, stage, entry) * r->micro_batch_count + entry->micro_batch;
+}
+
+static void fill_static_order(struct step_runner *r) {
+    for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
+        struct schedule_place place = place_of(r, stage);
+        r->model->plan->schedule->order(&place, r->entries + stage * r->entry_count);
+    }
+}
+
+/* Every stage must run each pass of each micro-batch and chunk once. */
 static bool check_order(const struct step_runner *r, struct error *err) {
     int64_t count = r->micro_batch_count;
-    bool *seen = memory_alloc(sizeof *seen * 2 * (size_t)count);
+    bool *seen = memory_alloc(sizeof *seen * (size_t)r->entry_count);
     bool ok = true;
     for (int64_t stage = 0; ok && stage < r->model->stage_count; stage++) {
-        memset(seen, 0, sizeof *seen * 2 * (size_t)count);
-        for (int64_t i = 0; ok && i < 2 * count; i++) {
-            const struct schedule_entry *entry = &r->entries[stage * 2 * count + i];
-            bool inside = entry->micro_batch >= 0 && entry->micro_batch < count;
-            bool *cell = inside ? &seen[2 * entry->micro_batch + entry->backward] : NULL;
+        memset(seen, 0, sizeof *seen * (size_t)r->entry_count);
+        for (int64_t i = 0; ok && i < r->entry_count; i++) {
+            const struct schedule_entry *entry = &r->entries[stage * r->entry_count + i];
+            bool inside = entry->micro_batch >= 0 && entry->micro_batch < count &&
+                          entry->chunk >= 0 && entry->chunk < r->model->chunk_count;
+            bool *cell =
+                inside ? &seen[2 * (entry->chunk * count + entry->micro_batch) + entry->backward]
+                       : NULL;
             ok = inside && !*cell;
             if (inside) *cell = true;
             if (!ok)
@@ -133,11 +155,6 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
 }
 
 /* ---- building ---- */
-
-static bool send_crosses_nodes(const struct step_model *m, int64_t from, int64_t to) {
-    int64_t link = from < to ? from : to;
-    return layout_stage_link(&m->scenario->layout, link).node_count > 1;
-}
 
 static void add_resources(struct step_runner *r) {
     const struct step_model *m = r->model;
@@ -207,11 +224,12 @@ static void add_layer_operators(struct pass_builder *b, enum layer_kind kind, en
 }
 
 /* A pass begins and ends on the compute stream, whose order keeps passes apart. */
-static void add_operator_pass(struct step_runner *r, int64_t stage, const struct batch_shape *shape,
+static void add_operator_pass(struct step_runner *r, int64_t part, const struct batch_shape *shape,
                               bool backward, int32_t *first, int32_t *last) {
     const struct step_model *m = r->model;
     const struct model *model = m->scenario->model;
-    int64_t begin = m->plan->first_layer[stage], end = m->plan->first_layer[stage + 1];
+    int64_t stage = part % m->stage_count;
+    int64_t begin = m->plan->first_layer[part], end = m->plan->first_layer[part + 1];
     *first = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
     struct pass_builder b = { r, stage, *first, NO_TASK, NO_TASK, NO_TASK };
     for (int64_t n = 0; n < end - begin; n++) {
@@ -224,7 +242,7 @@ static void add_operator_pass(struct step_runner *r, int64_t stage, const struct
         if (backward) add_layer_operators(&b, kind, PASS_SET_BACKWARD, shape);
     }
     *last = b.last_compute;
-    int64_t tail_ns = backward ? m->accumulate_ns[stage] : 0;
+    int64_t tail_ns = backward ? m->accumulate_ns[part] : 0;
     if (b.join == NO_TASK && tail_ns == 0) return;
     *last = task_graph_add_task(r->graph, r->compute[stage], tail_ns, NO_TASK);
     wait_for(r->graph, b.join, *last);
@@ -242,18 +260,19 @@ static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int
                         int64_t duration_ns) {
     const struct step_model *m = r->model;
     bool blocks = m->scenario->backend->send_blocks_compute;
+    int64_t link = backward ? (stage + m->stage_count - 1) % m->stage_count : stage;
     int32_t stream = blocks     ? r->compute[stage]
                      : backward ? r->link_backward[stage]
                                 : r->link_forward[stage];
     if (r->fidelity == FIDELITY_OPERATOR &&
-        send_crosses_nodes(m, stage, backward ? stage - 1 : stage + 1)) {
+        layout_stage_link(&m->scenario->layout, link).node_count > 1) {
         /* The stream orders the sends, one after another; the shared NIC times them. */
         int32_t *latest = backward ? &r->latest_backward[stage] : &r->latest_forward[stage];
         int32_t wire = task_graph_add_task(r->graph, r->nic[stage], duration_ns, NO_TASK);
         task_graph_add_dependency(r->graph, after, wire, 0);
         wait_for(r->graph, *latest, wire);
         *latest = wire;
-        task_graph_set_rate(r->graph, wire, nic_share(m, backward ? stage - 1 : stage));
+        task_graph_set_rate(r->graph, wire, nic_share(m, link));
         int32_t done = task_graph_add_task(r->graph, stream, 0, NO_TASK);
         task_graph_add_dependency(r->graph, wire, done, 0);
         return done;
@@ -265,11 +284,11 @@ static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int
 
 static void add_entry(struct step_runner *r, int64_t stage, const struct schedule_entry *entry) {
     const struct step_model *m = r->model;
-    int64_t cell = stage * r->micro_batch_count + entry->micro_batch;
+    int64_t part = part_of(r, stage, entry), cell = cell_of(r, stage, entry);
     const struct stage_cost *cost = &r->costs[cell];
     int32_t first, last;
     if (r->fidelity == FIDELITY_OPERATOR) {
-        add_operator_pass(r, stage, &r->shapes[entry->micro_batch], entry->backward, &first, &last);
+        add_operator_pass(r, part, &r->shapes[entry->micro_batch], entry->backward, &first, &last);
     } else {
         first = last =
             task_graph_add_task(r->graph, r->compute[stage],
@@ -278,25 +297,25 @@ static void add_entry(struct step_runner *r, int64_t stage, const struct schedul
     if (entry->backward) {
         r->backward_first[cell] = first;
         r->backward_last[cell] = last;
-        if (stage > 0)
+        if (part > 0)
             r->send_backward[cell] = add_send(r, stage, true, last, cost->send_backward_ns);
     } else {
         r->forward_first[cell] = first;
         r->forward_last[cell] = last;
-        if (stage + 1 < m->stage_count)
+        if (part + 1 < m->part_count)
             r->send_forward[cell] = add_send(r, stage, false, last, cost->send_forward_ns);
     }
 }
 
 static void add_stage_dependencies(struct step_runner *r) {
-    int64_t stages = r->model->stage_count, count = r->micro_batch_count;
-    for (int64_t stage = 0; stage < stages; stage++) {
+    int64_t parts = r->model->part_count, count = r->micro_batch_count;
+    for (int64_t part = 0; part < parts; part++) {
         for (int64_t i = 0; i < count; i++) {
-            int64_t cell = stage * count + i;
-            if (stage > 0)
+            int64_t cell = part * count + i;
+            if (part > 0)
                 task_graph_add_dependency(r->graph, r->send_forward[cell - count],
                                           r->forward_first[cell], 0);
-            if (stage + 1 < stages)
+            if (part + 1 < parts)
                 task_graph_add_dependency(r->graph, r->send_backward[cell + count],
                                           r->backward_first[cell], 0);
             else
@@ -310,39 +329,35 @@ static void build_graph(struct step_runner *r) {
     task_graph_clear(r->graph);
     add_resources(r);
     for (int64_t stage = 0; stage < r->model->stage_count; stage++)
-        for (int64_t i = 0; i < 2 * r->micro_batch_count; i++)
-            add_entry(r, stage, &r->entries[stage * 2 * r->micro_batch_count + i]);
+        for (int64_t i = 0; i < r->entry_count; i++)
+            add_entry(r, stage, &r->entries[stage * r->entry_count + i]);
     add_stage_dependencies(r);
 }
 
 /* Stage fidelity keeps the graph and changes what depends on the micro-batches. */
 static void update_durations(struct step_runner *r) {
     int64_t *duration = r->graph->duration_ns;
-    int64_t stages = r->model->stage_count, count = r->micro_batch_count;
-    for (int64_t stage = 0; stage < stages; stage++) {
+    int64_t parts = r->model->part_count, count = r->micro_batch_count;
+    for (int64_t part = 0; part < parts; part++) {
         for (int64_t i = 0; i < count; i++) {
-            int64_t cell = stage * count + i;
+            int64_t cell = part * count + i;
             const struct stage_cost *cost = &r->costs[cell];
             duration[r->forward_first[cell]] = cost->forward_ns;
             duration[r->backward_first[cell]] = cost->backward_ns;
-            if (stage + 1 < stages) duration[r->send_forward[cell]] = cost->send_forward_ns;
-            if (stage > 0) duration[r->send_backward[cell]] = cost->send_backward_ns;
+            if (part + 1 < parts) duration[r->send_forward[cell]] = cost->send_forward_ns;
+            if (part > 0) duration[r->send_backward[cell]] = cost->send_backward_ns;
         }
     }
 }
 
-/* ---- memory: a stage runs its entries one after another, so the peak follows from their order
- * ---- */
+/* ---- memory: a stage runs its entries in order, so the peak follows from them ---- */
 
 static void walk_memory(struct step_runner *r, int64_t stage) {
-    const struct schedule_entry *entries = r->entries + stage * 2 * r->micro_batch_count;
-    const struct stage_cost *costs = r->costs + stage * r->micro_batch_count;
+    const struct schedule_entry *entries = r->entries + stage * r->entry_count;
     double live = 0, best = -1, best_live = 0, best_workspace = 0;
-    for (int64_t i = 0; i < 2 * r->micro_batch_count; i++) {
-        const struct stage_cost *cost = &costs[entries[i].micro_batch];
+    for (int64_t i = 0; i < r->entry_count; i++) {
+        const struct stage_cost *cost = &r->costs[cell_of(r, stage, &entries[i])];
         if (!entries[i].backward) live += cost->activation_bytes;
-        /* Forward needs the working set too, but of a micro-batch whose input is all that is kept.
-         */
         if (live + cost->workspace_bytes > best) {
             best = live + cost->workspace_bytes;
             best_live = live;
@@ -358,11 +373,11 @@ static void walk_memory(struct step_runner *r, int64_t stage) {
 
 /* ---- running ---- */
 
-static void sum_stage(struct step_runner *r, int64_t stage, struct rank_outcome *outcome) {
+static void sum_part(struct step_runner *r, int64_t part, struct rank_outcome *outcome) {
     bool blocks = r->model->scenario->backend->send_blocks_compute;
     int64_t forward = 0, backward = 0, recompute = 0, send = 0;
     for (int64_t i = 0; i < r->micro_batch_count; i++) {
-        const struct stage_cost *cost = &r->costs[stage * r->micro_batch_count + i];
+        const struct stage_cost *cost = &r->costs[part * r->micro_batch_count + i];
         forward += cost->forward_ns;
         backward += cost->backward_ns;
         recompute += cost->recompute_ns;
@@ -371,10 +386,10 @@ static void sum_stage(struct step_runner *r, int64_t stage, struct rank_outcome 
             outcome->class_ns[class] += cost->class_ns[class];
     }
     outcome->class_ns[TIME_SEND] += (double)send;
-    r->busy_ns[stage] = forward + backward + send;
-    r->forward_ns[stage] = forward;
-    r->backward_ns[stage] = backward;
-    r->recompute_ns[stage] = recompute;
+    r->busy_ns[part % r->model->stage_count] += forward + backward + send;
+    r->forward_ns[part] = forward;
+    r->backward_ns[part] = backward;
+    r->recompute_ns[part] = recompute;
 }
 
 static void sum_flop(const struct step_model *m, const struct batch_shape *shape,
@@ -415,8 +430,8 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
     for (int64_t i = 0; i < micro_batch_count; i++) {
         struct layer_time times[LAYER_KIND_COUNT];
         step_layer_times(m, &shapes[i], times);
-        for (int64_t stage = 0; stage < m->stage_count; stage++)
-            step_stage_cost(m, stage, &shapes[i], times, &r->costs[stage * micro_batch_count + i]);
+        for (int64_t part = 0; part < m->part_count; part++)
+            step_stage_cost(m, part, &shapes[i], times, &r->costs[part * micro_batch_count + i]);
     }
     if (m->iteration_planner != NULL) {
         if (!plan_iteration(r, err)) return false;
@@ -429,29 +444,31 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
         update_durations(r);
     if (!engine_run(r->engine, r->graph, err)) return false;
     outcome->makespan_ns = r->engine->makespan_ns;
-    for (int64_t stage = 0; stage < m->stage_count; stage++) {
-        int64_t finish = 0;
+    for (int64_t stage = 0; stage < m->stage_count; stage++)
+        r->finish_ns[stage] = r->busy_ns[stage] = 0;
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t *finish = &r->finish_ns[part % m->stage_count];
         for (int64_t i = 0; i < micro_batch_count; i++) {
-            int64_t cell = stage * micro_batch_count + i;
+            int64_t cell = part * micro_batch_count + i;
             int64_t end =
-                r->engine->finish_ns[stage > 0 ? r->send_backward[cell] : r->backward_last[cell]];
-            if (end > finish) finish = end;
+                r->engine->finish_ns[part > 0 ? r->send_backward[cell] : r->backward_last[cell]];
+            if (end > *finish) *finish = end;
         }
-        r->finish_ns[stage] = finish;
-        sum_stage(r, stage, outcome);
-        walk_memory(r, stage);
+        sum_part(r, part, outcome);
     }
+    for (int64_t stage = 0; stage < m->stage_count; stage++)
+        walk_memory(r, stage);
     for (int64_t i = 0; i < micro_batch_count; i++)
         sum_flop(m, &shapes[i], outcome);
     return true;
 }
 
-bool step_run_constant(struct step_runner *r, const struct stage_cost *by_stage,
+bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err) {
     bool rebuild = prepare(r, FIDELITY_STAGE, micro_batch_count);
-    for (int64_t stage = 0; stage < r->model->stage_count; stage++)
+    for (int64_t part = 0; part < r->model->part_count; part++)
         for (int64_t i = 0; i < micro_batch_count; i++)
-            r->costs[stage * micro_batch_count + i] = by_stage[stage];
+            r->costs[part * micro_batch_count + i] = by_part[part];
     if (rebuild) {
         fill_static_order(r);
         build_graph(r);
@@ -470,20 +487,21 @@ int64_t step_runner_task_count(const struct step_runner *r) {
 /* ---- looking at the last run ---- */
 
 void step_runner_spans(const struct step_runner *r, step_span_visit visit, void *context) {
-    int64_t stages = r->model->stage_count, count = r->micro_batch_count;
     const int64_t *start = r->engine->start_ns, *finish = r->engine->finish_ns;
-    for (int64_t stage = 0; stage < stages; stage++) {
-        const struct schedule_entry *entries = r->entries + stage * 2 * count;
-        for (int64_t i = 0; i < 2 * count; i++) {
-            int64_t cell = stage * count + entries[i].micro_batch;
+    for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
+        const struct schedule_entry *entries = r->entries + stage * r->entry_count;
+        for (int64_t i = 0; i < r->entry_count; i++) {
+            int64_t part = part_of(r, stage, &entries[i]), cell = cell_of(r, stage, &entries[i]);
             bool backward = entries[i].backward;
-            struct step_span span = { .stage = stage, .micro_batch = entries[i].micro_batch };
+            struct step_span span = { .stage = stage,
+                                      .chunk = entries[i].chunk,
+                                      .micro_batch = entries[i].micro_batch };
             span.kind = backward ? SPAN_BACKWARD : SPAN_FORWARD;
             span.start_ns = start[backward ? r->backward_first[cell] : r->forward_first[cell]];
             span.finish_ns = finish[backward ? r->backward_last[cell] : r->forward_last[cell]];
             span.recompute_ns = backward ? r->costs[cell].recompute_ns : 0;
             visit(context, &span);
-            bool sends = backward ? stage > 0 : stage + 1 < stages;
+            bool sends = backward ? part > 0 : part + 1 < r->model->part_count;
             if (!sends) continue;
             int32_t send = backward ? r->send_backward[cell] : r->send_forward[cell];
             span.kind = backward ? SPAN_SEND_BACKWARD : SPAN_SEND_FORWARD;
@@ -498,21 +516,23 @@ void step_runner_spans(const struct step_runner *r, step_span_visit visit, void 
 
 void step_runner_critical_path(struct step_runner *r, step_span_visit visit, void *context) {
     ballast_check(r->fidelity == FIDELITY_STAGE);
-    int64_t cells = r->model->stage_count * r->micro_batch_count;
+    int64_t cells = r->model->part_count * r->micro_batch_count;
     int32_t *path = memory_alloc(sizeof *path * (size_t)r->graph->task_count);
     struct step_span *spans = memory_alloc(sizeof *spans * (size_t)r->graph->task_count);
     for (int64_t cell = 0; cell < cells; cell++) {
-        int64_t stage = cell / r->micro_batch_count;
-        struct step_span span = { .stage = stage, .micro_batch = cell % r->micro_batch_count };
+        int64_t part = cell / r->micro_batch_count;
+        struct step_span span = { .stage = part % r->model->stage_count,
+                                  .chunk = part / r->model->stage_count,
+                                  .micro_batch = cell % r->micro_batch_count };
         span.kind = SPAN_FORWARD;
         spans[r->forward_first[cell]] = span;
         span.kind = SPAN_BACKWARD;
         spans[r->backward_first[cell]] = span;
         span.communication = true;
         span.kind = SPAN_SEND_FORWARD;
-        if (stage + 1 < r->model->stage_count) spans[r->send_forward[cell]] = span;
+        if (part + 1 < r->model->part_count) spans[r->send_forward[cell]] = span;
         span.kind = SPAN_SEND_BACKWARD;
-        if (stage > 0) spans[r->send_backward[cell]] = span;
+        if (part > 0) spans[r->send_backward[cell]] = span;
     }
     int32_t count = engine_critical_path(r->engine, r->graph, path, r->graph->task_count);
     for (int32_t i = 0; i < count; i++) {
@@ -526,12 +546,11 @@ void step_runner_critical_path(struct step_runner *r, step_span_visit visit, voi
 }
 
 void step_runner_memory(const struct step_runner *r, step_memory_visit visit, void *context) {
-    int64_t count = r->micro_batch_count;
     for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
-        const struct schedule_entry *entries = r->entries + stage * 2 * count;
+        const struct schedule_entry *entries = r->entries + stage * r->entry_count;
         double live = 0;
-        for (int64_t i = 0; i < 2 * count; i++) {
-            int64_t cell = stage * count + entries[i].micro_batch;
+        for (int64_t i = 0; i < r->entry_count; i++) {
+            int64_t cell = cell_of(r, stage, &entries[i]);
             const struct stage_cost *cost = &r->costs[cell];
             if (!entries[i].backward) {
                 live += cost->activation_bytes;

@@ -85,6 +85,7 @@ static void write_span(void *context, const struct step_span *span) {
     if (span->recompute_ns > 0) {
         struct span_record *r = next_span(w);
         r->stage_index = span->stage;
+        if (w->step->chunk_count > 1) r->chunk_index = span->chunk;
         r->stream = stream_names[0];
         r->kind = "recompute";
         r->micro_batch = span->micro_batch;
@@ -93,6 +94,7 @@ static void write_span(void *context, const struct step_span *span) {
     }
     struct span_record *r = next_span(w);
     r->stage_index = span->stage;
+    if (w->step->chunk_count > 1) r->chunk_index = span->chunk;
     r->stream = stream_names[send];
     r->kind = send ? "send" : span->kind == SPAN_BACKWARD ? "backward" : "forward";
     r->micro_batch = span->micro_batch;
@@ -242,7 +244,9 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
 
 /* ---- rows ---- */
 
-const char *execution_stage_layers(const struct execution *e, int64_t stage, struct arena *arena) {
+/* Appends the layers of one part of the model. */
+static const char *part_layers(const struct execution *e, int64_t part, const char *text,
+                               struct arena *arena) {
     static const char *const words[LAYER_KIND_COUNT] = {
         [LAYER_PATCH_EMBEDDING] = "patch embedding",
         [LAYER_VISION_BLOCK] = "vision",
@@ -253,11 +257,10 @@ const char *execution_stage_layers(const struct execution *e, int64_t stage, str
     };
     const struct model *model = e->scenario->model;
     const struct job_plan *plan = &e->job->plan;
-    const char *text = "";
-    for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1];) {
+    for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1];) {
         enum layer_kind kind = model->layers[i].kind;
         int64_t end = i;
-        while (end < plan->first_layer[stage + 1] && model->layers[end].kind == kind)
+        while (end < plan->first_layer[part + 1] && model->layers[end].kind == kind)
             end++;
         const char *comma = text[0] != '\0' ? ", " : "";
         if (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK)
@@ -268,6 +271,13 @@ const char *execution_stage_layers(const struct execution *e, int64_t stage, str
             text = arena_format(arena, "%s%s%s", text, comma, words[kind]);
         i = end;
     }
+    return text;
+}
+
+const char *execution_stage_layers(const struct execution *e, int64_t stage, struct arena *arena) {
+    const char *text = "";
+    for (int64_t part = stage; part < e->job->plan.part_count; part += e->job->plan.stage_count)
+        text = part_layers(e, part, text, arena);
     return text;
 }
 
@@ -354,14 +364,16 @@ static bool store_stages(struct store *store, const struct execution *e, struct 
     const struct model *model = e->scenario->model;
     for (int64_t stage = 0; stage < r->stage_count; stage++) {
         const struct stage_outcome *o = &r->stages[stage];
-        int64_t parameters = 0, first = e->job->plan.first_layer[stage],
-                end = e->job->plan.first_layer[stage + 1];
-        for (int64_t i = first; i < end; i++)
-            parameters += model_layer_parameters(model, i);
+        int64_t parameters = 0, layers = 0;
+        for (int64_t part = stage; part < e->job->plan.part_count; part += r->stage_count) {
+            for (int64_t k = e->job->plan.first_layer[part]; k < e->job->plan.first_layer[part + 1];
+                 k++, layers++)
+                parameters += model_layer_parameters(model, k);
+        }
         struct stage_record row = {
             .stage_index = stage,
             .layers = execution_stage_layers(e, stage, arena),
-            .layer_count = end - first,
+            .layer_count = layers,
             .parameter_count = parameters,
             .busy_ms = o->busy_s * 1e3,
             .idle_ms = (r->step_time_mean_s - o->busy_s) * 1e3,

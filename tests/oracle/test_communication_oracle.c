@@ -38,7 +38,9 @@ static const struct {
 static double sent_MiB(const struct model *model, const struct batch_shape *shape,
                        const int64_t *blocks) {
     int64_t first_layer[STAGES + 1];
-    struct job_plan plan = { .stage_count = STAGES, .first_layer = first_layer };
+    struct job_plan plan = {
+        .stage_count = STAGES, .chunk_count = 1, .part_count = STAGES, .first_layer = first_layer
+    };
     partition_apply(model, blocks, &plan);
     double bytes = 0;
     for (int stage = 0; stage + 1 < STAGES; stage++)
@@ -82,6 +84,8 @@ static void test_sends_carry_these_bytes(void **state) {
     struct batch_shape shape = model_batch_shape(s->model, 1, 9, 4096, 4096.0 * 4096.0);
     price_table_prepare(prices, &shape, 1);
     struct job_plan plan = { .stage_count = STAGES,
+                             .chunk_count = 1,
+                             .part_count = STAGES,
                              .first_layer = arena_array(arena, int64_t, STAGES + 1),
                              .recompute = arena_array(arena, bool, s->model->layer_count),
                              .schedule = schedule_policy_find("1f1b") };

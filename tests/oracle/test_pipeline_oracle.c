@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "sim/base/random.h"
@@ -30,7 +31,8 @@ static void build(struct task_graph *graph, const struct pipeline *p) {
     task_graph_clear(graph);
     for (int64_t s = 0; s < p->stage_count; s++) {
         int32_t stream = task_graph_add_resource(graph, RESOURCE_STREAM, "stage");
-        policy->order(s, p->stage_count, p->micro_batch_count, entries);
+        struct schedule_place place = { s, p->stage_count, 1, p->micro_batch_count };
+        policy->order(&place, entries);
         for (int64_t k = 0; k < 2 * p->micro_batch_count; k++) {
             bool backward = entries[k].backward;
             int64_t duration_ns = backward ? p->backward_ns[s] : p->forward_ns[s];
@@ -93,6 +95,48 @@ static void test_equal_stages(void **state) {
                                  (long long)times_ns[c][0], (long long)times_ns[c][1],
                                  (long long)got_ns, (long long)want_ns);
                 }
+}
+
+/* Interleaving cuts the bubble to (P - 1) / (v m) of the work: with parts of f and b each, the makespan
+ * is (m v + P - 1)(f + b) (section 2.2.2). */
+static void test_equal_parts_interleaved(void **state) {
+    (void)state;
+    enum { F = 1000, B = 2000 };
+    for (int64_t stages = 2; stages <= 8; stages *= 2)
+        for (int64_t chunks = 1; chunks <= 4; chunks++)
+            for (int64_t m = stages; m <= 32; m += stages) {
+                struct task_graph *graph = task_graph_create();
+                struct engine *engine = engine_create();
+                int64_t parts = stages * chunks;
+                int32_t(*task)[2] = calloc((size_t)(parts * m), sizeof *task);
+                struct schedule_entry *entries = calloc((size_t)(2 * m * chunks), sizeof *entries);
+                for (int64_t s = 0; s < stages; s++) {
+                    int32_t stream = task_graph_add_resource(graph, RESOURCE_STREAM, "stage");
+                    struct schedule_place place = { s, stages, chunks, m };
+                    schedule_interleaved.order(&place, entries);
+                    for (int64_t k = 0; k < schedule_entry_count(&place); k++) {
+                        struct schedule_entry e = entries[k];
+                        task[(e.chunk * stages + s) * m + e.micro_batch][e.backward] =
+                            task_graph_add_task(graph, stream, e.backward ? B : F, 0);
+                    }
+                }
+                for (int64_t cell = 0; cell < parts * m; cell++) {
+                    if (cell >= m)
+                        task_graph_add_dependency(graph, task[cell - m][0], task[cell][0], 0);
+                    int32_t before = cell + m < parts * m ? task[cell + m][1] : task[cell][0];
+                    task_graph_add_dependency(graph, before, task[cell][1], 0);
+                }
+                struct error err = { 0 };
+                if (!engine_run(engine, graph, &err)) fail_msg("%s", err.text);
+                int64_t want = (m * chunks + stages - 1) * (F + B);
+                if (m > stages && engine->makespan_ns != want)
+                    fail_msg("P %d, v %d, m %d: got %lld ns, want %lld", (int)stages, (int)chunks,
+                             (int)m, (long long)engine->makespan_ns, (long long)want);
+                free(task);
+                free(entries);
+                engine_destroy(engine);
+                task_graph_destroy(graph);
+            }
 }
 
 /* --- unequal stages under GPipe --------------------------------------------------------------- */
@@ -180,6 +224,7 @@ static void test_published_bubbles(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_equal_parts_interleaved),
         cmocka_unit_test(test_unequal_stages_gpipe),
         cmocka_unit_test(test_published_bubbles),
     };

@@ -28,13 +28,13 @@ static bool encoder_first_check(const struct model *model, int64_t stage_count,
 
 static bool encoder_first_plan(const struct planner_oracle *oracle, const void *parameters,
                                struct job_plan *plan, struct error *err) {
-    if (!encoder_first_check(oracle->model, plan->stage_count, parameters, err)) return false;
+    if (!encoder_first_check(oracle->model, plan->part_count, parameters, err)) return false;
     int64_t vision, language;
     count_blocks(oracle->model, &vision, &language);
-    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->stage_count);
-    int64_t share = language / plan->stage_count, extra = language % plan->stage_count;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++)
-        blocks[stage] = share + (stage >= plan->stage_count - extra);
+    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->part_count);
+    int64_t share = language / plan->part_count, extra = language % plan->part_count;
+    for (int64_t stage = 0; stage < plan->part_count; stage++)
+        blocks[stage] = share + (stage >= plan->part_count - extra);
     blocks[0] += vision;
     partition_apply(oracle->model, blocks, plan);
     return true;

@@ -6,10 +6,10 @@ static bool layer_plan(const struct planner_oracle *oracle, const void *paramete
     (void)parameters;
     (void)err;
     int64_t block_count = partition_block_count(oracle->model);
-    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->stage_count);
-    int64_t share = block_count / plan->stage_count, extra = block_count % plan->stage_count;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++)
-        blocks[stage] = share + (stage >= plan->stage_count - extra);
+    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->part_count);
+    int64_t share = block_count / plan->part_count, extra = block_count % plan->part_count;
+    for (int64_t stage = 0; stage < plan->part_count; stage++)
+        blocks[stage] = share + (stage >= plan->part_count - extra);
     partition_apply(oracle->model, blocks, plan);
     return true;
 }

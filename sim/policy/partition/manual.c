@@ -35,9 +35,9 @@ static bool manual_check(const struct model *model, int64_t stage_count, const v
 
 static bool manual_plan(const struct planner_oracle *oracle, const void *parameters,
                         struct job_plan *plan, struct error *err) {
-    if (!manual_check(oracle->model, plan->stage_count, parameters, err)) return false;
+    if (!manual_check(oracle->model, plan->part_count, parameters, err)) return false;
     const struct manual_parameters *p = parameters;
-    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->stage_count);
+    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->part_count);
     int64_t stage = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, p->blocks) blocks[stage++] = (int64_t)item->valuedouble;

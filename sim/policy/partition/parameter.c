@@ -96,11 +96,11 @@ static bool parameter_plan(const struct planner_oracle *oracle, const void *para
             weights[block] += (double)model_layer_parameters(model, i);
         }
     }
-    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->stage_count);
+    int64_t *blocks = arena_array(oracle->arena, int64_t, plan->part_count);
     if (p->method == METHOD_GREEDY)
-        plan_greedy(weights, block_count, plan->stage_count, blocks);
+        plan_greedy(weights, block_count, plan->part_count, blocks);
     else
-        plan_min_max(oracle->arena, weights, block_count, plan->stage_count, blocks);
+        plan_min_max(oracle->arena, weights, block_count, plan->part_count, blocks);
     partition_apply(model, blocks, plan);
     return true;
 }

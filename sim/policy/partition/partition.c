@@ -37,17 +37,17 @@ int64_t partition_stage_start(const struct model *model, int64_t block) {
 
 void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan) {
     int64_t block = 0;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+    for (int64_t stage = 0; stage < plan->part_count; stage++) {
         assert(blocks[stage] > 0);
         plan->first_layer[stage] = partition_stage_start(model, block);
         block += blocks[stage];
     }
     assert(block == partition_block_count(model));
-    plan->first_layer[plan->stage_count] = model->layer_count;
+    plan->first_layer[plan->part_count] = model->layer_count;
 }
 
 void partition_blocks(const struct model *model, const struct job_plan *plan, int64_t *blocks) {
-    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+    for (int64_t stage = 0; stage < plan->part_count; stage++) {
         blocks[stage] = 0;
         for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1]; i++)
             blocks[stage] += is_block(&model->layers[i]);

@@ -14,7 +14,7 @@ static bool none_plan(const struct planner_oracle *oracle, const void *parameter
                       struct job_plan *plan, struct error *err) {
     (void)parameters;
     (void)err;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+    for (int64_t stage = 0; stage < plan->part_count; stage++)
         recompute_first_blocks(oracle->model, plan, stage, 0);
     return true;
 }
@@ -23,7 +23,7 @@ static bool full_plan(const struct planner_oracle *oracle, const void *parameter
                       struct job_plan *plan, struct error *err) {
     (void)parameters;
     (void)err;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+    for (int64_t stage = 0; stage < plan->part_count; stage++)
         recompute_first_blocks(oracle->model, plan, stage, INT64_MAX);
     return true;
 }

@@ -32,7 +32,7 @@ static bool stages_check(const struct model *model, int64_t stage_count, const v
 
 static bool stages_plan(const struct planner_oracle *oracle, const void *parameters,
                         struct job_plan *plan, struct error *err) {
-    if (!stages_check(oracle->model, plan->stage_count, parameters, err)) return false;
+    if (!stages_check(oracle->model, plan->part_count, parameters, err)) return false;
     const struct stages_parameters *p = parameters;
     int64_t stage = 0;
     const cJSON *item;

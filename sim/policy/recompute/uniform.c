@@ -16,7 +16,7 @@ static bool uniform_plan(const struct planner_oracle *oracle, const void *parame
                          struct job_plan *plan, struct error *err) {
     (void)err;
     const struct uniform_parameters *p = parameters;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+    for (int64_t stage = 0; stage < plan->part_count; stage++)
         recompute_first_blocks(oracle->model, plan, stage, p->blocks_per_stage);
     return true;
 }

@@ -4,9 +4,9 @@
  */
 #include "sim/policy/schedule/schedule.h"
 
-static void gpipe_order(int64_t stage, int64_t stage_count, int64_t micro_batch_count,
-                        struct schedule_entry *entries) {
-    (void)stage, (void)stage_count; /* every stage runs the same order */
+/* Every stage runs the same order. */
+static void gpipe_order(const struct schedule_place *place, struct schedule_entry *entries) {
+    int64_t micro_batch_count = place->micro_batch_count;
     for (int64_t i = 0; i < micro_batch_count; i++) {
         entries[i] = (struct schedule_entry){ .micro_batch = (int32_t)i, .backward = false };
         entries[2 * micro_batch_count - 1 - i] =
@@ -14,9 +14,8 @@ static void gpipe_order(int64_t stage, int64_t stage_count, int64_t micro_batch_
     }
 }
 
-static int64_t gpipe_in_flight(int64_t stage, int64_t stage_count, int64_t micro_batch_count) {
-    (void)stage, (void)stage_count;
-    return micro_batch_count;
+static int64_t gpipe_in_flight(const struct schedule_place *place) {
+    return place->micro_batch_count;
 }
 
 const struct schedule_policy schedule_gpipe = {

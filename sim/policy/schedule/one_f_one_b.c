@@ -11,9 +11,9 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static void one_f_one_b_order(int64_t stage, int64_t stage_count, int64_t micro_batch_count,
-                              struct schedule_entry *entries) {
-    int64_t warm_up_count = least(micro_batch_count, stage_count - 1 - stage);
+static void one_f_one_b_order(const struct schedule_place *place, struct schedule_entry *entries) {
+    int64_t micro_batch_count = place->micro_batch_count;
+    int64_t warm_up_count = least(micro_batch_count, place->stage_count - 1 - place->stage);
     int64_t forward = 0, backward = 0;
     for (; forward < warm_up_count; forward++)
         *entries++ = (struct schedule_entry){ .micro_batch = (int32_t)forward, .backward = false };
@@ -25,9 +25,8 @@ static void one_f_one_b_order(int64_t stage, int64_t stage_count, int64_t micro_
         *entries++ = (struct schedule_entry){ .micro_batch = (int32_t)backward, .backward = true };
 }
 
-static int64_t one_f_one_b_in_flight(int64_t stage, int64_t stage_count,
-                                     int64_t micro_batch_count) {
-    return least(micro_batch_count, stage_count - stage);
+static int64_t one_f_one_b_in_flight(const struct schedule_place *place) {
+    return least(place->micro_batch_count, place->stage_count - place->stage);
 }
 
 const struct schedule_policy schedule_1f1b = {

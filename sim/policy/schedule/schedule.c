@@ -7,6 +7,7 @@
 static const struct schedule_policy *const policies[] = {
     &schedule_1f1b,
     &schedule_gpipe,
+    &schedule_interleaved,
 };
 
 static const size_t policy_count = sizeof(policies) / sizeof(policies[0]);

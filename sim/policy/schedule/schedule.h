@@ -1,7 +1,8 @@
 /* schedule.h - in which order a stage runs the forward and backward passes of its micro-batches.
  *
  *     const struct schedule_policy *p = schedule_policy_find("1f1b");
- *     p->order(stage, stage_count, micro_batch_count, entries);   // 2 x micro_batch_count entries
+ *     struct schedule_place place = { .stage = 0, .stage_count = 4, .chunk_count = 1, .micro_batch_count = 64 };
+ *     p->order(&place, entries);   // schedule_entry_count(&place) of them
  */
 #ifndef BALLAST_SIM_POLICY_SCHEDULE_H
 #define BALLAST_SIM_POLICY_SCHEDULE_H
@@ -10,26 +11,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* With chunk_count model chunks on each stage, chunk c of stage s is part c x stage_count + s of the
+ * model. */
+struct schedule_place {
+    int64_t stage, stage_count, chunk_count, micro_batch_count;
+};
+
 struct schedule_entry {
     int32_t micro_batch;
+    int16_t chunk;
     bool backward;
 };
+
+static inline int64_t schedule_entry_count(const struct schedule_place *place) {
+    return 2 * place->micro_batch_count * place->chunk_count;
+}
 
 struct schedule_policy {
     const char *name;
     const char *help;
-    /* Fills 2 x micro_batch_count entries; 0 <= stage < stage_count. */
-    void (*order)(int64_t stage, int64_t stage_count, int64_t micro_batch_count,
-                  struct schedule_entry *entries);
-    /* Micro-batches whose forward has run and whose backward has not, at most. */
-    int64_t (*in_flight)(int64_t stage, int64_t stage_count, int64_t micro_batch_count);
+    bool interleaves; /* knows more than one chunk a stage */
+    /* Micro-batches must come in multiples of the stage count. */
+    bool whole_rounds;
+    /* Fills schedule_entry_count() entries; 0 <= stage < stage_count. */
+    void (*order)(const struct schedule_place *place, struct schedule_entry *entries);
+    /* Passes of (micro-batch, chunk) whose forward has run and whose backward has not, at most. */
+    int64_t (*in_flight)(const struct schedule_place *place);
 };
 
 const struct schedule_policy *schedule_policy_find(const char *name);  /* NULL: unknown */
 const struct schedule_policy *const *schedule_policies(size_t *count); /* sorted by name */
 
 /* The rows, each defined in its own file. */
-extern const struct schedule_policy schedule_1f1b;  /* one_f_one_b.c */
-extern const struct schedule_policy schedule_gpipe; /* gpipe.c */
+extern const struct schedule_policy schedule_1f1b;        /* one_f_one_b.c */
+extern const struct schedule_policy schedule_gpipe;       /* gpipe.c */
+extern const struct schedule_policy schedule_interleaved; /* interleaved.c */
 
 #endif

@@ -127,7 +127,8 @@ static void test_links_differ_by_stage(void **state) {
     check("stage 0", "link", layout_stage_link(&l, 0), (struct communicator){ 2, 1, 2, 1 });
     check("stage 1", "link", layout_stage_link(&l, 1), (struct communicator){ 2, 2, 1, 4 });
     check("stage 2", "link", layout_stage_link(&l, 2), (struct communicator){ 2, 1, 2, 1 });
-    check("after the last", "link", layout_stage_link(&l, 9), (struct communicator){ 2, 1, 2, 1 });
+    /* Interleaved chunks go on from the last stage to the first. */
+    check("the last", "link", layout_stage_link(&l, 3), (struct communicator){ 2, 2, 1, 4 });
 }
 
 /* ---- counting ---- */

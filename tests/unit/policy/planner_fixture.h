@@ -24,7 +24,8 @@ struct planning {
 
 static inline struct planning planning_of(const struct model *model, int64_t stage_count) {
     struct planning p = { .arena = arena_create(), .model = model };
-    p.plan.stage_count = stage_count;
+    p.plan.stage_count = p.plan.part_count = stage_count;
+    p.plan.chunk_count = 1;
     p.plan.first_layer = arena_array(p.arena, int64_t, stage_count + 1);
     p.plan.recompute = arena_array(p.arena, bool, model->layer_count);
     return p;

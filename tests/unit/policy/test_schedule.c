@@ -37,15 +37,16 @@ static void test_orders(void **state) {
         const struct schedule_policy *policy = schedule_policy_find(orders[i].policy);
         assert_non_null(policy);
         struct schedule_entry entries[2 * MAX_MICRO_BATCHES];
-        policy->order(orders[i].stage, orders[i].stage_count, orders[i].micro_batch_count, entries);
+        struct schedule_place place = { orders[i].stage, orders[i].stage_count, 1,
+                                        orders[i].micro_batch_count };
+        policy->order(&place, entries);
         char text[256] = "";
         for (int64_t k = 0; k < 2 * orders[i].micro_batch_count; k++)
             snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%c%d", k > 0 ? " " : "",
                      entries[k].backward ? 'B' : 'F', entries[k].micro_batch);
         if (strcmp(text, orders[i].want) != 0)
             fail_msg("row %zu, %s: got %s, want %s", i, orders[i].policy, text, orders[i].want);
-        int64_t in_flight =
-            policy->in_flight(orders[i].stage, orders[i].stage_count, orders[i].micro_batch_count);
+        int64_t in_flight = policy->in_flight(&place);
         if (in_flight != orders[i].want_in_flight)
             fail_msg("row %zu, %s: %lld in flight, want %lld", i, orders[i].policy,
                      (long long)in_flight, (long long)orders[i].want_in_flight);
@@ -59,7 +60,8 @@ static void check_order(const struct schedule_policy *policy, int64_t stage, int
     struct schedule_entry entries[2 * MAX_MICRO_BATCHES];
     int passes[MAX_MICRO_BATCHES] = { 0 };
     int64_t held = 0, most = 0;
-    policy->order(stage, stage_count, micro_batch_count, entries);
+    struct schedule_place place = { stage, stage_count, 1, micro_batch_count };
+    policy->order(&place, entries);
     for (int64_t k = 0; k < 2 * micro_batch_count; k++) {
         int32_t g = entries[k].micro_batch;
         if (g < 0 || g >= micro_batch_count || passes[g] != (entries[k].backward ? 1 : 0))
@@ -70,10 +72,42 @@ static void check_order(const struct schedule_policy *policy, int64_t stage, int
         held += entries[k].backward ? -1 : 1;
         if (held > most) most = held;
     }
-    if (most != policy->in_flight(stage, stage_count, micro_batch_count))
+    if (most != policy->in_flight(&place))
         fail_msg("%s, stage %lld of %lld, %lld micro-batches: %lld in flight", policy->name,
                  (long long)stage, (long long)stage_count, (long long)micro_batch_count,
                  (long long)most);
+}
+
+/* Chunks: every stage runs each pass of each (micro-batch, chunk) once, forward before backward, a
+ * chunk's forward after that of the chunk before it, and holds at most in_flight. */
+static void test_chunks_are_complete(void **state) {
+    (void)state;
+    for (int64_t stage_count = 2; stage_count <= 4; stage_count++)
+        for (int64_t chunks = 2; chunks <= 4; chunks++)
+            for (int64_t m = stage_count; m <= 4 * stage_count; m += stage_count)
+                for (int64_t stage = 0; stage < stage_count; stage++) {
+                    struct schedule_place place = { stage, stage_count, chunks, m };
+                    struct schedule_entry entries[2 * 16 * 4];
+                    int passes[4][16] = { { 0 } };
+                    int64_t held = 0, most = 0;
+                    schedule_interleaved.order(&place, entries);
+                    for (int64_t k = 0; k < schedule_entry_count(&place); k++) {
+                        struct schedule_entry e = entries[k];
+                        bool inside = e.micro_batch >= 0 && e.micro_batch < m && e.chunk >= 0 &&
+                                      e.chunk < chunks;
+                        bool order =
+                            inside && passes[e.chunk][e.micro_batch] == (e.backward ? 1 : 0);
+                        if (order && !e.backward && e.chunk > 0)
+                            order = passes[e.chunk - 1][e.micro_batch] > 0;
+                        if (!order)
+                            fail_msg("P %d, v %d, m %d, stage %d: entry %d", (int)stage_count,
+                                     (int)chunks, (int)m, (int)stage, (int)k);
+                        passes[e.chunk][e.micro_batch]++;
+                        held += e.backward ? -1 : 1;
+                        if (held > most) most = held;
+                    }
+                    assert_int_equal(most, schedule_interleaved.in_flight(&place));
+                }
 }
 
 static void test_every_policy_is_complete(void **state) {
@@ -106,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders),
         cmocka_unit_test(test_every_policy_is_complete),
+        cmocka_unit_test(test_chunks_are_complete),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,10 +255,8 @@ static void test_rules_in_the_file(void **state) {
         { "batch as a list", TRAINING, "\"training\": { \"micro_batch\": [ 4 ] }",
           "6:15: error: /training/micro_batch: micro_batch has exactly one unit",
           "write the whole object, for example {\"samples\": 4}" },
-        { "vpp", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"vpp\": 2 }",
-          "5:38: error: /layout/vpp: interleaved pipelines are not simulated in this version: vpp "
-          "must be 1",
-          NULL },
+        { "vpp without stages", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 1, \"vpp\": 2 }",
+          "5:38: error: /layout/vpp: vpp 2 needs more than one pipeline stage", NULL },
         { "cp", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"cp\": 2 }",
           "5:37: error: /layout/cp: context parallelism is not simulated in this version: cp must "
           "be 1",
@@ -549,11 +547,11 @@ static void test_rules_in_overrides(void **state) {
           "--set training.global_batch={\"tokens\":65}: /training/global_batch/tokens: unknown "
           "unit \"tokens\" of global_batch",
           "samples or micro_batches" },
-        { "vpp",
-          { "layout.vpp=2" },
-          "--set layout.vpp=2: /layout/vpp: interleaved pipelines are not simulated in this "
-          "version: vpp must be 1",
-          NULL },
+        { "vpp in a schedule without chunks",
+          { "layout.vpp=2", "policy.schedule=gpipe" },
+          "--set layout.vpp=2: /layout/vpp: schedule \"gpipe\" runs one chunk a stage, vpp asks "
+          "for 2",
+          "\"policy\": { \"schedule\": \"interleaved\" }" },
         { "cp",
           { "layout.cp=2" },
           "--set layout.cp=2: /layout/cp: context parallelism is not simulated in this version: cp "

@@ -82,7 +82,8 @@ static inline struct batch_shape random_shape(struct random_mt *mt, const struct
 static inline void random_plan(struct step_fixture *f, struct random_mt *mt, const char *schedule) {
     const struct model *model = f->scenario->model;
     struct job_plan *plan = &f->plan;
-    plan->stage_count = f->scenario->layout.pp;
+    plan->stage_count = plan->part_count = f->scenario->layout.pp;
+    plan->chunk_count = 1;
     plan->first_layer = arena_array(f->arena, int64_t, plan->stage_count + 1);
     plan->recompute = arena_array(f->arena, bool, model->layer_count);
     plan->schedule = schedule_policy_find(schedule);
