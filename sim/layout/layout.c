@@ -65,7 +65,8 @@ struct communicator layout_communicator(const struct layout *layout, enum commun
     case COMMUNICATOR_CONTEXT:
         return widest_group(layout, layout->cp, layout->tp);
     case COMMUNICATOR_DATA:
-        return widest_group(layout, layout->dp, layout->tp * layout->cp);
+        return widest_group(layout, layout->dp * layout->cp,
+                            layout->tp); /* CP ranks hold the same parameters */
     case COMMUNICATOR_PIPELINE:
         return layout_stage_link(layout, 0);
     case COMMUNICATOR_NONE:
@@ -73,6 +74,15 @@ struct communicator layout_communicator(const struct layout *layout, enum commun
         break;
     }
     return (struct communicator){ 1, 1, 1, 1 };
+}
+
+struct communicator layout_shard_group(const struct layout *layout) {
+    return widest_group(layout, layout->zero_group, layout->tp);
+}
+
+struct communicator layout_replica_group(const struct layout *layout) {
+    int64_t ranks = layout->dp * layout->cp;
+    return widest_group(layout, ranks / layout->zero_group, layout->tp * layout->zero_group);
 }
 
 struct communicator layout_stage_link(const struct layout *layout, int64_t stage) {

@@ -17,6 +17,11 @@ struct layout {
     int64_t tp, pp, cp, dp;
     bool sequence_parallel;
     int64_t zero_stage;
+    int64_t
+        zero_group; /* ranks that hold one copy of what ZeRO shards; dp x cp, or a divisor (hybrid) */
+    bool overlap_gradient_reduce,
+        overlap_parameter_gather; /* ZeRO-0 and 1: behind the last backward, the
+                                                               next forward */
     int64_t gpus_per_node;
 };
 
@@ -27,6 +32,9 @@ int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, in
 /* The group of the given kind that spans the most nodes. All groups of a kind look alike when
  * gpus_per_node and the degrees divide each other. */
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind);
+/* Data-parallel ranks of one shard group, and the ranks of different groups that hold the same shard. */
+struct communicator layout_shard_group(const struct layout *layout);
+struct communicator layout_replica_group(const struct layout *layout);
 /* The pair (stage, stage + 1) of one data, context and tensor index; of the pairs that leave their
  * node if any does. The last stage's link goes back to the first, where interleaved chunks go on.
  * node_count is 1 or 2. */

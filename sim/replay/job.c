@@ -82,7 +82,7 @@ static void typical_costs(const struct step_model *step, const struct batch_shap
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(step, shape, times);
     for (int64_t part = 0; part < step->part_count; part++)
-        step_stage_cost(step, part, shape, times, &costs[part]);
+        step_stage_cost(step, part, shape, times, NULL, &costs[part]);
 }
 
 /* Peak of what is live on a stage when every micro-batch costs the same. */

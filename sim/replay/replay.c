@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "sim/base/thread_pool.h"
 #include "sim/base/units.h"
@@ -57,6 +58,8 @@ struct worker {
     struct step_runner *runner;
     struct stage_sums *stages;
     struct part_sums *parts;
+    struct layer_time (*locked)[LAYER_KIND_COUNT]; /* by micro-batch; only with sharding */
+    int64_t *backward_ns;                          /* by stage: mean backward of the slowest rank */
     struct error err;
     bool failed;
 };
@@ -68,8 +71,23 @@ struct loop {
     struct iteration_sums *sums;
     struct worker *workers;
     int64_t *finish_ns; /* thread x stage: latest finish over ranks */
+    int64_t update_ns;
     atomic_int_least64_t done;
 };
+
+/* The update of the slowest stage, after what hides behind the next step's first forward. */
+static int64_t exposed_update_ns(const struct job *job) {
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(job->step, &job->typical, times);
+    int64_t most = 0;
+    for (int64_t stage = 0; stage < job->step->stage_count; stage++) {
+        struct stage_cost cost;
+        step_stage_cost(job->step, stage, &job->typical, times, NULL, &cost);
+        int64_t ns = step_exposed_update_ns(job->step, stage, cost.forward_ns);
+        if (ns > most) most = ns;
+    }
+    return most;
+}
 
 static const struct stage_sums no_sums = { .peak_bytes = -1,
                                            .least_bytes = INFINITY,
@@ -106,6 +124,30 @@ static void keep_least(struct stage_sums *sums, double bytes, const struct stage
     sums->least_rank = rank;
 }
 
+/* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank takes. */
+static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
+    const struct job *job = loop->job;
+    struct worker *worker = &loop->workers[thread_index];
+    int64_t count = job->scenario->micro_batches_per_rank;
+    memset(worker->locked, 0, sizeof *worker->locked * (size_t)count);
+    for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
+        const struct batch_shape *shapes =
+            job->shapes + rank * job->batches.per_rank + index * count;
+        for (int64_t i = 0; i < count; i++) {
+            struct layer_time times[LAYER_KIND_COUNT];
+            step_layer_times(job->step, &shapes[i], times);
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+                struct layer_time *most = &worker->locked[i][kind];
+                if (times[kind].forward_ns > most->forward_ns)
+                    most->forward_ns = times[kind].forward_ns;
+                if (times[kind].backward_ns > most->backward_ns)
+                    most->backward_ns = times[kind].backward_ns;
+            }
+        }
+    }
+    step_runner_lock(worker->runner, (const struct layer_time(*)[LAYER_KIND_COUNT])worker->locked);
+}
+
 static void replay_iteration(void *context, int64_t index, int thread_index) {
     struct loop *loop = context;
     const struct job *job = loop->job;
@@ -120,6 +162,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     for (int64_t stage = 0; stage < stages; stage++)
         finish[stage] = 0;
     int64_t makespan_sum = 0;
+    if (job->step->sharded) lock_ranks(loop, index, thread_index);
     for (int64_t rank = 0; rank < dp; rank++) {
         const struct batch_shape *shapes =
             job->shapes + rank * job->batches.per_rank + index * count;
@@ -138,8 +181,10 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
         if (makespan < out->fastest_rank_ns) out->fastest_rank_ns = makespan;
         for (int64_t stage = 0; stage < stages; stage++) {
             struct stage_sums *stage_sums = &worker->stages[stage];
-            if (rank_outcome.finish_ns[stage] > finish[stage])
+            if (rank_outcome.finish_ns[stage] > finish[stage]) {
                 finish[stage] = rank_outcome.finish_ns[stage];
+                worker->backward_ns[stage] = rank_outcome.backward_ns[stage] / count;
+            }
             stage_sums->busy_ns += rank_outcome.busy_ns[stage];
             sums->pipeline_idle_ns += makespan - rank_outcome.busy_ns[stage];
             const struct stage_memory *memory = &rank_outcome.memory[stage];
@@ -166,11 +211,12 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     sums->rank_wait_ns = (out->slowest_rank_ns * dp - makespan_sum) * stages;
     int64_t reduced = 0;
     for (int64_t stage = 0; stage < stages; stage++) {
-        int64_t end = finish[stage] + job->step->synchronize_ns[stage];
+        int64_t end =
+            finish[stage] + step_exposed_reduce_ns(job->step, stage, worker->backward_ns[stage]);
         if (end > reduced) reduced = end;
     }
     if (reduced < out->slowest_rank_ns) reduced = out->slowest_rank_ns;
-    out->step_time_ns = reduced + job->step->update_ns;
+    out->step_time_ns = reduced + loop->update_ns;
     int64_t done = atomic_fetch_add(&loop->done, 1) + 1;
     if (thread_index == 0 && loop->options->progress != NULL)
         loop->options->progress(loop->options->progress_context, done,
@@ -205,7 +251,7 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
     step_layer_times(job->step, &job->typical, times);
     for (int64_t part = 0; part < replay->part_count; part++) {
         struct stage_cost *cost = &costs[part];
-        step_stage_cost(job->step, part, &job->typical, times, cost);
+        step_stage_cost(job->step, part, &job->typical, times, NULL, cost);
         cost->forward_ns = ns_from_seconds(replay->part_forward_s[part] / (double)count);
         cost->backward_ns = ns_from_seconds(replay->part_backward_s[part] / (double)count);
         busy_ns += (double)((cost->forward_ns + cost->backward_ns) * count);
@@ -221,7 +267,7 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
 }
 
 static bool break_down(const struct job *job, struct replay *replay,
-                       const struct iteration_sums *sums, struct error *err) {
+                       const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
     double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0, flop = 0,
            recompute_flop = 0;
@@ -232,7 +278,7 @@ static bool break_down(const struct job *job, struct replay *replay,
         wait_ns += (double)sums[i].rank_wait_ns;
         flop += sums[i].model_flop;
         recompute_flop += sums[i].recompute_flop;
-        data_ns += (double)(replay->iterations[i].step_time_ns - job->step->update_ns -
+        data_ns += (double)(replay->iterations[i].step_time_ns - update_ns -
                             replay->iterations[i].slowest_rank_ns);
     }
     double gpus = (double)(stages * dp), scale = 1 / (gpus * (double)n * NS_PER_S);
@@ -242,9 +288,9 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_RECOMPUTE] = class_ns[TIME_RECOMPUTE] * scale;
     c[REPLAY_TENSOR] = class_ns[TIME_COMMUNICATION] * scale;
     c[REPLAY_SEND] = class_ns[TIME_SEND] * scale;
-    c[REPLAY_RANK_IMBALANCE] = wait_ns * scale;
-    c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S);
-    c[REPLAY_UPDATE] = seconds_from_ns(job->step->update_ns);
+    c[REPLAY_RANK_IMBALANCE] = (wait_ns + class_ns[TIME_WAIT]) * scale;
+    c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S) + class_ns[TIME_DATA] * scale;
+    c[REPLAY_UPDATE] = seconds_from_ns(update_ns);
     /* What is idle inside a pipeline: first what an ideal one of equal stages would have, then what
      * unequal stages add, then the rest. */
     double idle_s = idle_ns * scale, constant_s, busy_s = 0;
@@ -365,11 +411,18 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     struct thread_pool *pool = thread_pool_create(options->threads);
     int threads = thread_pool_thread_count(pool);
     struct loop loop = { .job = job, .options = options, .replay = replay };
+    loop.update_ns = exposed_update_ns(job);
     loop.sums = arena_array(arena, struct iteration_sums, replay->iteration_count);
     loop.workers = arena_array(arena, struct worker, threads);
     loop.finish_ns = arena_array(arena, int64_t, replay->stage_count * threads);
     for (int t = 0; t < threads; t++) {
         loop.workers[t].runner = step_runner_create(job->step);
+        loop.workers[t].backward_ns = arena_array(arena, int64_t, replay->stage_count);
+        loop.workers[t].locked =
+            job->step->sharded
+                ? arena_alloc(arena, sizeof *loop.workers[t].locked *
+                                         (size_t)job->scenario->micro_batches_per_rank)
+                : NULL;
         loop.workers[t].parts = arena_array(arena, struct part_sums, replay->part_count);
         loop.workers[t].stages = arena_array(arena, struct stage_sums, replay->stage_count);
         for (int64_t stage = 0; stage < replay->stage_count; stage++)
@@ -389,7 +442,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         merge_stages(job, replay, &loop, threads);
         answer(job, replay);
         judge_memory(job, replay);
-        ok = break_down(job, replay, loop.sums, err);
+        ok = break_down(job, replay, loop.sums, loop.update_ns, err);
     }
     if (!ok) {
         replay_destroy(replay);

@@ -311,10 +311,11 @@ static bool rule_layout(struct reader *r) {
     if (f->cp != 1)
         return json_error(s->json, member(section, "cp"), r->err, NULL,
                           "context parallelism is not simulated in this version: cp must be 1");
-    if (f->zero_stage > 1)
-        return json_error(s->json, member(section, "zero_stage"), r->err, NULL,
-                          "ZeRO-%ld is not simulated in this version: zero_stage must be 0 or 1",
-                          (long)f->zero_stage);
+    if (f->zero_stage > 1 && f->pp > 1)
+        return json_error(s->json, member(section, "zero_stage"), r->err,
+                          "ZeRO-1 goes with pipelines",
+                          "ZeRO-%ld is simulated without a pipeline only: pp must be 1, got %ld",
+                          (long)f->zero_stage, (long)f->pp);
     int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
     if (f->dp < 0) {
         if (gpus % model_ranks != 0)
@@ -343,12 +344,21 @@ static bool rule_layout(struct reader *r) {
                           SUSPECT(r, member(section, "tp"), member(cluster, "gpus_per_node")),
                           r->err, "tensor parallel groups must not straddle nodes",
                           "tp %ld does not fit nodes of %ld GPUs", (long)f->tp, (long)node);
+    int64_t shards = f->dp * f->cp;
+    if (f->zero_group < 0) f->zero_group = shards;
+    if (f->zero_group > shards || shards % f->zero_group != 0)
+        return json_error(s->json, member(section, "zero_group"), r->err, NULL,
+                          "zero_group %ld does not divide the %ld data-parallel ranks",
+                          (long)f->zero_group, (long)shards);
     s->layout = (struct layout){ .tp = f->tp,
                                  .pp = f->pp,
                                  .cp = f->cp,
                                  .dp = f->dp,
                                  .sequence_parallel = f->sp && f->tp > 1,
                                  .zero_stage = f->zero_stage,
+                                 .zero_group = f->zero_group,
+                                 .overlap_gradient_reduce = f->overlap_gradient_reduce,
+                                 .overlap_parameter_gather = f->overlap_parameter_gather,
                                  .gpus_per_node = node };
     return true;
 }
@@ -499,7 +509,12 @@ static void standing_assumptions(struct reader *r) {
     if (s->backend->send_blocks_compute && s->layout.pp > 1)
         assume(r, "a stage waits for its sends to finish before it computes on (backend "
                   "megatron-deepspeed)");
-    assume(r, "gradients are reduced after the last backward, not hidden behind it");
+    if (s->layout.zero_stage > 1)
+        assume(r, "each block is gathered and reduced on its own, one block ahead; collectives "
+                  "hold the ranks together");
+    else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
+        assume(r, "gradients are reduced after the last backward, not hidden behind it "
+                  "(layout.overlap_gradient_reduce)");
     assume(r, "not modelled: data loading, checkpoints, evaluation, failures, host launch stalls, "
               "allocator stalls");
 }

@@ -44,8 +44,8 @@ struct scenario_cluster {
 
 struct scenario_layout {
     int backend;
-    int64_t tp, pp, cp, dp, vpp, zero_stage;
-    bool sp;
+    int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
+    bool sp, overlap_gradient_reduce, overlap_parameter_gather;
 };
 
 struct scenario_training {

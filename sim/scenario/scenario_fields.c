@@ -98,8 +98,17 @@ static const struct field layout_fields[] = {
     { "dp", FIELD_COUNT, AT(dp), 1, 1e6, "null", "ranks",
       "data parallel degree; null: gpu_count / (tp x pp x cp)", NULL },
     { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "1", "",
-      "ZeRO stage: 0 or 1 (1 shards optimizer state over DP; 2 and 3 are not simulated so far)",
+      "what is sharded over DP: 1 optimizer state, 2 gradients too, 3 parameters too (2 and 3 need "
+      "pp 1)",
       NULL },
+    { "zero_group", FIELD_COUNT, AT(zero_group), 1, 1e6, "null", "ranks",
+      "data-parallel ranks that share one sharded copy; null: all of them (less is hybrid "
+      "sharding)",
+      NULL },
+    { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
+      "ZeRO-0 and 1: gradients are reduced behind the last micro-batch's backward", NULL },
+    { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
+      "ZeRO-1: parameters are gathered behind the next step's first forward", NULL },
 };
 const struct field_table scenario_layout_table =
     FIELD_TABLE("layout", "how the model is spread over the GPUs", layout_fields);

@@ -50,6 +50,8 @@ enum time_class {
     TIME_RECOMPUTE,
     TIME_PADDING,
     TIME_SEND, /* sends that block compute */
+    TIME_DATA, /* ZeRO-2 and 3: gathers and reductions that compute waits for */
+    TIME_WAIT, /* ZeRO-2 and 3: for slower data-parallel ranks, layer by layer */
     TIME_CLASS_COUNT
 };
 
@@ -79,21 +81,35 @@ struct step_model {
     struct stage_memory *static_memory;            /* classes that do not change during a step */
     int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
+    /* ZeRO-2 and 3 (one stage): the blocks as units; NULL otherwise */
+    bool sharded;
+    int64_t *unit_layer, unit_count;
+    int64_t *unit_gather_ns, *unit_reduce_ns; /* by unit */
+    int64_t root_gather_ns, root_reduce_ns;
+    double root_bytes, largest_unit_bytes;
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
      * creation by whoever owns the oracle. */
     const struct planner *iteration_planner;
     const void *iteration_parameters;
     const struct planner_oracle *oracle;
-    int64_t update_ns; /* optimizer and parameter gather of the slowest stage */
+    int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
+    int64_t update_ns;                 /* both, on the slowest stage, nothing hidden */
 };
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
                                      const struct job_plan *plan, const struct price_table *prices);
-/* Layer times of a micro-batch, once for all stages; then the sums of one stage. */
+/* Layer times of a micro-batch, once for all stages; then the sums of one part. `locked`: times of the
+ * slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
-                     const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost);
+                     const struct layer_time times[LAYER_KIND_COUNT],
+                     const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost);
+
+/* What is left of a stage's gradient reduction after hiding it behind a backward of so many ns, and of
+ * the update after hiding the parameter gather behind a forward; whole where the layout hides none. */
+int64_t step_exposed_reduce_ns(const struct step_model *model, int64_t stage, int64_t backward_ns);
+int64_t step_exposed_update_ns(const struct step_model *model, int64_t stage, int64_t forward_ns);
 
 /* One data-parallel rank's pipeline in one iteration, before it waits for the others. */
 struct rank_outcome {
@@ -118,6 +134,10 @@ bool step_run_rank(struct step_runner *runner, enum fidelity fidelity,
 /* Makespan in stage fidelity when every micro-batch costs the same: by_part[part]. */
 bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err);
+/* ZeRO-3: collectives hold the ranks together, so each layer takes what the slowest rank takes.
+ * times[micro-batch][kind], borrowed until the next call; NULL: each rank on its own. */
+void step_runner_lock(struct step_runner *runner,
+                      const struct layer_time (*times)[LAYER_KIND_COUNT]);
 int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */
 
 /* The timeline of the last run, for plots and traces. */

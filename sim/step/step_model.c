@@ -8,8 +8,10 @@
 #include "sim/step/step.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "sim/base/units.h"
+#include "sim/step/sharded_pass.h"
 
 /* What PyTorch's caching allocator reserves beyond what is allocated: the one public run that logs
  * both (nanotron Llama 1B, TP2 PP4 on 8 H100: 23,018 against 22,493 MiB). Its shapes are fixed;
@@ -90,24 +92,42 @@ static void count_kinds(struct step_model *m) {
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
-    double shards = layout->zero_stage >= 1 ? (double)(layout->dp * layout->cp) : 1;
+    double group = (double)layout->zero_group;
+    double shards = layout->zero_stage >= 1 ? group : 1;
+    double gradient_shards = layout->zero_stage >= 2 ? group : 1;
     int64_t communicators = (layout->tp > 1) + (layout->dp > 1) + 2 * (layout->pp > 1);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double *bytes = m->static_memory[stage].bytes;
+        /* ZeRO-3 holds the root unit and up to two blocks whole, and every rank its share in fp32,
+         * which is the optimizer's master copy; frozen shares stay as they are. */
         bytes[MEMORY_WEIGHTS] = m->weight_bytes[stage];
-        bytes[MEMORY_GRADIENTS] = trainable * (double)s->backend->gradient_bytes;
+        if (layout->zero_stage == 3)
+            bytes[MEMORY_WEIGHTS] =
+                m->root_bytes + 2 * m->largest_unit_bytes +
+                (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group;
+        bytes[MEMORY_GRADIENTS] = trainable * (double)s->backend->gradient_bytes / gradient_shards;
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
         bytes[MEMORY_COMMUNICATION] = COMMUNICATOR_BYTES * (double)communicators;
         bytes[MEMORY_CONTEXT] = cost_model_gpu(s->cost_model)->reserved_bytes;
     }
 }
 
-static int64_t collective_ns(const struct scenario *s, enum operator_kind kind, double bytes) {
+static int64_t collective_ns(const struct scenario *s, enum operator_kind kind, double bytes,
+                             const struct communicator *group) {
+    if (bytes <= 0 || group->rank_count < 2) return 0;
     struct operator_work work =
         operator_collective("data parallel", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
-    struct communicator group = layout_communicator(&s->layout, COMMUNICATOR_DATA);
-    return ns_from_seconds(cost_model_price(s->cost_model, &work, &group).seconds);
+    return ns_from_seconds(cost_model_price(s->cost_model, &work, group).seconds);
+}
+
+/* Sharded gradients: reduce-scatter inside the shard group, then all-reduce of the shard between
+ * groups that hold copies. */
+static int64_t sharded_reduce_ns(const struct scenario *s, double bytes) {
+    struct communicator shards = layout_shard_group(&s->layout),
+                        replicas = layout_replica_group(&s->layout);
+    return collective_ns(s, OPERATOR_REDUCE_SCATTER, bytes, &shards) +
+           collective_ns(s, OPERATOR_ALL_REDUCE, bytes / (double)s->layout.zero_group, &replicas);
 }
 
 static void price_accumulation(struct step_model *m) {
@@ -125,28 +145,87 @@ static void price_accumulation(struct step_model *m) {
 
 static void price_synchronisation(struct step_model *m) {
     const struct scenario *s = m->scenario;
-    bool zero1 = s->layout.zero_stage >= 1 && s->layout.dp > 1;
-    struct communicator alone = { 1, 1, 1, 1 };
+    const struct layout *layout = &s->layout;
+    bool sharded_state = layout->zero_stage >= 1 && layout->zero_group > 1;
+    struct communicator alone = { 1, 1, 1, 1 },
+                        all = layout_communicator(layout, COMMUNICATOR_DATA);
+    struct communicator shards = layout_shard_group(layout);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double reduced = trainable * (double)s->backend->gradient_reduce_bytes;
-        if (s->layout.dp > 1 && trainable > 0)
-            m->synchronize_ns[stage] =
-                collective_ns(s,
-                              zero1 && !s->backend->zero1_all_reduce ? OPERATOR_REDUCE_SCATTER
-                                                                     : OPERATOR_ALL_REDUCE,
-                              reduced);
-        double share = zero1 ? trainable / (double)s->layout.dp : trainable;
+        if (layout->zero_stage <= 1)
+            m->synchronize_ns[stage] = sharded_state && !s->backend->zero1_all_reduce
+                                           ? sharded_reduce_ns(s, reduced)
+                                           : collective_ns(s, OPERATOR_ALL_REDUCE, reduced, &all);
+        double share = sharded_state ? trainable / (double)layout->zero_group : trainable;
         struct operator_work update =
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
-        int64_t ns = trainable > 0
-                         ? ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds)
-                         : 0;
-        if (zero1 && trainable > 0)
-            ns += collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage]);
-        if (ns > m->update_ns) m->update_ns = ns;
+        if (trainable > 0)
+            m->optimizer_ns[stage] =
+                ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds);
+        if (sharded_state && layout->zero_stage < 3)
+            m->gather_ns[stage] =
+                collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage], &shards);
+        if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
+            m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
+}
+
+/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. */
+static int64_t exposed_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
+                          int64_t beside_ns) {
+    int64_t layers = 0;
+    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
+        layers += m->plan->first_layer[part + 1] - m->plan->first_layer[part];
+    int64_t hidden = communication_ns - communication_ns / layers;
+    return communication_ns - (hidden < beside_ns ? hidden : beside_ns);
+}
+
+int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_t backward_ns) {
+    int64_t ns = m->synchronize_ns[stage];
+    return m->scenario->layout.overlap_gradient_reduce ? exposed_ns(m, stage, ns, backward_ns) : ns;
+}
+
+int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
+    int64_t ns = m->gather_ns[stage];
+    if (m->scenario->layout.overlap_parameter_gather) ns = exposed_ns(m, stage, ns, forward_ns);
+    return m->optimizer_ns[stage] + ns;
+}
+
+/* ZeRO-2 and 3: one unit per transformer block, all else in the root unit. */
+static void price_units(struct arena *arena, struct step_model *m) {
+    const struct scenario *s = m->scenario;
+    const struct model *model = s->model;
+    m->sharded = s->layout.zero_stage >= 2;
+    if (!m->sharded) return;
+    bool gathers = s->layout.zero_stage == 3;
+    struct communicator shards = layout_shard_group(&s->layout);
+    m->unit_layer = arena_array(arena, int64_t, model->layer_count);
+    m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
+    m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
+    double root_gradients = 0;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
+        double bytes = 2 * parameters;
+        double gradients = model_gradient_need(model, i).weight
+                               ? parameters * (double)s->backend->gradient_reduce_bytes
+                               : 0;
+        enum layer_kind kind = model->layers[i].kind;
+        if (kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK) {
+            m->root_bytes += bytes;
+            root_gradients += gradients;
+            continue;
+        }
+        int64_t unit = m->unit_count++;
+        m->unit_layer[unit] = i;
+        m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
+        if (gathers)
+            m->unit_gather_ns[unit] = collective_ns(s, OPERATOR_ALL_GATHER, bytes, &shards);
+        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(s, gradients);
+    }
+    if (gathers) m->root_gather_ns = collective_ns(s, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
+    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(s, root_gradients);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
@@ -171,8 +250,11 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
     m->accumulate_ns = arena_array(arena, int64_t, m->part_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
+    m->optimizer_ns = arena_array(arena, int64_t, m->stage_count);
+    m->gather_ns = arena_array(arena, int64_t, m->stage_count);
     count_layers(m);
     count_kinds(m);
+    price_units(arena, m);
     fill_static_memory(m);
     price_accumulation(m);
     price_synchronisation(m);
@@ -192,8 +274,48 @@ void step_layer_times(const struct step_model *m, const struct batch_shape *shap
         price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
 }
 
+/* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
+ * (times of the slowest rank against the rank's own) into its class. */
+static void shard_passes(const struct step_model *m, const struct layer_time *times,
+                         struct stage_cost *cost) {
+    const struct model *model = m->scenario->model;
+    struct sharded_unit *units = memory_alloc(sizeof *units * (size_t)(m->unit_count + 1));
+    struct sharded_pass pass = { .units = units,
+                                 .unit_count = m->unit_count,
+                                 .root_gather_ns = m->root_gather_ns,
+                                 .root_reduce_ns = m->root_reduce_ns };
+    int64_t own_ns = cost->forward_ns + cost->backward_ns, forward_ns = 0, backward_ns = 0,
+            unit = 0;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const struct layer_time *time = &times[model->layers[i].kind];
+        int64_t again = m->plan->recompute[i] && time->backward_ns > 0 ? time->forward_ns : 0;
+        forward_ns += time->forward_ns;
+        backward_ns += time->backward_ns + again;
+        if (unit < m->unit_count && m->unit_layer[unit] == i) {
+            units[unit] = (struct sharded_unit){ time->forward_ns, time->backward_ns + again,
+                                                 m->unit_gather_ns[unit], m->unit_reduce_ns[unit] };
+            unit++;
+        } else {
+            /* The head stands after the blocks, everything else before them. */
+            struct sharded_unit *root =
+                model->layers[i].kind == LAYER_HEAD ? &pass.last : &pass.first;
+            root->forward_ns += time->forward_ns;
+            root->backward_ns += time->backward_ns;
+        }
+    }
+    int64_t tail_ns = m->accumulate_ns[0];
+    cost->forward_ns = sharded_forward_ns(&pass);
+    cost->backward_ns = sharded_backward_ns(&pass) + tail_ns;
+    double exposed =
+        (double)(cost->forward_ns + cost->backward_ns - forward_ns - backward_ns - tail_ns);
+    cost->class_ns[TIME_DATA] = exposed;
+    cost->class_ns[TIME_WAIT] = (double)(forward_ns + backward_ns + tail_ns - own_ns);
+    free(units);
+}
+
 void step_stage_cost(const struct step_model *m, int64_t part, const struct batch_shape *shape,
-                     const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost) {
+                     const struct layer_time times[LAYER_KIND_COUNT],
+                     const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost) {
     *cost = (struct stage_cost){ 0 };
     const int64_t *layers = &m->layers[part * LAYER_KIND_COUNT];
     const int64_t *recomputing = &m->recomputing[part * LAYER_KIND_COUNT];
@@ -232,6 +354,7 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
     }
     cost->backward_ns += m->accumulate_ns[part];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
+    if (m->sharded) shard_passes(m, locked != NULL ? locked : times, cost);
     if (part + 1 < m->part_count)
         cost->send_forward_ns =
             price_table_send_ns(m->prices, part % m->stage_count, m->last_kind[part], shape);

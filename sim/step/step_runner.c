@@ -34,6 +34,7 @@ struct step_runner {
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
     const struct batch_shape *shapes; /* of the last run */
+    const struct layer_time (*locked)[LAYER_KIND_COUNT];
 };
 
 struct step_runner *step_runner_create(const struct step_model *model) {
@@ -419,6 +420,9 @@ static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro
 bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct batch_shape *shapes,
                    int64_t micro_batch_count, struct rank_outcome *outcome, struct error *err) {
     const struct step_model *m = r->model;
+    if (m->sharded && fidelity == FIDELITY_OPERATOR)
+        return error_set(err,
+                         "operator fidelity does not simulate ZeRO-2 and 3: use stage fidelity");
     bool rebuild = prepare(r, fidelity, micro_batch_count);
     r->shapes = shapes;
     *outcome = (struct rank_outcome){ .finish_ns = r->finish_ns,
@@ -431,7 +435,8 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
         struct layer_time times[LAYER_KIND_COUNT];
         step_layer_times(m, &shapes[i], times);
         for (int64_t part = 0; part < m->part_count; part++)
-            step_stage_cost(m, part, &shapes[i], times, &r->costs[part * micro_batch_count + i]);
+            step_stage_cost(m, part, &shapes[i], times, r->locked != NULL ? r->locked[i] : NULL,
+                            &r->costs[part * micro_batch_count + i]);
     }
     if (m->iteration_planner != NULL) {
         if (!plan_iteration(r, err)) return false;
@@ -478,6 +483,10 @@ bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
     if (!engine_run(r->engine, r->graph, err)) return false;
     *makespan_ns = r->engine->makespan_ns;
     return true;
+}
+
+void step_runner_lock(struct step_runner *r, const struct layer_time (*times)[LAYER_KIND_COUNT]) {
+    r->locked = times;
 }
 
 int64_t step_runner_task_count(const struct step_runner *r) {

@@ -97,8 +97,8 @@ static void test_sends_carry_these_bytes(void **state) {
     static const double want_MiB[] = { 9 * 1025 * 3200 * 2 / BYTES_PER_MiB, 27, 48 };
     for (int64_t stage = 0; stage + 1 < STAGES; stage++) {
         struct stage_cost cost, next;
-        step_stage_cost(step, stage, &shape, times, &cost);
-        step_stage_cost(step, stage + 1, &shape, times, &next);
+        step_stage_cost(step, stage, &shape, times, NULL, &cost);
+        step_stage_cost(step, stage + 1, &shape, times, NULL, &next);
         struct operator_work send =
             operator_collective("test", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
                                 want_MiB[stage] * BYTES_PER_MiB / 2);

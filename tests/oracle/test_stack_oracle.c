@@ -53,7 +53,7 @@ static void stage_costs(const struct job *job, struct stage_cost *costs) {
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(job->step, &job->shapes[0], times);
     for (int64_t stage = 0; stage < STAGES; stage++)
-        step_stage_cost(job->step, stage, &job->shapes[0], times, &costs[stage]);
+        step_stage_cost(job->step, stage, &job->shapes[0], times, NULL, &costs[stage]);
 }
 
 static void test_equal_stages(void **state) {

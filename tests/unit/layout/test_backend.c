@@ -21,7 +21,7 @@ static void test_backends(void **state) {
         for (int i = 0; i < count; i++)
             if (strcmp(backend_names[i], b->name) >= 0) fail_msg("%s: not sorted", b->name);
     }
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 4);
 }
 
 static void test_optimizers(void **state) {

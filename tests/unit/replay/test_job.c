@@ -93,7 +93,7 @@ static void test_oracle(void **state) {
     step_layer_times(job->step, typical, times);
     for (int64_t stage = 0; stage < 2; stage++) {
         struct stage_cost cost;
-        step_stage_cost(job->step, stage, typical, times, &cost);
+        step_stage_cost(job->step, stage, typical, times, NULL, &cost);
         double forward_s = 0;
         for (int64_t i = job->plan.first_layer[stage]; i < job->plan.first_layer[stage + 1]; i++)
             forward_s += oracle.layer_seconds(oracle.context, i, typical, PASS_SET_FORWARD);

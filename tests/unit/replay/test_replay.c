@@ -87,7 +87,7 @@ static void rank_costs(const struct job *job, int64_t iteration, int64_t rank,
         struct layer_time times[LAYER_KIND_COUNT];
         step_layer_times(job->step, shape, times);
         for (int64_t stage = 0; stage < job->step->stage_count; stage++)
-            step_stage_cost(job->step, stage, shape, times, &costs[stage * count + i]);
+            step_stage_cost(job->step, stage, shape, times, NULL, &costs[stage * count + i]);
     }
 }
 

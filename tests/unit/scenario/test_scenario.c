@@ -262,9 +262,10 @@ static void test_rules_in_the_file(void **state) {
           "be 1",
           NULL },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
-          "5:45: error: /layout/zero_stage: ZeRO-3 is not simulated in this version: zero_stage "
-          "must be 0 or 1",
-          NULL },
+          "5:45: error: /layout/zero_stage: ZeRO-3 is simulated without a pipeline only: pp must "
+          "be 1, "
+          "got 4",
+          "ZeRO-1 goes with pipelines" },
         { "iterations zero", SIMULATE, "\"simulate\": { \"iterations\": 0 }",
           "8:29: error: /simulate/iterations: must be \"epoch\" or a number of steps from 1 to 1e9",
           "\"epoch\" replays the whole data set" },
@@ -559,9 +560,10 @@ static void test_rules_in_overrides(void **state) {
           NULL },
         { "zero_stage",
           { "layout.zero_stage=2" },
-          "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 is not simulated in this version: "
-          "zero_stage must be 0 or 1",
-          NULL },
+          "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 is simulated without a pipeline "
+          "only: "
+          "pp must be 1, got 4",
+          "ZeRO-1 goes with pipelines" },
         { "iterations",
           { "simulate.iterations=-1" },
           "--set simulate.iterations=-1: /simulate/iterations: must be \"epoch\" or a number of "

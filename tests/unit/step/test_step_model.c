@@ -117,13 +117,13 @@ static void test_frozen_encoder(void **state) {
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(m, &shape, times);
     struct stage_cost cost;
-    step_stage_cost(m, 0, &shape, times, &cost);
+    step_stage_cost(m, 0, &shape, times, NULL, &cost);
     assert_true(cost.forward_ns > 0);
     assert_int_equal(cost.backward_ns, 0);
     assert_int_equal(cost.recompute_ns, 0);
     assert_true(cost.activation_bytes == 0);
     assert_true(cost.send_forward_ns > 0);
-    step_stage_cost(m, 1, &shape, times, &cost);
+    step_stage_cost(m, 1, &shape, times, NULL, &cost);
     /* Nothing trainable below the cut: no gradient goes back. */
     assert_int_equal(cost.send_backward_ns, 0);
     assert_true(cost.backward_ns > 0);
@@ -269,7 +269,7 @@ static void test_classes_sum_to_both_passes(void **state) {
         int64_t forward_ns = 0;
         for (int64_t stage = 0; stage < 4; stage++) {
             struct stage_cost cost;
-            step_stage_cost(f.step, stage, &shape, times, &cost);
+            step_stage_cost(f.step, stage, &shape, times, NULL, &cost);
             double sum = 0;
             for (int class = 0; class < TIME_CLASS_COUNT; class ++) {
                 assert_true(cost.class_ns[class] >= 0);

@@ -263,7 +263,8 @@ static void fill_costs(const struct rank_case *c, struct stage_cost *costs) {
         struct layer_time times[LAYER_KIND_COUNT];
         step_layer_times(c->f.step, &c->shapes[i], times);
         for (int64_t s = 0; s < c->f.step->stage_count; s++)
-            step_stage_cost(c->f.step, s, &c->shapes[i], times, &costs[s * c->micro_batches + i]);
+            step_stage_cost(c->f.step, s, &c->shapes[i], times, NULL,
+                            &costs[s * c->micro_batches + i]);
     }
 }
 
