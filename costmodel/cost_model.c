@@ -4,23 +4,27 @@
  *   - a matmul's compute is at least what the settled curve gives (short benchmarks run at boost
  *     clock, a step does not);
  *   - a memory-bound kernel pays the stream's kernel-to-kernel gap instead of the graph's.
- *   t = gap + bytes / (fraction(kind, pass) W) for memory-bound kernels of W bytes/s of HBM.
+ *     t = gap + bytes / (fraction(kind, pass) W) for memory-bound kernels of W bytes/s of HBM.
  * Buffers that still stand in L2 are faster than this; in a step the operator before has usually
  * evicted them.
  *
  * Collective of S bytes among n ranks on k nodes, r of them on the fullest node, while g groups
- * talk through a node whose NICs carry N = gpus_per_node x rate together: t = max( inside, latency
- * + wire / (share x efficiency) ),  share = min(N / g, r x one NIC) inside: the same collective
- * over the r ranks of a node (efficiency.c), 0 for one rank. wire, bytes that cross a node's NICs
- * one way: all-reduce            2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
- * each node's sum across once all-gather, reduce-scatter  S (n-1)/n (ring) all-to-all            S
- * r (n-r)/n    (each rank sends S/n to every rank outside) send                  S, share is that
- * of one flow latency = that of a node's part + hops x nic_latency; hops = 1 + log2 k for
- * all-reduce (tree), k for the ring collectives, 1 for a message and for all-to-all. Evidence:
- * two-node all-reduce of 8 x 400 Gbit/s H100 nodes is bound by NVLink (bus bandwidth 471-487 GB/s),
- * four and more nodes by the NICs at 0.92 of ring (365-384); 30-50 us for small buffers on 2-16
- * nodes, +10 us for each doubling. Checked up to 16 nodes; beyond that NCCL may choose otherwise
- * and congestion is not modelled, so the band widens.
+ * talk through a node whose NICs carry N = gpus_per_node x rate together:
+ *     t = max( inside, overhead + wire / (share x efficiency) ),  share = min(N / g, r x one NIC)
+ *   inside: the same collective over the r ranks of a node (efficiency.c), 0 for one rank.
+ *   wire: bytes that cross a node's NICs one way:
+ *     all-reduce                  2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
+ *                                 each node's sum across once
+ *     all-gather, reduce-scatter  S (n-1)/n (ring)
+ *     all-to-all                  S r (n-r)/n: each rank sends S/n to every rank outside
+ *     send                        S, share is that of one flow
+ *   overhead: of a named fabric its measured curve over S (hardware.h), else the latency of a
+ *   node's part + hops x nic_latency, hops = 1 + log2 k for all-reduce (tree), k for the ring
+ *   collectives, 1 for a message and for all-to-all.
+ * Evidence: two-node all-reduce of 8 x 400 Gbit/s H100 nodes is bound by NVLink (bus bandwidth
+ * 471-487 GB/s), four and more nodes by the NICs at 0.92 of ring (365-384); 30-50 us for small
+ * buffers on 2-16 nodes, +10 us for each doubling. Checked up to 16 nodes; beyond that NCCL may
+ * choose otherwise and congestion is not modelled, so the band widens.
  */
 #include "costmodel/cost_model.h"
 
@@ -50,23 +54,29 @@ struct cost_model {
     double one_nic_bytes_per_s;
     double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
     const char *across_source;
+    const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
 };
 
 /* ---- creation ---------------------------------------------------------------------------------
  */
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u; /* FNV-1a */
     return hash;
 }
 
 /* Of the parsed values, so that a change of layout or of a comment's place is not a new profile. */
-static uint64_t hash_json(uint64_t hash, const struct json *json) {
-    char *text = cJSON_PrintUnformatted(json_root(json));
-    ballast_check(text);
-    hash = hash_text(hash, text);
-    cJSON_free(text);
+static uint64_t hash_value(uint64_t hash, const cJSON *value) {
+    const unsigned char type = (unsigned char)value->type; /* the flags above do not count */
+    hash = hash_bytes(hash, &type, 1);
+    if (value->string) hash = hash_bytes(hash, value->string, strlen(value->string) + 1);
+    if (cJSON_IsString(value))
+        hash = hash_bytes(hash, value->valuestring, strlen(value->valuestring) + 1);
+    if (cJSON_IsNumber(value))
+        hash = hash_bytes(hash, &value->valuedouble, sizeof value->valuedouble);
+    for (const cJSON *item = value->child; item; item = item->next)
+        hash = hash_value(hash, item);
     return hash;
 }
 
@@ -112,7 +122,8 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
     model->node_nic_bytes_per_s = (double)network->gpus_per_node * network->nic_bytes_per_s_per_gpu;
     model->one_nic_bytes_per_s = model->node_nic_bytes_per_s / (double)nic_count;
     model->across_source = "NIC rule of cost_model.c over the one-node tables";
-    const uint64_t hash = hash_json(hash_json(0xcbf29ce484222325u, gpu), curves);
+    const uint64_t hash =
+        hash_value(hash_value(0xcbf29ce484222325u, json_root(gpu)), json_root(curves));
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
     fill_streaming(model);
     return model;
@@ -125,6 +136,20 @@ static const char *beside(struct arena *arena, const char *file, const char *pat
     return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 
+static bool load_fabric(struct arena *arena, const char *search_directory, struct cost_model *model,
+                        struct error *err) {
+    const char *name = model->network.fabric;
+    struct json *json = hardware_open(arena, search_directory, "hardware/fabrics", name, err);
+    struct fabric *fabric = arena_new(arena, struct fabric);
+    const bool ok = json && fabric_read(json, arena, fabric, err);
+    json_destroy(json);
+    if (!ok) return error_context(err, "while loading fabric '%s'", name);
+    model->fabric = fabric;
+    model->nic_efficiency = fabric->efficiency_fraction;
+    model->across_source = fabric->source;
+    return true;
+}
+
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err) {
@@ -135,6 +160,7 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
     if (file && gpu_read(file, arena, &gpu, err))
         curves = json_load(beside(arena, json_name(file), gpu.curves), err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
+    if (model && network->fabric && !load_fabric(arena, search_directory, model, err)) model = NULL;
     if (!model) error_context(err, "while loading hardware '%s'", hardware);
     json_destroy(curves);
     json_destroy(file);
@@ -157,10 +183,11 @@ const char *cost_model_profile_id(const struct cost_model *model) {
  */
 
 /* A scenario that asks for a precision the GPU lacks is refused before pricing; frameworks then
- * compute in bf16, and so does this. */
+ * compute in bf16, or in fp16 on GPUs before it, and so does this. */
 static double peak_of(const struct gpu *gpu, enum precision precision) {
-    const double peak = gpu->peak_flop_per_s[precision];
-    return peak > 0 ? peak : gpu->peak_flop_per_s[PRECISION_BF16];
+    const double *peak = gpu->peak_flop_per_s;
+    if (peak[precision] > 0) return peak[precision];
+    return peak[PRECISION_BF16] > 0 ? peak[PRECISION_BF16] : peak[PRECISION_FP16];
 }
 
 static enum price_bound bound_of(double launch_s, double compute_s, double memory_s) {
@@ -185,13 +212,12 @@ static struct price kernel_price(const struct kernel_terms *terms, double peak_f
     return p;
 }
 
-static struct price price_matmul(const struct cost_model *model, const struct operator_work *work,
-                                 bool in_step) {
-    const struct matmul_curve *curve = &model->efficiency.matmul;
+static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
+                                 const struct operator_work *work, bool in_step) {
     const bool fp8 =
         work->precision == PRECISION_FP8 && model->gpu.peak_flop_per_s[PRECISION_FP8] > 0;
     const double nominal = peak_of(&model->gpu, work->precision);
-    /* fp8 keeps the bf16 curve's shape at its own efficiency. */
+    /* Where fp8 was not measured it keeps the bf16 curve's shape at its own efficiency. */
     double peak = fp8 ? nominal * curve->fp8_efficiency / curve->efficiency : nominal;
     if (work->pass == PASS_WEIGHT_GRADIENT) peak *= curve->weight_gradient_factor;
     struct kernel_terms terms;
@@ -206,14 +232,15 @@ static struct price price_matmul(const struct cost_model *model, const struct op
     }
     struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
     p.source = source;
-    p.inside_range = p.inside_range && !fp8 && work->precision != PRECISION_FP32;
+    p.inside_range = p.inside_range && fp8 == (curve->precision == PRECISION_FP8) &&
+                     work->precision != PRECISION_FP32;
     p.band_fraction = p.inside_range ? curve->band_fraction : curve->outside_band_fraction;
     return p;
 }
 
 static struct price price_attention(const struct cost_model *model,
+                                    const struct attention_curves *curves,
                                     const struct operator_work *work) {
-    const struct attention_curves *curves = &model->efficiency.attention;
     const struct attention_curve *nearest;
     struct kernel_terms terms;
     const double peak = peak_of(&model->gpu, work->precision);
@@ -323,14 +350,19 @@ static struct price price_across(const struct cost_model *model, enum operator_k
                           start_s
                     : 0;
     const double wire_s = across_wire_bytes(op, bytes, g) / across_share_bytes_per_s(model, op, g);
-    const double seconds = fmax(inside_s, latency_s + fill_s + wire_s);
+    /* A message needs no agreement among nodes: it keeps the one hop's latency. */
+    const double overhead_s = model->fabric && op != OPERATOR_SEND
+                                  ? fabric_overhead_s(model->fabric, bytes, (double)g->node_count,
+                                                      (double)g->ranks_per_node)
+                                  : latency_s + fill_s;
+    const double seconds = fmax(inside_s, overhead_s + wire_s);
     const bool near = g->node_count <= ACROSS_NODES_MEASURED;
     return (struct price){
         .seconds = seconds,
         .network_s = seconds,
         .efficiency = fmin(wire_s / seconds, 1),
         .band_fraction = near ? ACROSS_BAND_FRACTION : ACROSS_FAR_BAND_FRACTION,
-        .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
+        .bound = 2 * overhead_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
         .inside_range = near,
         .source = model->across_source,
     };
@@ -339,19 +371,27 @@ static struct price price_across(const struct cost_model *model, enum operator_k
 /* ---- the one call -----------------------------------------------------------------------------
  */
 
-static struct price price_of(const struct cost_model *model, const struct operator_work *work,
-                             const struct communicator *group, bool in_step) {
+/* variant NULL: the profile's own curves. */
+static struct price price_of(const struct cost_model *model,
+                             const struct framework_variant *variant,
+                             const struct operator_work *work, const struct communicator *group,
+                             bool in_step) {
     static const struct price free_of_charge = { .inside_range = true, .source = "nothing to do" };
     if (operator_is_collective(work->kind)) {
         if (!group || group->rank_count <= 1 || work->network_bytes <= 0) return free_of_charge;
         return group->node_count > 1 ? price_across(model, work->kind, work->network_bytes, group)
                                      : price_inside(model, work->kind, work->network_bytes, group);
     }
+    const struct matmul_curve *matmul = &model->efficiency.matmul;
+    const struct attention_curves *attention = &model->efficiency.attention;
     switch (work->kind) {
     case OPERATOR_MATMUL:
-        return price_matmul(model, work, in_step);
+        if (variant && variant->matmul[work->precision][work->pass])
+            matmul = variant->matmul[work->precision][work->pass];
+        return price_matmul(model, matmul, work, in_step);
     case OPERATOR_ATTENTION:
-        return work->token_sum > 0 ? price_attention(model, work) : free_of_charge;
+        if (variant && variant->attention.has[work->causal]) attention = &variant->attention;
+        return work->token_sum > 0 ? price_attention(model, attention, work) : free_of_charge;
     default:
         return work->memory_bytes > 0 ? price_streaming(model, work, in_step) : free_of_charge;
     }
@@ -359,11 +399,35 @@ static struct price price_of(const struct cost_model *model, const struct operat
 
 struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
                               const struct communicator *group) {
-    return price_of(model, work, group, true);
+    return price_of(model, NULL, work, group, true);
 }
 
 struct price cost_model_price_isolated(const struct cost_model *model,
                                        const struct operator_work *work,
                                        const struct communicator *group) {
-    return price_of(model, work, group, false);
+    return price_of(model, NULL, work, group, false);
+}
+
+int64_t cost_model_variant_count(const struct cost_model *model) {
+    return model->efficiency.variant_count;
+}
+
+const char *cost_model_variant_name(const struct cost_model *model, int64_t variant_index) {
+    ballast_check(variant_index >= 0 && variant_index < model->efficiency.variant_count);
+    return model->efficiency.variants[variant_index].name;
+}
+
+int64_t cost_model_variant_find(const struct cost_model *model, const char *name) {
+    for (int64_t i = 0; i < model->efficiency.variant_count; i++)
+        if (strcmp(model->efficiency.variants[i].name, name) == 0) return i;
+    return -1;
+}
+
+struct price cost_model_price_variant(const struct cost_model *model, int64_t variant_index,
+                                      const struct operator_work *work,
+                                      const struct communicator *group) {
+    ballast_check(variant_index >= -1 && variant_index < model->efficiency.variant_count);
+    const struct framework_variant *variant =
+        variant_index < 0 ? NULL : &model->efficiency.variants[variant_index];
+    return price_of(model, variant, work, group, false);
 }

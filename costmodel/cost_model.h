@@ -62,6 +62,10 @@ struct cluster_network {
     double nic_latency_s;           /* what one hop between nodes adds to a small collective */
     int64_t nics_per_node;          /* 0: one per GPU. A lone flow gets one NIC */
     double nic_efficiency_fraction; /* of the NIC rate that a collective reaches; 0: 0.90 */
+    /* A name in scenarios/hardware/fabrics ("infiniband", "hdr-infiniband", "roce", "efa",
+     * "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
+     * nic_efficiency_fraction; NULL: those two figures. */
+    const char *fabric;
 };
 
 /* A cluster file, scenarios/clusters/<name>.json: what stands there when nothing overrides it. */
@@ -93,6 +97,17 @@ struct price cost_model_price(const struct cost_model *model, const struct opera
 struct price cost_model_price_isolated(const struct cost_model *model,
                                        const struct operator_work *work,
                                        const struct communicator *group);
+/* Named variants: the kernels of one framework ("sglang", "vllm", "trtllm", "transformerengine",
+ * "cudnn") as its benchmark ran them on this GPU. An index is valid from 0 to count - 1; find
+ * returns -1 for a name that this profile does not have. */
+int64_t cost_model_variant_count(const struct cost_model *model);
+const char *cost_model_variant_name(const struct cost_model *model, int64_t variant_index);
+int64_t cost_model_variant_find(const struct cost_model *model, const char *name);
+/* As cost_model_price_isolated(), by the curves of that variant; what it did not measure is priced
+ * by the profile's own. variant_index -1: the profile's own. */
+struct price cost_model_price_variant(const struct cost_model *model, int64_t variant_index,
+                                      const struct operator_work *work,
+                                      const struct communicator *group);
 /* The fit's door: a model from a GPU file and curves given as documents (both may be freed
  * afterwards), instead of from scenarios/hardware. */
 struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,

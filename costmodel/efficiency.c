@@ -9,13 +9,17 @@
  *   Inside a training step the chip has settled at its power limit: compute is at least
  *     F / (es P) (1 + Ks/k).
  * Attention forward, S = sum(length^2) / sum(length), the mean length a query sees:
- *     t = launch + max( F / (e P) (1 + S0/S) exp(r(S, sum(length) heads, heads / key heads)), B / W
- * ) backward: the same with e b / (1 + Sb/S) in place of e, and without r. Head sizes between two
- * curves mix their times in proportion; beyond the last the nearest is used. Collective among n
- * GPUs of one node: log-log interpolation of a measured table in the buffer size; below it the
- * first time, beyond it  t(last) + (bytes - last) wire(n) / plateau. Between two tables, linear in
- * log n. Above the largest, the ring law: latency grows with n - 1 and the rest with wire(n) = 2
- * (n-1)/n for all-reduce, (n-1)/n for the other collectives, 1 for a message.
+ *     t = launch + max( F / (e P) (1 + S0/S) w exp(r(S, heads sum(length)/S, heads / key heads)),
+ *                       B / W )
+ *   w: whole tiles in whole waves over the queries there are, where the measurements show them.
+ *   Backward: the same with e b / (1 + Sb/S) in place of e, and without w and r. Head sizes between
+ *   two curves mix their times in proportion; beyond the last the nearest is used.
+ * A variant's curves have the same forms. Tables follow the measurements, which are not monotone: a
+ * shape that fills its last wave can be faster than a smaller one.
+ * Collective among n GPUs of one node: log-log interpolation of a measured table in the buffer
+ * size; below it the first time, beyond it  t(last) + (bytes - last) wire(n) / plateau. Between two
+ * tables, linear in log n. Above the largest, the ring law: latency grows with n - 1 and the rest
+ * with wire(n) = 2 (n-1)/n for all-reduce, (n-1)/n for the other collectives, 1 for a message.
  */
 #include "costmodel/efficiency.h"
 
@@ -32,19 +36,72 @@ static_assert(sizeof efficiency_collective_names / sizeof efficiency_collective_
                   OPERATOR_SEND - OPERATOR_ALL_REDUCE + 2,
               "a name per collective");
 
+const char *const efficiency_precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static_assert(sizeof efficiency_precision_names / sizeof efficiency_precision_names[0] ==
+                  PRECISION_COUNT + 1,
+              "a name per precision");
+const char *const efficiency_pass_names[] = { "forward", "input gradient", "weight gradient",
+                                              NULL };
+static_assert(PASS_FORWARD == 0 && PASS_WEIGHT_GRADIENT == 2, "names stand in the enum's order");
+
+/* What a training curve and a variant's curve have in common. */
 #define M(member) AT(matmul_fields, member)
+#define MATMUL_FORM_ROWS                                                                              \
+    { "source", FIELD_TEXT, M(source), 0, 0, NULL, "", "measurements behind the curve", NULL },       \
+        { "launch_us", FIELD_DOUBLE, M(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },    \
+        { "efficiency", FIELD_DOUBLE, M(efficiency), 0.01, 1, NULL, "", "of peak, endless k", NULL }, \
+        { "k_half", FIELD_DOUBLE, M(k_half), 0, 1e5, NULL, "", "depth that halves it", NULL },        \
+        { "memory_fraction",                                                                          \
+          FIELD_DOUBLE,                                                                               \
+          M(memory_fraction),                                                                         \
+          0.01,                                                                                       \
+          2,                                                                                          \
+          NULL,                                                                                       \
+          "",                                                                                         \
+          "of HBM bandwidth; above 1 where operands stay in L2",                                      \
+          NULL },                                                                                     \
+        { "power_slope",                                                                              \
+          FIELD_DOUBLE,                                                                               \
+          M(power_slope),                                                                             \
+          0,                                                                                          \
+          1,                                                                                          \
+          "0",                                                                                        \
+          "",                                                                                         \
+          "loss for each e-fold of duration beyond the onset",                                        \
+          NULL },                                                                                     \
+        { "power_onset_us",                                                                           \
+          FIELD_DOUBLE,                                                                               \
+          M(power_onset_us),                                                                          \
+          1,                                                                                          \
+          1e6,                                                                                        \
+          "1000",                                                                                     \
+          "us",                                                                                       \
+          "duration from which the power limit is felt",                                              \
+          NULL },                                                                                     \
+    {                                                                                                 \
+        "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL      \
+    }
+#define MATMUL_TABLE_ROWS                                                                           \
+    {                                                                                               \
+        "band_fraction", FIELD_DOUBLE, M(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL \
+    },                                                                                              \
+        { "outside_band_fraction",                                                                  \
+          FIELD_DOUBLE,                                                                             \
+          M(outside_band_fraction),                                                                 \
+          0,                                                                                        \
+          10,                                                                                       \
+          NULL,                                                                                     \
+          "",                                                                                       \
+          "the same beyond the measured shapes",                                                    \
+          NULL },                                                                                   \
+        { "m", FIELD_NODE, M(m), 0, 0, "null", "", "table axis", NULL },                            \
+        { "n", FIELD_NODE, M(n), 0, 0, "null", "", "table axis", NULL },                            \
+        { "k", FIELD_NODE, M(k), 0, 0, "null", "", "table axis", NULL }, {                          \
+        "log_ratio_milli", FIELD_NODE, M(log_ratio_milli), 0, 0, "null", "",                        \
+            "1000 ln(measured / closed form): a list of m, each a list over n then k", NULL         \
+    }
 static const struct field matmul_rows[] = {
-    { "source", FIELD_TEXT, M(source), 0, 0, NULL, "", "measurements behind the curve", NULL },
-    { "launch_us", FIELD_DOUBLE, M(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },
-    { "efficiency", FIELD_DOUBLE, M(efficiency), 0.01, 1, NULL, "", "of peak, endless k", NULL },
-    { "k_half", FIELD_DOUBLE, M(k_half), 0, 1e5, NULL, "", "depth that halves it", NULL },
-    { "memory_fraction", FIELD_DOUBLE, M(memory_fraction), 0.01, 2, NULL, "",
-      "of HBM bandwidth; above 1 where operands stay in L2", NULL },
-    { "power_slope", FIELD_DOUBLE, M(power_slope), 0, 1, "0", "",
-      "loss for each e-fold of duration beyond the onset", NULL },
-    { "power_onset_us", FIELD_DOUBLE, M(power_onset_us), 1, 1e6, "1000", "us",
-      "duration from which the power limit is felt", NULL },
-    { "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL },
+    MATMUL_FORM_ROWS,
     { "settled_efficiency", FIELD_DOUBLE, M(settled_efficiency), 0.01, 1, NULL, "",
       "ceiling in a training step", NULL },
     { "settled_k_half", FIELD_DOUBLE, M(settled_k_half), 0, 1e5, NULL, "", "its depth", NULL },
@@ -52,18 +109,31 @@ static const struct field matmul_rows[] = {
     { "weight_gradient_factor", FIELD_DOUBLE, M(weight_gradient_factor), 0.1, 1.5, NULL, "",
       "efficiency of that layout over the forward one", NULL },
     { "fp8_efficiency", FIELD_DOUBLE, M(fp8_efficiency), 0.01, 1, NULL, "", "of fp8 peak", NULL },
-    { "band_fraction", FIELD_DOUBLE, M(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
-    { "outside_band_fraction", FIELD_DOUBLE, M(outside_band_fraction), 0, 10, NULL, "",
-      "the same beyond the measured shapes", NULL },
-    { "m", FIELD_NODE, M(m), 0, 0, "null", "", "table axis", NULL },
-    { "n", FIELD_NODE, M(n), 0, 0, "null", "", "table axis", NULL },
-    { "k", FIELD_NODE, M(k), 0, 0, "null", "", "table axis", NULL },
-    { "log_ratio_milli", FIELD_NODE, M(log_ratio_milli), 0, 0, "null", "",
-      "1000 ln(measured / closed form): a list of m, each a list over n then k", NULL },
+    MATMUL_TABLE_ROWS,
+};
+static const struct field variant_matmul_rows[] = {
+    { "precision", FIELD_CHOICE, M(precision), 0, 0, NULL, "", "of the operands",
+      efficiency_precision_names },
+    { "pass", FIELD_CHOICE, M(pass), 0, 0, NULL, "", "whose layout was measured",
+      efficiency_pass_names },
+    MATMUL_FORM_ROWS,
+    MATMUL_TABLE_ROWS,
 };
 #undef M
 const struct field_table efficiency_matmul_table =
     FIELD_TABLE("matmul", "matrix multiplication", matmul_rows);
+const struct field_table efficiency_variant_matmul_table =
+    FIELD_TABLE("variant matmul", "matrix multiplication of one framework", variant_matmul_rows);
+
+static const struct field variant_rows[] = {
+    { "name", FIELD_TEXT, AT(variant_fields, name), 0, 0, NULL, "", "the framework", NULL },
+    { "matmul", FIELD_NODE, AT(variant_fields, matmul), 0, 0, "null", "",
+      "one curve for each precision and pass", NULL },
+    { "attention", FIELD_NODE, AT(variant_fields, attention), 0, 0, "null", "",
+      "as the training curves' attention", NULL },
+};
+const struct field_table efficiency_variant_table =
+    FIELD_TABLE("variant", "kernels of one framework", variant_rows);
 
 #define A(member) AT(attention_fields, member)
 static const struct field attention_rows[] = {
@@ -90,10 +160,13 @@ static const struct field attention_curve_rows[] = {
     { "length_half", FIELD_DOUBLE, C(length_half), 0, 1e5, NULL, "", "length that halves it",
       NULL },
     { "launch_us", FIELD_DOUBLE, C(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },
+    { "tile_rows", FIELD_DOUBLE, C(tile_rows), 0, 4096, "0", "", "queries of one tile; 0: no waves",
+      NULL },
+    { "tile_slots", FIELD_DOUBLE, C(tile_slots), 1, 1e5, "1", "", "tiles that run at once", NULL },
     { "band_fraction", FIELD_DOUBLE, C(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
     { "length", FIELD_NODE, C(length), 0, 0, "null", "", "table axis", NULL },
     { "query_heads", FIELD_NODE, C(query_heads), 0, 0, "null", "",
-      "table axis: tokens x query heads", NULL },
+      "table axis: samples x query heads", NULL },
     { "group", FIELD_NODE, C(group), 0, 0, "null", "", "table axis: query heads of one key head",
       NULL },
     { "log_ratio_milli", FIELD_NODE, C(log_ratio_milli), 0, 0, "null", "",
@@ -140,7 +213,7 @@ const struct field_table efficiency_collective_table =
 
 struct file_fields {
     const char *gpu, *note;
-    const cJSON *matmul, *attention, *streaming, *collectives;
+    const cJSON *matmul, *attention, *streaming, *collectives, *variants;
 };
 
 static const struct field file_rows[] = {
@@ -152,6 +225,8 @@ static const struct field file_rows[] = {
     { "attention", FIELD_NODE, AT(file_fields, attention), 0, 0, NULL, "", "attention", NULL },
     { "streaming", FIELD_NODE, AT(file_fields, streaming), 0, 0, NULL, "", "memory bound", NULL },
     { "collectives", FIELD_NODE, AT(file_fields, collectives), 0, 0, NULL, "", "one node", NULL },
+    { "variants", FIELD_NODE, AT(file_fields, variants), 0, 0, "null", "",
+      "kernels of named frameworks", NULL },
 };
 static const struct field_table file_table = FIELD_TABLE("curves", "one GPU's curves", file_rows);
 
@@ -213,33 +288,39 @@ static bool read_correction(const struct json *json, const cJSON *rows, struct a
     return true;
 }
 
+/* The part that matmul_fields of both tables share. */
+static bool read_matmul_form(const struct json *json, const struct matmul_fields *f,
+                             struct arena *arena, struct matmul_curve *out, struct error *err) {
+    out->launch_s = f->launch_us / US_PER_S;
+    out->efficiency = f->efficiency;
+    out->k_half = f->k_half;
+    out->memory_fraction = f->memory_fraction;
+    out->power_slope = f->power_slope;
+    out->power_onset_s = f->power_onset_us / US_PER_S;
+    out->power_floor = f->power_floor;
+    out->band_fraction = f->band_fraction;
+    out->outside_band_fraction = f->outside_band_fraction;
+    out->source = f->source;
+    if (!f->log_ratio_milli || cJSON_IsNull(f->log_ratio_milli)) return true;
+    out->correction.axis_count = 3;
+    return read_axis(json, f->m, &out->correction.axes[0], err) &&
+           read_axis(json, f->n, &out->correction.axes[1], err) &&
+           read_axis(json, f->k, &out->correction.axes[2], err) &&
+           read_correction(json, f->log_ratio_milli, arena, &out->correction, err);
+}
+
 static bool read_matmul(const struct json *json, const cJSON *node, struct arena *arena,
                         struct matmul_curve *out, struct error *err) {
     struct matmul_fields f;
     if (!field_table_read(&efficiency_matmul_table, json, node, &f, arena, err)) return false;
     *out = (struct matmul_curve){
-        .launch_s = f.launch_us / US_PER_S,
-        .efficiency = f.efficiency,
-        .k_half = f.k_half,
-        .memory_fraction = f.memory_fraction,
-        .power_slope = f.power_slope,
-        .power_onset_s = f.power_onset_us / US_PER_S,
-        .power_floor = f.power_floor,
         .settled_efficiency = f.settled_efficiency,
         .settled_k_half = f.settled_k_half,
         .weight_gradient_factor = f.weight_gradient_factor,
         .fp8_efficiency = f.fp8_efficiency,
-        .band_fraction = f.band_fraction,
-        .outside_band_fraction = f.outside_band_fraction,
-        .source = f.source,
         .settled_source = f.settled_source,
     };
-    if (!f.log_ratio_milli || cJSON_IsNull(f.log_ratio_milli)) return true;
-    out->correction.axis_count = 3;
-    return read_axis(json, f.m, &out->correction.axes[0], err) &&
-           read_axis(json, f.n, &out->correction.axes[1], err) &&
-           read_axis(json, f.k, &out->correction.axes[2], err) &&
-           read_correction(json, f.log_ratio_milli, arena, &out->correction, err);
+    return read_matmul_form(json, &f, arena, out, err);
 }
 
 static bool read_attention_curve(const struct json *json, const cJSON *node, struct arena *arena,
@@ -253,6 +334,8 @@ static bool read_attention_curve(const struct json *json, const cJSON *node, str
         .efficiency = f.efficiency,
         .length_half = f.length_half,
         .launch_s = f.launch_us / US_PER_S,
+        .tile_rows = f.tile_rows,
+        .tile_slots = f.tile_slots,
         .band_fraction = f.band_fraction,
         .source = f.source,
     };
@@ -276,7 +359,7 @@ static bool read_attention(const struct json *json, const cJSON *node, struct ar
     };
     struct attention_curve *curves = arena_array(arena, struct attention_curve, out->count);
     out->curves = curves;
-    int64_t i = 0, count_of[2] = { 0, 0 };
+    int64_t i = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, f.curves) {
         struct attention_curve *c = &curves[i];
@@ -285,11 +368,10 @@ static bool read_attention(const struct json *json, const cJSON *node, struct ar
                       (c[-1].causal == c->causal && c[-1].head_dim >= c->head_dim)))
             return json_error(json, item, err, NULL,
                               "curves must be sorted: causal false first, then by head_dim");
-        if (count_of[c->causal]++ == 0) out->first[c->causal] = i;
+        if (!out->has[c->causal]) out->first[c->causal] = i;
+        out->has[c->causal] = true;
         out->last[c->causal] = i++;
     }
-    if (count_of[0] == 0 || count_of[1] == 0)
-        return json_error(json, f.curves, err, NULL, "needs a curve with and one without causal");
     return true;
 }
 
@@ -367,6 +449,64 @@ static bool read_collectives(const struct json *json, const cJSON *list, struct 
     return true;
 }
 
+/* Fills the row of a precision: a pass without its own curve takes the forward one. */
+static bool place_variant_curve(const struct json *json, const cJSON *node,
+                                const struct matmul_curve *curve, enum operator_pass pass,
+                                struct framework_variant *out, struct error *err) {
+    const struct matmul_curve **row = out->matmul[curve->precision];
+    if (pass != PASS_FORWARD && !row[PASS_FORWARD])
+        return json_error(json, node, err, NULL, "needs the forward curve before it");
+    if (pass != PASS_FORWARD)
+        row[pass] = curve;
+    else
+        for (int p = 0; p < PASS_COUNT; p++)
+            row[p] = curve;
+    return true;
+}
+
+static bool read_variant_matmuls(const struct json *json, const cJSON *list,
+                                 const struct matmul_curve *training, struct arena *arena,
+                                 struct framework_variant *out, struct error *err) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        struct matmul_fields f;
+        struct matmul_curve *curve = arena_new(arena, struct matmul_curve);
+        if (!field_table_read(&efficiency_variant_matmul_table, json, item, &f, arena, err) ||
+            !read_matmul_form(json, &f, arena, curve, err))
+            return false;
+        curve->precision = (enum precision)f.precision;
+        curve->fp8_efficiency = curve->efficiency;
+        curve->weight_gradient_factor =
+            f.pass == PASS_WEIGHT_GRADIENT ? 1 : training->weight_gradient_factor;
+        if (!place_variant_curve(json, item, curve, (enum operator_pass)f.pass, out, err))
+            return false;
+    }
+    /* The two 16-bit formats run at one speed. */
+    memcpy(out->matmul[PRECISION_FP16], out->matmul[PRECISION_BF16],
+           sizeof out->matmul[PRECISION_FP16]);
+    return true;
+}
+
+static bool read_variants(const struct json *json, const cJSON *list, struct arena *arena,
+                          struct efficiency *out, struct error *err) {
+    out->variant_count = cJSON_GetArraySize(list);
+    struct framework_variant *variant =
+        arena_array(arena, struct framework_variant, out->variant_count + 1);
+    out->variants = variant;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        struct variant_fields f;
+        if (!field_table_read(&efficiency_variant_table, json, item, &f, arena, err) ||
+            !read_variant_matmuls(json, f.matmul, &out->matmul, arena, variant, err))
+            return false;
+        if (f.attention && !cJSON_IsNull(f.attention) &&
+            !read_attention(json, f.attention, arena, &variant->attention, err))
+            return false;
+        variant++->name = f.name;
+    }
+    return true;
+}
+
 bool efficiency_read(const struct json *json, struct arena *arena, struct efficiency *out,
                      struct error *err) {
     struct file_fields f;
@@ -374,10 +514,16 @@ bool efficiency_read(const struct json *json, struct arena *arena, struct effici
     if (!field_table_read(&file_table, json, json_root(json), &f, arena, err)) return false;
     out->gpu = f.gpu;
     out->note = f.note;
-    return read_matmul(json, f.matmul, arena, &out->matmul, err) &&
-           read_attention(json, f.attention, arena, &out->attention, err) &&
-           read_streaming(json, f.streaming, arena, &out->streaming, err) &&
-           read_collectives(json, f.collectives, arena, &out->collectives, err);
+    if (!read_matmul(json, f.matmul, arena, &out->matmul, err) ||
+        !read_attention(json, f.attention, arena, &out->attention, err) ||
+        !read_streaming(json, f.streaming, arena, &out->streaming, err) ||
+        !read_collectives(json, f.collectives, arena, &out->collectives, err) ||
+        !read_variants(json, f.variants, arena, out, err))
+        return false;
+    if (!out->attention.has[false] || !out->attention.has[true])
+        return json_error(json, f.attention, err, NULL,
+                          "needs a curve with and one without causal");
+    return true;
 }
 
 /* ---- arithmetic -------------------------------------------------------------------------------
@@ -479,12 +625,21 @@ static double attention_bracket(const struct attention_curves *all, int64_t head
     return (double)(head_dim - c[i].head_dim) / (double)(c[i + 1].head_dim - c[i].head_dim);
 }
 
+/* Time of whole tiles in whole waves over that of the queries there are. */
+static double tile_waste(const struct attention_curve *curve, double length, double head_count) {
+    const double margin = 1e-9; /* a mean length may miss a multiple by an ulp */
+    if (curve->tile_rows == 0) return 1;
+    const double tiles = ceil(length / curve->tile_rows - margin);
+    const double waves = ceil(head_count * tiles / curve->tile_slots - margin);
+    return waves * curve->tile_slots * curve->tile_rows / (head_count * length);
+}
+
 static double attention_compute_s(const struct attention_curve *curve, double ideal_s,
-                                  double length, const double *sizes, bool forward,
-                                  bool *inside_range) {
+                                  double length, double head_count, const double *sizes,
+                                  bool forward, bool *inside_range) {
     const double log_ratio = correction_ratio(&curve->correction, sizes, inside_range);
-    return ideal_s / curve->efficiency * (1 + curve->length_half / length) *
-           (forward ? exp(log_ratio) : 1);
+    const double form_s = ideal_s / curve->efficiency * (1 + curve->length_half / length);
+    return forward ? form_s * exp(log_ratio) * tile_waste(curve, length, head_count) : form_s;
 }
 
 double attention_kernel_s(const struct attention_curves *all, double peak_flop_per_s,
@@ -494,17 +649,19 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
     const bool forward = work->pass == PASS_FORWARD;
     const double share = attention_bracket(all, work->head_dim, work->causal, &low, &high);
     const double length = work->square_sum / work->token_sum;
-    const double sizes[3] = { log2(length), log2(work->token_sum * (double)work->heads),
+    const double sample_count = work->token_sum / length;
+    const double head_count = sample_count * (double)work->heads;
+    const double sizes[3] = { log2(length), log2(head_count),
                               log2((double)work->heads / (double)work->kv_heads) };
     const double ideal_s = work->flop / peak_flop_per_s;
     *nearest = share < 0.5 ? low : high;
     terms->inside_range = work->head_dim >= all->curves[all->first[work->causal]].head_dim &&
                           work->head_dim <= all->curves[all->last[work->causal]].head_dim;
     terms->compute_s =
-        attention_compute_s(low, ideal_s, length, sizes, forward, &terms->inside_range);
+        attention_compute_s(low, ideal_s, length, head_count, sizes, forward, &terms->inside_range);
     if (share > 0) {
-        const double upper_s =
-            attention_compute_s(high, ideal_s, length, sizes, forward, &terms->inside_range);
+        const double upper_s = attention_compute_s(high, ideal_s, length, head_count, sizes,
+                                                   forward, &terms->inside_range);
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
     if (!forward)

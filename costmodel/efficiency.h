@@ -19,7 +19,7 @@
 #include "sim/base/field.h"
 #include "sim/base/json.h"
 
-#define EFFICIENCY_AXIS_MAX 32 /* points on one axis of a table */
+#define EFFICIENCY_AXIS_MAX 64 /* points on one axis of a table */
 
 /* One axis of a table in the logarithm of a size. */
 struct log_axis {
@@ -46,6 +46,7 @@ struct matmul_curve {
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency;
+    enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;
     struct correction_table correction; /* over m, n, k */
     const char *source, *settled_source;
@@ -57,8 +58,10 @@ struct attention_curve {
     double efficiency;  /* of the peak, for endless sequences, forward */
     double length_half; /* sequence length at which half of that is reached */
     double launch_s;
+    /* Forward launches go in waves of tile_slots tiles of tile_rows queries each; 0: not seen. */
+    double tile_rows, tile_slots;
     double band_fraction;
-    struct correction_table correction; /* over length, token_sum x heads, heads / kv_heads */
+    struct correction_table correction; /* over length, samples x heads, heads / kv_heads */
     const char *source;
 };
 
@@ -68,7 +71,16 @@ struct attention_curves {
     double backward_band_fraction;
     int64_t count; /* sorted by causal, then head_dim */
     const struct attention_curve *curves;
+    bool has[2];               /* [causal]: a variant may have one mask only */
     int64_t first[2], last[2]; /* [causal]: its curves */
+};
+
+/* The kernels of one framework as its benchmark ran them, beside the curves for training. */
+struct framework_variant {
+    const char *name; /* "sglang" */
+    /* NULL: not measured. A pass that was not measured has the forward curve. */
+    const struct matmul_curve *matmul[PRECISION_COUNT][PASS_COUNT];
+    struct attention_curves attention; /* count 0: not measured */
 };
 
 /* Memory-bound kernels: fraction of HBM bandwidth. */
@@ -107,6 +119,8 @@ struct efficiency {
     struct attention_curves attention;
     struct streaming_curve streaming;
     struct collective_curves collectives;
+    int64_t variant_count;
+    const struct framework_variant *variants;
 };
 
 bool efficiency_read(const struct json *json, struct arena *arena, struct efficiency *out,
@@ -115,7 +129,8 @@ bool efficiency_read(const struct json *json, struct arena *arena, struct effici
 /* The field tables of the file's parts: the reader above and the fit's writer share them. Values in
  * the raw structs below carry the file's units. */
 extern const struct field_table efficiency_matmul_table, efficiency_attention_table,
-    efficiency_attention_curve_table, efficiency_streaming_table, efficiency_collective_table;
+    efficiency_attention_curve_table, efficiency_streaming_table, efficiency_collective_table,
+    efficiency_variant_table, efficiency_variant_matmul_table;
 
 struct matmul_fields {
     const char *source, *settled_source;
@@ -124,6 +139,12 @@ struct matmul_fields {
     double settled_efficiency, settled_k_half, weight_gradient_factor, fp8_efficiency;
     double band_fraction, outside_band_fraction;
     const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */
+    int precision, pass;                      /* of a variant's curve */
+};
+
+struct variant_fields {
+    const char *name;
+    const cJSON *matmul, *attention; /* lists of curves, as the training curves' */
 };
 
 struct attention_fields {
@@ -136,7 +157,7 @@ struct attention_curve_fields {
     const char *source;
     int64_t head_dim;
     bool causal;
-    double efficiency, length_half, launch_us, band_fraction;
+    double efficiency, length_half, launch_us, tile_rows, tile_slots, band_fraction;
     const cJSON *length, *query_heads, *group, *log_ratio_milli;
 };
 
@@ -154,6 +175,8 @@ struct collective_fields {
     const cJSON *bytes, *time_us;
 };
 
+/* Names of enum precision and of the passes of a matmul, NULL at the end. */
+extern const char *const efficiency_precision_names[], *const efficiency_pass_names[];
 /* Names of the collective kinds from OPERATOR_ALL_REDUCE on, NULL at the end. */
 extern const char *const efficiency_collective_names[];
 

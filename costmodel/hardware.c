@@ -2,6 +2,7 @@
 #include "costmodel/hardware.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/units.h"
@@ -18,8 +19,8 @@ struct gpu_fields {
 static const struct field gpu_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
-    { "peak_bf16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_bf16), 1, 1e6, NULL, "TFLOP/s",
-      "dense matrix peak", NULL },
+    { "peak_bf16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_bf16), 0, 1e6, "0", "TFLOP/s",
+      "dense matrix peak; 0 where there is none", NULL },
     { "peak_fp16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp16), 1, 1e6, NULL, "TFLOP/s",
       "dense matrix peak", NULL },
     { "peak_fp8_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp8), 0, 1e6, "0", "TFLOP/s",
@@ -49,6 +50,7 @@ struct cluster_fields {
     const char *description, *hardware;
     int64_t gpu_count, gpus_per_node, nics_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
+    const char *fabric;
     const cJSON *sources;
 };
 
@@ -67,11 +69,32 @@ static const struct field cluster_rows[] = {
       "what one hop between nodes adds to a small collective", NULL },
     { "nic_efficiency_fraction", FIELD_DOUBLE, AT(nic_efficiency_fraction), 0.01, 1, "0.9", "",
       "of the NIC rate that a collective reaches", NULL },
+    { "fabric", FIELD_TEXT, AT(fabric), 0, 0, "null", "",
+      "a name in hardware/fabrics, instead of the latency and efficiency above", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
 };
 #undef AT
 const struct field_table hardware_cluster_table =
     FIELD_TABLE("cluster", "the node and the network around the GPUs", cluster_rows);
+
+#define AT(member) offsetof(struct fabric_fields, member)
+static const struct field fabric_rows[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as clusters refer to it", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "the measured systems", NULL },
+    { "efficiency_fraction", FIELD_DOUBLE, AT(efficiency_fraction), 0.01, 1, NULL, "",
+      "of the NIC rate, for endless buffers", NULL },
+    { "hop_latency_us", FIELD_DOUBLE, AT(hop_latency_us), 0, 1e6, NULL, "us",
+      "for each doubling of the nodes beyond those measured", NULL },
+    { "node_count", FIELD_DOUBLE, AT(node_count), 2, 1e6, NULL, "nodes", "measured", NULL },
+    { "ranks_per_node", FIELD_DOUBLE, AT(ranks_per_node), 1, 1024, NULL, "", "measured", NULL },
+    { "bytes", FIELD_NODE, AT(bytes), 0, 0, NULL, "", "buffer sizes, ascending", NULL },
+    { "overhead_us", FIELD_NODE, AT(overhead_us), 0, 0, NULL, "", "their time beyond the wire's",
+      NULL },
+};
+#undef AT
+const struct field_table hardware_fabric_table =
+    FIELD_TABLE("fabric", "a kind of network between nodes", fabric_rows);
 
 /* "sources" names every number that the object states. */
 static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
@@ -115,6 +138,64 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .curves = f.curves,
     };
     return true;
+}
+
+static bool read_fabric_sizes(const struct json *json, const struct fabric_fields *f,
+                              struct fabric *out, struct error *err) {
+    const cJSON *overhead = cJSON_IsArray(f->overhead_us) ? f->overhead_us->child : NULL, *bytes;
+    cJSON_ArrayForEach(bytes, f->bytes) {
+        if (out->count == FABRIC_SIZE_MAX)
+            return json_error(json, f->bytes, err, NULL, "has more than %d sizes", FABRIC_SIZE_MAX);
+        const double last = out->count ? exp2(out->log2_bytes[out->count - 1]) : 0;
+        if (!cJSON_IsNumber(bytes) || bytes->valuedouble <= last)
+            return json_error(json, bytes, err, NULL, "must be a number above the one before");
+        if (!overhead || !cJSON_IsNumber(overhead) || !(overhead->valuedouble >= 0))
+            return json_error(json, f->overhead_us, err, NULL,
+                              "must have one number from 0 for each of bytes");
+        out->log2_bytes[out->count] = log2(bytes->valuedouble);
+        out->overhead_s[out->count++] = overhead->valuedouble / 1e6;
+        overhead = overhead->next;
+    }
+    if (overhead)
+        return json_error(json, f->overhead_us, err, NULL,
+                          "must have one number from 0 for each of bytes");
+    return out->count > 0 || json_error(json, f->bytes, err, NULL, "must not be empty");
+}
+
+bool fabric_read(const struct json *json, struct arena *arena, struct fabric *out,
+                 struct error *err) {
+    struct fabric_fields f;
+    if (!field_table_read(&hardware_fabric_table, json, json_root(json), &f, arena, err))
+        return false;
+    *out = (struct fabric){
+        .name = f.name,
+        .description = f.description,
+        .efficiency_fraction = f.efficiency_fraction,
+        .hop_latency_s = f.hop_latency_us / 1e6,
+        .node_count = f.node_count,
+        .ranks_per_node = f.ranks_per_node,
+        .source = f.source,
+    };
+    return read_fabric_sizes(json, &f, out, err);
+}
+
+/* Linear in log2 bytes, constant beyond the ends. A node's NICs see the sum over its ranks, so
+ * fewer ranks with the same buffer each stand where a larger buffer of all ranks does. */
+double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_count,
+                         double ranks_per_node) {
+    const double x = log2(bytes * fabric->ranks_per_node / ranks_per_node);
+    const double doublings = log2(node_count / fabric->node_count);
+    const double *at = fabric->log2_bytes, *overhead_s = fabric->overhead_s;
+    const int64_t last = fabric->count - 1;
+    int64_t i = 0;
+    double seconds = x <= at[0] ? overhead_s[0] : overhead_s[last];
+    if (x > at[0] && x < at[last]) {
+        while (at[i + 1] < x)
+            i++;
+        seconds =
+            overhead_s[i] + (x - at[i]) / (at[i + 1] - at[i]) * (overhead_s[i + 1] - overhead_s[i]);
+    }
+    return fmax(seconds + doublings * fabric->hop_latency_s, 0);
 }
 
 static bool has_suffix(const char *text, const char *suffix) {
@@ -185,7 +266,8 @@ bool cluster_preset_read(struct arena *arena, const char *search_directory, cons
                      .nic_bytes_per_s_per_gpu = f.nic_Gbit_per_s_per_gpu * BYTES_PER_GB / 8,
                      .nic_latency_s = f.nic_latency_us / 1e6,
                      .nics_per_node = f.nics_per_node,
-                     .nic_efficiency_fraction = f.nic_efficiency_fraction },
+                     .nic_efficiency_fraction = f.nic_efficiency_fraction,
+                     .fabric = f.fabric },
     };
     return true;
 }

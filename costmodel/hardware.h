@@ -1,8 +1,9 @@
 /* hardware.h - the files that describe GPUs and clusters.
  *
- * Three kinds, because they change for different reasons: scenarios/hardware/<gpu>.json holds a
+ * Four kinds, because they change for different reasons: scenarios/hardware/<gpu>.json holds a
  * GPU's data-sheet figures, each with its source; scenarios/hardware/curves/<gpu>.json what was
- * measured on it; scenarios/clusters/<cluster>.json the node and the network around it.
+ * measured on it; scenarios/hardware/fabrics/<fabric>.json what was measured on a kind of network;
+ * scenarios/clusters/<cluster>.json the node and the network around it.
  *
  *     struct gpu gpu;
  *     if (!gpu_read(json, arena, &gpu, err)) return NULL;
@@ -13,7 +14,34 @@
 #include "costmodel/cost_model.h"
 #include "sim/base/field.h"
 
-extern const struct field_table hardware_gpu_table, hardware_cluster_table;
+extern const struct field_table hardware_gpu_table, hardware_cluster_table, hardware_fabric_table;
+
+#define FABRIC_SIZE_MAX 48
+
+/* What a kind of network adds to a collective, as its measured systems had it. */
+struct fabric {
+    const char *name, *description;
+    double efficiency_fraction;         /* of the NIC rate, for endless buffers */
+    double hop_latency_s;               /* for each doubling of the nodes beyond those measured */
+    double node_count;                  /* of the measured system */
+    double ranks_per_node;              /* of its groups */
+    int64_t count;                      /* sizes */
+    double log2_bytes[FABRIC_SIZE_MAX]; /* buffer */
+    double overhead_s[FABRIC_SIZE_MAX]; /* time beyond the wire's */
+    const char *source;
+};
+
+/* A fabric file's members, in its units; the fit writes them. */
+struct fabric_fields {
+    const char *name, *description, *source;
+    double efficiency_fraction, hop_latency_us, node_count, ranks_per_node;
+    const cJSON *bytes, *overhead_us;
+};
+bool fabric_read(const struct json *json, struct arena *arena, struct fabric *out,
+                 struct error *err);
+/* Seconds beyond the wire's of a buffer among ranks_per_node on each of node_count nodes. */
+double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_count,
+                         double ranks_per_node);
 
 /* Every figure must have an entry of its name in "sources". */
 bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, struct error *err);

@@ -41,6 +41,7 @@ struct plan {
     double attention_peak, attention_bandwidth; /* of attention_gpu; 0: as of gemm_gpu */
     double attention_efficiency;                /* stated instead of fitted; 0: fitted */
     double attention_length_half;
+    const char *attention_source; /* of what is stated */
     /* memory */
     const char *stream_gpu;
     double launch_us, graph_launch_us;
@@ -49,6 +50,9 @@ struct plan {
     const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
     double link_ratio, cap_GB_per_s;
     double band_factor; /* 1: measured on this GPU */
+    /* named frameworks: rows of this GPU under these names; peak and bandwidth of the GPU itself */
+    const char *variant_gpus[2];
+    double variant_peak, variant_bandwidth, variant_fp8_peak;
 };
 
 static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
@@ -81,7 +85,10 @@ static const struct plan plans[] = {
       .nccl_gpu = "A100-SXM4-80GB",
       .nccl_relative = "H100-SXM5-80GB",
       .link_ratio = 1,
-      .band_factor = 1 },
+      .band_factor = 1,
+      .variant_gpus = { "A100-SXM4-80GB" },
+      .variant_peak = A100_PEAK,
+      .variant_bandwidth = A100_HBM },
     { .gpu = "a100-80g-pcie",
       .note =
           "matmul table of A100-SXM4-80GB shifted to the TransformerEngine measurements of A100 "
@@ -103,7 +110,10 @@ static const struct plan plans[] = {
       .nccl_gpu = "L40S",
       .nccl_relative = "H100-SXM5-80GB",
       .link_ratio = 1,
-      .band_factor = 1.5 },
+      .band_factor = 1.5,
+      .variant_gpus = { "A100-PCIe-80GB" },
+      .variant_peak = A100_PEAK,
+      .variant_bandwidth = 1935e9 },
     { .gpu = "a100-40g-sxm",
       .note = "fractions of A100-SXM4-80GB, the same die at the same clocks with slower memory",
       .gemm_gpu = "A100-SXM4-80GB",
@@ -155,7 +165,11 @@ static const struct plan plans[] = {
       .nccl_gpu = "H100-SXM5-80GB",
       .nccl_relative = "H200-SXM",
       .link_ratio = 1,
-      .band_factor = 1 },
+      .band_factor = 1,
+      .variant_gpus = { "H100-SXM5-80GB" },
+      .variant_peak = H100_PEAK,
+      .variant_bandwidth = 3350e9,
+      .variant_fp8_peak = 1979e12 },
     { .gpu = "h800-80g-sxm",
       .note =
           "fractions of H100-SXM5-80GB, same peaks; collectives scaled to 200 of 450 GB/s NVLink "
@@ -192,6 +206,7 @@ static const struct plan plans[] = {
       .attention_gpu = "H100-SXM5-80GB",
       .attention_efficiency = 0.87,
       .attention_length_half = 400,
+      .attention_source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048",
       .stream_gpu = "H200-SXM",
       .launch_us = 2.5,
       .graph_launch_us = 1.3,
@@ -217,7 +232,11 @@ static const struct plan plans[] = {
       .nccl_gpu = "H200-SXM",
       .nccl_relative = "H100-SXM5-80GB",
       .link_ratio = 1,
-      .band_factor = 1 },
+      .band_factor = 1,
+      .variant_gpus = { "H200-SXM" },
+      .variant_peak = H100_PEAK,
+      .variant_bandwidth = 4800e9,
+      .variant_fp8_peak = 1979e12 },
     { .gpu = "b200-180g-sxm",
       .note =
           "matmul and collectives measured on B200-SXM; attention fractions of "
@@ -240,7 +259,99 @@ static const struct plan plans[] = {
       .nccl_gpu = "B200-SXM",
       .nccl_relative = "H100-SXM5-80GB",
       .link_ratio = 1,
-      .band_factor = 3 },
+      .band_factor = 3,
+      .variant_gpus = { "B200-SXM", "B200" },
+      .variant_peak = B200_PEAK,
+      .variant_bandwidth = 7700e9 },
+    { .gpu = "h100-96g-sxm",
+      .note = "fractions of H100-SXM5-80GB, the same die at the same peak with slower memory",
+      .gemm_gpu = "H100-SXM5-80GB",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 3350e9,
+      .settled_efficiency = 0.78,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = HOPPER_SETTLED,
+      .attention_gpu = "H100-SXM5-80GB",
+      .stream_gpu = "H100-SXM5-80GB",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "H100-SXM5-80GB",
+      .nccl_relative = "H200-SXM",
+      .link_ratio = 1,
+      .band_factor = 1.3 },
+    { .gpu = "gb200-186g-nvl72",
+      .note =
+          "matmul fractions and collectives of B200-SXM on this part's peaks, beyond eight GPUs "
+          "by the ring law; attention fractions of H100-SXM5-80GB, memory fractions of H200; "
+          "attention of cuDNN measured on GB200 as a variant",
+      .gemm_gpu = "B200-SXM",
+      .gemm_peak = B200_PEAK,
+      .gemm_bandwidth = 7700e9,
+      .settled_efficiency = 0.72,
+      .settled_k_half = 64,
+      .fp8_efficiency = 0.65,
+      .settled_source = "settled curve: as B200, fit of the TensorRT-LLM collector "
+                        "(ai-dynamo/aiconfigurator)",
+      .attention_gpu = "H100-SXM5-80GB",
+      .attention_peak = H100_PEAK,
+      .attention_bandwidth = 3350e9,
+      .stream_gpu = "H200-SXM",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "B200-SXM",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 3,
+      .variant_gpus = { "GB200" },
+      .variant_peak = 2500e12,
+      .variant_bandwidth = 8000e9 },
+    { .gpu = "v100-32g-sxm",
+      .note = "nothing was measured on this GPU: matmul and memory fractions of A100-SXM4-80GB on "
+              "its own peaks, attention at about half of A100's fraction because FlashAttention-2 "
+              "has no kernels for it, collectives scaled to 150 of 300 GB/s NVLink",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      .settled_efficiency = 0.82,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = "settled curve: that of A100, not measured on this GPU",
+      .attention_gpu = "A100-SXM4-80GB",
+      .attention_efficiency = 0.30,
+      .attention_length_half = 400,
+      .attention_source = "stated: about half of A100's fraction, no FlashAttention-2 kernels",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "A100-SXM4-80GB",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 150.0 / 300,
+      .band_factor = 2.5 },
+    { .gpu = "l40s-48g-pcie",
+      .note = "matmul and collectives measured on L40S; attention fractions of A100-SXM4-80GB, the "
+              "same FlashAttention-2 kernels, and its memory fractions",
+      .gemm_gpu = "L40S",
+      .gemm_peak = 362e12,
+      .gemm_bandwidth = 864e9,
+      .settled_efficiency = 0.62,
+      .settled_k_half = 90,
+      .fp8_efficiency = 0.60,
+      .settled_source = "settled curve: fit of the TensorRT-LLM collector on L40S "
+                        "(ai-dynamo/aiconfigurator)",
+      .attention_gpu = "A100-SXM4-80GB",
+      .attention_peak = A100_PEAK,
+      .attention_bandwidth = A100_HBM,
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
+      .nccl_gpu = "L40S",
+      .nccl_relative = "H100-SXM5-80GB",
+      .link_ratio = 1,
+      .band_factor = 1.5,
+      .variant_gpus = { "L40S" },
+      .variant_peak = 362e12,
+      .variant_bandwidth = 864e9 },
 };
 enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 
@@ -347,8 +458,10 @@ __attribute__((format(printf, 4, 5))) static void add_line(struct calibrate_repo
 /* ---- matmul -----------------------------------------------------------------------------------
  */
 
+/* The vLLM collector is left to its variant: its weights are not random and throttle less. */
 static bool is_collector(const struct gemm_row *row) {
-    return strncmp(row->source, "S1:", 3) == 0;
+    return strncmp(row->source, "S1:", 3) == 0 && strcmp(row->dtype, "bf16") == 0 &&
+           strncmp(row->framework, "vllm", 4) != 0;
 }
 
 /* Median ln(measured / predicted) of the forward and input-gradient rows of another GPU that are
@@ -409,8 +522,9 @@ static cJSON *fitted_matmul(struct job *job) {
         if (strcmp(all->rows[i].gpu, plan->gemm_gpu) == 0 && is_collector(&all->rows[i]))
             rows[count++] = all->rows[i];
     struct matmul_fit *fit = &job->report->matmul;
-    if (!fit_matmul(job->arena, rows, count, plan->gemm_peak, plan->gemm_bandwidth, fit,
-                    job->err)) {
+    const struct matmul_conditions on = { plan->gemm_peak, plan->gemm_bandwidth, PRECISION_BF16,
+                                          PASS_FORWARD };
+    if (!fit_matmul(job->arena, rows, count, &on, fit, job->err)) {
         error_context(job->err, "while fitting the matmuls of %s", plan->gemm_gpu);
         return NULL;
     }
@@ -451,6 +565,19 @@ static cJSON *fitted_matmul(struct job *job) {
 /* ---- attention --------------------------------------------------------------------------------
  */
 
+/* Multiprocessors of the GPUs whose attention was measured. */
+static double sm_count_of(const char *gpu) {
+    static const struct {
+        const char *gpu;
+        double sm_count;
+    } counts[] = {
+        { "A100", 108 }, { "H100", 132 }, { "H200", 132 }, { "B200", 148 }, { "GB200", 148 }
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (strncmp(gpu, counts[i].gpu, strlen(counts[i].gpu)) == 0) return counts[i].sm_count;
+    return 0; /* no waves */
+}
+
 static bool fit_one_attention(struct job *job, const struct attention_rule *rule,
                               struct attention_fit *fit) {
     const struct plan *plan = job->plan;
@@ -468,37 +595,29 @@ static bool fit_one_attention(struct job *job, const struct attention_rule *rule
     const double peak = plan->attention_peak > 0 ? plan->attention_peak : plan->gemm_peak;
     const double bandwidth =
         plan->attention_bandwidth > 0 ? plan->attention_bandwidth : plan->gemm_bandwidth;
-    if (!fit_attention(job->arena, rows, count, peak, bandwidth, fit, NULL)) return false;
+    const struct attention_conditions on = { peak, bandwidth, sm_count_of(plan->attention_gpu) };
+    if (!fit_attention(job->arena, rows, count, &on, fit, NULL)) return false;
     add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", plan->attention_gpu,
              (long long)rule->head_dim, rule->causal ? "causal" : "full");
     return true;
 }
 
-static cJSON *attention_curve(struct job *job, const struct attention_rule *rule,
-                              const struct attention_fit *fit, const struct attention_fit *base) {
-    const struct plan *plan = job->plan;
-    const double *c = fit ? fit->coefficient : base->coefficient;
-    const double efficiency_ratio = fit ? 1 : rule->efficiency_ratio;
-    const double length_ratio = fit ? 1 : rule->length_ratio;
-    const bool table = fit && fit->log_ratio;
-    const double band = fit ? fmax(fit->held_out.p80, 0.02) : RULE_BAND_FRACTION;
+static cJSON *attention_curve_json(const struct attention_rule *rule,
+                                   const struct attention_fit *fit, const char *source,
+                                   double band_factor) {
+    const double *c = fit->coefficient;
     struct attention_curve_fields f = {
-        .source =
-            fit ? arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu)
-                : arena_format(job->arena,
-                               "causal head-128 curve of %s times the ratios of H100 and "
-                               "H200 for this head size and mask",
-                               plan->attention_gpu),
+        .source = source,
         .head_dim = rule->head_dim,
         .causal = rule->causal,
-        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY] * efficiency_ratio, 1)),
-        .length_half = rounded(c[ATTENTION_LENGTH_HALF] * length_ratio),
+        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY], 1)),
+        .length_half = rounded(c[ATTENTION_LENGTH_HALF]),
         .launch_us = rounded(ATTENTION_LAUNCH_S * 1e6),
-        .band_fraction = rounded(band * plan->band_factor),
+        .tile_rows = fit->tile_rows,
+        .tile_slots = fmax(fit->tile_slots, 1),
+        .band_fraction = rounded(fmax(fit->held_out.p80, 0.02) * band_factor),
     };
-    if (plan->attention_efficiency > 0)
-        f.source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048";
-    if (table) {
+    if (fit->log_ratio) {
         f.length = number_list(fit->axis[0], fit->axis_count[0]);
         f.query_heads = number_list(fit->axis[1], fit->axis_count[1]);
         f.group = number_list(fit->axis[2], fit->axis_count[2]);
@@ -507,6 +626,30 @@ static cJSON *attention_curve(struct job *job, const struct attention_rule *rule
     }
     const cJSON *const nodes[] = { f.length, f.query_heads, f.group, f.log_ratio_milli };
     return write_and_free(&efficiency_attention_curve_table, &f, nodes, 4);
+}
+
+/* fit NULL: nobody measured this head size and mask; `base` by the rule's ratios. */
+static cJSON *attention_curve(struct job *job, const struct attention_rule *rule,
+                              const struct attention_fit *fit, const struct attention_fit *base) {
+    const struct plan *plan = job->plan;
+    if (fit)
+        return attention_curve_json(
+            rule, fit,
+            arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu),
+            plan->band_factor);
+    struct attention_fit ruled = { .held_out.p80 = RULE_BAND_FRACTION };
+    ruled.coefficient[ATTENTION_EFFICIENCY] =
+        base->coefficient[ATTENTION_EFFICIENCY] * rule->efficiency_ratio;
+    ruled.coefficient[ATTENTION_LENGTH_HALF] =
+        base->coefficient[ATTENTION_LENGTH_HALF] * rule->length_ratio;
+    const char *source =
+        plan->attention_efficiency > 0
+            ? plan->attention_source
+            : arena_format(job->arena,
+                           "causal head-128 curve of %s times the ratios of H100 and H200 for "
+                           "this head size and mask",
+                           plan->attention_gpu);
+    return attention_curve_json(rule, &ruled, source, plan->band_factor);
 }
 
 static cJSON *attention_part(struct job *job) {
@@ -697,14 +840,188 @@ static cJSON *collectives_part(struct job *job) {
     return list;
 }
 
+/* ---- frameworks -------------------------------------------------------------------------------
+ */
+
+static const struct framework {
+    const char *name, *prefix; /* of the rows' framework */
+    const char *source;
+} frameworks[] = {
+    { "sglang", "sglang", "SGLang collector of ai-dynamo/aiconfigurator" },
+    { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator" },
+    { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator" },
+    { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax" },
+    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend" },
+};
+enum { FRAMEWORK_COUNT = sizeof frameworks / sizeof frameworks[0], VARIANT_ROWS_MIN = 20 };
+
+static bool is_of_variant(const struct plan *plan, const struct framework *framework,
+                          const char *gpu, const char *row_framework) {
+    const bool of_gpu = (plan->variant_gpus[0] && strcmp(gpu, plan->variant_gpus[0]) == 0) ||
+                        (plan->variant_gpus[1] && strcmp(gpu, plan->variant_gpus[1]) == 0);
+    return of_gpu && strncmp(row_framework, framework->prefix, strlen(framework->prefix)) == 0;
+}
+
+enum operator_pass calibrate_matmul_pass(const char *framework) {
+    if (strstr(framework, "layout=NN")) return PASS_INPUT_GRADIENT;
+    if (strstr(framework, "layout=NT")) return PASS_WEIGHT_GRADIENT;
+    return PASS_FORWARD;
+}
+
+/* NULL, without an error: too few rows. */
+static cJSON *variant_matmul(struct job *job, const struct framework *framework,
+                             enum precision precision, enum operator_pass pass) {
+    const struct plan *plan = job->plan;
+    const struct gemm_rows *all = &job->measured->gemm;
+    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct gemm_row *row = &all->rows[i];
+        if (is_of_variant(plan, framework, row->gpu, row->framework) &&
+            strcmp(row->dtype, precision_name(precision)) == 0 &&
+            calibrate_matmul_pass(row->framework) == pass && row->m > 0 && row->time_us > 0 &&
+            !strstr(row->framework, "groups="))
+            rows[count++] = *row;
+    }
+    const double peak = precision == PRECISION_FP8 ? plan->variant_fp8_peak : plan->variant_peak;
+    const struct matmul_conditions on = { peak, plan->variant_bandwidth, precision, pass };
+    struct matmul_fit fit;
+    if (count < VARIANT_ROWS_MIN || !(peak > 0) ||
+        !fit_matmul(job->arena, rows, count, &on, &fit, NULL))
+        return NULL;
+    add_line(job->report, &fit.form, &fit.held_out, "matmul %s %s %s", framework->name,
+             precision_name(precision), operator_pass_name(pass));
+    struct matmul_fields f = {
+        .precision = (int)precision,
+        .pass = (int)pass,
+        .source = framework->source,
+        .launch_us = rounded(fit.coefficient[MATMUL_LAUNCH_S] * 1e6),
+        .efficiency = rounded(fmin(fit.coefficient[MATMUL_EFFICIENCY], 1)),
+        .k_half = rounded(fit.coefficient[MATMUL_K_HALF]),
+        .memory_fraction = rounded(fit.coefficient[MATMUL_MEMORY_FRACTION]),
+        .power_slope = rounded(fit.coefficient[MATMUL_POWER_SLOPE]),
+        .power_onset_us = fit.power_onset_s * 1e6,
+        .power_floor = fit.power_floor,
+        .band_fraction = rounded(fit.held_out.p80),
+        .outside_band_fraction = rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
+    };
+    if (fit.log_ratio) {
+        const int64_t *axes = fit.axis_count;
+        f.m = integer_list(fit.axis[0], axes[0]);
+        f.n = integer_list(fit.axis[1], axes[1]);
+        f.k = integer_list(fit.axis[2], axes[2]);
+        f.log_ratio_milli = milli_rows(fit.log_ratio, axes[0], axes[1] * axes[2], 0);
+    }
+    const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
+    return write_and_free(&efficiency_variant_matmul_table, &f, nodes, 4);
+}
+
+/* The rows of one framework, head size and mask; all frameworks where it is NULL. */
+static int64_t attention_rows_of(const struct job *job, const struct framework *framework,
+                                 const struct attention_rule *rule, const char *direction,
+                                 struct attention_row *rows) {
+    const struct attention_rows *all = &job->measured->attention;
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct attention_row *row = &all->rows[i];
+        if (is_of_variant(job->plan, framework, row->gpu, row->framework) &&
+            strcmp(row->dtype, "bf16") == 0 && strcmp(row->direction, direction) == 0 &&
+            row->head_dim_qk == rule->head_dim && row->head_dim_v == rule->head_dim &&
+            row->causal == rule->causal && !strstr(row->framework, "deterministic_bwd=True"))
+            rows[count++] = *row;
+    }
+    return count;
+}
+
+static cJSON *variant_attention(struct job *job, const struct framework *framework) {
+    const struct plan *plan = job->plan;
+    const int64_t row_count = job->measured->attention.count;
+    struct attention_row *rows = arena_array(job->arena, struct attention_row, row_count + 1);
+    struct attention_row *pairs = arena_array(job->arena, struct attention_row, row_count + 1);
+    const struct attention_conditions on = { plan->variant_peak, plan->variant_bandwidth,
+                                             plan->variant_gpus[0]
+                                                 ? sm_count_of(plan->variant_gpus[0])
+                                                 : 0 };
+    cJSON *curves = cJSON_CreateArray();
+    int64_t pair_rows = 0;
+    for (int r = 0; r < RULE_COUNT; r++) {
+        const struct attention_rule *rule = &attention_rules[r];
+        struct attention_fit fit;
+        const int64_t count = attention_rows_of(job, framework, rule, "fwd", rows);
+        if (!fit_attention(job->arena, rows, count, &on, &fit, NULL)) continue;
+        add_line(job->report, &fit.form, &fit.held_out, "attention %s d=%lld %s", framework->name,
+                 (long long)rule->head_dim, rule->causal ? "causal" : "full");
+        cJSON_AddItemToArray(curves, attention_curve_json(rule, &fit, framework->source, 1));
+        memcpy(pairs + pair_rows, rows, (size_t)count * sizeof *rows);
+        pair_rows += count;
+        pair_rows += attention_rows_of(job, framework, rule, "bwd", pairs + pair_rows);
+    }
+    if (!curves->child) {
+        cJSON_Delete(curves);
+        return NULL;
+    }
+    struct backward_fit backward;
+    const char *source = framework->source;
+    if (!fit_attention_backward(job->arena, pairs, pair_rows, &backward, NULL)) {
+        source = "pairs of all frameworks: no backward kernels of this one were measured";
+        if (!fit_attention_backward(job->arena, job->measured->attention.rows, row_count, &backward,
+                                    job->err)) {
+            cJSON_Delete(curves);
+            return NULL;
+        }
+    }
+    const struct attention_fields f = {
+        .backward_factor = rounded(backward.factor),
+        .backward_length_half = rounded(backward.length_half),
+        .backward_band_fraction = rounded(fmax(0.08, 2 * backward.residual.p80)),
+        .backward_source = source,
+        .curves = curves,
+    };
+    const cJSON *const nodes[] = { f.curves };
+    return write_and_free(&efficiency_attention_table, &f, nodes, 1);
+}
+
+static cJSON *variants_part(struct job *job) {
+    static const struct {
+        enum precision precision;
+        enum operator_pass pass;
+    } kinds[] = {
+        { PRECISION_BF16, PASS_FORWARD },
+        { PRECISION_BF16, PASS_INPUT_GRADIENT },
+        { PRECISION_BF16, PASS_WEIGHT_GRADIENT },
+        { PRECISION_FP8, PASS_FORWARD },
+    };
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < FRAMEWORK_COUNT; i++) {
+        cJSON *matmuls = cJSON_CreateArray();
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            cJSON *curve = variant_matmul(job, &frameworks[i], kinds[k].precision, kinds[k].pass);
+            if (curve) cJSON_AddItemToArray(matmuls, curve);
+        }
+        const struct variant_fields f = { frameworks[i].name, matmuls,
+                                          variant_attention(job, &frameworks[i]) };
+        const bool any = matmuls->child || f.attention;
+        const cJSON *const nodes[] = { f.matmul, f.attention };
+        cJSON *variant = write_and_free(&efficiency_variant_table, &f, nodes, 2);
+        if (any)
+            cJSON_AddItemToArray(list, variant);
+        else
+            cJSON_Delete(variant);
+    }
+    return list;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
 const char *const *calibrate_gpu_names(void) {
-    static const char *const names[] = {
-        "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",  "a800-80g-sxm",  "h100-80g-sxm",
-        "h800-80g-sxm", "h20-96g",       "h200-141g-sxm", "b200-180g-sxm", NULL
-    };
+    static const char *const names[] = { "a100-80g-sxm",     "a100-80g-pcie",
+                                         "a100-40g-sxm",     "a800-80g-sxm",
+                                         "h100-80g-sxm",     "h800-80g-sxm",
+                                         "h20-96g",          "h200-141g-sxm",
+                                         "b200-180g-sxm",    "h100-96g-sxm",
+                                         "gb200-186g-nvl72", "v100-32g-sxm",
+                                         "l40s-48g-pcie",    NULL };
     _Static_assert(sizeof names / sizeof names[0] == PLAN_COUNT + 1, "a name per plan");
     return names;
 }
@@ -743,6 +1060,7 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         { "attention", attention_part },
         { "streaming", streaming_part },
         { "collectives", collectives_part },
+        { "variants", variants_part },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         cJSON *part = parts[i].make(&job);

@@ -43,6 +43,9 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
                            cJSON *profile_curves_out, struct calibrate_report *report,
                            struct error *err);
 
+/* Which pass a row of gemm.csv is, by the operand layout that some frameworks state. */
+enum operator_pass calibrate_matmul_pass(const char *framework);
+
 /* JSON text with one line for each row of a table, so that two profiles can be compared. The caller
  * frees it. */
 char *calibrate_curves_text(const cJSON *curves);

@@ -1,24 +1,26 @@
-/* fit_attention.c - robust fit of e S / (S + S0) and a table over length and size of the launch.
+/* fit_attention.c - robust fit of e S / (S + S0) and a table over length and number of heads.
  *
  * The measurements pack `batch` sequences of one length, so S is that length. Residuals that depend
- * on how many thread blocks a launch has (batch x length x heads), on how well a length fills a
- * tile and on how many query heads share a key head go to the table, as in fit_matmul.c.
+ * on how many thread blocks of a length a launch has (batch x query heads), on how well a length
+ * fills a tile and on how many query heads share a key head go to the table (surface.h). Batch and
+ * heads apart predict held-back kernels no better than their product.
  */
 #include "calibrate/fit/fit_attention.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
-#include "costmodel/efficiency.h"
+#include "calibrate/fit/surface.h"
 
-#define LENGTH_SCALE 4.0
-#define GROUP_SCALE  2.0 /* octaves of query heads per key head */
-#define NOISE        0.1
-#define REACH        1.0
-enum { TABLE_ROWS_MIN = 100 };
+/* log2 of length, samples x query heads, query heads of one key head. */
+static const struct surface_kernel kernel = { 3, 1, { { 0.5, { 4, 4, 4 } } } };
+enum { AXIS_ROWS_MIN = 4 };
+enum { TABLE_ROWS_MIN = 8, WAVE_ROWS_MIN = 100 };
 
 struct form_context {
     const struct attention_row *rows;
-    double peak_flop_per_s, hbm_bytes_per_s;
+    const struct attention_conditions *on;
+    double tile_rows;
 };
 
 static struct operator_work work_of(const struct attention_row *row) {
@@ -34,13 +36,16 @@ static double log_error(const struct form_context *context, const double *coeffi
                                            .causal = row->causal,
                                            .launch_s = ATTENTION_LAUNCH_S,
                                            .efficiency = coefficient[ATTENTION_EFFICIENCY],
-                                           .length_half = coefficient[ATTENTION_LENGTH_HALF] };
+                                           .length_half = coefficient[ATTENTION_LENGTH_HALF],
+                                           .tile_rows = context->tile_rows,
+                                           .tile_slots = context->on->sm_count };
     const struct attention_curves curves = { .count = 1, .curves = &curve };
     const struct attention_curve *nearest;
     const struct operator_work work = work_of(row);
     struct kernel_terms terms;
-    const double seconds = attention_kernel_s(&curves, context->peak_flop_per_s,
-                                              context->hbm_bytes_per_s, &work, &terms, &nearest);
+    const double seconds =
+        attention_kernel_s(&curves, context->on->peak_flop_per_s, context->on->hbm_bytes_per_s,
+                           &work, &terms, &nearest);
     return log(seconds * 1e6 / row->time_us);
 }
 
@@ -51,52 +56,60 @@ static double form_residual(const void *context, const double *parameters, int64
     return log_error(context, coefficient, i);
 }
 
-static void size_of(const struct attention_row *row, double *size) {
-    size[0] = (double)row->seqlen;
-    size[1] = (double)(row->batch * row->seqlen * row->heads_q);
-    size[2] = (double)row->heads_q / (double)row->heads_kv;
+static double size_of(const struct attention_row *row, int axis) {
+    if (axis == 0) return (double)row->seqlen;
+    if (axis == 1) return (double)(row->batch * row->heads_q);
+    return (double)row->heads_q / (double)row->heads_kv;
 }
 
-static void place(const double *size, double *at) {
-    at[0] = log2(size[0]) / LENGTH_SCALE;
-    at[1] = log2(size[1]) / LENGTH_SCALE;
-    at[2] = log2(size[2]) / GROUP_SCALE;
+static int compare_sizes(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-/* From the least to the greatest measured size, a step of so many octaves or whole octaves. */
-static int64_t fill_axis(double least, double most, double step, double *axis) {
-    if (log2(most / least) > 7.5) step = 1;
-    int64_t count = (int64_t)ceil(log2(most / least) / step - 1e-9) + 1;
-    if (count > EFFICIENCY_AXIS_MAX) count = EFFICIENCY_AXIS_MAX;
+/* The sizes that enough rows have, with the least and the greatest of all. */
+static void find_axis(struct arena *arena, const struct attention_row *rows, int64_t count,
+                      int axis, struct attention_fit *out) {
+    double *sizes = arena_array(arena, double, count);
     for (int64_t i = 0; i < count; i++)
-        axis[i] = round(least * exp2(step * (double)i));
-    return count;
+        sizes[i] = size_of(&rows[i], axis);
+    qsort(sizes, (size_t)count, sizeof *sizes, compare_sizes);
+    out->axis_count[axis] = 0;
+    for (int64_t i = 0, j; i < count; i = j) {
+        for (j = i; j < count && sizes[j] == sizes[i]; j++)
+            ;
+        const bool end = i == 0 || j == count;
+        const bool room = out->axis_count[axis] < EFFICIENCY_AXIS_MAX;
+        if (room && (end || j - i >= AXIS_ROWS_MIN))
+            out->axis[axis][out->axis_count[axis]++] = sizes[i];
+    }
 }
 
-static void fill_table(struct arena *arena, const struct scattered *field,
+static void fill_table(struct arena *arena, const struct surface *surface,
                        const struct attention_row *rows, int64_t count, struct attention_fit *out) {
-    double least[3] = { INFINITY, INFINITY, INFINITY }, most[3] = { 0 }, size[3];
-    for (int64_t i = 0; i < count; i++) {
-        size_of(&rows[i], size);
-        for (int a = 0; a < 3; a++) {
-            least[a] = fmin(least[a], size[a]);
-            most[a] = fmax(most[a], size[a]);
-        }
-    }
     int64_t cell_count = 1;
     for (int a = 0; a < 3; a++) {
-        out->axis_count[a] = fill_axis(least[a], most[a], a == 2 ? 1 : 0.5, out->axis[a]);
+        find_axis(arena, rows, count, a, out);
         cell_count *= out->axis_count[a];
     }
     double *cell = out->log_ratio = arena_array(arena, double, cell_count);
     for (int64_t l = 0; l < out->axis_count[0]; l++)
         for (int64_t q = 0; q < out->axis_count[1]; q++)
             for (int64_t g = 0; g < out->axis_count[2]; g++) {
-                const double at_size[3] = { out->axis[0][l], out->axis[1][q], out->axis[2][g] };
-                double where[FIT_DIMENSION_MAX];
-                place(at_size, where);
-                *cell++ = scattered_at(field, where, -1);
+                const double where[SURFACE_FEATURE_MAX] = { log2(out->axis[0][l]),
+                                                            log2(out->axis[1][q]),
+                                                            log2(out->axis[2][g]) };
+                *cell++ = surface_at(surface, where);
             }
+}
+
+static int compare_shapes(const void *a, const void *b) {
+    const struct attention_row *x = a, *y = b;
+    for (int axis = 0; axis < 3; axis++) {
+        const double u = size_of(x, axis), v = size_of(y, axis);
+        if (u != v) return u < v ? -1 : 1;
+    }
+    return x->time_us < y->time_us ? -1 : x->time_us > y->time_us;
 }
 
 /* The closed form is of a GPU with work on all its multiprocessors; how much less a small launch
@@ -105,16 +118,21 @@ static bool fills_gpu(const struct attention_row *row) {
     return row->batch * row->heads_q >= 32 && row->seqlen >= 1024;
 }
 
-bool fit_attention(struct arena *arena, const struct attention_row *rows, int64_t count,
-                   double peak_flop_per_s, double hbm_bytes_per_s, struct attention_fit *out,
-                   struct error *err) {
+static bool fit_with_tile(struct arena *arena, const struct attention_row *rows, int64_t count,
+                          const struct attention_conditions *conditions, double tile_rows,
+                          struct attention_fit *out, struct error *err) {
     memset(out, 0, sizeof *out);
+    out->tile_rows = tile_rows;
+    out->tile_slots = tile_rows > 0 ? conditions->sm_count : 1;
+    struct attention_row *sorted = arena_array(arena, struct attention_row, count + 1);
+    memcpy(sorted, rows, (size_t)count * sizeof *rows);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
     struct attention_row *full = arena_array(arena, struct attention_row, count + 1);
     int64_t full_count = 0;
     for (int64_t i = 0; i < count; i++)
-        if (fills_gpu(&rows[i])) full[full_count++] = rows[i];
-    const struct form_context full_context = { full, peak_flop_per_s, hbm_bytes_per_s };
-    const struct form_context context = { rows, peak_flop_per_s, hbm_bytes_per_s };
+        if (fills_gpu(&sorted[i])) full[full_count++] = sorted[i];
+    const struct form_context full_context = { full, conditions, tile_rows };
+    const struct form_context context = { sorted, conditions, tile_rows };
     double parameters[ATTENTION_COEFFICIENT_COUNT] = {
         [ATTENTION_EFFICIENCY] = log(0.65), [ATTENTION_LENGTH_HALF] = log(400)
     };
@@ -130,26 +148,51 @@ bool fit_attention(struct arena *arena, const struct attention_row *rows, int64_
     }
     memcpy(out->covariance, fit.covariance, sizeof out->covariance);
 
-    double(*at)[FIT_DIMENSION_MAX] = arena_alloc(arena, (size_t)count * sizeof *at);
+    /* One point for each place of the table: the mean of its rows. */
+    double(*at)[SURFACE_FEATURE_MAX] = arena_alloc(arena, (size_t)count * sizeof *at);
     double *value = arena_array(arena, double, count), *error = arena_array(arena, double, count);
-    double *held_out = arena_array(arena, double, count);
+    double *form_error = arena_array(arena, double, count);
+    int64_t *point_of = arena_array(arena, int64_t, count);
+    int64_t point_count = 0, same = 0;
     for (int64_t i = 0; i < count; i++) {
-        double size[3];
-        size_of(&rows[i], size);
-        place(size, at[i]);
+        double where[SURFACE_FEATURE_MAX] = { 0 };
+        for (int a = 0; a < 3; a++)
+            where[a] = log2(size_of(&sorted[i], a));
+        const bool again = i > 0 && memcmp(where, at[point_count - 1], sizeof where) == 0;
+        same = again ? same + 1 : 0;
+        if (!again) memcpy(at[point_count++], where, sizeof where);
         error[i] = log_error(&context, out->coefficient, i);
-        value[i] = -error[i];
-        held_out[i] = error[i];
+        double *mean = &value[point_count - 1];
+        *mean += (-error[i] - *mean) / (double)(same + 1);
+        point_of[i] = point_count - 1;
+        form_error[i] = error[i];
     }
-    if (count >= TABLE_ROWS_MIN) {
-        const struct scattered field = { 3,     count, (const double(*)[FIT_DIMENSION_MAX])at,
-                                         value, NOISE, REACH };
-        for (int64_t i = 0; i < count; i++)
-            held_out[i] += scattered_at(&field, at[i], i);
-        fill_table(arena, &field, rows, count, out);
+    out->form = error_summary_of(form_error, count);
+    out->held_out = out->form;
+    if (point_count < TABLE_ROWS_MIN) return true;
+    const struct surface surface = surface_create(arena, &kernel, point_count,
+                                                  (const double(*)[SURFACE_FEATURE_MAX])at, value);
+    for (int64_t i = 0; i < count; i++)
+        error[i] += surface.held_back_value[point_of[i]];
+    out->held_out = error_summary_of(error, count);
+    fill_table(arena, &surface, sorted, count, out);
+    return true;
+}
+
+/* Keeps the tile that predicts held-back kernels best. Causal kernels give their later tiles more
+ * work and balance them: their waves are not whole, and no tile helps them. */
+bool fit_attention(struct arena *arena, const struct attention_row *rows, int64_t count,
+                   const struct attention_conditions *conditions, struct attention_fit *out,
+                   struct error *err) {
+    static const double tiles[] = { 64, 128, 192 };
+    if (!fit_with_tile(arena, rows, count, conditions, 0, out, err)) return false;
+    for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
+        struct attention_fit fit;
+        if (rows[0].causal || count < WAVE_ROWS_MIN || !(conditions->sm_count > 0)) break;
+        if (fit_with_tile(arena, rows, count, conditions, tiles[t], &fit, NULL) &&
+            fit.held_out.median < out->held_out.median)
+            *out = fit;
     }
-    out->form = error_summary_of(error, count);
-    out->held_out = error_summary_of(held_out, count);
     return true;
 }
 
@@ -162,8 +205,8 @@ struct pair {
 
 static bool is_pair(const struct attention_row *f, const struct attention_row *b) {
     return f->head_dim_qk == 128 && strncmp(f->gpu, "B200", 4) != 0 &&
-           strcmp(f->dtype, "bf16") == 0 && strcmp(f->direction, "fwd") == 0 &&
-           strcmp(b->direction, "bwd") == 0 && strcmp(f->gpu, b->gpu) == 0 &&
+           strcmp(f->direction, "fwd") == 0 && strcmp(f->dtype, "bf16") == 0 &&
+           strcmp(b->dtype, "bf16") == 0 && strcmp(f->gpu, b->gpu) == 0 &&
            strcmp(f->framework, b->framework) == 0 && f->batch == b->batch &&
            f->seqlen == b->seqlen && f->heads_q == b->heads_q && f->heads_kv == b->heads_kv &&
            f->head_dim_qk == b->head_dim_qk && f->head_dim_v == b->head_dim_v &&
@@ -179,13 +222,15 @@ bool fit_attention_backward(struct arena *arena, const struct attention_row *row
                             struct backward_fit *out, struct error *err) {
     struct pair *pairs = arena_array(arena, struct pair, count);
     int64_t pair_count = 0;
-    for (int64_t f = 0; f < count; f++)
-        for (int64_t b = 0; b < count; b++) {
+    for (int64_t b = 0; b < count; b++) {
+        if (strcmp(rows[b].direction, "bwd") != 0) continue; /* few are */
+        for (int64_t f = 0; f < count; f++) {
             if (!is_pair(&rows[f], &rows[b])) continue;
             pairs[pair_count++] = (struct pair){ (double)rows[f].seqlen,
                                                  log(2.5 * rows[f].time_us / rows[b].time_us) };
             break;
         }
+    }
     double parameters[2] = { log(0.85), log(200) };
     struct robust_fit fit = { .parameter_count = 2,
                               .point_count = pair_count,

@@ -4,6 +4,7 @@
 
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/robust_fit.h"
+#include "costmodel/efficiency.h"
 
 enum attention_coefficient {
     ATTENTION_EFFICIENCY,
@@ -19,16 +20,22 @@ struct attention_fit {
     double coefficient[ATTENTION_COEFFICIENT_COUNT];
     double relative_sigma[ATTENTION_COEFFICIENT_COUNT];
     double covariance[FIT_PARAMETER_MAX][FIT_PARAMETER_MAX]; /* of the ln coefficients */
-    int64_t axis_count[3]; /* length, tokens x query heads, query heads of one key head */
-    double axis[3][32];
-    double
-        *log_ratio; /* [length][query_heads][group], of the arena; NULL if the points are too few */
+    double tile_rows, tile_slots; /* 0 rows: waves of tiles do not help */
+    int64_t axis_count[3];        /* length, samples x query heads, query heads of one key head */
+    double axis[3][EFFICIENCY_AXIS_MAX];
+    /* [length][query_heads][group], of the arena; NULL if the points are too few */
+    double *log_ratio;
     struct error_summary form, held_out;
+};
+
+struct attention_conditions {
+    double peak_flop_per_s, hbm_bytes_per_s;
+    double sm_count; /* tiles that run at once */
 };
 
 /* Forward rows of one GPU, head size and mask. */
 bool fit_attention(struct arena *arena, const struct attention_row *rows, int64_t count,
-                   double peak_flop_per_s, double hbm_bytes_per_s, struct attention_fit *out,
+                   const struct attention_conditions *conditions, struct attention_fit *out,
                    struct error *err);
 
 /* Backward over forward efficiency = factor / (1 + length_half / length), from pairs of rows that

@@ -3,28 +3,33 @@
  * The closed form is that of costmodel/efficiency.c, evaluated by the same function, so a profile
  * prices exactly what was fitted. Residuals are ln(predicted / measured): a relative error weighs
  * the same on a 10 us kernel as on a 10 ms one.
- * The table holds the mean residual of each measured shape, smoothed and carried to the cells
- * between by kriging in (log2 m, log2 n, log2 k). Length scale, noise and reach were chosen by
- * the leave-one-out error of the measured GPUs, which is flat around them.
+ * The table carries the residuals of the measured shapes to all cells of a grid (surface.h). Three
+ * things make shapes alike: all three sizes near each other; m and n nearly equal, so that the same
+ * tiles cover the result, with k far apart; and m n nearly equal, so that as many tiles fill the
+ * waves. The scales were chosen by cross-validation on the measured GPUs, which is flat around
+ * them.
  */
 #include "calibrate/fit/fit_matmul.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "costmodel/efficiency.h"
+#include "calibrate/fit/surface.h"
 
 /* Rows this long feel the power limit; the slope says how much. */
 #define POWER_ONSET_S 1e-3
 #define POWER_FLOOR   0.8
-#define LENGTH_SCALE  4.0 /* octaves at which shapes no longer resemble each other */
-#define NOISE         0.05
-#define REACH         1.0
-enum { AXIS_MAX = 32, AXIS_ROWS_MIN = 8 };
+enum { AXIS_ROWS_MIN = 8, TABLE_ROWS_MIN = 24 };
+#define AXIS_COVER 0.9 /* rows that must stand on the axes, else they are laid in half octaves */
+
+/* log2 of m, n, k, m n. */
+static const struct surface_kernel kernel = {
+    4, 3, { { 0.4, { 4, 4, 4 } }, { 0.4, { 0.5, 0.5, 6 } }, { 0.3, { 6, 6, 3, 0.1 } } }
+};
 
 struct form_context {
     const struct gemm_row *rows;
-    double peak_flop_per_s, hbm_bytes_per_s;
+    const struct matmul_conditions *on;
 };
 
 static struct matmul_curve curve_of(const double *c) {
@@ -43,11 +48,11 @@ static double log_error(const struct form_context *context, const double *coeffi
     const struct gemm_row *row = &context->rows[i];
     const struct matmul_curve curve = curve_of(coefficient);
     const struct operator_work work =
-        operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
+        operator_matmul("", context->on->pass, context->on->precision, row->m, row->n, row->k);
     struct kernel_terms terms;
     const double seconds =
-        matmul_kernel_s(&curve, context->peak_flop_per_s, context->hbm_bytes_per_s, work.flop,
-                        work.memory_bytes, row->m, row->n, row->k, &terms);
+        matmul_kernel_s(&curve, context->on->peak_flop_per_s, context->on->hbm_bytes_per_s,
+                        work.flop, work.memory_bytes, row->m, row->n, row->k, &terms);
     return log(seconds * 1e6 / row->time_us);
 }
 
@@ -81,29 +86,39 @@ static bool fit_form(const struct form_context *context, int64_t count, struct m
     return true;
 }
 
-/* The sizes that enough rows have, ascending. */
-static void find_axis(const struct gemm_row *rows, int64_t count, int axis,
+static int64_t size_of(const struct gemm_row *row, int axis) {
+    return axis == 0 ? row->m : axis == 1 ? row->n : row->k;
+}
+
+static int compare_sizes(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The sizes that enough rows have, ascending. Scattered sizes have no such grid: half octaves. */
+static void find_axis(struct arena *arena, const struct gemm_row *rows, int64_t count, int axis,
                       struct matmul_fit *out) {
-    int64_t sizes[512], uses[512], size_count = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t size = axis == 0 ? rows[i].m : axis == 1 ? rows[i].n : rows[i].k;
-        int64_t at = 0;
-        while (at < size_count && sizes[at] < size)
-            at++;
-        if (at == size_count || sizes[at] != size) {
-            if (size_count == 512) continue;
-            memmove(&sizes[at + 1], &sizes[at], (size_t)(size_count - at) * sizeof sizes[0]);
-            memmove(&uses[at + 1], &uses[at], (size_t)(size_count - at) * sizeof uses[0]);
-            sizes[at] = size;
-            uses[at] = 0;
-            size_count++;
-        }
-        uses[at]++;
+    int64_t *sizes = arena_array(arena, int64_t, count), *at = out->axis[axis];
+    int64_t axis_count = 0, covered = 0;
+    for (int64_t i = 0; i < count; i++)
+        sizes[i] = size_of(&rows[i], axis);
+    qsort(sizes, (size_t)count, sizeof *sizes, compare_sizes);
+    for (int64_t i = 0, j; i < count; i = j) {
+        for (j = i; j < count && sizes[j] == sizes[i]; j++)
+            ;
+        if (j - i < AXIS_ROWS_MIN || axis_count == EFFICIENCY_AXIS_MAX) continue;
+        at[axis_count++] = sizes[i];
+        covered += j - i;
     }
-    out->axis_count[axis] = 0;
-    for (int64_t i = 0; i < size_count; i++)
-        if (uses[i] >= AXIS_ROWS_MIN && out->axis_count[axis] < AXIS_MAX)
-            out->axis[axis][out->axis_count[axis]++] = sizes[i];
+    if ((double)covered < AXIS_COVER * (double)count) {
+        axis_count = 0;
+        const double least = (double)sizes[0], most = (double)sizes[count - 1];
+        for (double size = least; axis_count < EFFICIENCY_AXIS_MAX; size *= sqrt(2)) {
+            at[axis_count++] = llround(fmin(size, most));
+            if (size >= most) break;
+        }
+    }
+    out->axis_count[axis] = axis_count;
 }
 
 static int compare_shapes(const void *a, const void *b) {
@@ -114,66 +129,65 @@ static int compare_shapes(const void *a, const void *b) {
     return x->time_us < y->time_us ? -1 : x->time_us > y->time_us;
 }
 
-static void place(const struct gemm_row *row, double *at) {
-    at[0] = log2((double)row->m) / LENGTH_SCALE;
-    at[1] = log2((double)row->n) / LENGTH_SCALE;
-    at[2] = log2((double)row->k) / LENGTH_SCALE;
+static void place(int64_t m, int64_t n, int64_t k, double *at) {
+    at[0] = log2((double)m);
+    at[1] = log2((double)n);
+    at[2] = log2((double)k);
+    at[3] = at[0] + at[1];
 }
 
-bool fit_matmul(struct arena *arena, const struct gemm_row *rows, int64_t count,
-                double peak_flop_per_s, double hbm_bytes_per_s, struct matmul_fit *out,
-                struct error *err) {
-    memset(out, 0, sizeof *out);
-    struct gemm_row *sorted = arena_array(arena, struct gemm_row, count + 1);
-    memcpy(sorted, rows, (size_t)count * sizeof *rows);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
-    const struct form_context context = { sorted, peak_flop_per_s, hbm_bytes_per_s };
-    if (!fit_form(&context, count, out, err)) return false;
-
-    /* One point for each shape: the mean of its rows. */
-    double(*at)[FIT_DIMENSION_MAX] = arena_alloc(arena, (size_t)count * sizeof *at);
-    double *value = arena_array(arena, double, count), *error = arena_array(arena, double, count);
-    int64_t *point_of = arena_array(arena, int64_t, count);
-    int64_t point_count = 0, same = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double residual = -log_error(&context, out->coefficient, i);
-        error[i] = -residual;
-        place(&sorted[i], at[point_count]);
-        const bool again = point_count > 0 && sorted[i].m == sorted[i - 1].m &&
-                           sorted[i].n == sorted[i - 1].n && sorted[i].k == sorted[i - 1].k;
-        same = again ? same + 1 : 0;
-        if (!again) point_count++;
-        point_of[i] = point_count - 1;
-        double *mean = &value[point_count - 1];
-        *mean += (residual - *mean) / (double)(same + 1);
-    }
-    const struct scattered field = { 3,     point_count, (const double(*)[FIT_DIMENSION_MAX])at,
-                                     value, NOISE,       REACH };
-    double *held_out = arena_array(arena, double, count);
-    double prediction = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (i == 0 || point_of[i] != point_of[i - 1])
-            prediction = scattered_at(&field, at[point_of[i]], point_of[i]);
-        held_out[i] = error[i] + prediction;
-    }
-    out->form = error_summary_of(error, count);
-    out->held_out = error_summary_of(held_out, count);
-
+static void fill_table(struct arena *arena, const struct surface *surface,
+                       const struct gemm_row *rows, int64_t count, struct matmul_fit *out) {
     int64_t cell_count = 1;
     for (int a = 0; a < 3; a++) {
-        find_axis(sorted, count, a, out);
+        find_axis(arena, rows, count, a, out);
         cell_count *= out->axis_count[a];
     }
     double *cell = out->log_ratio = arena_array(arena, double, cell_count);
     for (int64_t m = 0; m < out->axis_count[0]; m++)
         for (int64_t n = 0; n < out->axis_count[1]; n++)
             for (int64_t k = 0; k < out->axis_count[2]; k++) {
-                const struct gemm_row shape = { .m = out->axis[0][m],
-                                                .n = out->axis[1][n],
-                                                .k = out->axis[2][k] };
-                double where[FIT_DIMENSION_MAX];
-                place(&shape, where);
-                *cell++ = scattered_at(&field, where, -1);
+                double where[SURFACE_FEATURE_MAX];
+                place(out->axis[0][m], out->axis[1][n], out->axis[2][k], where);
+                *cell++ = surface_at(surface, where);
             }
+}
+
+bool fit_matmul(struct arena *arena, const struct gemm_row *rows, int64_t count,
+                const struct matmul_conditions *conditions, struct matmul_fit *out,
+                struct error *err) {
+    memset(out, 0, sizeof *out);
+    struct gemm_row *sorted = arena_array(arena, struct gemm_row, count + 1);
+    memcpy(sorted, rows, (size_t)count * sizeof *rows);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
+    const struct form_context context = { sorted, conditions };
+    if (!fit_form(&context, count, out, err)) return false;
+
+    /* One point for each shape: the mean of its rows. */
+    double(*at)[SURFACE_FEATURE_MAX] = arena_alloc(arena, (size_t)count * sizeof *at);
+    double *value = arena_array(arena, double, count), *error = arena_array(arena, double, count);
+    double *form_error = arena_array(arena, double, count);
+    int64_t *point_of = arena_array(arena, int64_t, count);
+    int64_t point_count = 0, same = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const bool again = i > 0 && sorted[i].m == sorted[i - 1].m &&
+                           sorted[i].n == sorted[i - 1].n && sorted[i].k == sorted[i - 1].k;
+        same = again ? same + 1 : 0;
+        if (!again) place(sorted[i].m, sorted[i].n, sorted[i].k, at[point_count++]);
+        error[i] = log_error(&context, out->coefficient, i);
+        double *mean = &value[point_count - 1];
+        *mean += (-error[i] - *mean) / (double)(same + 1);
+        point_of[i] = point_count - 1;
+        form_error[i] = error[i];
+    }
+    out->form = error_summary_of(form_error, count);
+    out->held_out = out->form;
+    if (point_count < TABLE_ROWS_MIN) return true;
+    const struct surface surface = surface_create(arena, &kernel, point_count,
+                                                  (const double(*)[SURFACE_FEATURE_MAX])at, value);
+    for (int64_t i = 0; i < count; i++)
+        error[i] += surface.held_back_value[point_of[i]];
+    out->held_out = error_summary_of(error, count);
+    fill_table(arena, &surface, sorted, count, out);
     return true;
 }

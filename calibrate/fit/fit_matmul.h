@@ -1,13 +1,15 @@
 /* fit_matmul.h - from measured matmuls to the curve of costmodel/efficiency.h.
  *
+ *     const struct matmul_conditions on = { 312e12, 2039e9, PRECISION_BF16, PASS_FORWARD };
  *     struct matmul_fit fit;
- *     if (!fit_matmul(arena, rows.rows, rows.count, peak, bandwidth, &fit, err)) return false;
+ *     if (!fit_matmul(arena, rows.rows, rows.count, &on, &fit, err)) return false;
  */
 #ifndef BALLAST_CALIBRATE_FIT_FIT_MATMUL_H
 #define BALLAST_CALIBRATE_FIT_FIT_MATMUL_H
 
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/robust_fit.h"
+#include "costmodel/efficiency.h"
 
 enum matmul_coefficient {
     MATMUL_LAUNCH_S,
@@ -24,16 +26,23 @@ struct matmul_fit {
     double covariance[FIT_PARAMETER_MAX][FIT_PARAMETER_MAX]; /* of the ln coefficients */
     double power_onset_s, power_floor;
     int64_t axis_count[3]; /* m, n, k */
-    int64_t axis[3][32];
-    double *log_ratio;             /* [m][n][k], of the arena */
+    int64_t axis[3][EFFICIENCY_AXIS_MAX];
+    double *log_ratio;             /* [m][n][k], of the arena; NULL if the rows are too few */
     struct error_summary form;     /* the closed form alone, on its own rows */
-    struct error_summary held_out; /* with the table, each shape predicted without itself */
+    struct error_summary held_out; /* with the table: each quarter of the shapes from the others */
+};
+
+/* What the rows have in common. */
+struct matmul_conditions {
+    double peak_flop_per_s, hbm_bytes_per_s;
+    enum precision precision;
+    enum operator_pass pass;
 };
 
 /* Rows of several sources are pooled: where they disagree the curve runs between them. Rows must
  * have positive sizes and times. */
 bool fit_matmul(struct arena *arena, const struct gemm_row *rows, int64_t count,
-                double peak_flop_per_s, double hbm_bytes_per_s, struct matmul_fit *out,
+                const struct matmul_conditions *conditions, struct matmul_fit *out,
                 struct error *err);
 
 #endif

@@ -30,17 +30,18 @@ static const struct gpu_name gpu_name_table[] = {
     { "H200", "H200-SXM", "h200-141g-sxm", 4800 },
     { "H20", "H20", "h20-96g", 4000 },
     { "B200", "B200-SXM", "b200-180g-sxm", 7700 },
+    { "GB200", "GB200", "gb200-186g-nvl72", 8000 },
+    { "L40S", "L40S", "l40s-48g-pcie", 864 },
+    { "Tesla V100-SXM2-32GB", "V100-SXM2-32GB", "v100-32g-sxm", 900 },
 };
 enum { GPU_NAME_COUNT = sizeof gpu_name_table / sizeof gpu_name_table[0] };
 
-static inline const char *gpu_name_short(const char *device)
-{
+static inline const char *gpu_name_short(const char *device) {
     return strncmp(device, "NVIDIA ", 7) == 0 ? device + 7 : device;
 }
 
 /* NULL for a GPU without a hardware file: measurements then carry the driver's short name. */
-static inline const struct gpu_name *gpu_name_find(const char *device)
-{
+static inline const struct gpu_name *gpu_name_find(const char *device) {
     const char *given = gpu_name_short(device);
     for (int i = 0; i < GPU_NAME_COUNT; i++)
         if (strcmp(gpu_name_table[i].device, given) == 0) return &gpu_name_table[i];

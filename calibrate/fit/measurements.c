@@ -211,3 +211,38 @@ bool membw_rows_read(struct arena *arena, const char *path, struct membw_rows *o
     struct reader reader = READER(membw_columns, membw_row);
     return read_rows(&reader, arena, (void **)&out->rows, &out->count, err);
 }
+
+const char *const measurement_format_names[MEASUREMENT_FORMAT_COUNT] = {
+    [MEASUREMENT_GEMM] = "gemm",
+    [MEASUREMENT_ATTENTION] = "attention",
+    [MEASUREMENT_NCCL] = "nccl",
+    [MEASUREMENT_MEMBW] = "membw",
+};
+
+bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err) {
+    /* The column that only this format has. */
+    static const char *const columns[MEASUREMENT_FORMAT_COUNT] = {
+        [MEASUREMENT_GEMM] = "k",
+        [MEASUREMENT_ATTENTION] = "seqlen",
+        [MEASUREMENT_NCCL] = "n_gpus",
+        [MEASUREMENT_MEMBW] = "test",
+    };
+    char *text, *cell;
+    size_t size;
+    if (!file_read(path, &text, &size, err)) return false;
+    text = memory_realloc(text, size + 1);
+    text[size] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    bool found = false;
+    for (char *at = text; at && !found;) {
+        at = cut_cell(at, &cell);
+        for (int f = 0; f < MEASUREMENT_FORMAT_COUNT && !found; f++) {
+            found = strcmp(cell, columns[f]) == 0;
+            *out = (enum measurement_format)f;
+        }
+    }
+    free(text);
+    if (found) return true;
+    error_at(err, path, 1, 0, "is the header of no measurement format");
+    return error_hint(err, "gemm has a column k, attention seqlen, nccl n_gpus, membw test");
+}

@@ -60,6 +60,17 @@ struct membw_rows {
     struct membw_row *rows;
 };
 
+/* Which of the four a file is, by its header line. */
+enum measurement_format {
+    MEASUREMENT_GEMM,
+    MEASUREMENT_ATTENTION,
+    MEASUREMENT_NCCL,
+    MEASUREMENT_MEMBW,
+    MEASUREMENT_FORMAT_COUNT
+};
+extern const char *const measurement_format_names[MEASUREMENT_FORMAT_COUNT];
+bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err);
+
 bool gemm_rows_read(struct arena *arena, const char *path, struct gemm_rows *out,
                     struct error *err);
 bool attention_rows_read(struct arena *arena, const char *path, struct attention_rows *out,

@@ -1,4 +1,4 @@
-/* robust_fit.c - iteratively reweighted non-linear least squares, quantiles, kriging.
+/* robust_fit.c - iteratively reweighted non-linear least squares, quantiles.
  *
  * Cauchy weights w = 1 / (1 + (r / (2.385 s))^2), s = 1.4826 median |r|: 95 % efficient on normal
  * residuals, and a shape that a library handles badly has little pull.
@@ -10,11 +10,10 @@
 #include <string.h>
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
-#include <gsl/gsl_linalg.h>
 #include <gsl/gsl_multifit_nlinear.h>
 #include <gsl/gsl_statistics_double.h>
 
-enum { REWEIGHT_COUNT = 6, ITERATION_MAX = 60, NEIGHBOUR_MAX = 48 };
+enum { REWEIGHT_COUNT = 6, ITERATION_MAX = 60 };
 
 static int fill_residuals(const gsl_vector *x, void *context, gsl_vector *f) {
     const struct robust_fit *fit = context;
@@ -102,54 +101,4 @@ struct error_summary error_summary_of(double *log_errors, int64_t count) {
     s.p80 = fit_quantile(log_errors, count, 0.8);
     s.p90 = fit_quantile(log_errors, count, 0.9);
     return s;
-}
-
-struct neighbour {
-    double distance;
-    int64_t index;
-};
-
-static double distance(const struct scattered *field, const double *a, const double *b) {
-    double sum = 0;
-    for (int64_t d = 0; d < field->dimension_count; d++)
-        sum += (a[d] - b[d]) * (a[d] - b[d]);
-    return sqrt(sum);
-}
-
-/* The nearest points within reach, kept sorted by insertion: ties keep the order of the points. */
-static int64_t find_neighbours(const struct scattered *field, const double *at, int64_t without,
-                               struct neighbour *near) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < field->point_count; i++) {
-        const double far = distance(field, at, field->at[i]);
-        if (i == without || far > field->reach) continue;
-        if (count == NEIGHBOUR_MAX && far >= near[count - 1].distance) continue;
-        int64_t slot = count < NEIGHBOUR_MAX ? count++ : count - 1;
-        for (; slot > 0 && near[slot - 1].distance > far; slot--)
-            near[slot] = near[slot - 1];
-        near[slot] = (struct neighbour){ far, i };
-    }
-    return count;
-}
-
-double scattered_at(const struct scattered *field, const double *at, int64_t without) {
-    struct neighbour near[NEIGHBOUR_MAX];
-    double matrix[NEIGHBOUR_MAX * NEIGHBOUR_MAX], right[NEIGHBOUR_MAX];
-    const int64_t count = find_neighbours(field, at, without, near);
-    if (count == 0) return 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double *a = field->at[near[i].index];
-        for (int64_t j = 0; j < count; j++)
-            matrix[i * count + j] = exp(-distance(field, a, field->at[near[j].index]));
-        matrix[i * count + i] += field->noise;
-        right[i] = exp(-near[i].distance);
-    }
-    gsl_matrix_view m = gsl_matrix_view_array(matrix, (size_t)count, (size_t)count);
-    gsl_vector_view v = gsl_vector_view_array(right, (size_t)count);
-    gsl_linalg_cholesky_decomp1(&m.matrix);
-    gsl_linalg_cholesky_svx(&m.matrix, &v.vector);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += right[i] * field->value[near[i].index];
-    return sum;
 }

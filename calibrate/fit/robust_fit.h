@@ -1,5 +1,5 @@
-/* robust_fit.h - non-linear least squares that outliers do not pull, and interpolation of scattered
- * residuals; both over GSL. Shared by the fits of matmul and attention.
+/* robust_fit.h - non-linear least squares that outliers do not pull, and quantiles; both over GSL.
+ * Shared by the fits of matmul and attention.
  *
  *     struct robust_fit fit = { .parameter_count = 2, .point_count = n, .residual = f, .context = c
  * }; if (!robust_fit_run(&fit, start, err)) return false;   // start[] now holds the coefficients
@@ -11,7 +11,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-enum { FIT_PARAMETER_MAX = 8, FIT_DIMENSION_MAX = 3 };
+enum { FIT_PARAMETER_MAX = 8 };
 
 struct robust_fit {
     int64_t parameter_count, point_count;
@@ -42,17 +42,5 @@ struct error_summary {
 
 /* log_errors = ln(predicted / measured); sorted in place. */
 struct error_summary error_summary_of(double *log_errors, int64_t count);
-
-struct scattered {
-    int64_t dimension_count, point_count;
-    const double (*at)[FIT_DIMENSION_MAX]; /* coordinates, already divided by their length scales */
-    const double *value;
-    double noise; /* variance of a value over the variance of the field */
-    double reach; /* points farther than this do not count */
-};
-
-/* Simple kriging with an exponential covariance from the nearest points; 0 where none is in reach.
- * `without` leaves a point out (-1: none), for leave-one-out residuals. */
-double scattered_at(const struct scattered *field, const double *at, int64_t without);
 
 #endif

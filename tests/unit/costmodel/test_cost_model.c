@@ -29,6 +29,24 @@ static const char gpu_form[] =
     "{\"op\":\"" op "\",\"rank_count\":2,\"source\":\"" op                                         \
     " of 2\",\"plateau_GB_per_s\":100,\"band_fraction\":0.1,\"bytes\":[1024,1048576],"             \
     "\"time_us\":[10," last_us "]}"
+/* A framework half as fast in bf16, a quarter in the input gradient's layout, with its own fp8
+ * curve; of attention it measured the causal mask, whose tiles of 100 queries go 10 at a time. */
+#define FORM(precision, pass, efficiency)                                                          \
+    "{\"precision\":\"" precision "\",\"pass\":\"" pass "\",\"source\":\"fast " precision          \
+    "\",\"launch_us\":0,\"efficiency\":" efficiency ",\"k_half\":0,\"memory_fraction\":1,"         \
+    "\"band_fraction\":0.05,\"outside_band_fraction\":0.3}"
+#define VARIANTS                                                                                   \
+    "\"variants\":[{\"name\":\"fast\",\"matmul\":[" FORM("bf16", "forward", "0.25") "," FORM(      \
+        "bf16", "input gradient",                                                                  \
+        "0.125") "," FORM("fp8", "forward",                                                        \
+                          "0.2") "],\"attention\":"                                                \
+                                 "{\"backward_factor\":0.5,\"backward_length_half\":0,\"backward_" \
+                                 "band_fraction\":0.1,"                                            \
+                                 "\"backward_source\":\"b\",\"curves\":[{\"source\":\"tiles\","    \
+                                 "\"head_dim\":128,\"causal\":true,"                               \
+                                 "\"efficiency\":0.5,\"length_half\":0,\"launch_us\":0,\"tile_"    \
+                                 "rows\":100,\"tile_slots\":10,"                                   \
+                                 "\"band_fraction\":0.1}]}}]"
 static const char curves_text[] =
     "{\"gpu\":\"test\",\"matmul\":{\"source\":\"s\",\"launch_us\":5,\"efficiency\":0.5,"
     "\"k_half\":100,\"memory_fraction\":0.8,\"settled_efficiency\":0.4,\"settled_k_half\":0,"
@@ -45,9 +63,10 @@ static const char curves_text[] =
     "\"streaming\":{\"source\":\"st\",\"launch_us\":3,\"graph_launch_us\":1,\"norm_forward\":0.5,"
     "\"norm_backward\":0.25,\"elementwise\":0.8,\"embedding\":0.8,\"loss\":0.8,\"optimizer\":0.8,"
     "\"band_fraction\":0.1},\"collectives\":[" TABLE("all-reduce", "40") "," TABLE(
-        "all-gather", "30") "," TABLE("reduce-scatter", "30") "," TABLE("all-to-all",
-                                                                        "30") "," TABLE("send",
-                                                                                        "20") "]}";
+        "all-gather", "30") "," TABLE("reduce-scatter",
+                                      "30") "," TABLE("all-to-all",
+                                                      "30") "," TABLE("send", "20") "]," VARIANTS
+                                                                                    "}";
 
 static const struct cluster_network network = { .gpus_per_node = 8,
                                                 .nic_bytes_per_s_per_gpu = 10e9,
@@ -194,6 +213,171 @@ static void test_network_by_hand(void **state) {
     arena_destroy(arena);
 }
 
+static void test_variants(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct cost_model *model = make(arena, 100, 1000);
+    const int64_t m = 10000;
+    const double flop = 2e12, causal_flop = 2 * 1e8 * 8 * 128;
+    const struct {
+        const char *name;
+        const char *variant; /* NULL: none */
+        struct operator_work work;
+        double want_s;
+    } cases[] = {
+        { "forward", "fast", operator_matmul("", PASS_FORWARD, PRECISION_BF16, m, m, m),
+          flop / 0.25e14 },
+        { "fp16 as bf16", "fast", operator_matmul("", PASS_FORWARD, PRECISION_FP16, m, m, m),
+          flop / 0.25e14 },
+        { "a layout of its own", "fast",
+          operator_matmul("", PASS_INPUT_GRADIENT, PRECISION_BF16, m, m, m), flop / 0.125e14 },
+        { "a layout it did not measure", "fast",
+          operator_matmul("", PASS_WEIGHT_GRADIENT, PRECISION_BF16, m, m, m),
+          flop / (0.25e14 * 0.95) },
+        { "no variant", NULL, operator_matmul("", PASS_FORWARD, PRECISION_BF16, m, m, m),
+          5e-6 + 0.0404 },
+        { "a kind it did not measure", "fast",
+          operator_streaming("", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16, 1e9), 1e-6 + 2e-3 },
+        { "a mask it did not measure", "fast",
+          operator_attention("", PASS_FORWARD, PRECISION_BF16, 1e5, 1e8, 32, 32, 128, false),
+          4 * 1e8 * 32 * 128 / 0.5e14 * 2 },
+        /* 100 samples of 1000, 8 heads: 8000 tiles fill 800 waves of 10 */
+        { "whole waves", "fast",
+          operator_attention("", PASS_FORWARD, PRECISION_BF16, 1e5, 1e8, 8, 8, 128, true),
+          causal_flop / 0.5e14 },
+        /* one sample of 1000, 1 head: 10 tiles, one wave; of 1010: 11 tiles, two waves */
+        { "one wave", "fast",
+          operator_attention("", PASS_FORWARD, PRECISION_BF16, 1e3, 1e6, 1, 1, 128, true),
+          2 * 1e6 * 128 / 0.5e14 },
+        { "a wave begun", "fast",
+          operator_attention("", PASS_FORWARD, PRECISION_BF16, 1010, 1010 * 1010, 1, 1, 128, true),
+          2 * 1010 * 1010 * 128 / 0.5e14 * 2000 / 1010 },
+        { "backward has no waves", "fast",
+          operator_attention("", PASS_BACKWARD, PRECISION_BF16, 1010, 1010 * 1010, 1, 1, 128, true),
+          2.5 * 2 * 1010 * 1010 * 128 / 0.5e14 / 0.5 },
+    };
+    assert_int_equal(cost_model_variant_count(model), 1);
+    assert_string_equal(cost_model_variant_name(model, 0), "fast");
+    assert_int_equal(cost_model_variant_find(model, "slow"), -1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int64_t variant =
+            cases[i].variant ? cost_model_variant_find(model, cases[i].variant) : -1;
+        const struct price p = cost_model_price_variant(model, variant, &cases[i].work, NULL);
+        if (fabs(p.seconds - cases[i].want_s) > 1e-9 * cases[i].want_s)
+            fail_msg("%s: %.9g s, want %.9g", cases[i].name, p.seconds, cases[i].want_s);
+    }
+    arena_destroy(arena);
+}
+
+/* Named fabrics of a cluster against the same nodes with the two plain figures. */
+static void test_fabrics(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *gpu, *fabric;
+        double nic_GB_per_s;
+        enum operator_kind op;
+        struct communicator group;
+        double bytes, measured_us, tolerance;
+    } cases[] = {
+        { "p4de EFA 1 KiB",
+          "a100-80g-sxm",
+          "efa",
+          6.25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1024,
+          165,
+          0.10 },
+        { "p4de EFA 16 MiB",
+          "a100-80g-sxm",
+          "efa",
+          6.25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          16777216,
+          1192,
+          0.25 },
+        { "p6-b200 EFA 1 MiB",
+          "b200-180g-sxm",
+          "efa",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 32, 4, 8, 1 },
+          1048576,
+          378,
+          0.20 },
+        { "a3-mega TCPXO 1 KiB",
+          "h100-80g-sxm",
+          "tcpxo",
+          25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1024,
+          147,
+          0.15 },
+        { "a3-mega TCPXO 64 MiB",
+          "h100-80g-sxm",
+          "tcpxo",
+          25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          67108864,
+          1262,
+          0.10 },
+        { "ABCI HDR 1 MiB, 16 nodes",
+          "a100-40g-sxm",
+          "hdr-infiniband",
+          12.5,
+          OPERATOR_ALL_REDUCE,
+          { 128, 16, 8, 1 },
+          1048576,
+          200,
+          0.20 },
+        { "a3-ultra RoCE 16 MiB",
+          "h200-141g-sxm",
+          "roce",
+          50,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          16777216,
+          117.6,
+          0.05 },
+        { "NDR 1 GiB, 8 nodes",
+          "h100-80g-sxm",
+          "infiniband",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 64, 8, 8, 1 },
+          1073741824,
+          5808,
+          0.05 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const struct cluster_network own = { .gpus_per_node = 8,
+                                             .nic_bytes_per_s_per_gpu = cases[i].nic_GB_per_s * 1e9,
+                                             .fabric = cases[i].fabric };
+        const struct cost_model *model =
+            cost_model_create(arena, SCENARIOS, cases[i].gpu, &own, &err);
+        if (!model) fail_msg("%s: %s", cases[i].name, err.text);
+        const struct operator_work w =
+            operator_collective("", cases[i].op, PASS_UPDATE, COMMUNICATOR_DATA, cases[i].bytes);
+        const double us = cost_model_price(model, &w, &cases[i].group).seconds * 1e6;
+        if (!(fabs(us / cases[i].measured_us - 1) <= cases[i].tolerance))
+            fail_msg("%s: %.1f us, measured %.1f", cases[i].name, us, cases[i].measured_us);
+        arena_destroy(arena);
+    }
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct cluster_network own = { .gpus_per_node = 8,
+                                         .nic_bytes_per_s_per_gpu = 1e9,
+                                         .fabric = "infinband" };
+    assert_null(cost_model_create(arena, SCENARIOS, "h20-96g", &own, &err));
+    assert_non_null(strstr(err.text, "did you mean 'infiniband'?"));
+    arena_destroy(arena);
+}
+
 /* Every kind on one model: faster hardware never costs more, more work never costs less. */
 static void test_monotone(void **state) {
     (void)state;
@@ -217,9 +401,11 @@ static void test_monotone(void **state) {
     arena_destroy(arena);
 }
 
-static const char *const gpus[] = { "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",
-                                    "a800-80g-sxm", "h100-80g-sxm",  "h800-80g-sxm",
-                                    "h20-96g",      "h200-141g-sxm", "b200-180g-sxm" };
+static const char *const gpus[] = {
+    "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",  "h100-80g-sxm",
+    "h800-80g-sxm", "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm", "h100-96g-sxm",
+    "v100-32g-sxm", "l40s-48g-pcie", "gb200-186g-nvl72",
+};
 enum { GPU_COUNT = sizeof gpus / sizeof gpus[0] };
 
 static struct cost_model *load(struct arena *arena, const char *hardware, double nic_bytes_per_s) {
@@ -282,7 +468,8 @@ static void test_settled_efficiency(void **state) {
         { "a100-80g-sxm", 0.77, 0.83 },  { "a100-80g-pcie", 0.70, 0.78 },
         { "h100-80g-sxm", 0.68, 0.79 },  { "h800-80g-sxm", 0.68, 0.79 },
         { "h200-141g-sxm", 0.66, 0.79 }, { "h20-96g", 0.84, 0.92 },
-        { "b200-180g-sxm", 0.60, 0.75 },
+        { "b200-180g-sxm", 0.60, 0.75 }, { "h100-96g-sxm", 0.68, 0.79 },
+        { "l40s-48g-pcie", 0.50, 0.65 }, { "gb200-186g-nvl72", 0.60, 0.75 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -432,6 +619,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_by_hand),
         cmocka_unit_test(test_network_by_hand),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_fabrics),
         cmocka_unit_test(test_monotone),
         cmocka_unit_test(test_shipped_profiles),
         cmocka_unit_test(test_settled_efficiency),

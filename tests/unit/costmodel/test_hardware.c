@@ -1,5 +1,6 @@
 /* test_hardware.c - hardware and cluster files: what is shipped loads; what is broken is explained. */
 #include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +84,10 @@ static void expect_error(const char *file, const char *old, const char *new, con
     const char *whole = arena_format(arena, "%.*s", (int)size, text);
     free(text);
     const char *at = strstr(whole, old);
-    if (!at) fail_msg("%s has no %s to break", file, old);
+    if (!at) {
+        fail_msg("%s has no %s to break", file, old);
+        return;
+    }
     const char *broken =
         arena_format(arena, "%.*s%s%s", (int)(at - whole), whole, new, at + strlen(old));
     const bool is_gpu = strncmp(file, "curves/", 7) != 0;
@@ -124,10 +128,75 @@ static void test_broken_files(void **state) {
           "\"op\": \"all-gathr\"",
           { "broken.json:", "all-gather", NULL } },
         { curves, "\"rank_count\": 4", "\"rank_count\": 1", { "broken.json:", "rank_count" } },
+        { curves,
+          "\"precision\": \"bf16\"",
+          "\"precision\": \"bf17\"",
+          { "broken.json:", "precision", "bf17", NULL } },
+        { curves,
+          "\"pass\": \"forward\"",
+          "\"pass\": \"weight gradient\"",
+          { "broken.json:", "needs the forward curve before it", NULL } },
         { curves, "\"causal\": true", "\"causal\": false", { "broken.json:", "sorted", NULL } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_error(cases[i].file, cases[i].old, cases[i].new, (const char **)cases[i].wanted);
+}
+
+static void test_broken_fabrics(void **state) {
+    (void)state;
+#define FABRIC(bytes, overhead_us)                                                                 \
+    "{\"name\":\"f\",\"description\":\"\",\"source\":\"\",\"efficiency_fraction\":0.9,"            \
+    "\"hop_latency_us\":10,\"node_count\":2,\"ranks_per_node\":8,\"bytes\":" bytes                 \
+    ",\"overhead_us\":" overhead_us "}"
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        { FABRIC("[1,2]", "[3,4]"), NULL },
+        { FABRIC("[]", "[]"), "must not be empty" },
+        { FABRIC("[2,2]", "[3,4]"), "above the one before" },
+        { FABRIC("[1,2]", "[3]"), "one number from 0 for each of bytes" },
+        { FABRIC("[1]", "[3,4]"), "one number from 0 for each of bytes" },
+        { FABRIC("[1]", "[-3]"), "one number from 0 for each of bytes" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct fabric fabric;
+        struct json *json = json_parse("f.json", cases[i].text, strlen(cases[i].text), &err);
+        if (!json) fail_msg("%s", err.text);
+        if (fabric_read(json, arena, &fabric, &err) != !cases[i].wanted)
+            fail_msg("%s: %s", cases[i].text, err.text);
+        if (cases[i].wanted && !strstr(err.text, cases[i].wanted)) fail_msg("%s", err.text);
+        json_destroy(json);
+        arena_destroy(arena);
+    }
+}
+
+static void test_fabric_overhead(void **state) {
+    (void)state;
+    const struct fabric fabric = { .hop_latency_s = 1,
+                                   .node_count = 2,
+                                   .ranks_per_node = 8,
+                                   .count = 2,
+                                   .log2_bytes = { 10, 20 },
+                                   .overhead_s = { 10, 30 } };
+    static const struct {
+        const char *name;
+        double bytes, node_count, ranks_per_node, want_s;
+    } cases[] = {
+        { "a point", 1024, 2, 8, 10 },
+        { "between", 32768, 2, 8, 20 },
+        { "below", 1, 2, 8, 10 },
+        { "beyond", 1e12, 2, 8, 30 },
+        { "two doublings", 1024, 8, 8, 12 },
+        { "one rank a node", 4096, 2, 1, 20 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double got_s = fabric_overhead_s(&fabric, cases[i].bytes, cases[i].node_count,
+                                               cases[i].ranks_per_node);
+        if (fabs(got_s - cases[i].want_s) > 1e-9)
+            fail_msg("%s: got %g s, want %g", cases[i].name, got_s, cases[i].want_s);
+    }
 }
 
 static void test_bad_network(void **state) {
@@ -151,9 +220,10 @@ static void test_bad_network(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),      cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_broken_files),
-        cmocka_unit_test(test_bad_network),
+        cmocka_unit_test(test_presets),         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_unknown_name),    cmocka_unit_test(test_broken_files),
+        cmocka_unit_test(test_bad_network),     cmocka_unit_test(test_broken_fabrics),
+        cmocka_unit_test(test_fabric_overhead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,435 @@
+/* check.c - measured rows against prices, grouped.
+ *
+ * Every format becomes the same question: an operator_work, perhaps a communicator, the profile and
+ * variant to price it with, and the measured seconds. The four readers below only translate. */
+#include "calibrate/fit/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/gpu_name.h"
+#include "calibrate/fit/interconnect.h"
+#include "calibrate/fit/measurements.h"
+#include "calibrate/fit/robust_fit.h"
+#include "costmodel/cost_model.h"
+
+#define MATMUL_LARGE_FLOP      1e10
+#define COLLECTIVE_LARGE_BYTES 1048576.0
+enum { MODEL_MAX = 64, GROUP_MAX = 1024, SKIP_MAX = 64 };
+
+struct sample {
+    int64_t group;
+    double relative_error;
+    bool inside_band;
+};
+
+struct priced_model {
+    const char *profile, *interconnect;
+    struct cost_model *model;
+};
+
+struct checker {
+    struct arena *arena;
+    const char *scenarios, *profile; /* NULL: by the row's GPU */
+    struct calibrate_check *out;
+    int64_t model_count;
+    struct priced_model models[MODEL_MAX];
+    int64_t sample_count;
+    struct sample *samples;
+    struct error *err;
+};
+
+/* What a row asks. */
+struct question {
+    const char *gpu, *framework, *operator_name, *large_name; /* large_name NULL: not large */
+    const char *interconnect;                                 /* NULL: one GPU or one node */
+    struct operator_work work;
+    struct communicator group; /* rank_count 0: none */
+    double measured_s;
+};
+
+static void skip(struct checker *c, const char *reason) {
+    struct calibrate_check *out = c->out;
+    int64_t i = 0;
+    while (i < out->skip_count && strcmp(out->skips[i].reason, reason) != 0)
+        i++;
+    if (i == SKIP_MAX) i--; /* reasons are few; names of unknown GPUs may not be */
+    if (i == out->skip_count) out->skips[out->skip_count++].reason = reason;
+    out->skips[i].row_count++;
+}
+
+/* ---- which profile and network ----------------------------------------------------------------
+ */
+
+/* Names of published tables that the driver does not use (gpu_name.h has its own). */
+static const struct {
+    const char *gpu, *profile;
+} gpu_names[] = {
+    { "A100-PCIe-80GB", "a100-80g-pcie" },
+    { "A100-SXM4", "a100-80g-sxm" },
+    { "A100", "a100-80g-sxm" },
+    { "H100-SXM5-80GB", "h100-80g-sxm" },
+    { "H100-SXM5-96GB", "h100-96g-sxm" },
+    { "H100", "h100-80g-sxm" },
+    { "H800-SXM5", "h800-80g-sxm" },
+    { "H200-SXM", "h200-141g-sxm" },
+    { "B200-SXM", "b200-180g-sxm" },
+    { "GB200", "gb200-186g-nvl72" },
+    { "V100-SXM2-32GB", "v100-32g-sxm" },
+    { "Tesla V100-SXM2-32GB", "v100-32g-sxm" },
+    { "V100", "v100-32g-sxm" },
+    { "L40S", "l40s-48g-pcie" },
+};
+
+static const char *profile_of(const char *gpu) {
+    const struct gpu_name *known = gpu_name_find(gpu);
+    const char *given = gpu_name_short(gpu);
+    if (known) return known->profile;
+    for (const char *const *name = calibrate_gpu_names(); *name; name++)
+        if (strcmp(gpu, *name) == 0) return *name;
+    for (size_t i = 0; i < sizeof gpu_names / sizeof gpu_names[0]; i++)
+        if (strcmp(given, gpu_names[i].gpu) == 0) return gpu_names[i].profile;
+    return NULL;
+}
+
+/* Loaded once for each profile and network. */
+static bool find_model(struct checker *c, const char *profile, const char *interconnect,
+                       struct cost_model **model) {
+    for (int64_t i = 0; i < c->model_count; i++)
+        if (strcmp(c->models[i].profile, profile) == 0 &&
+            strcmp(c->models[i].interconnect, interconnect) == 0) {
+            *model = c->models[i].model;
+            return true;
+        }
+    struct cluster_network network;
+    network_from_interconnect(interconnect, &network);
+    *model = cost_model_create(c->arena, c->scenarios, profile, &network, c->err);
+    if (!*model) return false;
+    if (c->model_count < MODEL_MAX)
+        c->models[c->model_count++] = (struct priced_model){ profile, interconnect, *model };
+    return true;
+}
+
+/* The variant whose name the framework's text begins with; -1: the profile's own curves. */
+static int64_t find_variant(const struct cost_model *model, const char *framework) {
+    for (int64_t v = 0; v < cost_model_variant_count(model); v++) {
+        const char *name = cost_model_variant_name(model, v);
+        if (strncasecmp(framework, name, strlen(name)) == 0) return v;
+    }
+    return -1;
+}
+
+/* ---- groups -----------------------------------------------------------------------------------
+ */
+
+static int64_t find_group(struct checker *c, const struct question *q, const char *operator_name,
+                          const char *profile, const char *variant) {
+    struct calibrate_check *out = c->out;
+    for (int64_t g = 0; g < out->group_count; g++) {
+        const struct calibrate_group *group = &out->groups[g];
+        if (strcmp(group->operator_name, operator_name) == 0 && strcmp(group->gpu, q->gpu) == 0 &&
+            strcmp(group->framework, q->framework) == 0)
+            return g;
+    }
+    if (out->group_count == GROUP_MAX) return -1;
+    const bool kernel = q->work.kind == OPERATOR_MATMUL || q->work.kind == OPERATOR_ATTENTION;
+    out->groups[out->group_count] = (struct calibrate_group){
+        .operator_name = operator_name,
+        .gpu = q->gpu,
+        .framework = q->framework,
+        .priced_by = variant  ? arena_format(c->arena, "%s, variant %s", profile, variant)
+                     : kernel ? arena_format(c->arena,
+                                             "%s, no variant of this framework: the "
+                                             "profile's own curves",
+                                             profile)
+                              : profile,
+        .exact_variant = variant || !kernel,
+    };
+    return out->group_count++;
+}
+
+static bool answer(struct checker *c, const struct question *q) {
+    const char *profile = c->profile ? c->profile : profile_of(q->gpu);
+    struct cost_model *model;
+    if (!profile) {
+        skip(c, arena_format(c->arena, "no profile of GPU '%s'", q->gpu));
+        return true;
+    }
+    if (!find_model(c, profile, q->interconnect ? q->interconnect : "", &model)) return false;
+    const double *peak = cost_model_gpu(model)->peak_flop_per_s;
+    const bool compute = q->work.kind == OPERATOR_MATMUL || q->work.kind == OPERATOR_ATTENTION;
+    if (compute && !(peak[q->work.precision] > 0)) {
+        skip(c, arena_format(c->arena, "%s on a GPU without it: '%s'",
+                             precision_name(q->work.precision), q->gpu));
+        return true;
+    }
+    const int64_t variant = find_variant(model, q->framework);
+    const struct price price =
+        cost_model_price_variant(model, variant, &q->work, q->group.rank_count ? &q->group : NULL);
+    const char *variant_name =
+        variant < 0 || !compute ? NULL : cost_model_variant_name(model, variant);
+    const double error = price.seconds / q->measured_s - 1;
+    const bool inside = fabs(q->measured_s / price.seconds - 1) <= price.band_fraction;
+    const char *const names[] = { q->operator_name, q->large_name };
+    for (int i = 0; i < 2 && names[i]; i++) {
+        const int64_t group = find_group(c, q, names[i], profile, variant_name);
+        if (group < 0) {
+            skip(c, "more groups than are kept");
+            continue;
+        }
+        c->samples[c->sample_count++] = (struct sample){ group, error, inside };
+    }
+    return true;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const struct sample *x = a, *y = b;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+static void summarise(struct checker *c) {
+    double *error = arena_array(c->arena, double, c->sample_count + 1);
+    qsort(c->samples, (size_t)c->sample_count, sizeof *c->samples, compare_samples);
+    for (int64_t i = 0, j; i < c->sample_count; i = j) {
+        struct calibrate_group *group = &c->out->groups[c->samples[i].group];
+        double sum = 0;
+        int64_t inside_count = 0;
+        for (j = i; j < c->sample_count && c->samples[j].group == c->samples[i].group; j++) {
+            error[j - i] = fabs(c->samples[j].relative_error);
+            sum += c->samples[j].relative_error;
+            inside_count += c->samples[j].inside_band;
+        }
+        group->row_count = j - i;
+        group->median_abs_relative_error = fit_quantile(error, j - i, 0.5);
+        group->p90_abs_relative_error = fit_quantile(error, j - i, 0.9);
+        group->mean_signed_relative_error = sum / (double)(j - i);
+        group->inside_band_fraction = (double)inside_count / (double)(j - i);
+    }
+}
+
+/* ---- the four formats -------------------------------------------------------------------------
+ */
+
+static bool find_precision(struct checker *c, const char *dtype, enum precision *out) {
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        if (strcasecmp(dtype, precision_name((enum precision)p)) == 0) {
+            *out = (enum precision)p;
+            return true;
+        }
+    skip(c, *dtype ? arena_format(c->arena, "precision '%s' is not priced", dtype)
+                   : "no precision stated");
+    return false;
+}
+
+static bool check_gemm(struct checker *c, const char *path) {
+    struct gemm_rows rows;
+    if (!gemm_rows_read(c->arena, path, &rows, c->err)) return false;
+    c->out->row_count = rows.count;
+    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    for (int64_t i = 0; i < rows.count; i++) {
+        const struct gemm_row *row = &rows.rows[i];
+        enum precision precision;
+        if (row->m < 1 || row->n < 1 || row->k < 1 || !(row->time_us > 0))
+            skip(c, "no shape or no time");
+        else if (strstr(row->framework, "groups="))
+            skip(c, "several matmuls in one call");
+        else if (find_precision(c, row->dtype, &precision)) {
+            const struct operator_work work = operator_matmul(
+                "", calibrate_matmul_pass(row->framework), precision, row->m, row->n, row->k);
+            const struct question q = { .gpu = row->gpu,
+                                        .framework = row->framework,
+                                        .operator_name = "matmul",
+                                        .large_name = work.flop >= MATMUL_LARGE_FLOP
+                                                          ? "matmul >= 1e10 FLOP"
+                                                          : NULL,
+                                        .work = work,
+                                        .measured_s = row->time_us / 1e6 };
+            if (!answer(c, &q)) return false;
+        }
+    }
+    return true;
+}
+
+static bool check_attention(struct checker *c, const char *path) {
+    struct attention_rows rows;
+    if (!attention_rows_read(c->arena, path, &rows, c->err)) return false;
+    c->out->row_count = rows.count;
+    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    for (int64_t i = 0; i < rows.count; i++) {
+        const struct attention_row *row = &rows.rows[i];
+        const bool backward = strcmp(row->direction, "bwd") == 0;
+        const double tokens = (double)(row->batch * row->seqlen);
+        enum precision precision;
+        if (tokens < 1 || row->heads_q < 1 || row->heads_kv < 1 || row->head_dim_qk < 1 ||
+            !(row->time_us > 0))
+            skip(c, "no shape or no time");
+        else if (!backward && strcmp(row->direction, "fwd") != 0)
+            skip(c, "neither forward nor backward");
+        else if (row->head_dim_qk != row->head_dim_v)
+            skip(c, "head sizes of keys and values differ");
+        else if (strcmp(row->dtype, "fp8") == 0)
+            skip(c, "attention in fp8 has no curve");
+        else if (find_precision(c, row->dtype, &precision)) {
+            const struct question q = {
+                .gpu = row->gpu,
+                .framework = row->framework,
+                .operator_name = backward ? "attention backward" : "attention forward",
+                .work = operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, precision,
+                                           tokens, tokens * (double)row->seqlen, row->heads_q,
+                                           row->heads_kv, row->head_dim_qk, row->causal),
+                .measured_s = row->time_us / 1e6
+            };
+            if (!answer(c, &q)) return false;
+        }
+    }
+    return true;
+}
+
+/* Kernels that a price of this project stands for. */
+static const struct {
+    const char *test;
+    enum operator_kind kind;
+    enum operator_pass pass;
+} membw_kinds[] = {
+    { "BabelStream-dot", OPERATOR_MATMUL, PASS_FORWARD }, /* reads only */
+    { "BabelStream-", OPERATOR_ELEMENTWISE, PASS_FORWARD },
+    { "stream-scale", OPERATOR_ELEMENTWISE, PASS_FORWARD },
+    { "stream-triad", OPERATOR_ELEMENTWISE, PASS_FORWARD },
+    { "residual add", OPERATOR_ELEMENTWISE, PASS_FORWARD },
+    { "silu*mul", OPERATOR_ELEMENTWISE, PASS_FORWARD },
+    { "rms_norm-fwd", OPERATOR_NORM, PASS_FORWARD },
+    { "rms_norm-bwd", OPERATOR_NORM, PASS_BACKWARD },
+    { "layer_norm-fwd", OPERATOR_NORM, PASS_FORWARD },
+    { "layer_norm-bwd", OPERATOR_NORM, PASS_BACKWARD },
+    { "rmsnorm", OPERATOR_NORM, PASS_FORWARD },
+};
+
+#define STREAM_BYTES 1e9 /* a fraction of the bandwidth without a size: of a buffer this large */
+
+static bool check_membw(struct checker *c, const char *path) {
+    struct membw_rows rows;
+    if (!membw_rows_read(c->arena, path, &rows, c->err)) return false;
+    c->out->row_count = rows.count;
+    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    for (int64_t i = 0; i < rows.count; i++) {
+        const struct membw_row *row = &rows.rows[i];
+        const size_t kind_count = sizeof membw_kinds / sizeof membw_kinds[0];
+        size_t k = 0;
+        while (k < kind_count &&
+               strncmp(row->test, membw_kinds[k].test, strlen(membw_kinds[k].test)) != 0)
+            k++;
+        if (k == kind_count || membw_kinds[k].kind == OPERATOR_MATMUL) {
+            skip(c, "not a kernel of a training step");
+            continue;
+        }
+        const char *profile = c->profile ? c->profile : profile_of(row->gpu);
+        struct cost_model *model = NULL;
+        double bytes = row->bytes, seconds = row->time_us / 1e6;
+        if (profile && !find_model(c, profile, "", &model)) return false;
+        if (model && !(bytes > 0 && seconds > 0) && row->fraction_of_peak > 0) {
+            bytes = STREAM_BYTES;
+            seconds = bytes / (row->fraction_of_peak * cost_model_gpu(model)->hbm_bytes_per_s);
+        }
+        if (profile && !(bytes > 0 && seconds > 0)) {
+            skip(c, "neither size and time nor a fraction of the peak");
+            continue;
+        }
+        const struct question q = { .gpu = row->gpu,
+                                    .framework = row->framework,
+                                    .operator_name = arena_format(
+                                        c->arena, "%s %s", operator_kind_name(membw_kinds[k].kind),
+                                        operator_pass_name(membw_kinds[k].pass)),
+                                    .work = operator_streaming("", membw_kinds[k].kind,
+                                                               membw_kinds[k].pass, PRECISION_BF16,
+                                                               bytes),
+                                    .measured_s = seconds };
+        if (!answer(c, &q)) return false;
+    }
+    return true;
+}
+
+static bool check_nccl(struct checker *c, const char *path) {
+    static const struct {
+        const char *name;
+        enum operator_kind kind;
+    } ops[] = {
+        { "all_reduce", OPERATOR_ALL_REDUCE },
+        { "all_gather", OPERATOR_ALL_GATHER },
+        { "reduce_scatter", OPERATOR_REDUCE_SCATTER },
+        { "alltoall", OPERATOR_ALL_TO_ALL },
+        { "sendrecv", OPERATOR_SEND },
+    };
+    enum { OP_COUNT = sizeof ops / sizeof ops[0] };
+    struct nccl_rows rows;
+    if (!nccl_rows_read(c->arena, path, &rows, c->err)) return false;
+    c->out->row_count = rows.count;
+    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    for (int64_t i = 0; i < rows.count; i++) {
+        const struct nccl_row *row = &rows.rows[i];
+        int op = 0;
+        while (op < OP_COUNT && strcmp(ops[op].name, row->op) != 0)
+            op++;
+        if (op == OP_COUNT) {
+            skip(c, arena_format(c->arena, "collective '%s' is not priced", row->op));
+            continue;
+        }
+        if (row->n_gpus < 2 || !(row->bytes > 0) || !(row->time_us > 0)) {
+            skip(c, "no GPUs, size or time");
+            continue;
+        }
+        struct cluster_network network;
+        network_from_interconnect(row->interconnect, &network);
+        if (row->n_nodes > 1 && strstr(row->interconnect, "not stated)") && !network.fabric) {
+            skip(c, "several nodes on a fabric that is not stated");
+            continue;
+        }
+        const int64_t per_node = network.gpus_per_node;
+        int64_t node_count = (row->n_gpus + per_node - 1) / per_node;
+        if (row->n_nodes > node_count && per_node <= 8) node_count = row->n_nodes;
+        const bool across = node_count > 1, large = row->bytes >= COLLECTIVE_LARGE_BYTES;
+        const char *name = arena_format(c->arena, "%s %s", operator_kind_name(ops[op].kind),
+                                        across ? "across nodes" : "in one node");
+        const struct question q = {
+            .gpu = row->gpu,
+            .framework = "nccl",
+            .operator_name = name,
+            .large_name = large ? arena_format(c->arena, "%s >= 1 MiB", name) : NULL,
+            .interconnect = across ? row->interconnect : NULL,
+            .work =
+                operator_collective("", ops[op].kind, PASS_UPDATE, COMMUNICATOR_DATA, row->bytes),
+            .group = { row->n_gpus, node_count, (row->n_gpus + node_count - 1) / node_count, 1 },
+            .measured_s = row->time_us / 1e6
+        };
+        if (!answer(c, &q)) return false;
+    }
+    return true;
+}
+
+bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
+                          const char *profile_or_null, const char *path,
+                          struct calibrate_check *out, struct error *err) {
+    static bool (*const checks[MEASUREMENT_FORMAT_COUNT])(struct checker *, const char *) = {
+        [MEASUREMENT_GEMM] = check_gemm,
+        [MEASUREMENT_ATTENTION] = check_attention,
+        [MEASUREMENT_NCCL] = check_nccl,
+        [MEASUREMENT_MEMBW] = check_membw,
+    };
+    enum measurement_format format;
+    if (!measurement_format_read(path, &format, err)) return false;
+    *out = (struct calibrate_check){
+        .format = measurement_format_names[format],
+        .groups = arena_array(arena, struct calibrate_group, GROUP_MAX),
+        .skips = arena_array(arena, struct calibrate_skip, SKIP_MAX + 1),
+    };
+    struct checker *checker = arena_new(arena, struct checker);
+    *checker = (struct checker){ .arena = arena,
+                                 .scenarios = scenarios_directory,
+                                 .profile = profile_or_null,
+                                 .out = out,
+                                 .err = err };
+    if (!checks[format](checker, path)) return error_context(err, "while checking %s", path);
+    summarise(checker);
+    return true;
+}

@@ -1,0 +1,53 @@
+/* check.h - how far a profile's prices are from measured rows.
+ *
+ *     struct calibrate_check check;
+ *     if (!calibrate_check_file(arena, "scenarios", NULL, "calibrate/measured/gemm.csv.gz", &check,
+ *                               err)) ...
+ *     for (int64_t i = 0; i < check.group_count; i++) print(&check.groups[i]);
+ *
+ * Reads the four formats of measurements.h, plain or .gz; the header line decides which. Each row's
+ * GPU chooses a shipped profile, its framework a named variant of it, its interconnect text a
+ * fabric; rows are priced as isolated kernels. What cannot be priced is counted with its reason.
+ */
+#ifndef BALLAST_CALIBRATE_FIT_CHECK_H
+#define BALLAST_CALIBRATE_FIT_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+
+/* Rows of one operator, GPU and framework. Matmul rows of at least 1e10 FLOP and collectives of at
+ * least 1 MiB form a second group of their own. */
+struct calibrate_group {
+    const char *operator_name; /* "matmul", "matmul >= 1e10 FLOP", "all-reduce across nodes" ... */
+    const char *gpu, *framework; /* as the rows have them */
+    const char *priced_by;       /* "h100-80g-sxm, variant sglang" */
+    bool exact_variant;          /* false: no variant of this framework, the nearest stood in */
+    int64_t row_count;
+    double median_abs_relative_error; /* of |price / measured - 1| */
+    double p90_abs_relative_error;
+    double mean_signed_relative_error; /* of price / measured - 1 */
+    double inside_band_fraction;       /* rows within the price's own 80 % band */
+};
+
+struct calibrate_skip {
+    const char *reason;
+    int64_t row_count;
+};
+
+struct calibrate_check {
+    const char *format; /* "gemm", "attention", "membw" or "nccl" */
+    int64_t row_count;  /* in the file */
+    int64_t group_count, skip_count;
+    struct calibrate_group *groups; /* in the order of their first rows */
+    struct calibrate_skip *skips;
+};
+
+/* scenarios_directory holds hardware/. profile_or_null: a name as in scenarios/hardware or a path;
+ * given, it prices every row, whatever GPU the row names. Texts live in the arena. */
+bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
+                          const char *profile_or_null, const char *path,
+                          struct calibrate_check *out, struct error *err);
+
+#endif

@@ -1,0 +1,242 @@
+/* interconnect.c - reads interconnect texts of published tables; fits the overhead of a fabric.
+ *
+ * overhead(S) = measured time - wire(S) / (share x efficiency), with wire and share as in
+ * cost_model.c and efficiency the best that a system reaches from 1 GiB on. Systems of one fabric
+ * are averaged in the logarithm after moving each to the first one's node count.
+ */
+#include "calibrate/fit/interconnect.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "calibrate/fit/robust_fit.h"
+#include "costmodel/efficiency.h"
+#include "costmodel/hardware.h"
+
+/* The first word found decides. Rates are of one usual NIC. */
+static const struct {
+    const char *word, *fabric;
+    double nic_Gbit_per_s;
+} words[] = {
+    { "EFA", "efa", 400 },           { "TCPXO", "tcpxo", 200 },
+    { "RoCE", "roce", 400 },         { "HDR", "hdr-infiniband", 200 },
+    { "NDR", "infiniband", 400 },    { "InfiniBand", "infiniband", 400 },
+    { "CX7 IB", "infiniband", 400 },
+};
+
+#define NIC_Gbit_PER_S_DEFAULT 400.0
+#define HOP_LATENCY_US         10.0 /* NCCL on 2 to 16 nodes of HDR200: +10 us a doubling */
+#define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
+#define OVERHEAD_LEAST_US      1.0
+
+void network_from_interconnect(const char *text, struct cluster_network *out) {
+    double nic_Gbit_per_s = NIC_Gbit_PER_S_DEFAULT, rate;
+    int count, nic_count = 8, end;
+    *out = (struct cluster_network){ .gpus_per_node = 8, .nic_latency_s = HOP_LATENCY_US / 1e6 };
+    for (size_t w = 0; w < sizeof words / sizeof words[0] && !out->fabric; w++)
+        if (strstr(text, words[w].word)) {
+            out->fabric = words[w].fabric;
+            nic_Gbit_per_s = words[w].nic_Gbit_per_s;
+        }
+    for (const char *at = text; *at; at++) {
+        if (!isdigit((unsigned char)*at) || (at > text && isalnum((unsigned char)at[-1]))) continue;
+        end = 0;
+        if (sscanf(at, "%dx%lfGb/s%n", &count, &rate, &end) == 2 && end > 0) {
+            nic_count = count;
+            nic_Gbit_per_s = rate;
+        } else if (sscanf(at, "%dx HDR%lf", &count, &rate) == 2) {
+            nic_count = count;
+            nic_Gbit_per_s = rate;
+        } else if (sscanf(at, "%dx CX%*d IB%n", &count, &end) == 1 && end > 0)
+            nic_count = count;
+        else if (sscanf(at, "%lfGb/s per node%n", &rate, &end) == 1 && end > 0)
+            nic_Gbit_per_s = rate / nic_count;
+    }
+    if (strstr(text, "NVL72")) out->gpus_per_node = nic_count = 72;
+    out->nics_per_node = nic_count;
+    out->nic_bytes_per_s_per_gpu =
+        nic_Gbit_per_s * 1e9 / 8 * nic_count / (double)out->gpus_per_node;
+}
+
+/* ---- fit --------------------------------------------------------------------------------------
+ */
+
+enum { SYSTEM_MAX = 8, OCTAVE_FIRST = 9, OCTAVE_LAST = 30 };
+
+static const struct fabric_plan {
+    const char *name, *description, *source;
+    /* texts that only the systems of this fabric with a known number of NICs have */
+    const char *systems[3];
+} plans[] = {
+    { "infiniband",
+      "InfiniBand NDR, one 400 Gbit/s NIC for each GPU, NCCL",
+      "nccl-tests of H20 (NVIDIA/nccl#1244, small buffers) and of H100 with in-network reduction "
+      "(coreweave/nccl-tests, from 512 MiB)",
+      { "8x400Gb/s NDR InfiniBand", "16x CX7 IB NDR" } },
+    { "hdr-infiniband",
+      "InfiniBand HDR, 200 Gbit/s NICs, NCCL 2.8",
+      "nccl-tests of 2 to 16 nodes with four HDR200 NICs (aistabci/abci2.0benchmark)",
+      { "4x HDR200" } },
+    { "roce",
+      "Ethernet with RDMA, one 400 Gbit/s NIC for each GPU, NCCL",
+      "nccl-tests all-gather on two H200 nodes of GCP a3-ultra (SkyPilot)",
+      { "a3-ultra RoCE" } },
+    { "efa",
+      "AWS Elastic Fabric Adapter, NCCL",
+      "nccl-tests on two p4de nodes (awsome-distributed-training) and all-reduce on four p6-b200 "
+      "nodes (stas00/ml-engineering)",
+      { "p4de EFA", "p6-b200 EFAv4" } },
+    { "tcpxo",
+      "GCP GPUDirect-TCPXO, eight 200 Gbit/s NICs a node, NCCL",
+      "nccl-tests on two a3-mega nodes (lessizzmore/create-a3mega-ztan-fork)",
+      { "a3-mega TCPXO" } },
+};
+enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
+
+/* One measured system: an all-reduce or all-gather among n GPUs. */
+struct measured_system {
+    const char *interconnect;
+    double rank_count, node_count;
+    double wire_factor;       /* bytes over the NICs of a node for each byte of the buffer */
+    double share_bytes_per_s; /* of a node's NICs */
+    double efficiency;
+    int64_t count;
+    double log2_bytes[FABRIC_SIZE_MAX], us[FABRIC_SIZE_MAX];
+};
+
+static double wire_us(const struct measured_system *system, double bytes) {
+    return 1e6 * bytes * system->wire_factor / (system->share_bytes_per_s * system->efficiency);
+}
+
+static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row) {
+    const bool op = strcmp(row->op, "all_reduce") == 0 || strcmp(row->op, "all_gather") == 0;
+    if (!op || row->in_place || row->n_nodes < 2 || !(row->time_us > 0) || !(row->bytes > 0))
+        return false;
+    for (int s = 0; s < 3 && plan->systems[s]; s++)
+        if (strstr(row->interconnect, plan->systems[s])) return true;
+    return false;
+}
+
+static void add_row(const struct nccl_row *row, struct measured_system *systems, int *count) {
+    struct measured_system *system = systems;
+    while (system < systems + *count && (strcmp(system->interconnect, row->interconnect) != 0 ||
+                                         system->rank_count != (double)row->n_gpus))
+        system++;
+    if (system == systems + *count) {
+        if (*count == SYSTEM_MAX) return;
+        struct cluster_network network;
+        network_from_interconnect(row->interconnect, &network);
+        const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
+        const double ring = ((double)row->n_gpus - 1) / (double)row->n_gpus;
+        *system = (struct measured_system){
+            .interconnect = row->interconnect,
+            .rank_count = (double)row->n_gpus,
+            .node_count = (double)row->n_nodes,
+            .wire_factor = !all_reduce         ? ring
+                           : row->n_nodes == 2 ? 1
+                                               : 2 * ring,
+            .share_bytes_per_s = network.nic_bytes_per_s_per_gpu * (double)network.gpus_per_node,
+            .efficiency = 1,
+        };
+        ++*count;
+    }
+    if (system->count == FABRIC_SIZE_MAX) return;
+    system->log2_bytes[system->count] = log2(row->bytes);
+    system->us[system->count++] = row->time_us;
+}
+
+static void set_efficiency(struct measured_system *system) {
+    double best = 0;
+    for (int64_t i = 0; i < system->count; i++)
+        if (system->log2_bytes[i] >= 30)
+            best = fmax(best, wire_us(system, exp2(system->log2_bytes[i])) / system->us[i]);
+    system->efficiency = best > 0 ? fmin(best, 1) : EFFICIENCY_DEFAULT;
+}
+
+/* ln of the overhead at a size, moved to `node_count` nodes; NAN outside the measured sizes. Rows
+ * of a table ascend in size. */
+static double log_overhead(const struct measured_system *system, double x, double node_count) {
+    for (int64_t i = 0; i < system->count; i++) {
+        const double *at = &system->log2_bytes[i];
+        const bool here = at[0] == x, between = i + 1 < system->count && at[0] < x && at[1] > x;
+        if (!here && !between) continue;
+        const double share = here ? 0 : (x - at[0]) / (at[1] - at[0]);
+        const double next_us = here ? system->us[i] : system->us[i + 1];
+        const double us = system->us[i] * pow(next_us / system->us[i], share);
+        const double moved_us = HOP_LATENCY_US * log2(node_count / system->node_count);
+        return log(fmax(us - wire_us(system, exp2(x)) + moved_us, OVERHEAD_LEAST_US));
+    }
+    return NAN;
+}
+
+const char *const *calibrate_fabric_names(void) {
+    static const char *const names[] = { "infiniband", "hdr-infiniband", "roce",
+                                         "efa",        "tcpxo",          NULL };
+    _Static_assert(sizeof names / sizeof names[0] == PLAN_COUNT + 1, "a name per plan");
+    return names;
+}
+
+static void write_fabric(const struct fabric_plan *plan, const struct measured_system *systems,
+                         int system_count, cJSON *out) {
+    cJSON *bytes = cJSON_CreateArray(), *overhead_us = cJSON_CreateArray();
+    double efficiency = 0;
+    for (int octave = OCTAVE_FIRST; octave <= OCTAVE_LAST; octave++) {
+        double sum = 0;
+        int count = 0;
+        for (int s = 0; s < system_count; s++) {
+            const double log_us = log_overhead(&systems[s], octave, systems[0].node_count);
+            if (isnan(log_us)) continue;
+            sum += log_us;
+            count++;
+        }
+        if (count == 0) continue;
+        cJSON_AddItemToArray(bytes, cJSON_CreateNumber(exp2(octave)));
+        cJSON_AddItemToArray(overhead_us, cJSON_CreateNumber(round(10 * exp(sum / count)) / 10));
+    }
+    for (int s = 0; s < system_count; s++)
+        efficiency += systems[s].efficiency / system_count;
+    const struct fabric_fields f = {
+        .name = plan->name,
+        .description = plan->description,
+        .source = plan->source,
+        .efficiency_fraction = round(1000 * efficiency) / 1000,
+        .hop_latency_us = HOP_LATENCY_US,
+        .node_count = systems[0].node_count,
+        .ranks_per_node = systems[0].rank_count / systems[0].node_count,
+        .bytes = bytes,
+        .overhead_us = overhead_us,
+    };
+    cJSON *object = field_table_write(&hardware_fabric_table, &f);
+    while (object->child) {
+        cJSON *item = cJSON_DetachItemViaPointer(object, object->child);
+        cJSON_AddItemToObject(out, item->string, item);
+    }
+    cJSON_Delete(object);
+    cJSON_Delete(bytes);
+    cJSON_Delete(overhead_us);
+}
+
+bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const char *name,
+                          cJSON *fabric_out, struct error *err) {
+    const struct fabric_plan *plan = plans;
+    while (plan < plans + PLAN_COUNT && strcmp(plan->name, name) != 0)
+        plan++;
+    if (plan == plans + PLAN_COUNT) {
+        const char *near = nearest_in_list(name, calibrate_fabric_names());
+        error_set(err, "no rule says which measurements make the fabric '%s'", name);
+        return near ? error_hint(err, "did you mean '%s'?", near) : false;
+    }
+    struct nccl_rows rows;
+    if (!nccl_rows_read(arena, arena_format(arena, "%s/nccl.csv.gz", measured_dir), &rows, err))
+        return false;
+    struct measured_system systems[SYSTEM_MAX];
+    int system_count = 0;
+    for (int64_t i = 0; i < rows.count; i++)
+        if (is_of(plan, &rows.rows[i])) add_row(&rows.rows[i], systems, &system_count);
+    if (system_count == 0) return error_set(err, "no measurements of the fabric '%s'", name);
+    for (int s = 0; s < system_count; s++)
+        set_efficiency(&systems[s]);
+    write_fabric(plan, systems, system_count, fabric_out);
+    return true;
+}

@@ -1,0 +1,25 @@
+/* interconnect.h - the network that a line of text describes, and kinds of networks from their
+ * measured systems.
+ *
+ *     struct cluster_network network;
+ *     network_from_interconnect("AWS p4de EFA 4x100Gb/s per node + NVSwitch", &network);
+ *     // 8 GPUs and 4 NICs a node, 6.25e9 bytes/s for each GPU, fabric "efa"
+ */
+#ifndef BALLAST_CALIBRATE_FIT_INTERCONNECT_H
+#define BALLAST_CALIBRATE_FIT_INTERCONNECT_H
+
+#include <cjson/cJSON.h>
+#include "calibrate/fit/measurements.h"
+#include "costmodel/cost_model.h"
+
+/* What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each. A text
+ * that names no fabric leaves `fabric` NULL. */
+void network_from_interconnect(const char *text, struct cluster_network *out);
+
+/* Names of the fabrics that can be fitted, NULL at the end. */
+const char *const *calibrate_fabric_names(void);
+/* Fills the empty object as scenarios/hardware/fabrics/<name>.json. */
+bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const char *name,
+                          cJSON *fabric_out, struct error *err);
+
+#endif

@@ -1,0 +1,212 @@
+/* test_check.c - groups, variants and skips of a check; and what the shipped profiles are worth on recorded kernels.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "calibrate/fit/check.h"
+
+#define MEASURED  BALLAST_SOURCE_DIR "/calibrate/measured"
+#define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
+
+static bool check_text(struct arena *arena, const char *text, const char *profile,
+                       struct calibrate_check *check, struct error *err) {
+    char path[] = "/tmp/ballast-check-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (int)strlen(text));
+    close(file);
+    const bool ok = calibrate_check_file(arena, SCENARIOS, profile, path, check, err);
+    unlink(path);
+    return ok;
+}
+
+static const struct calibrate_group *find(const struct calibrate_check *check,
+                                          const char *operator_name, const char *gpu,
+                                          const char *framework_prefix) {
+    for (int64_t i = 0; i < check->group_count; i++) {
+        const struct calibrate_group *g = &check->groups[i];
+        if (strcmp(g->operator_name, operator_name) == 0 && strcmp(g->gpu, gpu) == 0 &&
+            strncmp(g->framework, framework_prefix, strlen(framework_prefix)) == 0)
+            return g;
+    }
+    fail_msg("no group %s on %s, %s", operator_name, gpu, framework_prefix);
+    return NULL;
+}
+
+static int64_t skipped(const struct calibrate_check *check, const char *reason_part) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < check->skip_count; i++)
+        if (strstr(check->skips[i].reason, reason_part)) count += check->skips[i].row_count;
+    return count;
+}
+
+#define GEMM "gpu,dtype,m,n,k,time_us,framework,source\n"
+
+static void test_groups(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct calibrate_check check;
+    /* 1024^3 is 2.1e9 FLOP, 4096^3 1.4e11. */
+    if (!check_text(arena,
+                    GEMM "H100-SXM5-80GB,bf16,4096,4096,4096,1000000,sglang 9,s\n"
+                         "H100-SXM5-80GB,bf16,1024,1024,1024,1000000,sglang 9,s\n"
+                         "NVIDIA H100 80GB HBM3,bf16,1024,1024,1024,1,mine,s\n"
+                         "Voodoo2,bf16,1024,1024,1024,1,mine,s\n"
+                         "H100-SXM5-80GB,int8,1024,1024,1024,1,mine,s\n"
+                         "A100-SXM4-80GB,fp8,1024,1024,1024,1,mine,s\n"
+                         "H100-SXM5-80GB,bf16,1024,1024,1024,1,\"x groups=4\",s\n"
+                         "H100-SXM5-80GB,bf16,1024,,1024,1,mine,s\n",
+                    NULL, &check, &err))
+        fail_msg("%s", err.text);
+    assert_string_equal(check.format, "gemm");
+    assert_int_equal(check.row_count, 8);
+    const struct calibrate_group *all = find(&check, "matmul", "H100-SXM5-80GB", "sglang");
+    const struct calibrate_group *large =
+        find(&check, "matmul >= 1e10 FLOP", "H100-SXM5-80GB", "sglang");
+    assert_int_equal(all->row_count, 2);
+    assert_int_equal(large->row_count, 1);
+    assert_true(all->exact_variant);
+    assert_string_equal(all->priced_by, "h100-80g-sxm, variant sglang");
+    /* Prices of some microseconds against a second. */
+    assert_true(all->median_abs_relative_error > 0.99 && all->mean_signed_relative_error < -0.99);
+    assert_true(all->inside_band_fraction == 0);
+    const struct calibrate_group *mine = find(&check, "matmul", "NVIDIA H100 80GB HBM3", "mine");
+    assert_false(mine->exact_variant);
+    assert_non_null(strstr(mine->priced_by, "no variant of this framework"));
+    assert_true(mine->mean_signed_relative_error > 0);
+    assert_int_equal(check.group_count, 3);
+    assert_int_equal(skipped(&check, "no profile of GPU 'Voodoo2'"), 1);
+    assert_int_equal(skipped(&check, "precision 'int8'"), 1);
+    assert_int_equal(skipped(&check, "fp8 on a GPU without it"), 1);
+    assert_int_equal(skipped(&check, "several matmuls"), 1);
+    assert_int_equal(skipped(&check, "no shape"), 1);
+    arena_destroy(arena);
+}
+
+static void test_profile_given(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct calibrate_check check;
+    if (!check_text(arena, GEMM "Voodoo2,bf16,1024,1024,1024,1,mine,s\n", "h200-141g-sxm", &check,
+                    &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(check.skip_count, 0);
+    assert_non_null(strstr(find(&check, "matmul", "Voodoo2", "mine")->priced_by, "h200-141g-sxm"));
+    assert_false(check_text(arena, GEMM "Voodoo2,bf16,1024,1024,1024,1,mine,s\n", "h200-141-sxm",
+                            &check, &err));
+    assert_non_null(strstr(err.text, "did you mean 'h200-141g-sxm'?"));
+    arena_destroy(arena);
+}
+
+static void test_formats(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *format, *operator_name;
+    } cases[] = {
+        { "attention backward",
+          "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,"
+          "time_us,framework,source\nH20,bf16,bwd,1,4096,32,8,128,128,1,1000,x,s\n",
+          "attention", "attention backward" },
+        { "memory",
+          "gpu,test,bytes,time_us,fraction_of_peak,framework,source\n"
+          "H20,rms_norm-bwd N=1,,,0.5,x,s\n",
+          "membw", "norm backward" },
+        { "collective in a node",
+          "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,source\n"
+          "H20,8,1,NVSwitch,all_reduce,2000000,100,s\n",
+          "nccl", "all-reduce in one node >= 1 MiB" },
+        { "collective between nodes",
+          "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,source\n"
+          "H20,16,2,8x400Gb/s NDR InfiniBand,all_gather,2000,100,s\n",
+          "nccl", "all-gather across nodes" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct calibrate_check check;
+        if (!check_text(arena, cases[i].text, NULL, &check, &err))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        if (strcmp(check.format, cases[i].format) != 0)
+            fail_msg("%s: read as %s", cases[i].name, check.format);
+        assert_int_equal(find(&check, cases[i].operator_name, "H20", "")->row_count, 1);
+        arena_destroy(arena);
+    }
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct calibrate_check check;
+    assert_false(check_text(arena, "a,b\n1,2\n", NULL, &check, &err));
+    assert_non_null(strstr(err.text, "header of no measurement format"));
+    arena_destroy(arena);
+}
+
+/* Through the shipped files: most of these rows made the curves, so the bounds hold the files and
+ * the pricing to each other; test_fit_matmul.c and test_fit_attention.c hold shapes back. */
+static void test_recorded(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *operator_name, *gpu, *framework;
+        double median_max, p90_max;
+    } cases[] = {
+        { "gemm", "matmul >= 1e10 FLOP", "A100-SXM4-80GB", "sglang", 0.015, 0.06 },
+        { "gemm", "matmul >= 1e10 FLOP", "H100-SXM5-80GB", "trtllm", 0.015, 0.06 },
+        { "gemm", "matmul >= 1e10 FLOP", "H200-SXM", "sglang", 0.040, 0.17 },
+        { "gemm", "matmul >= 1e10 FLOP", "H200-SXM", "vllm 0.24.0 Cutlass", 0.015, 0.05 },
+        { "gemm", "matmul >= 1e10 FLOP", "B200-SXM", "trtllm", 0.015, 0.08 },
+        { "gemm", "matmul >= 1e10 FLOP", "L40S", "trtllm", 0.020, 0.08 },
+        { "gemm", "matmul >= 1e10 FLOP", "A100-PCIe-80GB", "TransformerEngine", 0.020, 0.12 },
+        { "attention", "attention forward", "A100-SXM4-80GB", "sglang", 0.020, 0.12 },
+        { "attention", "attention forward", "A100-SXM4-80GB", "vllm", 0.025, 0.12 },
+        { "attention", "attention forward", "H100-SXM5-80GB", "sglang", 0.040, 0.12 },
+        { "attention", "attention forward", "H200-SXM", "vllm 0.24.0 vllm_vit", 0.035, 0.12 },
+        { "attention", "attention forward", "H200-SXM", "cudnn", 0.01, 0.03 },
+        { "attention", "attention backward", "H200-SXM", "cudnn", 0.05, 0.10 },
+        { "nccl", "all-reduce in one node >= 1 MiB", "H100-SXM5-80GB", "nccl", 0.05, 0.15 },
+        { "nccl", "all-gather in one node >= 1 MiB", "H200-SXM", "nccl", 0.05, 0.15 },
+        { "nccl", "all-to-all in one node >= 1 MiB", "B200-SXM", "nccl", 0.05, 0.15 },
+        { "nccl", "all-reduce across nodes", "A100-SXM4-80GB", "nccl", 0.15, 0.40 },
+        { "nccl", "all-reduce across nodes >= 1 MiB", "H100-SXM5-80GB", "nccl", 0.05, 0.10 },
+        { "nccl", "all-reduce across nodes >= 1 MiB", "B200-SXM", "nccl", 0.15, 0.40 },
+        { "nccl", "all-gather across nodes >= 1 MiB", "H200-SXM", "nccl", 0.05, 0.10 },
+        { "membw", "norm forward", "H200-SXM", "cudnn", 0.10, 0.20 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct calibrate_check check = { 0 };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        if ((!check.format || strcmp(check.format, cases[c].file) != 0) &&
+            !calibrate_check_file(arena, SCENARIOS, NULL,
+                                  arena_format(arena, "%s/%s.csv.gz", MEASURED, cases[c].file),
+                                  &check, &err))
+            fail_msg("%s", err.text);
+        const struct calibrate_group *g =
+            find(&check, cases[c].operator_name, cases[c].gpu, cases[c].framework);
+        print_message("%-34s %-15s %-9.9s n %5ld: median %.2f %%, p90 %.1f, mean %+.1f\n",
+                      g->operator_name, g->gpu, g->framework, (long)g->row_count,
+                      100 * g->median_abs_relative_error, 100 * g->p90_abs_relative_error,
+                      100 * g->mean_signed_relative_error);
+        if (!(g->median_abs_relative_error < cases[c].median_max &&
+              g->p90_abs_relative_error < cases[c].p90_max))
+            fail_msg("%s on %s, %s: median %.3f, p90 %.3f", g->operator_name, g->gpu, g->framework,
+                     g->median_abs_relative_error, g->p90_abs_relative_error);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_profile_given),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

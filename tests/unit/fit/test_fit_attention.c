@@ -1,0 +1,124 @@
+/* test_fit_attention.c - the attention fit: kernels it has not seen, by framework, head size and mask. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "calibrate/fit/fit_attention.h"
+#include "costmodel/efficiency.h"
+
+#define MEASURED BALLAST_SOURCE_DIR "/calibrate/measured"
+
+/* A quarter of the shapes, chosen by a hash of the sizes alone. */
+static bool is_held_back(const struct attention_row *row) {
+    uint64_t h = (uint64_t)row->batch * 0x9e3779b97f4a7c15u ^
+                 (uint64_t)row->seqlen * 0xc2b2ae3d27d4eb4fu ^
+                 (uint64_t)(row->heads_q * 1024 + row->heads_kv) * 0x165667b19e3779f9u;
+    h ^= h >> 29;
+    h *= 0xbf58476d1ce4e5b9u;
+    return (h >> 40) % 4 == 0;
+}
+
+static struct attention_curve curve_of(struct arena *arena, const struct attention_fit *fit,
+                                       int64_t head_dim, bool causal) {
+    struct attention_curve curve = { .head_dim = head_dim,
+                                     .causal = causal,
+                                     .efficiency = fit->coefficient[ATTENTION_EFFICIENCY],
+                                     .length_half = fit->coefficient[ATTENTION_LENGTH_HALF],
+                                     .launch_s = ATTENTION_LAUNCH_S,
+                                     .tile_rows = fit->tile_rows,
+                                     .tile_slots = fit->tile_slots,
+                                     .correction = { .axis_count = 3 } };
+    int64_t cell_count = 1;
+    for (int a = 0; a < 3; a++) {
+        curve.correction.axes[a].count = fit->axis_count[a];
+        cell_count *= fit->axis_count[a];
+        for (int64_t i = 0; i < fit->axis_count[a]; i++)
+            curve.correction.axes[a].log2_at[i] = log2(fit->axis[a][i]);
+    }
+    float *cells = arena_array(arena, float, cell_count);
+    for (int64_t i = 0; i < cell_count; i++)
+        cells[i] = (float)fit->log_ratio[i];
+    curve.correction.log_ratio = cells;
+    return curve;
+}
+
+static void test_held_back(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu, *framework;
+        double peak, hbm, sm_count;
+        int64_t head_dim;
+        bool causal;
+        double median_max;
+    } cases[] = {
+        { "A100-SXM4-80GB", "sglang", 312e12, 2039e9, 108, 128, true, 0.020 },
+        { "A100-SXM4-80GB", "vllm", 312e12, 2039e9, 108, 128, true, 0.025 },
+        { "H100-SXM5-80GB", "sglang", 989e12, 3350e9, 132, 128, true, 0.040 },
+        { "H100-SXM5-80GB", "vllm", 989e12, 3350e9, 132, 64, true, 0.025 },
+        { "H100-SXM5-80GB", "vllm", 989e12, 3350e9, 132, 64, false, 0.045 },
+        { "H200-SXM", "vllm", 989e12, 4800e9, 132, 128, true, 0.028 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct attention_rows all;
+    if (!attention_rows_read(arena, MEASURED "/attention.csv.gz", &all, &err))
+        fail_msg("%s", err.text);
+    struct attention_row *kept = arena_array(arena, struct attention_row, all.count);
+    struct attention_row *held = arena_array(arena, struct attention_row, all.count);
+    double *error = arena_array(arena, double, all.count);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        int64_t kept_count = 0, held_count = 0, inside_count = 0;
+        for (int64_t i = 0; i < all.count; i++) {
+            const struct attention_row *row = &all.rows[i];
+            if (strcmp(row->gpu, cases[c].gpu) || strcmp(row->direction, "fwd") ||
+                row->head_dim_qk != cases[c].head_dim || row->head_dim_v != cases[c].head_dim ||
+                row->causal != cases[c].causal ||
+                strncmp(row->framework, cases[c].framework, strlen(cases[c].framework)))
+                continue;
+            if (is_held_back(row))
+                held[held_count++] = *row;
+            else
+                kept[kept_count++] = *row;
+        }
+        struct attention_fit fit;
+        const struct attention_conditions on = { cases[c].peak, cases[c].hbm, cases[c].sm_count };
+        if (!fit_attention(arena, kept, kept_count, &on, &fit, &err)) fail_msg("%s", err.text);
+        const struct attention_curve curve =
+            curve_of(arena, &fit, cases[c].head_dim, cases[c].causal);
+        const struct attention_curves curves = { .count = 1, .curves = &curve };
+        for (int64_t i = 0; i < held_count; i++) {
+            const double tokens = (double)(held[i].batch * held[i].seqlen);
+            const struct operator_work w = operator_attention(
+                "", PASS_FORWARD, PRECISION_BF16, tokens, tokens * (double)held[i].seqlen,
+                held[i].heads_q, held[i].heads_kv, held[i].head_dim_qk, held[i].causal);
+            const struct attention_curve *nearest;
+            struct kernel_terms terms;
+            const double us = 1e6 * attention_kernel_s(&curves, cases[c].peak, cases[c].hbm, &w,
+                                                       &terms, &nearest);
+            error[i] = log(us / held[i].time_us);
+            inside_count += fabs(held[i].time_us / us - 1) <= fit.held_out.p80;
+        }
+        const struct error_summary s = error_summary_of(error, held_count);
+        const double covered = (double)inside_count / (double)held_count;
+        print_message("%-14s %s d=%ld %s: %ld held back, median %.2f %%, p90 %.1f, bias %+.1f; "
+                      "band covers %.0f %%\n",
+                      cases[c].gpu, cases[c].framework, (long)cases[c].head_dim,
+                      cases[c].causal ? "causal" : "full", (long)s.count, 100 * s.median,
+                      100 * s.p90, 100 * s.bias, 100 * covered);
+        if (!(s.count > 100 && s.median < cases[c].median_max))
+            fail_msg("%s %s d=%ld: median %.4f", cases[c].gpu, cases[c].framework,
+                     (long)cases[c].head_dim, s.median);
+        if (!(covered >= 0.70 && covered <= 0.90))
+            fail_msg("%s %s d=%ld: the 80 %% band covers %.3f", cases[c].gpu, cases[c].framework,
+                     (long)cases[c].head_dim, covered);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_held_back) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

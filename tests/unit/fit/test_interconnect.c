@@ -1,0 +1,89 @@
+/* test_interconnect.c - texts to networks; the shipped fabrics are what the fit makes of the measurements. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/interconnect.h"
+#include "sim/base/json.h"
+
+static void test_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *fabric;
+        int64_t gpus_per_node, nics_per_node;
+        double nic_GB_per_s_per_gpu;
+    } cases[] = {
+        { "AWS p4de EFA 4x100Gb/s per node + NVSwitch", "efa", 8, 4, 6.25 },
+        { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa", 8, 8, 50 },
+        { "GCP a3-mega TCPXO 8x200Gb/s, NVSwitch", "tcpxo", 8, 8, 25 },
+        { "ABCI-A 4x HDR200 per node, NVSwitch", "hdr-infiniband", 8, 4, 12.5 },
+        { "OCI RoCE, NVSwitch", "roce", 8, 8, 50 },
+        { "8x400Gb/s NDR InfiniBand + SHARP, NVSwitch", "infiniband", 8, 8, 50 },
+        { "16x CX7 IB NDR, NCCL_ALGO=NVLSTree", "infiniband", 8, 16, 100 },
+        { "NVL72 single rack", NULL, 72, 72, 50 },
+        { "two nodes (fabric not stated)", NULL, 8, 8, 50 },
+        { "", NULL, 8, 8, 50 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cluster_network got;
+        network_from_interconnect(cases[i].text, &got);
+        const bool same_fabric =
+            cases[i].fabric ? got.fabric && strcmp(got.fabric, cases[i].fabric) == 0 : !got.fabric;
+        if (!same_fabric || got.gpus_per_node != cases[i].gpus_per_node ||
+            got.nics_per_node != cases[i].nics_per_node ||
+            fabs(got.nic_bytes_per_s_per_gpu / 1e9 - cases[i].nic_GB_per_s_per_gpu) > 1e-9)
+            fail_msg("'%s': %s, %ld GPUs, %ld NICs, %g GB/s", cases[i].text,
+                     got.fabric ? got.fabric : "no fabric", (long)got.gpus_per_node,
+                     (long)got.nics_per_node, got.nic_bytes_per_s_per_gpu / 1e9);
+    }
+}
+
+static void test_shipped_is_fitted(void **state) {
+    (void)state;
+    for (const char *const *name = calibrate_fabric_names(); *name; name++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        cJSON *fabric = cJSON_CreateObject();
+        char *shipped;
+        size_t size;
+        if (!calibrate_fit_fabric(arena, BALLAST_SOURCE_DIR "/calibrate/measured", *name, fabric,
+                                  &err) ||
+            !file_read(arena_format(arena, "%s/scenarios/hardware/fabrics/%s.json",
+                                    BALLAST_SOURCE_DIR, *name),
+                       &shipped, &size, &err))
+            fail_msg("%s", err.text);
+        char *fitted = calibrate_curves_text(fabric);
+        if (size != strlen(fitted) || memcmp(fitted, shipped, size) != 0)
+            fail_msg("fabrics/%s.json is not what the fit makes of calibrate/measured", *name);
+        free(fitted);
+        free(shipped);
+        cJSON_Delete(fabric);
+        arena_destroy(arena);
+    }
+}
+
+static void test_unknown(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    cJSON *fabric = cJSON_CreateObject();
+    assert_false(calibrate_fit_fabric(arena, BALLAST_SOURCE_DIR "/calibrate/measured", "infinband",
+                                      fabric, &err));
+    assert_non_null(strstr(err.text, "did you mean 'infiniband'?"));
+    cJSON_Delete(fabric);
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_shipped_is_fitted),
+        cmocka_unit_test(test_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* test_nccl_log.c - tables of old and new nccl-tests, several runs in a log, and what is said about
+ * broken logs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "calibrate/fit/nccl_log.h"
+
+#define LOGS BALLAST_SOURCE_DIR "/tests/data/nccl/"
+
+static void test_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int64_t row, count;
+        const char *gpu, *op, *version;
+        int64_t n_gpus, n_nodes;
+        bool in_place;
+        double bytes, time_us, algbw, busbw;
+    } cases[] = {
+        { "all_reduce_new.log", 0, 6, "H100-SXM5-80GB", "all_reduce", "2.28.7", 8, 1, false, 8,
+          17.31, 0, 0 },
+        { "all_reduce_new.log", 3, 6, "H100-SXM5-80GB", "all_reduce", "2.28.7", 8, 1, true, 524288,
+          32.85, 15.96, 27.93 },
+        { "all_reduce_new.log", 5, 6, "H100-SXM5-80GB", "all_reduce", "2.28.7", 8, 1, true,
+          134217728, 570.2, 235.39, 411.93 },
+        { "all_gather_old.log", 0, 6, "A100-SXM4-40GB", "all_gather", "2.8.4", 4, 1, false, 1048576,
+          48.52, 21.61, 16.21 },
+        { "all_gather_old.log", 5, 6, "A100-SXM4-40GB", "all_gather", "2.8.4", 4, 1, true, 4194304,
+          73.66, 56.94, 42.71 },
+        { "two_runs_mpi.log", 0, 5, "H200-SXM", "sendrecv", "2.27.5", 4, 2, false, 1048576, 41.07,
+          25.53, 25.53 },
+        { "two_runs_mpi.log", 4, 5, "H200-SXM", "alltoall", "2.27.5", 2, 1, false, 1048576, 19.20,
+          54.61, 27.31 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct nccl_log_rows rows = { 0 };
+        const struct nccl_log_options options = { 0 };
+        const char *path = arena_format(arena, LOGS "%s", cases[i].file);
+        if (!nccl_log_read(arena, path, &options, &rows, &err))
+            fail_msg("%s: %s", cases[i].file, err.text);
+        if (rows.count != cases[i].count)
+            fail_msg("%s: %lld rows", cases[i].file, (long long)rows.count);
+        const struct nccl_log_row *got = &rows.rows[cases[i].row];
+        if (strcmp(got->row.gpu, cases[i].gpu) != 0 || strcmp(got->row.op, cases[i].op) != 0 ||
+            strcmp(got->row.nccl_version, cases[i].version) != 0 ||
+            got->row.n_gpus != cases[i].n_gpus || got->row.n_nodes != cases[i].n_nodes ||
+            got->row.in_place != cases[i].in_place || got->row.bytes != cases[i].bytes ||
+            got->row.time_us != cases[i].time_us || got->algbw_GB_per_s != cases[i].algbw ||
+            got->busbw_GB_per_s != cases[i].busbw)
+            fail_msg("%s row %lld: got %s %s NCCL %s %lld GPUs %lld nodes in_place %d %g bytes "
+                     "%g us %g %g",
+                     cases[i].file, (long long)cases[i].row, got->row.gpu, got->row.op,
+                     got->row.nccl_version, (long long)got->row.n_gpus, (long long)got->row.n_nodes,
+                     got->row.in_place, got->row.bytes, got->row.time_us, got->algbw_GB_per_s,
+                     got->busbw_GB_per_s);
+        arena_destroy(arena);
+    }
+}
+
+static void test_broken(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *wanted;
+    } cases[] = {
+        { "wrong_values.log", "wrong_values.log:10: error: the run found 3 wrong values" },
+        { "cut_short.log", "cut_short.log:11: error: must have 11 to 13 cells" },
+        { "mixed_gpus.log", "mixed_gpus.log:6: error: GPUs of several kinds ran together "
+                            "(B200-SXM and H100-SXM5-80GB)" },
+        { "no_table.log", "no results of nccl-tests in this file" },
+        { "unnamed.log", "name it with --op" },
+        { "not_there.log", "not_there.log" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct nccl_log_rows rows = { 0 };
+        const struct nccl_log_options options = { 0 };
+        const char *path = arena_format(arena, LOGS "%s", cases[i].file);
+        if (nccl_log_read(arena, path, &options, &rows, &err))
+            fail_msg("%s was read", cases[i].file);
+        if (!strstr(err.text, cases[i].wanted)) fail_msg("%s: got %s", cases[i].file, err.text);
+        arena_destroy(arena);
+    }
+}
+
+/* Options stand above what a log says; several logs end in one list; what is written is read back
+ * by the reader of measurements. */
+static void test_written(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct nccl_log_rows rows = { 0 };
+    const struct nccl_log_options options = { .op = "broadcast",
+                                              .gpu = "my \"GPU\"",
+                                              .interconnect = "NDR, 8 NICs" };
+    assert_true(nccl_log_read(arena, LOGS "unnamed.log", &options, &rows, &err));
+    assert_true(nccl_log_read(arena, LOGS "all_reduce_new.log", &(struct nccl_log_options){ 0 },
+                              &rows, &err));
+    assert_int_equal(rows.count, 8);
+
+    char path[] = "/tmp/ballast-nccl-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    assert_true(nccl_log_write(&rows, file));
+    fclose(file);
+    struct nccl_rows read = { 0 };
+    if (!nccl_rows_read(arena, path, &read, &err)) fail_msg("%s", err.text);
+    unlink(path);
+    assert_int_equal(read.count, rows.count);
+    for (int64_t i = 0; i < read.count; i++) {
+        const struct nccl_row *a = &read.rows[i], *b = &rows.rows[i].row;
+        if (strcmp(a->gpu, b->gpu) != 0 || strcmp(a->interconnect, b->interconnect) != 0 ||
+            strcmp(a->op, b->op) != 0 || strcmp(a->nccl_version, b->nccl_version) != 0 ||
+            strcmp(a->source, b->source) != 0 || a->n_gpus != b->n_gpus ||
+            a->n_nodes != b->n_nodes || a->in_place != b->in_place || a->bytes != b->bytes ||
+            a->time_us != b->time_us)
+            fail_msg("row %lld came back different", (long long)i);
+    }
+    assert_string_equal(read.rows[0].gpu, "my \"GPU\"");
+    assert_string_equal(read.rows[0].op, "broadcast");
+    assert_string_equal(read.rows[7].source, "nccl-tests:all_reduce_new.log");
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
