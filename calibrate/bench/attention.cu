@@ -16,8 +16,7 @@ struct host_attention {
     std::vector<double> out, dq, dk, dv;
 };
 
-static std::vector<float> fetched(cudaStream_t stream, const void *from, int64_t count)
-{
+static std::vector<float> fetched(cudaStream_t stream, const void *from, int64_t count) {
     std::vector<float> out((size_t)count);
     bench_fetch(stream, (const bf16 *)from, count, out.data());
     return out;
@@ -25,8 +24,7 @@ static std::vector<float> fetched(cudaStream_t stream, const void *from, int64_t
 
 /* One query row of one head: its probabilities, its output, and what it adds to the gradients. */
 static void reference_row(const struct bench_attention_shape *s, struct host_attention *h,
-                          int64_t batch, int64_t head, int64_t row)
-{
+                          int64_t batch, int64_t head, int64_t row) {
     const int64_t d = s->head_dim, kv_head = head / (s->heads / s->kv_heads);
     const int64_t keys = s->causal ? row + 1 : s->length;
     const int64_t q_at = ((batch * s->length + row) * s->heads + head) * d;
@@ -61,8 +59,7 @@ static void reference_row(const struct bench_attention_shape *s, struct host_att
 }
 
 static bool check(const struct bench_device *device, cudnnHandle_t handle,
-                  const struct bench_attention_shape *s)
-{
+                  const struct bench_attention_shape *s) {
     struct attention_set *set = attention_set_create(handle, device->stream, s);
     if (set == NULL || set->backward.plan == NULL) {
         fprintf(stderr, "cuDNN %zu has no fused attention for this GPU\n", cudnnGetVersion());
@@ -98,10 +95,9 @@ static bool check(const struct bench_device *device, cudnnHandle_t handle,
     };
     bool ok = true;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        const std::vector<float> got =
-            fetched(device->stream, at[checks[i].id], checks[i].count);
-        ok &= bench_check(checks[i].what, got.data(), checks[i].want->data(), checks[i].count,
-                          2e-2);
+        const std::vector<float> got = fetched(device->stream, at[checks[i].id], checks[i].count);
+        ok &=
+            bench_check(checks[i].what, got.data(), checks[i].want->data(), checks[i].count, 2e-2);
     }
     attention_set_destroy(set);
     return ok;
@@ -110,8 +106,7 @@ static bool check(const struct bench_device *device, cudnnHandle_t handle,
 /* ---- sweep ---- */
 
 static void measure(const struct bench_device *device, cudnnHandle_t handle, bool quick,
-                    struct bench_csv *csv, const struct bench_attention_shape *shape)
-{
+                    struct bench_csv *csv, const struct bench_attention_shape *shape) {
     struct attention_set *set = attention_set_create(handle, device->stream, shape);
     char framework[64];
     snprintf(framework, sizeof framework, "cudnn %zu deterministic_bwd=False", cudnnGetVersion());
@@ -120,8 +115,8 @@ static void measure(const struct bench_device *device, cudnnHandle_t handle, boo
                 (long long)shape->head_dim, (long long)shape->length);
         return;
     }
-    const struct bench_sample forward = bench_time_isolated(
-        device, quick, [&](int) { attention_set_forward(set); });
+    const struct bench_sample forward =
+        bench_time_isolated(device, quick, [&](int) { attention_set_forward(set); });
     bench_csv_attention(csv, &device->place, shape, false, framework, &forward);
     if (set->backward.plan != NULL) {
         const struct bench_sample backward = bench_time_isolated(
@@ -151,8 +146,7 @@ enum { HEADS_COUNT = sizeof head_kinds / sizeof head_kinds[0] };
 #define TOKENS_MAX 32768
 
 static int sweep(const struct bench_device *device, cudnnHandle_t handle, bool quick,
-                 struct bench_csv *csv, int total)
-{
+                 struct bench_csv *csv, int total) {
     static const int64_t lengths[] = { 256, 577, 1025, 2048, 4096, 8192, 16384, 32768 };
     int done = 0;
     for (int k = 0; k < HEADS_COUNT; k++)
@@ -167,9 +161,8 @@ static int sweep(const struct bench_device *device, cudnnHandle_t handle, bool q
                 if (csv != NULL) {
                     measure(device, handle, quick, csv, &shape);
                     char what[96];
-                    snprintf(what, sizeof what, "%lld x %lld, %lld heads of %lld",
-                             (long long)batch, (long long)lengths[l], (long long)h->heads,
-                             (long long)h->head_dim);
+                    snprintf(what, sizeof what, "%lld x %lld, %lld heads of %lld", (long long)batch,
+                             (long long)lengths[l], (long long)h->heads, (long long)h->head_dim);
                     bench_progress(done + 1, total, what);
                 }
                 done++;
@@ -177,8 +170,7 @@ static int sweep(const struct bench_device *device, cudnnHandle_t handle, bool q
     return done;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const int code = bench_options_read(
         argc, argv, "Fused attention by cuDNN, forward and backward: attention.csv.", NULL, 0,
@@ -192,6 +184,7 @@ int main(int argc, char **argv)
     const struct bench_attention_shape small[] = { { 2, 128, 4, 2, 64, true },
                                                    { 1, 256, 2, 2, 128, false } };
     if (!check(device, handle, &small[0]) || !check(device, handle, &small[1])) return BENCH_FAILED;
+    if (options.check_only) return BENCH_DONE;
     struct bench_csv csv =
         bench_csv_open(options.directory, "attention.csv", BENCH_ATTENTION_COLUMNS);
     const int total = sweep(device, handle, options.quick, NULL, 0);

@@ -32,15 +32,13 @@ struct bench_stats {
     int count;
 };
 
-static inline int bench_compare(const void *a, const void *b)
-{
+static inline int bench_compare(const void *a, const void *b) {
     const double left = *(const double *)a, right = *(const double *)b;
     return (left > right) - (left < right);
 }
 
 /* Linear between the two nearest of `count` ascending values; `share` from 0 to 1. */
-static inline double bench_quantile(const double *sorted, int count, double share)
-{
+static inline double bench_quantile(const double *sorted, int count, double share) {
     const double at = share * (count - 1);
     const int below = (int)at;
     if (below + 1 >= count) return sorted[count - 1];
@@ -48,8 +46,7 @@ static inline double bench_quantile(const double *sorted, int count, double shar
 }
 
 /* Sorts the samples. */
-static inline struct bench_stats bench_stats_of(double *samples, int count)
-{
+static inline struct bench_stats bench_stats_of(double *samples, int count) {
     struct bench_stats stats = { 0, 0, 0, count };
     if (count == 0) return stats;
     qsort(samples, (size_t)count, sizeof samples[0], bench_compare);
@@ -61,8 +58,8 @@ static inline struct bench_stats bench_stats_of(double *samples, int count)
 
 /* Whether a GPU that runs without pause has stopped slowing down: the medians of the last two
  * windows of `window` samples differ by less than the tolerance. */
-static inline bool bench_is_settled(const double *samples, int count, int window, double tolerance)
-{
+static inline bool bench_is_settled(const double *samples, int count, int window,
+                                    double tolerance) {
     enum { WINDOW_MAX = 64 };
     double before[WINDOW_MAX], after[WINDOW_MAX];
     if (window > WINDOW_MAX || count < 2 * window) return false;
@@ -75,8 +72,7 @@ static inline bool bench_is_settled(const double *samples, int count, int window
 }
 
 /* How far two arrays are apart: |got - want| / |want|, NaN where got has one. */
-static inline double bench_relative_error(const float *got, const double *want, int64_t count)
-{
+static inline double bench_relative_error(const float *got, const double *want, int64_t count) {
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < count; i++) {
         difference += (got[i] - want[i]) * (got[i] - want[i]);
@@ -88,7 +84,7 @@ static inline double bench_relative_error(const float *got, const double *want, 
 /* ---- options ---- */
 
 struct bench_options {
-    bool quick;
+    bool quick, check_only;
     const char *directory;   /* where the CSV files go */
     const char *device_json; /* NULL: not asked for */
 };
@@ -100,12 +96,12 @@ struct bench_extra {
 };
 
 static inline int bench_usage(FILE *out, const char *program, const char *what,
-                              const struct bench_extra *extra, int extra_count)
-{
+                              const struct bench_extra *extra, int extra_count) {
     fprintf(out,
-            "usage: %s [-o DIR] [--quick] [--device-json FILE]\n\n%s\n\n"
+            "usage: %s [-o DIR] [--quick] [--check] [--device-json FILE]\n\n%s\n\n"
             "  -o DIR              folder of the CSV files (default .)\n"
             "  --quick             fewer shapes, shorter runs\n"
+            "  --check             compare with the CPU reference, measure nothing\n"
             "  --device-json FILE  also write name, driver, clocks and date there\n",
             program, what);
     for (int i = 0; i < extra_count; i++) {
@@ -119,9 +115,8 @@ static inline int bench_usage(FILE *out, const char *program, const char *what,
 /* -1: go on; else the exit code. */
 static inline int bench_options_read(int argc, char **argv, const char *what,
                                      const struct bench_extra *extra, int extra_count,
-                                     struct bench_options *out)
-{
-    out->quick = false;
+                                     struct bench_options *out) {
+    out->quick = out->check_only = false;
     out->directory = ".";
     out->device_json = NULL;
     const char *slash = strrchr(argv[0], '/');
@@ -132,6 +127,10 @@ static inline int bench_options_read(int argc, char **argv, const char *what,
             return bench_usage(stdout, program, what, extra, extra_count);
         if (strcmp(argv[i], "--quick") == 0) {
             out->quick = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--check") == 0) {
+            out->check_only = true;
             continue;
         }
         if (strcmp(argv[i], "-o") == 0) value = &out->directory;
@@ -149,8 +148,7 @@ static inline int bench_options_read(int argc, char **argv, const char *what,
 }
 
 /* One line that `ballast calibrate bench` turns into its bar. */
-static inline void bench_progress(int done, int total, const char *what)
-{
+static inline void bench_progress(int done, int total, const char *what) {
     fprintf(stderr, "progress %d/%d %s\n", done, total, what);
     fflush(stderr);
 }
@@ -172,8 +170,7 @@ struct bench_sample {
 };
 
 #define BENCH_SPREAD_COLUMNS ",p10_us,p90_us,repeats,device,driver,sm_MHz,memory_MHz,power_W"
-#define BENCH_GEMM_COLUMNS                                                                         \
-    "gpu,dtype,m,n,k,time_us,tflops,framework,source" BENCH_SPREAD_COLUMNS
+#define BENCH_GEMM_COLUMNS   "gpu,dtype,m,n,k,time_us,tflops,framework,source" BENCH_SPREAD_COLUMNS
 #define BENCH_ATTENTION_COLUMNS                                                                    \
     "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,time_us,"     \
     "tflops,framework,source" BENCH_SPREAD_COLUMNS
@@ -193,8 +190,7 @@ struct bench_csv {
 };
 
 static inline struct bench_csv bench_csv_open(const char *directory, const char *name,
-                                              const char *columns)
-{
+                                              const char *columns) {
     struct bench_csv csv;
     csv.cell_count = 0;
     snprintf(csv.path, sizeof csv.path, "%s/%s", directory, name);
@@ -208,8 +204,7 @@ static inline struct bench_csv bench_csv_open(const char *directory, const char 
 }
 
 /* Quoted where RFC 4180 asks for it. */
-static inline void bench_csv_text(struct bench_csv *csv, const char *text)
-{
+static inline void bench_csv_text(struct bench_csv *csv, const char *text) {
     if (csv->cell_count++ > 0) fputc(',', csv->file);
     if (strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, csv->file);
@@ -223,23 +218,20 @@ static inline void bench_csv_text(struct bench_csv *csv, const char *text)
     fputc('"', csv->file);
 }
 
-static inline void bench_csv_number(struct bench_csv *csv, double value)
-{
+static inline void bench_csv_number(struct bench_csv *csv, double value) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);
     bench_csv_text(csv, text);
 }
 
-static inline void bench_csv_integer(struct bench_csv *csv, int64_t value)
-{
+static inline void bench_csv_integer(struct bench_csv *csv, int64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
     bench_csv_text(csv, text);
 }
 
 static inline void bench_csv_end_row(struct bench_csv *csv, const struct bench_place *place,
-                                     const struct bench_sample *sample)
-{
+                                     const struct bench_sample *sample) {
     bench_csv_number(csv, sample->time_us.p10);
     bench_csv_number(csv, sample->time_us.p90);
     bench_csv_integer(csv, sample->time_us.count);
@@ -253,8 +245,7 @@ static inline void bench_csv_end_row(struct bench_csv *csv, const struct bench_p
     csv->cell_count = 0;
 }
 
-static inline bool bench_csv_close(struct bench_csv *csv)
-{
+static inline bool bench_csv_close(struct bench_csv *csv) {
     const bool failed = ferror(csv->file) != 0;
     if (fclose(csv->file) != 0 || failed) {
         fprintf(stderr, "cannot write %s\n", csv->path);
@@ -265,8 +256,7 @@ static inline bool bench_csv_close(struct bench_csv *csv)
 
 static inline void bench_csv_gemm(struct bench_csv *csv, const struct bench_place *place,
                                   const char *dtype, int64_t m, int64_t n, int64_t k,
-                                  const char *framework, const struct bench_sample *sample)
-{
+                                  const char *framework, const struct bench_sample *sample) {
     bench_csv_text(csv, place->gpu);
     bench_csv_text(csv, dtype);
     bench_csv_integer(csv, m);
@@ -285,8 +275,7 @@ struct bench_attention_shape {
 };
 
 /* Forward 2 x B x S^2 x H x (Dqk + Dv), halved by the causal mask, 2.5 times that backward. */
-static inline double bench_attention_flop(const struct bench_attention_shape *s, bool backward)
-{
+static inline double bench_attention_flop(const struct bench_attention_shape *s, bool backward) {
     const double full = 4.0 * (double)s->batch * (double)s->length * (double)s->length *
                         (double)s->heads * (double)s->head_dim;
     return full * (s->causal ? 0.5 : 1) * (backward ? 2.5 : 1);
@@ -294,8 +283,7 @@ static inline double bench_attention_flop(const struct bench_attention_shape *s,
 
 static inline void bench_csv_attention(struct bench_csv *csv, const struct bench_place *place,
                                        const struct bench_attention_shape *s, bool backward,
-                                       const char *framework, const struct bench_sample *sample)
-{
+                                       const char *framework, const struct bench_sample *sample) {
     bench_csv_text(csv, place->gpu);
     bench_csv_text(csv, "bf16");
     bench_csv_text(csv, backward ? "bwd" : "fwd");
@@ -315,8 +303,7 @@ static inline void bench_csv_attention(struct bench_csv *csv, const struct bench
 
 static inline void bench_csv_membw(struct bench_csv *csv, const struct bench_place *place,
                                    const char *test, double bytes, const char *framework,
-                                   const struct bench_sample *sample)
-{
+                                   const struct bench_sample *sample) {
     const double GB_per_s = bytes * 1e-3 / sample->time_us.median;
     bench_csv_text(csv, place->gpu);
     bench_csv_text(csv, test);
@@ -330,8 +317,7 @@ static inline void bench_csv_membw(struct bench_csv *csv, const struct bench_pla
 }
 
 /* Bus bandwidth over algorithm bandwidth, as nccl-tests defines them. */
-static inline double bench_bus_factor(const char *op, int ranks)
-{
+static inline double bench_bus_factor(const char *op, int ranks) {
     if (strcmp(op, "all_reduce") == 0) return 2.0 * (ranks - 1) / ranks;
     return strcmp(op, "sendrecv") == 0 ? 1 : (ranks - 1.0) / ranks;
 }
@@ -339,8 +325,7 @@ static inline double bench_bus_factor(const char *op, int ranks)
 static inline void bench_csv_nccl(struct bench_csv *csv, const struct bench_place *place, int ranks,
                                   const char *interconnect, const char *op, double bytes,
                                   bool in_place, const char *version,
-                                  const struct bench_sample *sample)
-{
+                                  const struct bench_sample *sample) {
     const double GB_per_s = bytes * 1e-3 / sample->time_us.median;
     bench_csv_text(csv, place->gpu);
     bench_csv_integer(csv, ranks);
@@ -360,8 +345,7 @@ static inline void bench_csv_nccl(struct bench_csv *csv, const struct bench_plac
 static inline void bench_csv_overhead(struct bench_csv *csv, const struct bench_place *place,
                                       const char *kind, double value, const char *unit,
                                       const char *conditions, const char *source,
-                                      const struct bench_sample *sample)
-{
+                                      const struct bench_sample *sample) {
     bench_csv_text(csv, place->gpu);
     bench_csv_text(csv, kind);
     bench_csv_number(csv, value);
@@ -379,8 +363,8 @@ struct bench_part {
 };
 
 static inline void bench_csv_layer(struct bench_csv *csv, const struct bench_place *place,
-                                   const struct bench_part *part, const struct bench_sample *sample)
-{
+                                   const struct bench_part *part,
+                                   const struct bench_sample *sample) {
     bench_csv_text(csv, place->gpu);
     bench_csv_text(csv, part->model);
     bench_csv_integer(csv, part->tokens);

@@ -51,14 +51,12 @@ struct bench_nvml {
     int (*power_limit)(nvml_device, unsigned *);
 };
 
-template <class Function> static bool bench_symbol(void *library, const char *name, Function *out)
-{
+template <class Function> static bool bench_symbol(void *library, const char *name, Function *out) {
     *out = (Function)dlsym(library, name);
     return *out != NULL;
 }
 
-static inline struct bench_nvml bench_nvml_open(const char *pci_bus_id)
-{
+static inline struct bench_nvml bench_nvml_open(const char *pci_bus_id) {
     struct bench_nvml nvml = {};
     int (*init)(void), (*find)(const char *, nvml_device *);
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -86,8 +84,7 @@ struct bench_device {
 };
 
 /* Ends the program with one sentence where there is no GPU. */
-static inline struct bench_device *bench_device_open(int index)
-{
+static inline struct bench_device *bench_device_open(int index) {
     struct bench_device *device = (struct bench_device *)calloc(1, sizeof *device);
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess || count <= index) {
@@ -121,28 +118,25 @@ static inline struct bench_device *bench_device_open(int index)
     return device;
 }
 
-static inline double bench_clock_MHz(const struct bench_device *device, int domain)
-{
+static inline double bench_clock_MHz(const struct bench_device *device, int domain) {
     unsigned MHz = 0;
     if (device->nvml.handle != NULL && device->nvml.clock(device->nvml.handle, domain, &MHz) != 0)
         MHz = 0;
     return MHz;
 }
 
-static inline void bench_read_state(const struct bench_device *device, struct bench_sample *sample)
-{
+static inline void bench_read_state(const struct bench_device *device,
+                                    struct bench_sample *sample) {
     unsigned milliwatt = 0;
     sample->sm_MHz = bench_clock_MHz(device, NVML_CLOCK_SM);
     sample->memory_MHz = bench_clock_MHz(device, NVML_CLOCK_MEMORY);
-    if (device->nvml.handle != NULL &&
-        device->nvml.power(device->nvml.handle, &milliwatt) != 0)
+    if (device->nvml.handle != NULL && device->nvml.power(device->nvml.handle, &milliwatt) != 0)
         milliwatt = 0;
     sample->power_W = milliwatt * 1e-3;
 }
 
 /* {"name": ..., "driver": ..., clocks, date}; names hold no character that JSON escapes. */
-static inline void bench_write_device(const struct bench_device *device, const char *path)
-{
+static inline void bench_write_device(const struct bench_device *device, const char *path) {
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         fprintf(stderr, "cannot write %s\n", path);
@@ -184,23 +178,20 @@ static inline void bench_write_device(const struct bench_device *device, const c
 
 /* ---- data ---- */
 
-template <class Type> static Type *bench_device_array(int64_t count)
-{
+template <class Type> static Type *bench_device_array(int64_t count) {
     void *memory;
     CUDA_CHECK(cudaMalloc(&memory, (size_t)count * sizeof(Type)));
     return (Type *)memory;
 }
 
 /* Copies of one call's data so that its own traffic has left L2 before they come round again. */
-static inline int bench_copy_count(const struct bench_device *device, double bytes_of_call)
-{
+static inline int bench_copy_count(const struct bench_device *device, double bytes_of_call) {
     const double wanted = 3.0 * device->properties.l2CacheSize / bytes_of_call + 1;
     return wanted < 2 ? 2 : wanted > 64 ? 64 : (int)ceil(wanted);
 }
 
 /* Two hashes make one normal number (Box and Muller). */
-static __host__ __device__ inline uint32_t bench_hash(uint64_t key)
-{
+static __host__ __device__ inline uint32_t bench_hash(uint64_t key) {
     key ^= key >> 33;
     key *= 0xff51afd7ed558ccdull;
     key ^= key >> 33;
@@ -208,8 +199,7 @@ static __host__ __device__ inline uint32_t bench_hash(uint64_t key)
     return (uint32_t)(key >> 32);
 }
 
-static __host__ __device__ inline float bench_normal(uint64_t seed, uint64_t index)
-{
+static __host__ __device__ inline float bench_normal(uint64_t seed, uint64_t index) {
     const uint64_t key = seed * 0x9e3779b97f4a7c15ull + 2 * index;
     const float a = ((float)bench_hash(key) + 1.0f) * 2.328306e-10f;
     const float b = (float)bench_hash(key + 1) * 2.328306e-10f;
@@ -217,8 +207,7 @@ static __host__ __device__ inline float bench_normal(uint64_t seed, uint64_t ind
 }
 
 template <class Type>
-__global__ void bench_fill_kernel(Type *out, int64_t count, uint64_t seed, float scale)
-{
+__global__ void bench_fill_kernel(Type *out, int64_t count, uint64_t seed, float scale) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
         out[i] = Type(bench_normal(seed, (uint64_t)i) * scale);
@@ -226,28 +215,26 @@ __global__ void bench_fill_kernel(Type *out, int64_t count, uint64_t seed, float
 
 /* Normal random numbers: a GPU that multiplies zeros draws less power and runs faster. */
 template <class Type>
-static void bench_fill(cudaStream_t stream, Type *out, int64_t count, uint64_t seed, float scale = 1)
-{
+static void bench_fill(cudaStream_t stream, Type *out, int64_t count, uint64_t seed,
+                       float scale = 1) {
     bench_fill_kernel<<<1024, 256, 0, stream>>>(out, count, seed, scale);
     CUDA_CHECK(cudaGetLastError());
 }
 
-template <class Type> static Type *bench_random_array(cudaStream_t stream, int64_t count, uint64_t seed)
-{
+template <class Type>
+static Type *bench_random_array(cudaStream_t stream, int64_t count, uint64_t seed) {
     Type *out = bench_device_array<Type>(count);
     bench_fill(stream, out, count, seed);
     return out;
 }
 
 /* NaN in every float format, so that an element nobody wrote shows in the check. */
-static inline void bench_poison(cudaStream_t stream, void *out, size_t bytes)
-{
+static inline void bench_poison(cudaStream_t stream, void *out, size_t bytes) {
     CUDA_CHECK(cudaMemsetAsync(out, 0xff, bytes, stream));
 }
 
 template <class Type>
-static void bench_fetch(cudaStream_t stream, const Type *from, int64_t count, float *out)
-{
+static void bench_fetch(cudaStream_t stream, const Type *from, int64_t count, float *out) {
     Type *host = (Type *)malloc((size_t)count * sizeof(Type));
     CUDA_CHECK(cudaStreamSynchronize(stream));
     CUDA_CHECK(cudaMemcpy(host, from, (size_t)count * sizeof(Type), cudaMemcpyDeviceToHost));
@@ -258,8 +245,7 @@ static void bench_fetch(cudaStream_t stream, const Type *from, int64_t count, fl
 
 /* false after one sentence on stderr. NaN fails. */
 static inline bool bench_check(const char *what, const float *got, const double *want,
-                               int64_t count, double tolerance)
-{
+                               int64_t count, double tolerance) {
     const double error = bench_relative_error(got, want, count);
     if (error < tolerance) return true;
     fprintf(stderr, "%s: the GPU's result differs from the CPU reference by %.3g (allowed %.3g)\n",
@@ -271,8 +257,7 @@ static inline bool bench_check(const char *what, const float *got, const double 
 
 /* Some calls inside one graph, from call index 0 up. */
 template <class Launch>
-static cudaGraphExec_t bench_capture(cudaStream_t stream, int call_count, Launch launch)
-{
+static cudaGraphExec_t bench_capture(cudaStream_t stream, int call_count, Launch launch) {
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -288,22 +273,19 @@ struct bench_timer {
     cudaEvent_t start, stop;
 };
 
-static inline struct bench_timer bench_timer_create(void)
-{
+static inline struct bench_timer bench_timer_create(void) {
     struct bench_timer timer;
     CUDA_CHECK(cudaEventCreate(&timer.start));
     CUDA_CHECK(cudaEventCreate(&timer.stop));
     return timer;
 }
 
-static inline void bench_timer_destroy(struct bench_timer timer)
-{
+static inline void bench_timer_destroy(struct bench_timer timer) {
     CUDA_CHECK(cudaEventDestroy(timer.start));
     CUDA_CHECK(cudaEventDestroy(timer.stop));
 }
 
-static inline double bench_timer_us(struct bench_timer timer)
-{
+static inline double bench_timer_us(struct bench_timer timer) {
     float ms;
     CUDA_CHECK(cudaEventSynchronize(timer.stop));
     CUDA_CHECK(cudaEventElapsedTime(&ms, timer.start, timer.stop));
@@ -312,8 +294,7 @@ static inline double bench_timer_us(struct bench_timer timer)
 
 /* Warm-up and a first estimate. Three calls also build whatever a library builds lazily. */
 template <class Launch>
-static double bench_estimate_us(cudaStream_t stream, struct bench_timer timer, Launch launch)
-{
+static double bench_estimate_us(cudaStream_t stream, struct bench_timer timer, Launch launch) {
     for (int i = 0; i < 3; i++)
         launch(i);
     CUDA_CHECK(cudaStreamSynchronize(stream));
@@ -326,8 +307,7 @@ static double bench_estimate_us(cudaStream_t stream, struct bench_timer timer, L
 
 template <class Launch>
 static struct bench_sample bench_time_isolated(const struct bench_device *device, bool quick,
-                                               Launch launch)
-{
+                                               Launch launch) {
     enum { SAMPLE_MAX = 40 };
     const cudaStream_t stream = device->stream;
     const struct bench_timer timer = bench_timer_create();
@@ -359,8 +339,7 @@ static struct bench_sample bench_time_isolated(const struct bench_device *device
 
 template <class Launch>
 static struct bench_sample bench_time_settled(const struct bench_device *device, bool quick,
-                                              Launch launch)
-{
+                                              Launch launch) {
     enum { BATCH_MAX = 512, WINDOW = 10 };
     const cudaStream_t stream = device->stream;
     const struct bench_timer timer = bench_timer_create();

@@ -33,7 +33,7 @@ static const char *const matmul_layout_names[] = { "layout=TN accumulate=False o
         const cublasStatus_t status_ = (call);                                                     \
         if (status_ != CUBLAS_STATUS_SUCCESS) {                                                    \
             fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                          \
-                    cublasLtGetStatusString(status_));                                               \
+                    cublasLtGetStatusString(status_));                                             \
             exit(BENCH_FAILED);                                                                    \
         }                                                                                          \
     } while (0)
@@ -52,17 +52,16 @@ struct blaslt_matmul {
 };
 
 static inline cublasLtMatrixLayout_t blaslt_layout(cudaDataType_t type, int64_t rows,
-                                                   int64_t columns)
-{
+                                                   int64_t columns) {
     cublasLtMatrixLayout_t layout;
-    BLASLT_CHECK(cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)rows, (uint64_t)columns, rows));
+    BLASLT_CHECK(
+        cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)rows, (uint64_t)columns, rows));
     return layout;
 }
 
 static inline void blaslt_set(cublasLtMatmulDesc_t operation,
                               cublasLtMatmulDescAttributes_t attribute, const void *value,
-                              size_t size)
-{
+                              size_t size) {
     BLASLT_CHECK(cublasLtMatmulDescSetAttribute(operation, attribute, value, size));
 }
 
@@ -70,8 +69,7 @@ static inline void blaslt_set(cublasLtMatmulDesc_t operation,
 static inline struct blaslt_matmul blaslt_matmul_create(cublasLtHandle_t handle,
                                                         enum matmul_layout layout,
                                                         enum matmul_type type, int64_t m, int64_t n,
-                                                        int64_t k)
-{
+                                                        int64_t k) {
     struct blaslt_matmul p = {};
     const cudaDataType_t in = type == MATMUL_FP8 ? CUDA_R_8F_E4M3 : CUDA_R_16BF;
     const cudaDataType_t out = layout == MATMUL_NT ? CUDA_R_32F : CUDA_R_16BF;
@@ -112,16 +110,14 @@ static inline struct blaslt_matmul blaslt_matmul_create(cublasLtHandle_t handle,
 }
 
 static inline void blaslt_matmul_run(const struct blaslt_matmul *p, const void *first,
-                                     const void *second, void *out, cudaStream_t stream)
-{
+                                     const void *second, void *out, cudaStream_t stream) {
     const float alpha = 1, beta = p->accumulate ? 1 : 0;
     BLASLT_CHECK(cublasLtMatmul(p->handle, p->operation, &alpha, first, p->first, second, p->second,
                                 &beta, out, p->out, out, p->out, &p->algorithm, p->workspace,
                                 BLASLT_WORKSPACE_BYTES, stream));
 }
 
-static inline void blaslt_matmul_destroy(struct blaslt_matmul *p)
-{
+static inline void blaslt_matmul_destroy(struct blaslt_matmul *p) {
     cublasLtMatrixLayoutDestroy(p->first);
     cublasLtMatrixLayoutDestroy(p->second);
     cublasLtMatrixLayoutDestroy(p->out);

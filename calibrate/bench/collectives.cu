@@ -42,8 +42,7 @@ struct group {
 
 /* One collective of `bytes`: of the gathered buffer (all-gather, reduce-scatter), of the whole
  * buffer of a rank (all-to-all), else of the buffer. */
-static void run(const struct group *g, enum collective op, int64_t bytes, bool in_place)
-{
+static void run(const struct group *g, enum collective op, int64_t bytes, bool in_place) {
     const size_t count = (size_t)bytes / sizeof(float), part = count / (size_t)g->rank_count;
     NCCL_CHECK(ncclGroupStart());
     for (int r = 0; r < g->rank_count; r++) {
@@ -81,13 +80,11 @@ static void run(const struct group *g, enum collective op, int64_t bytes, bool i
     NCCL_CHECK(ncclGroupEnd());
 }
 
-static bool has_in_place(enum collective op)
-{
+static bool has_in_place(enum collective op) {
     return op == ALL_REDUCE || op == ALL_GATHER || op == REDUCE_SCATTER;
 }
 
-static void synchronize(const struct group *g)
-{
+static void synchronize(const struct group *g) {
     for (int r = 0; r < g->rank_count; r++) {
         CUDA_CHECK(cudaSetDevice(r));
         CUDA_CHECK(cudaStreamSynchronize(g->rank[r].stream));
@@ -99,8 +96,7 @@ static void synchronize(const struct group *g)
 
 /* What rank r must hold at element i, from the buffers that were sent. */
 static double expected(enum collective op, const std::vector<std::vector<float>> &sent, size_t r,
-                       size_t i, size_t part)
-{
+                       size_t i, size_t part) {
     const size_t ranks = sent.size();
     double sum = 0;
     switch (op) {
@@ -119,8 +115,7 @@ static double expected(enum collective op, const std::vector<std::vector<float>>
     return NAN;
 }
 
-static bool check(const struct group *g, enum collective op)
-{
+static bool check(const struct group *g, enum collective op) {
     const size_t part = 1024, count = part * (size_t)g->rank_count;
     std::vector<std::vector<float>> sent((size_t)g->rank_count, std::vector<float>(count));
     for (int r = 0; r < g->rank_count; r++) {
@@ -150,8 +145,7 @@ static bool check(const struct group *g, enum collective op)
 
 /* The slowest rank's time between two events, over some repeats in a row. */
 static double time_once(const struct group *g, enum collective op, int64_t bytes, bool in_place,
-                        int repeats)
-{
+                        int repeats) {
     for (int r = 0; r < g->rank_count; r++) {
         CUDA_CHECK(cudaSetDevice(r));
         CUDA_CHECK(cudaEventRecord(g->rank[r].start, g->rank[r].stream));
@@ -172,8 +166,7 @@ static double time_once(const struct group *g, enum collective op, int64_t bytes
 }
 
 static struct bench_sample measure(const struct bench_device *device, const struct group *g,
-                                   enum collective op, int64_t bytes, bool in_place, bool quick)
-{
+                                   enum collective op, int64_t bytes, bool in_place, bool quick) {
     double samples[SAMPLE_MAX];
     struct bench_sample sample = {};
     time_once(g, op, bytes, in_place, 3); /* warm-up */
@@ -188,8 +181,7 @@ static struct bench_sample measure(const struct bench_device *device, const stru
 }
 
 /* The largest buffer that two of fit beside each other on every GPU, at most 8 GiB. */
-static int64_t largest_bytes(int gpu_count)
-{
+static int64_t largest_bytes(int gpu_count) {
     size_t least = (size_t)18 << 30;
     for (int r = 0; r < gpu_count; r++) {
         size_t free_bytes, total;
@@ -204,8 +196,7 @@ static int64_t largest_bytes(int gpu_count)
     return bytes;
 }
 
-static void open_group(struct group *g, int rank_count, int64_t bytes)
-{
+static void open_group(struct group *g, int rank_count, int64_t bytes) {
     ncclComm_t communicators[RANK_MAX];
     g->rank_count = rank_count;
     NCCL_CHECK(ncclCommInitAll(communicators, rank_count, NULL));
@@ -222,8 +213,7 @@ static void open_group(struct group *g, int rank_count, int64_t bytes)
     synchronize(g);
 }
 
-static void close_group(struct group *g)
-{
+static void close_group(struct group *g) {
     for (int r = 0; r < g->rank_count; r++) {
         CUDA_CHECK(cudaSetDevice(r));
         ncclCommDestroy(g->rank[r].communicator);
@@ -236,13 +226,11 @@ static void close_group(struct group *g)
     CUDA_CHECK(cudaSetDevice(0));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const char *interconnect = NULL;
-    const struct bench_extra extra[] = {
-        { "--interconnect", "TEXT", "what connects the GPUs, for the CSV", &interconnect }
-    };
+    const struct bench_extra extra[] = { { "--interconnect", "TEXT",
+                                           "what connects the GPUs, for the CSV", &interconnect } };
     const int code = bench_options_read(
         argc, argv, "NCCL collectives between the GPUs of this machine: nccl.csv.", extra, 1,
         &options);
@@ -262,6 +250,15 @@ int main(int argc, char **argv)
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", nccl / 10000, nccl / 100 % 100, nccl % 100);
 
+    if (options.check_only) {
+        struct group g;
+        open_group(&g, gpu_count, (int64_t)1 << 20);
+        bool ok = true;
+        for (int op = 0; op < COLLECTIVE_COUNT; op++)
+            ok &= check(&g, (enum collective)op);
+        close_group(&g);
+        return ok ? BENCH_DONE : BENCH_FAILED;
+    }
     const int64_t most = largest_bytes(gpu_count);
     struct bench_csv csv = bench_csv_open(options.directory, "nccl.csv", BENCH_NCCL_COLUMNS);
     int done = 0, total = 0;

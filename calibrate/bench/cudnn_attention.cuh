@@ -58,13 +58,11 @@ enum attention_tensor {
 };
 
 static inline void cudnn_set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                             cudnnBackendAttributeType_t type, int64_t count, const void *value)
-{
+                             cudnnBackendAttributeType_t type, int64_t count, const void *value) {
     CUDNN_CHECK(cudnnBackendSetAttribute(descriptor, name, type, count, value));
 }
 
-static inline cudnnBackendDescriptor_t cudnn_descriptor(cudnnBackendDescriptorType_t type)
-{
+static inline cudnnBackendDescriptor_t cudnn_descriptor(cudnnBackendDescriptorType_t type) {
     cudnnBackendDescriptor_t descriptor;
     CUDNN_CHECK(cudnnBackendCreateDescriptor(type, &descriptor));
     return descriptor;
@@ -83,8 +81,7 @@ struct attention_graph {
 };
 
 static inline cudnnBackendDescriptor_t graph_descriptor(struct attention_graph *g,
-                                                        cudnnBackendDescriptorType_t type)
-{
+                                                        cudnnBackendDescriptorType_t type) {
     g->all.push_back(cudnn_descriptor(type));
     return g->all.back();
 }
@@ -94,8 +91,7 @@ enum tensor_place { TENSOR_MEMORY, TENSOR_INSIDE, TENSOR_VALUE };
 static inline cudnnBackendDescriptor_t graph_tensor(struct attention_graph *g, int64_t id,
                                                     cudnnDataType_t type,
                                                     const struct attention_dims *dims,
-                                                    enum tensor_place place)
-{
+                                                    enum tensor_place place) {
     const int64_t alignment = 16;
     const bool inside = place == TENSOR_INSIDE, value = place == TENSOR_VALUE;
     const int64_t own_id = inside ? ATTENTION_TENSOR_COUNT + g->next_id++ : id;
@@ -112,69 +108,59 @@ static inline cudnnBackendDescriptor_t graph_tensor(struct attention_graph *g, i
 }
 
 /* Packed in the order of its dimensions. */
-static inline struct attention_dims dims_packed(int64_t a, int64_t b, int64_t c, int64_t d)
-{
+static inline struct attention_dims dims_packed(int64_t a, int64_t b, int64_t c, int64_t d) {
     return { { a, b, c, d }, { b * c * d, c * d, d, 1 } };
 }
 
-static inline struct attention_dims dims_swapped(struct attention_dims dims)
-{
+static inline struct attention_dims dims_swapped(struct attention_dims dims) {
     return { { dims.size[0], dims.size[1], dims.size[3], dims.size[2] },
              { dims.stride[0], dims.stride[1], dims.stride[3], dims.stride[2] } };
 }
 
 /* A (batch, head, position, element) view of memory in the order batch, position, head, element. */
-static inline struct attention_dims dims_heads(const struct bench_attention_shape *s, int64_t heads)
-{
+static inline struct attention_dims dims_heads(const struct bench_attention_shape *s,
+                                               int64_t heads) {
     return { { s->batch, heads, s->length, s->head_dim },
              { s->length * heads * s->head_dim, s->head_dim, heads * s->head_dim, 1 } };
 }
 
-static inline struct attention_dims dims_scores(const struct bench_attention_shape *s)
-{
+static inline struct attention_dims dims_scores(const struct bench_attention_shape *s) {
     return dims_packed(s->batch, s->heads, s->length, s->length);
 }
 
-static inline struct attention_dims dims_rows(const struct bench_attention_shape *s)
-{
+static inline struct attention_dims dims_rows(const struct bench_attention_shape *s) {
     return dims_packed(s->batch, s->heads, s->length, 1);
 }
 
 static inline cudnnBackendDescriptor_t graph_scores(struct attention_graph *g,
-                                                    cudnnDataType_t type = CUDNN_DATA_FLOAT)
-{
+                                                    cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     const struct attention_dims dims = dims_scores(&g->shape);
     return graph_tensor(g, 0, type, &dims, TENSOR_INSIDE);
 }
 
-static inline cudnnBackendDescriptor_t graph_rows(struct attention_graph *g)
-{
+static inline cudnnBackendDescriptor_t graph_rows(struct attention_graph *g) {
     const struct attention_dims dims = dims_rows(&g->shape);
     return graph_tensor(g, 0, CUDNN_DATA_FLOAT, &dims, TENSOR_INSIDE);
 }
 
 static inline cudnnBackendDescriptor_t graph_value(struct attention_graph *g,
-                                                   enum attention_tensor id)
-{
+                                                   enum attention_tensor id) {
     const struct attention_dims dims = { { 1, 1, 1, 1 }, { 1, 1, 1, 1 } };
     return graph_tensor(g, id, CUDNN_DATA_FLOAT, &dims, TENSOR_VALUE);
 }
 
-static inline void graph_finish(struct attention_graph *g, cudnnBackendDescriptor_t operation)
-{
+static inline void graph_finish(struct attention_graph *g, cudnnBackendDescriptor_t operation) {
     CUDNN_CHECK(cudnnBackendFinalize(operation));
     g->operations.push_back(operation);
 }
 
 static inline void set_operand(cudnnBackendDescriptor_t operation, cudnnBackendAttributeName_t name,
-                               cudnnBackendDescriptor_t operand)
-{
+                               cudnnBackendDescriptor_t operand) {
     cudnn_set(operation, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operand);
 }
 
 static inline void graph_matmul(struct attention_graph *g, cudnnBackendDescriptor_t a,
-                                cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t out)
-{
+                                cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t out) {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const double padding = 0;
     cudnnBackendDescriptor_t kind = graph_descriptor(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
@@ -193,8 +179,7 @@ static inline void graph_matmul(struct attention_graph *g, cudnnBackendDescripto
 static inline void graph_pointwise(struct attention_graph *g, cudnnPointwiseMode_t mode,
                                    cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                                    cudnnBackendDescriptor_t condition, cudnnBackendDescriptor_t out,
-                                   int64_t axis = -1)
-{
+                                   int64_t axis = -1) {
     const bool compares = mode == CUDNN_POINTWISE_CMP_GE;
     const cudnnDataType_t compute = compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t kind = graph_descriptor(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -212,8 +197,7 @@ static inline void graph_pointwise(struct attention_graph *g, cudnnPointwiseMode
 }
 
 static inline void graph_reduce(struct attention_graph *g, cudnnReduceTensorOp_t mode,
-                                cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t out)
-{
+                                cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t out) {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t kind = graph_descriptor(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     cudnn_set(kind, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode);
@@ -227,8 +211,7 @@ static inline void graph_reduce(struct attention_graph *g, cudnnReduceTensorOp_t
 }
 
 static inline void graph_reshape(struct attention_graph *g, cudnnBackendDescriptor_t x,
-                                 cudnnBackendDescriptor_t out)
-{
+                                 cudnnBackendDescriptor_t out) {
     cudnnBackendDescriptor_t o = graph_descriptor(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     set_operand(o, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
     set_operand(o, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, out);
@@ -247,8 +230,7 @@ struct cudnn_plan {
 
 /* Of a graph, the first kernel that cuDNN's heuristic proposes and can build; NULL: none. */
 static inline cudnnBackendDescriptor_t cudnn_first_plan(cudnnHandle_t handle,
-                                                        struct attention_graph *g)
-{
+                                                        struct attention_graph *g) {
     enum { PROPOSAL_MAX = 8 };
     cudnnBackendDescriptor_t graph = graph_descriptor(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnn_set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -279,8 +261,7 @@ static inline cudnnBackendDescriptor_t cudnn_first_plan(cudnnHandle_t handle,
 }
 
 static inline struct cudnn_plan cudnn_plan_of(cudnnHandle_t handle, struct attention_graph *g,
-                                              std::vector<int64_t> ids)
-{
+                                              std::vector<int64_t> ids) {
     struct cudnn_plan p = {};
     p.handle = handle;
     p.ids = ids;
@@ -297,8 +278,7 @@ static inline struct cudnn_plan cudnn_plan_of(cudnnHandle_t handle, struct atten
 
 /* Scores times scale, behind the causal mask where the shape has one. */
 static inline cudnnBackendDescriptor_t graph_masked(struct attention_graph *g,
-                                                    cudnnBackendDescriptor_t scores)
-{
+                                                    cudnnBackendDescriptor_t scores) {
     if (!g->shape.causal) return scores;
     const struct attention_dims dims = dims_scores(&g->shape);
     cudnnBackendDescriptor_t row = graph_tensor(g, 0, CUDNN_DATA_INT32, &dims, TENSOR_INSIDE);
@@ -315,8 +295,7 @@ static inline cudnnBackendDescriptor_t graph_masked(struct attention_graph *g,
 
 static inline cudnnBackendDescriptor_t graph_heads(struct attention_graph *g,
                                                    enum attention_tensor id, int64_t heads,
-                                                   bool swapped = false)
-{
+                                                   bool swapped = false) {
     struct attention_dims dims = dims_heads(&g->shape, heads);
     if (swapped) dims = dims_swapped(dims);
     return graph_tensor(g, id, CUDNN_DATA_BFLOAT16, &dims, TENSOR_MEMORY);
@@ -325,8 +304,7 @@ static inline cudnnBackendDescriptor_t graph_heads(struct attention_graph *g,
 static inline cudnnBackendDescriptor_t graph_scaled_scores(struct attention_graph *g,
                                                            cudnnBackendDescriptor_t q,
                                                            cudnnBackendDescriptor_t k_transposed,
-                                                           cudnnBackendDescriptor_t scale)
-{
+                                                           cudnnBackendDescriptor_t scale) {
     cudnnBackendDescriptor_t product = graph_scores(g), scaled = graph_scores(g);
     graph_matmul(g, q, k_transposed, product);
     graph_pointwise(g, CUDNN_POINTWISE_MUL, product, scale, NULL, scaled);
@@ -334,16 +312,15 @@ static inline cudnnBackendDescriptor_t graph_scaled_scores(struct attention_grap
 }
 
 static inline struct cudnn_plan cudnn_attention_forward(cudnnHandle_t handle,
-                                                        const struct bench_attention_shape *shape)
-{
+                                                        const struct bench_attention_shape *shape) {
     struct attention_graph graph = { *shape, 0, {}, {} }, *g = &graph;
     const struct attention_dims rows = dims_rows(shape);
     cudnnBackendDescriptor_t stats =
         graph_tensor(g, ATTENTION_STATS, CUDNN_DATA_FLOAT, &rows, TENSOR_MEMORY);
-    cudnnBackendDescriptor_t scores = graph_masked(
-        g, graph_scaled_scores(g, graph_heads(g, ATTENTION_Q, shape->heads),
-                               graph_heads(g, ATTENTION_K, shape->kv_heads, true),
-                               graph_value(g, ATTENTION_SCALE)));
+    cudnnBackendDescriptor_t scores =
+        graph_masked(g, graph_scaled_scores(g, graph_heads(g, ATTENTION_Q, shape->heads),
+                                            graph_heads(g, ATTENTION_K, shape->kv_heads, true),
+                                            graph_value(g, ATTENTION_SCALE)));
     cudnnBackendDescriptor_t greatest = graph_rows(g), sum = graph_rows(g), log = graph_rows(g);
     cudnnBackendDescriptor_t shifted = graph_scores(g), exponential = graph_scores(g);
     graph_reduce(g, CUDNN_REDUCE_TENSOR_MAX, scores, greatest);
@@ -357,16 +334,15 @@ static inline struct cudnn_plan cudnn_attention_forward(cudnnHandle_t handle,
     graph_pointwise(g, CUDNN_POINTWISE_DIV, exponential, sum, NULL, probability);
     graph_matmul(g, probability, graph_heads(g, ATTENTION_V, shape->kv_heads),
                  graph_heads(g, ATTENTION_O, shape->heads));
-    std::vector<int64_t> ids = { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_O,
-                                 ATTENTION_STATS, ATTENTION_SCALE };
+    std::vector<int64_t> ids = { ATTENTION_Q, ATTENTION_K,     ATTENTION_V,
+                                 ATTENTION_O, ATTENTION_STATS, ATTENTION_SCALE };
     if (shape->causal) ids.push_back(ATTENTION_MINUS_INFINITY);
     return cudnn_plan_of(handle, g, ids);
 }
 
 /* out (keys x elements) = scores^T x operand, summed over the heads that share a key head. */
 static inline void graph_key_gradient(struct attention_graph *g, cudnnBackendDescriptor_t scores,
-                                      cudnnBackendDescriptor_t operand, enum attention_tensor id)
-{
+                                      cudnnBackendDescriptor_t operand, enum attention_tensor id) {
     const struct bench_attention_shape *s = &g->shape;
     const struct attention_dims transposed = dims_swapped(dims_scores(s));
     cudnnBackendDescriptor_t turned =
@@ -378,15 +354,13 @@ static inline void graph_key_gradient(struct attention_graph *g, cudnnBackendDes
         return;
     }
     const struct attention_dims full = dims_packed(s->batch, s->heads, s->length, s->head_dim);
-    cudnnBackendDescriptor_t each =
-        graph_tensor(g, 0, CUDNN_DATA_BFLOAT16, &full, TENSOR_INSIDE);
+    cudnnBackendDescriptor_t each = graph_tensor(g, 0, CUDNN_DATA_BFLOAT16, &full, TENSOR_INSIDE);
     graph_matmul(g, turned, operand, each);
     graph_reduce(g, CUDNN_REDUCE_TENSOR_ADD, each, out);
 }
 
-static inline struct cudnn_plan cudnn_attention_backward(cudnnHandle_t handle,
-                                                         const struct bench_attention_shape *shape)
-{
+static inline struct cudnn_plan
+cudnn_attention_backward(cudnnHandle_t handle, const struct bench_attention_shape *shape) {
     struct attention_graph graph = { *shape, 0, {}, {} }, *g = &graph;
     const struct attention_dims rows = dims_rows(shape), q_dims = dims_heads(shape, shape->heads);
     const struct attention_dims q_packed =
@@ -398,8 +372,7 @@ static inline struct cudnn_plan cudnn_attention_backward(cudnnHandle_t handle,
     cudnnBackendDescriptor_t scale = graph_value(g, ATTENTION_SCALE);
 
     /* D, kept in memory because two kernels use it. */
-    cudnnBackendDescriptor_t product =
-        graph_tensor(g, 0, CUDNN_DATA_FLOAT, &q_dims, TENSOR_INSIDE);
+    cudnnBackendDescriptor_t product = graph_tensor(g, 0, CUDNN_DATA_FLOAT, &q_dims, TENSOR_INSIDE);
     cudnnBackendDescriptor_t product_sum = graph_rows(g);
     cudnnBackendDescriptor_t row_sum =
         graph_tensor(g, ATTENTION_ROW_SUM, CUDNN_DATA_FLOAT, &rows, TENSOR_MEMORY);
@@ -427,18 +400,18 @@ static inline struct cudnn_plan cudnn_attention_backward(cudnnHandle_t handle,
     graph_key_gradient(g, d_scores, q, ATTENTION_DK);
 
     const struct attention_dims k_dims = dims_heads(shape, shape->kv_heads);
-    cudnnBackendDescriptor_t k =
-        graph_tensor(g, 0, CUDNN_DATA_BFLOAT16, &k_dims, TENSOR_INSIDE);
+    cudnnBackendDescriptor_t k = graph_tensor(g, 0, CUDNN_DATA_BFLOAT16, &k_dims, TENSOR_INSIDE);
     cudnnBackendDescriptor_t d_query_sum =
         graph_tensor(g, ATTENTION_DQ_SUM, CUDNN_DATA_FLOAT, &q_packed, TENSOR_MEMORY);
     graph_reshape(g, k_transposed, k);
     graph_matmul(g, d_scores, k, d_query_sum);
     graph_pointwise(g, CUDNN_POINTWISE_IDENTITY, d_query_sum, NULL, NULL,
                     graph_heads(g, ATTENTION_DQ, shape->heads));
-    std::vector<int64_t> ids = { ATTENTION_Q,      ATTENTION_K,       ATTENTION_V,     ATTENTION_O,
-                                 ATTENTION_STATS,  ATTENTION_DO,      ATTENTION_DQ,    ATTENTION_DK,
-                                 ATTENTION_DV,     ATTENTION_DQ_SUM,  ATTENTION_ROW_SUM,
-                                 ATTENTION_SCALE,  ATTENTION_ONE };
+    std::vector<int64_t> ids = { ATTENTION_Q,      ATTENTION_K,       ATTENTION_V,
+                                 ATTENTION_O,      ATTENTION_STATS,   ATTENTION_DO,
+                                 ATTENTION_DQ,     ATTENTION_DK,      ATTENTION_DV,
+                                 ATTENTION_DQ_SUM, ATTENTION_ROW_SUM, ATTENTION_SCALE,
+                                 ATTENTION_ONE };
     if (shape->causal) ids.push_back(ATTENTION_MINUS_INFINITY);
     return cudnn_plan_of(handle, g, ids);
 }
@@ -451,8 +424,7 @@ struct attention_pointers {
 };
 
 static inline cudnnBackendDescriptor_t cudnn_plan_bind(const struct cudnn_plan *p,
-                                                       const struct attention_pointers *pointers)
-{
+                                                       const struct attention_pointers *pointers) {
     std::vector<void *> data;
     for (size_t i = 0; i < p->ids.size(); i++)
         data.push_back(pointers->at[p->ids[i]]);
@@ -466,13 +438,11 @@ static inline cudnnBackendDescriptor_t cudnn_plan_bind(const struct cudnn_plan *
     return pack;
 }
 
-static inline void cudnn_plan_run(const struct cudnn_plan *p, cudnnBackendDescriptor_t pack)
-{
+static inline void cudnn_plan_run(const struct cudnn_plan *p, cudnnBackendDescriptor_t pack) {
     CUDNN_CHECK(cudnnBackendExecute(p->handle, p->plan, pack));
 }
 
-static inline void cudnn_plan_destroy(struct cudnn_plan *p)
-{
+static inline void cudnn_plan_destroy(struct cudnn_plan *p) {
     if (p->plan != NULL) cudnnBackendDestroyDescriptor(p->plan);
     cudaFree(p->workspace);
 }
@@ -487,15 +457,14 @@ struct attention_set {
     cudnnBackendDescriptor_t forward_pack, backward_pack;
 };
 
-static inline int64_t attention_elements(const struct bench_attention_shape *s, int64_t heads)
-{
+static inline int64_t attention_elements(const struct bench_attention_shape *s, int64_t heads) {
     return s->batch * s->length * heads * s->head_dim;
 }
 
 /* Owned: pointers into it are kept. NULL where cuDNN has no kernel at all. */
-static inline struct attention_set *attention_set_create(cudnnHandle_t handle, cudaStream_t stream,
-                                                         const struct bench_attention_shape *shape)
-{
+static inline struct attention_set *
+attention_set_create(cudnnHandle_t handle, cudaStream_t stream,
+                     const struct bench_attention_shape *shape) {
     struct attention_set *set = new attention_set();
     set->shape = *shape;
     set->forward = cudnn_attention_forward(handle, shape);
@@ -535,13 +504,11 @@ static inline struct attention_set *attention_set_create(cudnnHandle_t handle, c
     return set;
 }
 
-static inline void attention_set_forward(const struct attention_set *set)
-{
+static inline void attention_set_forward(const struct attention_set *set) {
     cudnn_plan_run(&set->forward, set->forward_pack);
 }
 
-static inline void attention_set_backward(const struct attention_set *set, cudaStream_t stream)
-{
+static inline void attention_set_backward(const struct attention_set *set, cudaStream_t stream) {
     /* Until 9.6 the caller clears the sum that dQ is collected in. */
     if (cudnnGetVersion() < 90600)
         CUDA_CHECK(cudaMemsetAsync(
@@ -550,8 +517,7 @@ static inline void attention_set_backward(const struct attention_set *set, cudaS
     cudnn_plan_run(&set->backward, set->backward_pack);
 }
 
-static inline void attention_set_destroy(struct attention_set *set)
-{
+static inline void attention_set_destroy(struct attention_set *set) {
     for (int i = 0; i < ATTENTION_SCALE; i++)
         cudaFree(set->pointers.at[i]);
     cudnnBackendDestroyDescriptor(set->forward_pack);

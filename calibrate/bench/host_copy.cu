@@ -8,9 +8,9 @@
 #include "calibrate/bench/bench_cuda.cuh"
 
 enum direction { HOST_TO_DEVICE, DEVICE_TO_HOST, BOTH_WAYS, DIRECTION_COUNT };
-static const char *const direction_names[DIRECTION_COUNT] = {
-    "pinned host to device", "device to pinned host", "both directions at once, sum"
-};
+static const char *const direction_names[DIRECTION_COUNT] = { "pinned host to device",
+                                                              "device to pinned host",
+                                                              "both directions at once, sum" };
 enum { SAMPLE_MAX = 30 };
 #define BYTES_MAX ((int64_t)1 << 30)
 
@@ -19,8 +19,7 @@ struct copies {
     unsigned char *host_from, *host_to, *device_to, *device_from;
 };
 
-static void run(const struct copies *c, enum direction direction, int64_t bytes)
-{
+static void run(const struct copies *c, enum direction direction, int64_t bytes) {
     if (direction != DEVICE_TO_HOST)
         CUDA_CHECK(cudaMemcpyAsync(c->device_to, c->host_from, (size_t)bytes,
                                    cudaMemcpyHostToDevice, c->down));
@@ -29,8 +28,7 @@ static void run(const struct copies *c, enum direction direction, int64_t bytes)
                                    cudaMemcpyDeviceToHost, c->up));
 }
 
-static bool check(const struct copies *c)
-{
+static bool check(const struct copies *c) {
     const int64_t bytes = 1 << 20;
     for (int64_t i = 0; i < bytes; i++)
         c->host_from[i] = (unsigned char)bench_hash((uint64_t)i);
@@ -48,8 +46,7 @@ static bool check(const struct copies *c)
 
 /* From the first copy's start to the last one's end: `up` begins and ends inside events of `down`. */
 static double time_once(const struct copies *c, struct bench_timer timer, cudaEvent_t up_done,
-                        enum direction direction, int64_t bytes, int repeats)
-{
+                        enum direction direction, int64_t bytes, int repeats) {
     CUDA_CHECK(cudaEventRecord(timer.start, c->down));
     CUDA_CHECK(cudaStreamWaitEvent(c->up, timer.start, 0));
     for (int i = 0; i < repeats; i++)
@@ -61,8 +58,7 @@ static double time_once(const struct copies *c, struct bench_timer timer, cudaEv
 }
 
 static struct bench_sample measure(const struct bench_device *device, const struct copies *c,
-                                   enum direction direction, int64_t bytes, bool quick)
-{
+                                   enum direction direction, int64_t bytes, bool quick) {
     const struct bench_timer timer = bench_timer_create();
     cudaEvent_t up_done;
     CUDA_CHECK(cudaEventCreateWithFlags(&up_done, cudaEventDisableTiming));
@@ -79,8 +75,7 @@ static struct bench_sample measure(const struct bench_device *device, const stru
     return sample;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const int code = bench_options_read(
         argc, argv, "Copies between pinned host memory and the GPU: host_copy.csv.", NULL, 0,
@@ -96,6 +91,7 @@ int main(int argc, char **argv)
     c.device_to = bench_device_array<unsigned char>(BYTES_MAX);
     c.device_from = bench_device_array<unsigned char>(BYTES_MAX);
     if (!check(&c)) return BENCH_FAILED;
+    if (options.check_only) return BENCH_DONE;
     struct bench_csv csv =
         bench_csv_open(options.directory, "host_copy.csv", BENCH_OVERHEADS_COLUMNS);
     int done = 0, total = 0;

@@ -9,13 +9,11 @@
 
 enum { COPY_BYTES = 32 << 10, CHAIN = 2000, SAMPLE_MAX = 50 };
 
-static __global__ void empty_kernel(void)
-{
+static __global__ void empty_kernel(void) {
 }
 
 /* Reads 32 KiB and writes 32 KiB. */
-static __global__ void copy_kernel(const uint4 *from, uint4 *to)
-{
+static __global__ void copy_kernel(const uint4 *from, uint4 *to) {
     const unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
     to[at] = from[at];
 }
@@ -24,16 +22,14 @@ struct buffers {
     uint4 *from, *to;
 };
 
-static void launch(cudaStream_t stream, const struct buffers *b, bool copies)
-{
+static void launch(cudaStream_t stream, const struct buffers *b, bool copies) {
     if (copies)
         copy_kernel<<<COPY_BYTES / 16 / 128, 128, 0, stream>>>(b->from, b->to);
     else
         empty_kernel<<<1, 32, 0, stream>>>();
 }
 
-static bool check(cudaStream_t stream, const struct buffers *b)
-{
+static bool check(cudaStream_t stream, const struct buffers *b) {
     static unsigned char sent[COPY_BYTES], got[COPY_BYTES];
     for (int i = 0; i < COPY_BYTES; i++)
         sent[i] = (unsigned char)bench_hash((uint64_t)i);
@@ -49,15 +45,13 @@ static bool check(cudaStream_t stream, const struct buffers *b)
 }
 
 static struct bench_sample measure(const struct bench_device *device, const struct buffers *b,
-                                   bool copies, bool in_graph, bool quick)
-{
+                                   bool copies, bool in_graph, bool quick) {
     const cudaStream_t stream = device->stream;
     const struct bench_timer timer = bench_timer_create();
     const int count = quick ? 15 : SAMPLE_MAX;
     double samples[SAMPLE_MAX];
     struct bench_sample sample = {};
-    cudaGraphExec_t graph =
-        bench_capture(stream, CHAIN, [&](int) { launch(stream, b, copies); });
+    cudaGraphExec_t graph = bench_capture(stream, CHAIN, [&](int) { launch(stream, b, copies); });
     for (int i = -3; i < count; i++) { /* the first three warm up */
         CUDA_CHECK(cudaEventRecord(timer.start, stream));
         if (in_graph)
@@ -76,8 +70,7 @@ static struct bench_sample measure(const struct bench_device *device, const stru
     return sample;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const int code = bench_options_read(
         argc, argv, "Time per tiny kernel in a stream and in a graph: launch_gap.csv.", NULL, 0,
@@ -88,6 +81,7 @@ int main(int argc, char **argv)
     struct buffers b = { (uint4 *)bench_device_array<char>(COPY_BYTES),
                          (uint4 *)bench_device_array<char>(COPY_BYTES) };
     if (!check(device->stream, &b)) return BENCH_FAILED;
+    if (options.check_only) return BENCH_DONE;
     struct bench_csv csv =
         bench_csv_open(options.directory, "launch_gap.csv", BENCH_OVERHEADS_COLUMNS);
     for (int i = 0; i < 4; i++) {

@@ -40,8 +40,7 @@ struct sizes {
     int hidden, ffn, up, heads, kv_heads, query, kv, qkv;
 };
 
-static struct sizes sizes_of(const struct model *m, int64_t tokens, int tp)
-{
+static struct sizes sizes_of(const struct model *m, int64_t tokens, int tp) {
     struct sizes s;
     s.length = m->length < tokens ? m->length : tokens;
     s.batch = (tokens + s.length / 2) / s.length;
@@ -77,16 +76,14 @@ struct layer {
     bool complete;     /* every matmul and attention has a kernel */
 };
 
-static bf16 *tensor(struct layer *l, int64_t count, float scale = 1)
-{
+static bf16 *tensor(struct layer *l, int64_t count, float scale = 1) {
     bf16 *out = bench_device_array<bf16>(count);
     l->memory.push_back(out);
     bench_fill(l->device->stream, out, count, l->memory.size(), scale);
     return out;
 }
 
-static float *floats(struct layer *l, int64_t count)
-{
+static float *floats(struct layer *l, int64_t count) {
     float *out = bench_device_array<float>(count);
     l->memory.push_back(out);
     CUDA_CHECK(cudaMemsetAsync(out, 0, (size_t)count * sizeof(float), l->device->stream));
@@ -94,18 +91,15 @@ static float *floats(struct layer *l, int64_t count)
 }
 
 static void add_part(struct layer *l, const char *name, const char *pass, const char *kernel,
-                     double flop, double bytes, std::function<void()> run)
-{
+                     double flop, double bytes, std::function<void()> run) {
     struct part p = { name, pass, kernel, flop, bytes, run, {}, NULL };
     CUDA_CHECK(cudaEventCreate(&p.stop));
     l->parts.push_back(p);
 }
 
 static void add_matmul(struct layer *l, const char *name, const char *pass,
-                       enum matmul_layout layout, int64_t m, int64_t n, int64_t k)
-{
-    const struct blaslt_matmul plan =
-        blaslt_matmul_create(l->handle, layout, MATMUL_BF16, m, n, k);
+                       enum matmul_layout layout, int64_t m, int64_t n, int64_t k) {
+    const struct blaslt_matmul plan = blaslt_matmul_create(l->handle, layout, MATMUL_BF16, m, n, k);
     l->plans.push_back(plan);
     if (!plan.supported) {
         fprintf(stderr, "cuBLASLt has no kernel for %s of %s\n", name, l->model->name);
@@ -123,20 +117,17 @@ static void add_matmul(struct layer *l, const char *name, const char *pass,
 }
 
 /* A matmul hidden -> out (or in -> hidden) and its two gradients. */
-static void add_linear(struct layer *l, const char *name, int64_t out, int64_t in)
-{
+static void add_linear(struct layer *l, const char *name, int64_t out, int64_t in) {
     add_matmul(l, name, "forward", MATMUL_TN, l->s.tokens, out, in);
 }
 
-static void add_linear_gradients(struct layer *l, const char *name, int64_t out, int64_t in)
-{
+static void add_linear_gradients(struct layer *l, const char *name, int64_t out, int64_t in) {
     add_matmul(l, name, "input gradient", MATMUL_NN, l->s.tokens, in, out);
     add_matmul(l, name, "weight gradient", MATMUL_NT, out, in, l->s.tokens);
 }
 
 /* A norm over tensors of so many columns, each on its own: query and key have two. */
-static void add_norm(struct layer *l, const char *name, bool backward, std::vector<int> columns)
-{
+static void add_norm(struct layer *l, const char *name, bool backward, std::vector<int> columns) {
     const cudaStream_t stream = l->device->stream;
     const int64_t rows = l->s.tokens;
     const int blocks = norm_backward_blocks(l->device);
@@ -166,8 +157,7 @@ static void add_norm(struct layer *l, const char *name, bool backward, std::vect
 }
 
 /* Two tensors in, one out: residual add, sum of gradients, layer scale's gradient. */
-static void add_residual(struct layer *l, const char *name, const char *pass)
-{
+static void add_residual(struct layer *l, const char *name, const char *pass) {
     const int64_t count = l->s.tokens * l->s.hidden;
     const bf16 *a = tensor(l, count), *b = tensor(l, count);
     bf16 *out = tensor(l, count);
@@ -176,8 +166,7 @@ static void add_residual(struct layer *l, const char *name, const char *pass)
              [=] { elementwise<op_add, 2>(stream, a, b, out, count); });
 }
 
-static void add_activation(struct layer *l, bool backward)
-{
+static void add_activation(struct layer *l, bool backward) {
     const int64_t count = l->s.tokens * l->s.ffn;
     const bool gated = l->model->gated;
     const bf16 *gate = tensor(l, count), *value = tensor(l, count), *gradient = tensor(l, count);
@@ -197,8 +186,7 @@ static void add_activation(struct layer *l, bool backward)
              });
 }
 
-static void add_rotary(struct layer *l, bool backward)
-{
+static void add_rotary(struct layer *l, bool backward) {
     const struct sizes s = l->s;
     const int head_dim = l->model->head_dim;
     bf16 *x = tensor(l, s.tokens * (s.query + s.kv));
@@ -216,10 +204,10 @@ struct attention {
     struct attention_set *set; /* NULL: no kernel */
 };
 
-static struct attention attention_open(struct layer *l)
-{
-    const struct bench_attention_shape shape = { l->s.batch,    l->s.length,        l->s.heads,
-                                                 l->s.kv_heads, l->model->head_dim, l->model->causal };
+static struct attention attention_open(struct layer *l) {
+    const struct bench_attention_shape shape = {
+        l->s.batch, l->s.length, l->s.heads, l->s.kv_heads, l->model->head_dim, l->model->causal
+    };
     struct attention a;
     CUDNN_CHECK(cudnnCreate(&a.handle));
     CUDNN_CHECK(cudnnSetStream(a.handle, l->device->stream));
@@ -231,8 +219,7 @@ static struct attention attention_open(struct layer *l)
     return a;
 }
 
-static void add_attention(struct layer *l, const struct attention *a, bool backward)
-{
+static void add_attention(struct layer *l, const struct attention *a, bool backward) {
     const struct attention_set *set = a->set;
     const cudaStream_t stream = l->device->stream;
     if (set == NULL || (backward && set->backward.plan == NULL)) return;
@@ -248,8 +235,7 @@ static void add_attention(struct layer *l, const struct attention *a, bool backw
              });
 }
 
-static void attention_close(struct attention *a)
-{
+static void attention_close(struct attention *a) {
     if (a->set != NULL) attention_set_destroy(a->set);
     cudnnDestroy(a->handle);
 }
@@ -258,24 +244,20 @@ static void attention_close(struct attention *a)
 struct attention {
     int none;
 };
-static struct attention attention_open(struct layer *l)
-{
+static struct attention attention_open(struct layer *l) {
     (void)l;
     fprintf(stderr, "built without cuDNN: attention is left out\n");
     return { 0 };
 }
-static void add_attention(struct layer *l, const struct attention *a, bool backward)
-{
+static void add_attention(struct layer *l, const struct attention *a, bool backward) {
     (void)l, (void)a, (void)backward;
 }
-static void attention_close(struct attention *a)
-{
+static void attention_close(struct attention *a) {
     (void)a;
 }
 #endif
 
-static void add_forward(struct layer *l, const struct attention *a)
-{
+static void add_forward(struct layer *l, const struct attention *a) {
     const struct sizes *s = &l->s;
     add_norm(l, "attention norm", false, { s->hidden });
     add_linear(l, "qkv", s->qkv, s->hidden);
@@ -291,8 +273,7 @@ static void add_forward(struct layer *l, const struct attention *a)
     add_residual(l, "mlp residual", "forward");
 }
 
-static void add_backward(struct layer *l, const struct attention *a)
-{
+static void add_backward(struct layer *l, const struct attention *a) {
     const struct sizes *s = &l->s;
     if (l->model->layer_scale) add_residual(l, "mlp residual", "backward");
     add_linear_gradients(l, "down", s->hidden, s->ffn);
@@ -314,15 +295,13 @@ static void add_backward(struct layer *l, const struct attention *a)
 
 enum { KEPT = 25 };
 
-static void run_parts(struct layer *l, size_t from, size_t to)
-{
+static void run_parts(struct layer *l, size_t from, size_t to) {
     for (size_t i = from; i < to; i++)
         l->parts[i].run();
 }
 
 /* One pass over the layer with an event after each part. */
-static double time_parts(struct layer *l, cudaEvent_t start)
-{
+static double time_parts(struct layer *l, cudaEvent_t start) {
     const cudaStream_t stream = l->device->stream;
     CUDA_CHECK(cudaEventRecord(start, stream));
     for (size_t i = 0; i < l->parts.size(); i++) {
@@ -340,16 +319,15 @@ static double time_parts(struct layer *l, cudaEvent_t start)
 }
 
 /* The median of the last passes, when the GPU has settled. */
-static struct bench_sample last_times(const struct bench_sample *state, std::vector<double> *times)
-{
+static struct bench_sample last_times(const struct bench_sample *state,
+                                      std::vector<double> *times) {
     struct bench_sample sample = *state;
     const int count = times->size() < KEPT ? (int)times->size() : KEPT;
     sample.time_us = bench_stats_of(times->data() + (times->size() - count), count);
     return sample;
 }
 
-static void print_row(const struct part *p, const struct bench_sample *sample)
-{
+static void print_row(const struct part *p, const struct bench_sample *sample) {
     const double us = sample->time_us.median;
     printf("  %-28s %-16s %10.1f us", p->name, p->pass, us);
     if (p->flop > 0) printf("  %7.1f TFLOP/s", p->flop * 1e-6 / us);
@@ -358,16 +336,14 @@ static void print_row(const struct part *p, const struct bench_sample *sample)
 }
 
 static void report(struct layer *l, struct bench_csv *csv, int tp, const struct part *p,
-                   const struct bench_sample *sample)
-{
-    const struct bench_part row = { l->model->name, p->pass, p->name, p->kernel, l->s.tokens, tp,
-                                    p->flop, p->bytes };
+                   const struct bench_sample *sample) {
+    const struct bench_part row = { l->model->name, p->pass, p->name, p->kernel,
+                                    l->s.tokens,    tp,      p->flop, p->bytes };
     bench_csv_layer(csv, &l->device->place, &row, sample);
     print_row(p, sample);
 }
 
-static void time_layer(struct layer *l, struct bench_csv *csv, int tp, bool quick)
-{
+static void time_layer(struct layer *l, struct bench_csv *csv, int tp, bool quick) {
     const cudaStream_t stream = l->device->stream;
     const struct bench_timer timer = bench_timer_create();
     struct bench_sample state = {};
@@ -395,8 +371,8 @@ static void time_layer(struct layer *l, struct bench_csv *csv, int tp, bool quic
         report(l, csv, tp, &l->parts[i], &sample);
     }
     for (int pass = 0; pass < 2; pass++) {
-        struct part sum = { "layer", pass == 0 ? "forward" : "backward", "all parts", 0, 0,
-                            {},      {},                                 NULL };
+        struct part sum = { "layer", pass == 0 ? "forward" : "backward", "all parts", 0, 0, {}, {},
+                            NULL };
         for (size_t i = from[pass]; i < to[pass]; i++)
             sum.flop += l->parts[i].flop;
         const struct bench_sample sample = last_times(&state, &whole[pass]);
@@ -407,8 +383,7 @@ static void time_layer(struct layer *l, struct bench_csv *csv, int tp, bool quic
 
 static bool measure(const struct bench_device *device, cublasLtHandle_t handle,
                     const struct model *model, int64_t tokens, int tp, bool quick,
-                    struct bench_csv *csv)
-{
+                    struct bench_csv *csv) {
     struct layer l = { device, model, sizes_of(model, tokens, tp), handle, {}, {}, {}, 0, true };
     struct attention a = attention_open(&l);
     add_forward(&l, &a);
@@ -426,15 +401,13 @@ static bool measure(const struct bench_device *device, cublasLtHandle_t handle,
 }
 
 /* A whole number from 1; 0: not one. */
-static int64_t whole_number(const char *text)
-{
+static int64_t whole_number(const char *text) {
     char *end;
     const long long value = strtoll(text, &end, 10);
     return *text != '\0' && *end == '\0' && value > 0 && value <= 1 << 20 ? value : 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const char *name = NULL, *tokens_text = "8192", *tp_text = "1";
     const struct bench_extra extra[] = {
@@ -459,6 +432,7 @@ int main(int argc, char **argv)
         return BENCH_USAGE;
     }
     struct bench_device *device = bench_device_open(0);
+    if (options.check_only) return BENCH_SKIPPED; /* nothing that the others do not check */
     if (options.device_json != NULL) bench_write_device(device, options.device_json);
     cublasLtHandle_t handle;
     BLASLT_CHECK(cublasLtCreate(&handle));

@@ -12,9 +12,8 @@
 /* ---- check ---- */
 
 /* out (m x n) in the layouts of blaslt_matmul.cuh; operands as floats, row-major. */
-static void reference(enum matmul_layout layout, int64_t m, int64_t n, int64_t k, const float *first,
-                      const float *second, double *out)
-{
+static void reference(enum matmul_layout layout, int64_t m, int64_t n, int64_t k,
+                      const float *first, const float *second, double *out) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++)
             for (int64_t d = 0; d < k; d++) {
@@ -26,8 +25,7 @@ static void reference(enum matmul_layout layout, int64_t m, int64_t n, int64_t k
 
 template <class In>
 static bool check(const struct bench_device *device, cublasLtHandle_t handle,
-                  enum matmul_layout layout, enum matmul_type type)
-{
+                  enum matmul_layout layout, enum matmul_type type) {
     const int64_t m = 128, n = 192, k = 256;
     struct blaslt_matmul p = blaslt_matmul_create(handle, layout, type, m, n, k);
     if (!p.supported) {
@@ -81,8 +79,7 @@ struct sweep {
 
 template <class In>
 static void measure(struct sweep *s, enum matmul_layout layout, enum matmul_type type, int64_t m,
-                    int64_t n, int64_t k)
-{
+                    int64_t n, int64_t k) {
     const char *dtype = type == MATMUL_FP8 ? "fp8" : "bf16";
     struct blaslt_matmul p = blaslt_matmul_create(s->handle, layout, type, m, n, k);
     if (!p.supported) {
@@ -125,13 +122,13 @@ static const struct weight {
     int64_t out, in;
     bool quick;
 } weights[] = {
-    { 9600, 3200, true },   { 3200, 3200, true },   { 12800, 3200, true },  { 3200, 12800, true },
-    { 6144, 4096, true },   { 4096, 4096, true },   { 28672, 4096, true },  { 4096, 14336, true },
-    { 7168, 5120, false },  { 5120, 5120, false },  { 55296, 5120, false }, { 5120, 27648, true },
-    { 10240, 8192, false }, { 8192, 8192, true },   { 57344, 8192, false }, { 8192, 28672, false },
-    { 1024, 1024, false },  { 2048, 2048, true },   { 512, 4096, false },   { 4096, 512, true },
-    { 3584, 4096, false },  { 4096, 1792, false },  { 1600, 3200, false },  { 3200, 1600, false },
-    { 256, 8192, false },   { 8192, 256, false },   { 128, 4096, false },   { 4096, 128, false },
+    { 9600, 3200, true },   { 3200, 3200, true },  { 12800, 3200, true },  { 3200, 12800, true },
+    { 6144, 4096, true },   { 4096, 4096, true },  { 28672, 4096, true },  { 4096, 14336, true },
+    { 7168, 5120, false },  { 5120, 5120, false }, { 55296, 5120, false }, { 5120, 27648, true },
+    { 10240, 8192, false }, { 8192, 8192, true },  { 57344, 8192, false }, { 8192, 28672, false },
+    { 1024, 1024, false },  { 2048, 2048, true },  { 512, 4096, false },   { 4096, 512, true },
+    { 3584, 4096, false },  { 4096, 1792, false }, { 1600, 3200, false },  { 3200, 1600, false },
+    { 256, 8192, false },   { 8192, 256, false },  { 128, 4096, false },   { 4096, 128, false },
 };
 static const struct {
     int64_t count;
@@ -143,16 +140,14 @@ enum {
     TOKENS_COUNT = sizeof token_counts / sizeof token_counts[0]
 };
 
-static void sweep_shape(struct sweep *s, const struct weight *w, int64_t tokens, bool fp8)
-{
+static void sweep_shape(struct sweep *s, const struct weight *w, int64_t tokens, bool fp8) {
     measure<bf16>(s, MATMUL_TN, MATMUL_BF16, tokens, w->out, w->in);
     measure<bf16>(s, MATMUL_NN, MATMUL_BF16, tokens, w->in, w->out);
     measure<bf16>(s, MATMUL_NT, MATMUL_BF16, w->out, w->in, tokens);
     if (fp8) measure<__nv_fp8_e4m3>(s, MATMUL_TN, MATMUL_FP8, tokens, w->out, w->in);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const int code = bench_options_read(
         argc, argv, "Matmuls of a training step by cuBLASLt: gemm.csv and gemm_settled.csv.", NULL,
@@ -170,6 +165,7 @@ int main(int argc, char **argv)
         !check<bf16>(device, handle, MATMUL_NT, MATMUL_BF16) ||
         (fp8 && !check<__nv_fp8_e4m3>(device, handle, MATMUL_TN, MATMUL_FP8)))
         return BENCH_FAILED;
+    if (options.check_only) return BENCH_DONE;
 
     struct sweep s = { device, handle, options.quick,
                        bench_csv_open(options.directory, "gemm.csv", BENCH_GEMM_COLUMNS),

@@ -19,8 +19,7 @@ struct small {
     std::vector<float> ha, hb, hc, hweight, hbias;
 };
 
-static std::vector<float> fetched(cudaStream_t stream, const bf16 *from, int64_t count)
-{
+static std::vector<float> fetched(cudaStream_t stream, const bf16 *from, int64_t count) {
     std::vector<float> out((size_t)count);
     bench_fetch(stream, from, count, out.data());
     return out;
@@ -28,20 +27,17 @@ static std::vector<float> fetched(cudaStream_t stream, const bf16 *from, int64_t
 
 /* Ends the list of checks of one kernel: what the GPU wrote against what it should have. */
 static bool same(cudaStream_t stream, const char *what, bf16 *got, const std::vector<double> &want,
-                 double tolerance = 5e-3)
-{
+                 double tolerance = 5e-3) {
     const std::vector<float> host = fetched(stream, got, (int64_t)want.size());
     bench_poison(stream, got, want.size() * sizeof(bf16));
     return bench_check(what, host.data(), want.data(), (int64_t)want.size(), tolerance);
 }
 
-static double gelu(double a)
-{
+static double gelu(double a) {
     return 0.5 * a * (1 + erf(a / sqrt(2.0)));
 }
 
-static bool check_elementwise(cudaStream_t stream, const struct small *s)
-{
+static bool check_elementwise(cudaStream_t stream, const struct small *s) {
     std::vector<double> copied, added, activated, activated_back, gated, gate_back, value_back;
     for (int i = 0; i < small::COUNT; i++) {
         const double a = s->ha[i], b = s->hb[i], c = s->hc[i], sigmoid = 1 / (1 + exp(-a));
@@ -70,8 +66,7 @@ static bool check_elementwise(cudaStream_t stream, const struct small *s)
     return same(stream, "silu value gradient", s->out2, value_back) && ok;
 }
 
-static bool check_streams(cudaStream_t stream)
-{
+static bool check_streams(cudaStream_t stream) {
     const int64_t count = 4096;
     float *a = bench_random_array<float>(stream, count, 5);
     float *b = bench_random_array<float>(stream, count, 6);
@@ -99,8 +94,7 @@ static bool check_streams(cudaStream_t stream)
 }
 
 template <bool Rms>
-static bool check_norm(const struct bench_device *device, const struct small *s)
-{
+static bool check_norm(const struct bench_device *device, const struct small *s) {
     const cudaStream_t stream = device->stream;
     const int rows = small::ROWS, columns = small::COLUMNS, blocks = norm_backward_blocks(device);
     std::vector<double> y(small::COUNT), dx(small::COUNT), d_parameters(2 * columns);
@@ -121,8 +115,8 @@ static bool check_norm(const struct bench_device *device, const struct small *s)
             product += g * normal / columns;
         }
         for (int c = 0; c < columns; c++)
-            dx[r * columns + c] = ((double)dy[c] * s->hweight[c] - sum -
-                                   (x[c] - mean) / sigma * product) / sigma;
+            dx[r * columns + c] =
+                ((double)dy[c] * s->hweight[c] - sum - (x[c] - mean) / sigma * product) / sigma;
     }
     float2 *statistics = bench_device_array<float2>(rows);
     float *partial = bench_device_array<float>(2 * (int64_t)blocks * columns);
@@ -144,8 +138,7 @@ static bool check_norm(const struct bench_device *device, const struct small *s)
 
 /* Turning forth and back must give the input again, and turning must move every row but the first
  * as far as the CPU says. */
-static bool check_rotary(cudaStream_t stream)
-{
+static bool check_rotary(cudaStream_t stream) {
     const int64_t rows = 24, columns = 256, length = 12;
     const int head_dim = 64;
     bf16 *x = bench_random_array<bf16>(stream, rows * columns, 8);
@@ -157,8 +150,7 @@ static bool check_rotary(cudaStream_t stream)
             const double angle = (double)(r % length) * pow(10000.0, -(double)pair / half);
             const double own = before[r * columns + c];
             const double other = before[r * columns + (in < half ? c + half : c - half)];
-            want[r * columns + c] =
-                own * cos(angle) + (in < half ? -other : other) * sin(angle);
+            want[r * columns + c] = own * cos(angle) + (in < half ? -other : other) * sin(angle);
         }
     rotary(stream, x, rows, columns, columns, head_dim, length, false);
     const std::vector<float> turned = fetched(stream, x, rows * columns);
@@ -169,8 +161,7 @@ static bool check_rotary(cudaStream_t stream)
            bench_check("rotary backward", back.data(), same_again.data(), rows * columns, 1e-2);
 }
 
-static bool check(const struct bench_device *device)
-{
+static bool check(const struct bench_device *device) {
     const cudaStream_t stream = device->stream;
     struct small s;
     bf16 **arrays[] = { &s.a, &s.b, &s.c, &s.weight, &s.bias };
@@ -211,19 +202,16 @@ struct sweep {
 /* Times a kernel over `tensors` tensors of `count` elements, of which `bytes` move a call. */
 template <class Launch>
 static void measure(struct sweep *s, const char *test, int64_t tensors, int64_t count, double bytes,
-                    const char *framework, Launch launch)
-{
+                    const char *framework, Launch launch) {
     int copies = bench_copy_count(s->device, bytes);
     if (copies * tensors * count > s->pool_count) copies = (int)(s->pool_count / (tensors * count));
     if (copies < 1) return;
-    const struct bench_sample sample = bench_time_isolated(s->device, s->quick, [&](int i) {
-        launch(s->pool + i % copies * tensors * count);
-    });
+    const struct bench_sample sample = bench_time_isolated(
+        s->device, s->quick, [&](int i) { launch(s->pool + i % copies * tensors * count); });
     bench_csv_membw(&s->csv, &s->device->place, test, bytes, framework, &sample);
 }
 
-template <bool Rms> static void measure_norm(struct sweep *s, int64_t rows, int columns)
-{
+template <bool Rms> static void measure_norm(struct sweep *s, int64_t rows, int columns) {
     const int64_t count = rows * columns;
     const int blocks = norm_backward_blocks(s->device);
     const cudaStream_t stream = s->device->stream;
@@ -250,8 +238,7 @@ template <bool Rms> static void measure_norm(struct sweep *s, int64_t rows, int 
     cudaFree(parameters);
 }
 
-static void measure_elementwise(struct sweep *s, int64_t tokens, int64_t width)
-{
+static void measure_elementwise(struct sweep *s, int64_t tokens, int64_t width) {
     const cudaStream_t stream = s->device->stream;
     const int64_t count = tokens * width;
     const double tensor_bytes = 2.0 * (double)count;
@@ -280,8 +267,7 @@ static void measure_elementwise(struct sweep *s, int64_t tokens, int64_t width)
     });
 }
 
-static void measure_streams(struct sweep *s)
-{
+static void measure_streams(struct sweep *s) {
     const cudaStream_t stream = s->device->stream;
     const int64_t count = 1 << 28; /* floats: 1 GiB a tensor, in elements of the pool twice that */
     measure(s, "stream-scale", 2, 2 * count, 2 * 4.0 * (double)count, "ballast fp32",
@@ -295,8 +281,7 @@ static void measure_streams(struct sweep *s)
             });
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct bench_options options;
     const int code = bench_options_read(
         argc, argv, "Memory-bound kernels of a transformer layer: membw.csv.", NULL, 0, &options);
@@ -304,6 +289,7 @@ int main(int argc, char **argv)
     struct bench_device *device = bench_device_open(0);
     if (options.device_json != NULL) bench_write_device(device, options.device_json);
     if (!check(device)) return BENCH_FAILED;
+    if (options.check_only) return BENCH_DONE;
 
     struct sweep s = { device, options.quick,
                        bench_csv_open(options.directory, "membw.csv", BENCH_MEMBW_COLUMNS), NULL,

@@ -21,16 +21,14 @@ struct __align__(16) pack {
     bf16 at[PACK];
 };
 
-static __device__ inline void unpack(const bf16 *from, float *to)
-{
+static __device__ inline void unpack(const bf16 *from, float *to) {
     const struct pack p = *(const struct pack *)from;
 #pragma unroll
     for (int i = 0; i < PACK; i++)
         to[i] = __bfloat162float(p.at[i]);
 }
 
-static __device__ inline void store(const float *from, bf16 *to)
-{
+static __device__ inline void store(const float *from, bf16 *to) {
     struct pack p;
 #pragma unroll
     for (int i = 0; i < PACK; i++)
@@ -41,37 +39,42 @@ static __device__ inline void store(const float *from, bf16 *to)
 /* ---- elementwise ---- */
 
 struct op_copy {
-    static __device__ float of(float a, float) { return a; }
+    static __device__ float of(float a, float) {
+        return a;
+    }
 };
 struct op_scale {
-    static __device__ float of(float a, float) { return 0.4f * a; }
+    static __device__ float of(float a, float) {
+        return 0.4f * a;
+    }
 };
 struct op_add {
-    static __device__ float of(float a, float b) { return a + b; }
+    static __device__ float of(float a, float b) {
+        return a + b;
+    }
 };
 struct op_gelu {
-    static __device__ float of(float a, float)
-    {
+    static __device__ float of(float a, float) {
         return 0.5f * a * (1 + erff(a * 0.70710678f));
     }
 };
 /* a: input, b: gradient of the output */
 struct op_gelu_gradient {
-    static __device__ float of(float a, float b)
-    {
+    static __device__ float of(float a, float b) {
         const float cumulative = 0.5f * (1 + erff(a * 0.70710678f));
         return b * (cumulative + a * 0.39894228f * expf(-0.5f * a * a));
     }
 };
 /* a: gate, b: value */
 struct op_silu_gate {
-    static __device__ float of(float a, float b) { return a / (1 + expf(-a)) * b; }
+    static __device__ float of(float a, float b) {
+        return a / (1 + expf(-a)) * b;
+    }
 };
 
 /* out = Op(a, b), element by element; b may be NULL for an Op that ignores it. */
 template <class Op, int Inputs>
-__global__ void elementwise_kernel(const bf16 *a, const bf16 *b, bf16 *out, int64_t count)
-{
+__global__ void elementwise_kernel(const bf16 *a, const bf16 *b, bf16 *out, int64_t count) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x * PACK;
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK;
     for (; at < count; at += step) {
@@ -86,14 +89,13 @@ __global__ void elementwise_kernel(const bf16 *a, const bf16 *b, bf16 *out, int6
 }
 
 /* Enough blocks that each pack has its thread: the hardware deals them out. */
-static inline unsigned elementwise_blocks(int64_t count)
-{
+static inline unsigned elementwise_blocks(int64_t count) {
     return (unsigned)((count / PACK + 255) / 256);
 }
 
 template <class Op, int Inputs>
-static void elementwise(cudaStream_t stream, const bf16 *a, const bf16 *b, bf16 *out, int64_t count)
-{
+static void elementwise(cudaStream_t stream, const bf16 *a, const bf16 *b, bf16 *out,
+                        int64_t count) {
     elementwise_kernel<Op, Inputs><<<elementwise_blocks(count), 256, 0, stream>>>(a, b, out, count);
     CUDA_CHECK(cudaGetLastError());
 }
@@ -101,8 +103,7 @@ static void elementwise(cudaStream_t stream, const bf16 *a, const bf16 *b, bf16 
 /* Gradients of silu(gate) x value: reads gate, value and the gradient, writes two gradients. */
 static __global__ void silu_gate_gradient_kernel(const bf16 *gate, const bf16 *value,
                                                  const bf16 *d_out, bf16 *d_gate, bf16 *d_value,
-                                                 int64_t count)
-{
+                                                 int64_t count) {
     const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK;
     if (at >= count) return;
     float g[PACK], v[PACK], d[PACK];
@@ -121,17 +122,16 @@ static __global__ void silu_gate_gradient_kernel(const bf16 *gate, const bf16 *v
 }
 
 static inline void silu_gate_gradient(cudaStream_t stream, const bf16 *gate, const bf16 *value,
-                                      const bf16 *d_out, bf16 *d_gate, bf16 *d_value, int64_t count)
-{
-    silu_gate_gradient_kernel<<<elementwise_blocks(count), 256, 0, stream>>>(gate, value, d_out,
-                                                                            d_gate, d_value, count);
+                                      const bf16 *d_out, bf16 *d_gate, bf16 *d_value,
+                                      int64_t count) {
+    silu_gate_gradient_kernel<<<elementwise_blocks(count), 256, 0, stream>>>(
+        gate, value, d_out, d_gate, d_value, count);
     CUDA_CHECK(cudaGetLastError());
 }
 
 /* The classic streams, in fp32: out = 0.4 a, or out = a + 0.4 b. */
 template <bool Triad>
-__global__ void stream_kernel(const float4 *a, const float4 *b, float4 *out, int64_t count)
-{
+__global__ void stream_kernel(const float4 *a, const float4 *b, float4 *out, int64_t count) {
     const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= count) return;
     const float4 x = a[at];
@@ -145,8 +145,7 @@ __global__ void stream_kernel(const float4 *a, const float4 *b, float4 *out, int
 
 template <bool Triad>
 static void stream_floats(cudaStream_t stream, const float *a, const float *b, float *out,
-                          int64_t count)
-{
+                          int64_t count) {
     stream_kernel<Triad><<<(unsigned)((count / 4 + 255) / 256), 256, 0, stream>>>(
         (const float4 *)a, (const float4 *)b, (float4 *)out, count / 4);
     CUDA_CHECK(cudaGetLastError());
@@ -155,8 +154,7 @@ static void stream_floats(cudaStream_t stream, const float *a, const float *b, f
 /* Rotary position of the first `columns` elements of each row, `stride` apart, in place: pairs of
  * one head of `head_dim`, element i with i + head_dim / 2. Backward is the opposite turn. */
 static __global__ void rotary_kernel(bf16 *x, int64_t rows, int64_t columns, int64_t stride,
-                                     int head_dim, int64_t length, float sign)
-{
+                                     int head_dim, int64_t length, float sign) {
     const int half = head_dim / 2;
     const int64_t packs = columns / (2 * PACK);
     const int64_t index = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -182,8 +180,7 @@ static __global__ void rotary_kernel(bf16 *x, int64_t rows, int64_t columns, int
 }
 
 static inline void rotary(cudaStream_t stream, bf16 *x, int64_t rows, int64_t columns,
-                          int64_t stride, int head_dim, int64_t length, bool backward)
-{
+                          int64_t stride, int head_dim, int64_t length, bool backward) {
     const int64_t threads = rows * columns / (2 * PACK);
     rotary_kernel<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(
         x, rows, columns, stride, head_dim, length, backward ? -1.0f : 1.0f);
@@ -193,8 +190,7 @@ static inline void rotary(cudaStream_t stream, bf16 *x, int64_t rows, int64_t co
 /* ---- normalisation ---- */
 
 /* Sums of two values over the block; every thread gets both. */
-static __device__ inline float2 block_sum(float2 value)
-{
+static __device__ inline float2 block_sum(float2 value) {
     __shared__ float2 partial[32];
     __syncthreads(); /* the caller's previous sum has been read */
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -215,8 +211,7 @@ static __device__ inline float2 block_sum(float2 value)
  * of each row. */
 template <bool Rms, int Packs>
 __global__ void norm_forward_kernel(const bf16 *x, const bf16 *weight, const bf16 *bias, bf16 *y,
-                                    float2 *statistics, int columns)
-{
+                                    float2 *statistics, int columns) {
     const int64_t row = blockIdx.x;
     float value[Packs][PACK];
     float2 sum = { 0, 0 };
@@ -254,8 +249,7 @@ __global__ void norm_forward_kernel(const bf16 *x, const bf16 *weight, const bf1
 template <bool Rms, int Packs>
 __global__ void norm_backward_kernel(const bf16 *x, const bf16 *weight, const bf16 *dy,
                                      const float2 *statistics, bf16 *dx, float *partial,
-                                     int64_t rows, int columns)
-{
+                                     int64_t rows, int columns) {
     float d_weight[Packs][PACK] = {}, d_bias[Packs][PACK] = {};
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const float2 s = statistics[row];
@@ -304,9 +298,8 @@ __global__ void norm_backward_kernel(const bf16 *x, const bf16 *weight, const bf
     }
 }
 
-static __global__ void norm_sum_kernel(const float *partial, float *out, int block_count,
-                                       int width, int stride)
-{
+static __global__ void norm_sum_kernel(const float *partial, float *out, int block_count, int width,
+                                       int stride) {
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (column >= width) return;
     float sum = 0;
@@ -333,15 +326,13 @@ static __global__ void norm_sum_kernel(const float *partial, float *out, int blo
 
 template <bool Rms>
 static void norm_forward(cudaStream_t stream, const bf16 *x, const bf16 *weight, const bf16 *bias,
-                         bf16 *y, float2 *statistics, int64_t rows, int columns)
-{
-    NORM_BY_WIDTH(norm_forward_kernel, columns,
-                  <<<(unsigned)rows, NORM_THREADS, 0, stream>>>(x, weight, bias, y, statistics,
-                                                                columns));
+                         bf16 *y, float2 *statistics, int64_t rows, int columns) {
+    NORM_BY_WIDTH(
+        norm_forward_kernel, columns,
+        <<<(unsigned)rows, NORM_THREADS, 0, stream>>>(x, weight, bias, y, statistics, columns));
 }
 
-static inline int norm_backward_blocks(const struct bench_device *device)
-{
+static inline int norm_backward_blocks(const struct bench_device *device) {
     return 2 * device->properties.multiProcessorCount;
 }
 
@@ -349,12 +340,11 @@ static inline int norm_backward_blocks(const struct bench_device *device)
 template <bool Rms>
 static void norm_backward(cudaStream_t stream, const bf16 *x, const bf16 *weight, const bf16 *dy,
                           const float2 *statistics, bf16 *dx, float *partial, float *d_parameters,
-                          int64_t rows, int columns, int block_count)
-{
+                          int64_t rows, int columns, int block_count) {
     const int width = Rms ? columns : 2 * columns;
     NORM_BY_WIDTH(norm_backward_kernel, columns,
-                  <<<(unsigned)block_count, NORM_THREADS, 0, stream>>>(
-                      x, weight, dy, statistics, dx, partial, rows, columns));
+                  <<<(unsigned)block_count, NORM_THREADS, 0, stream>>>(x, weight, dy, statistics,
+                                                                       dx, partial, rows, columns));
     norm_sum_kernel<<<(unsigned)((width + 63) / 64), 64, 0, stream>>>(
         partial, d_parameters, block_count, width, 2 * columns);
     CUDA_CHECK(cudaGetLastError());

@@ -52,9 +52,9 @@ expect "all is there" 0 "everything that the build needs is installed" --setup-o
 expect "unknown option" 2 "usage: ./quickstart.sh" --fast
 
 new_machine
-missing libglpk-dev
-expect "one package missing" 0 "installing Debian packages: libglpk-dev" --setup-only
-grep -q -- '-o DPkg::Lock::Timeout=120 install --no-install-recommends libglpk-dev$' "$work/apt.log"
+missing libcmocka-dev
+expect "one package missing" 0 "installing Debian packages: libcmocka-dev" --setup-only
+grep -q -- '-o DPkg::Lock::Timeout=120 install --no-install-recommends libcmocka-dev$' "$work/apt.log"
 
 new_machine
 missing gnuplot-nox
