@@ -3,9 +3,15 @@
  * Megatron-LM's tensor parallelism (Shoeybi et al. 2019, section 3) cuts attention by heads, the
  * feed-forward network by its inner width and the embedding by rows of the vocabulary; sequence
  * parallelism (Korthikanti et al. 2022, section 4.2.2) cuts what lies between by tokens. Context
- * parallelism divides tokens and, being balanced for causal masks, the attention work by cp. In the
- * encoder whole tiles are dealt to the context-parallel ranks; with fewer tiles than ranks this is
- * optimistic.
+ * parallelism divides tokens by cp and, being balanced for causal masks, the attention work too: a
+ * sequence is cut into 2 cp chunks and a rank takes one from the front and its mirror image from
+ * the back (Megatron-LM, context parallelism; Striped Attention, arXiv 2311.09431, deals tokens out
+ * singly to the same end). In the encoder whole tiles are dealt to the context-parallel ranks; with
+ * fewer tiles than ranks this is optimistic.
+ *
+ * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
+ * is heads x tokens / cp, so the work is stated like that of the other exchanges, by heads and by
+ * tokens / cp; only the heads are rounded up to a multiple of cp, and key-value heads with them.
  */
 #include "sim/model/layer_division.h"
 
@@ -69,5 +75,12 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     double square_sum =
         d.kind == LAYER_VISION_BLOCK ? shape->vision_square_sum : shape->language_square_sum;
     d.square_sum = square_sum / (double)d.cp;
+    d.attention = split->attention;
+    d.context = split->context;
+    d.context_exchange = d.cp > 1 && d.causal;
+    const bool heads_dealt = d.context_exchange && d.context == CONTEXT_ALL_TO_ALL;
+    d.attention_heads = heads_dealt ? divide_up(d.heads, d.cp) * d.cp : d.heads;
+    d.attention_kv_heads = heads_dealt ? divide_up(d.kv_heads, d.cp) * d.cp : d.kv_heads;
+    d.score_count = d.square_sum * (double)d.attention_heads;
     return d;
 }

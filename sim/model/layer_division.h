@@ -24,6 +24,12 @@ struct layer_division {
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
     int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
     int64_t vocabulary;
+    /* core attention */
+    enum attention_kind attention;
+    enum context_kind context;
+    bool context_exchange; /* sequences are cut into cp parts, so keys and values travel */
+    int64_t attention_heads, attention_kv_heads; /* rounded up to cp where heads are dealt to cp */
+    double score_count;                          /* query x key, over all heads */
 };
 
 static inline int64_t divide_up(int64_t value, int64_t parts) {

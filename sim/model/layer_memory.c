@@ -1,12 +1,23 @@
 /* layer_memory.c - activations that a layer keeps for its backward pass, and its transient buffers.
  *
- * Korthikanti et al. 2022, section 4, count 34 s b h bytes per layer of a 2-matrix block with f =
- * 4h: 11 of attention (without its s^2 terms, which a fused attention does not keep), 19 of the MLP
- * and 4 of the norms; divided by tp under sequence parallelism. Two of the 34 are dropout masks,
- * which current stacks do not have. Here each tensor is counted by itself, so that the same block
- * gives 32 s b h plus the fp32 statistics of attention (4 per query and head) and norms. Two things
- * come on top where a model has them: queries and keys before their norm (qk norm: 4 s b h) and the
- * branch before its scale (layer scale: 4 s b h).
+ * Korthikanti et al. 2022 ("Reducing Activation Recomputation in Large Transformer Models", arXiv
+ * 2205.05198), section 4, count for a block of two matrices with f = 4h, t ranks of TP, a heads, b
+ * sequences of s tokens and dropout, in bytes:
+ *
+ *     s b h (10 + 24 / t + 5 a s / (h t))     without sequence parallelism
+ *     s b h (34 + 5 a s / h) / t              with it
+ *     34 s b h / t                            selective recomputation
+ *     2 s b h / t                             full recomputation (the input; 2 s b h without SP)
+ *
+ * 34 is 11 of attention, 19 of the MLP and 4 of the norms; two of the 34 are dropout masks. The 5
+ * of a score are what naive attention keeps: the softmax (2), and with dropout a mask (1) and the
+ * dropped softmax (2). Here each tensor is counted by itself and only where the model has it. The
+ * same block gives the paper's figures with naive attention and dropout, plus the fp32 statistics
+ * of the norms, which the paper leaves out. Without dropout, two bytes of the 34 and three of the 5
+ * vanish; with flash attention the 5 do, for 4 bytes per query and head (their dropout keeps no
+ * mask: it draws its random numbers again). Two things come on top where a model has them: queries
+ * and keys before their norm (qk norm: 4 s b h) and the branch before its scale (layer scale: 4 s b
+ * h).
  *
  * A tensor that only a weight gradient reads is kept only if the layer is trainable. Outputs are
  * not counted: the next layer keeps its own input. Fused assumptions are those of
@@ -25,7 +36,13 @@ struct saved_list {
 
 static void save_bytes(struct saved_list *list, const char *name, double bytes) {
     ballast_check(list->count < LAYER_SAVED_TENSOR_LIMIT);
-    list->tensors[list->count++] = (struct saved_tensor){ name, bytes };
+    list->tensors[list->count++] = (struct saved_tensor){ name, bytes, false };
+}
+
+/* Dropped by selective recomputation. */
+static void save_scores(struct saved_list *list, const char *name, int64_t bytes_per_score) {
+    save_bytes(list, name, list->d->score_count * (double)bytes_per_score);
+    list->tensors[list->count - 1].core_attention = true;
 }
 
 static void save(struct saved_list *list, const char *name, int64_t rows, int64_t columns) {
@@ -39,7 +56,27 @@ static void save_for_weights(struct saved_list *list, const char *name, int64_t 
 
 /* fp32 mean and reciprocal deviation of each row, or only the latter (RMS). */
 static void save_norm_statistics(struct saved_list *list, const char *name, int64_t rows) {
-    save_bytes(list, name, (double)rows * (list->d->module->norm == NORM_LAYER ? 8.0 : 4.0));
+    save_bytes(list, name, (double)rows * (list->d->module->norm == NORM_RMS ? 4.0 : 8.0));
+}
+
+/* One byte a value. */
+static void save_mask(struct saved_list *list, const char *name) {
+    const struct layer_division *d = list->d;
+    if (d->module->dropout)
+        save_bytes(list, name, (double)d->shard_tokens * (double)d->module->hidden);
+}
+
+static void core_attention_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    if (d->attention == ATTENTION_FLASH) {
+        save_bytes(list, "attention log-sum-exp",
+                   4.0 * (double)d->tokens * (double)d->attention_heads);
+        return;
+    }
+    save_scores(list, "attention softmax", d->element_bytes);
+    if (!d->module->dropout) return;
+    save_scores(list, "attention mask", 1);
+    save_scores(list, "attention dropout", d->element_bytes);
 }
 
 static void block_saved(struct saved_list *list) {
@@ -49,16 +86,26 @@ static void block_saved(struct saved_list *list) {
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
     save_for_weights(list, "qkv input", d->shard_tokens, m->hidden);
     if (m->qk_norm) save(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
-    save(list, "query, key, value", d->tokens, d->qkv_width);
-    save(list, "attention output", d->tokens, d->query_width);
-    save_bytes(list, "attention log-sum-exp", 4.0 * (double)d->tokens * (double)d->heads);
+    save(list, "query, key, value", d->tokens,
+         (d->attention_heads + 2 * d->attention_kv_heads) * m->head_dim);
+    core_attention_saved(list);
+    /* A flash attention reads its output, which the all-to-all exchange copies for the
+     * projection. */
+    if (d->attention == ATTENTION_NAIVE)
+        save_for_weights(list, "attention output", d->tokens, d->query_width);
+    else
+        save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
+    if (d->attention == ATTENTION_FLASH && d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)
+        save_for_weights(list, "proj input", d->tokens, d->query_width);
     if (m->layer_scale) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
+    save_mask(list, "attention branch mask");
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
     save_for_weights(list, "up input", d->shard_tokens, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
     save_for_weights(list, "down input", d->tokens, d->ffn_width);
     if (m->layer_scale) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
+    save_mask(list, "mlp branch mask");
 }
 
 static void patch_embedding_saved(struct saved_list *list) {
@@ -87,6 +134,7 @@ static void token_embedding_saved(struct saved_list *list) {
     if (list->need.weight) save_bytes(list, "token ids", 8.0 * (double)d->tokens);
     if (d->module->embedding_norm)
         save(list, "embedding norm input", d->shard_tokens, d->module->hidden);
+    save_mask(list, "embedding mask");
 }
 
 static void head_saved(struct saved_list *list) {
@@ -134,15 +182,16 @@ bool layer_can_recompute(const struct model *model, int64_t layer_index) {
 
 double layer_saved_bytes(const struct model *model, int64_t layer_index,
                          const struct batch_shape *shape, const struct tensor_split *split,
-                         bool recompute) {
+                         enum recompute_kind kind) {
+    ballast_check(kind < RECOMPUTE_KIND_COUNT);
     struct saved_tensor tensors[LAYER_SAVED_TENSOR_LIMIT];
     int64_t count = layer_saved_tensors(model, layer_index, shape, split, tensors);
     if (count == 0) return 0;
     /* The first tensor of a block is its input. */
-    if (recompute && layer_can_recompute(model, layer_index)) return tensors[0].bytes;
+    if (kind == RECOMPUTE_FULL && layer_can_recompute(model, layer_index)) return tensors[0].bytes;
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
-        sum += tensors[i].bytes;
+        if (kind != RECOMPUTE_SELECTIVE || !tensors[i].core_attention) sum += tensors[i].bytes;
     return sum;
 }
 
@@ -170,6 +219,19 @@ static double block_workspace_columns(const struct layer_division *d, struct gra
     return larger(worst, (double)d->qkv_width + gathered_input + hidden); /* of the qkv matmul */
 }
 
+/* Around the scores of naive attention: of forward raw scores and softmax, and the mask of what is
+ * dropped; of backward the gradient of the softmax, which its own backward overwrites, and that of
+ * the dropped softmax. Beside them queries, keys, values and the output, or their gradients. */
+static double naive_attention_workspace_bytes(const struct layer_division *d,
+                                              struct gradient_need need) {
+    if (d->attention != ATTENTION_NAIVE) return 0;
+    const double element = (double)d->element_bytes;
+    double per_score = d->module->dropout ? 2 * element : element;
+    if (!need.input && !need.weight) per_score = 2 * element + (d->module->dropout ? 1 : 0);
+    return d->score_count * per_score +
+           (double)d->tokens * (double)(d->qkv_width + d->query_width) * element;
+}
+
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
                              const struct batch_shape *shape, const struct tensor_split *split) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
@@ -183,7 +245,8 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
         return rows * (double)(module_patch_width(m) + m->hidden) * element;
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
-        return tokens * block_workspace_columns(&d, need) * element;
+        return larger(tokens * block_workspace_columns(&d, need) * element,
+                      naive_attention_workspace_bytes(&d, need));
     case LAYER_CONNECTOR: {
         /* the gathered encoder output, or the gradients around the first linear layer */
         double patches = (double)divide_up(shape->vision_tokens, d.cp) *

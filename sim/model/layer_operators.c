@@ -22,8 +22,18 @@
  * vision rows to merge them into the text, hence one more in the token embedding.
  *
  * The head computes logits in the activation precision and the loss in fp32 over a vocabulary
- * divided by tp, with three all-reduces of one fp32 value per token. Context parallelism gathers
- * keys and values of the language model and reduce-scatters their gradients.
+ * divided by tp, with three all-reduces of one fp32 value per token. Core attention and what
+ * context parallelism exchanges around it are in layer_attention.c.
+ *
+ * Dropout after a branch is one kernel with bias and residual add, which also writes a mask of one
+ * byte a value; its backward reads gradient and mask and writes a gradient. That of the token
+ * embedding is a kernel of its own. Position and patch embedding of an encoder have none.
+ *
+ * Recomputation (Korthikanti et al. 2022, section 5; Megatron-LM, recompute granularity): full runs
+ * the forward list of a block again, with its collectives; selective runs core attention again from
+ * the queries, keys and values that are kept. A flash attention keeps no scores and computes them
+ * again in any case, so selective has nothing to do. Under context parallelism selective runs only
+ * the compute again: backward brings the keys of other ranks itself.
  *
  * Where this stops being true: post-norm encoders (EVA-CLIP 4B and 18B) move the norm behind the
  * branch, at the same cost; the parallel attention and MLP of the original ViT-22B is run in
@@ -32,7 +42,7 @@
 #include "sim/model/model.h"
 
 #include <stdlib.h>
-#include "sim/model/layer_division.h"
+#include "sim/model/layer_attention.h"
 
 struct emitter {
     const struct layer_division *d;
@@ -49,14 +59,17 @@ void operator_list_free(struct operator_list *list) {
     *list = (struct operator_list){ 0 };
 }
 
-static void emit(struct emitter *e, struct operator_work work) {
-    struct operator_list *list = e->out;
+void operator_list_push(struct operator_list *list, struct operator_work work) {
     if (list->count == list->capacity) {
         list->capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
         list->operators =
             memory_realloc(list->operators, (size_t)list->capacity * sizeof *list->operators);
     }
     list->operators[list->count++] = work;
+}
+
+static void emit(struct emitter *e, struct operator_work work) {
+    operator_list_push(e->out, work);
 }
 
 /* ---- leaves ---- */
@@ -66,6 +79,11 @@ static void stream(struct emitter *e, const char *name, enum operator_kind kind,
                    enum operator_pass pass, double tensors, int64_t rows, int64_t columns) {
     double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
     emit(e, operator_streaming(name, kind, pass, e->activation, bytes));
+}
+
+/* The mask of a dropout beside tensors of activations. */
+static double mask_tensors(const struct emitter *e) {
+    return e->d->module->dropout ? 1.0 / (double)e->d->element_bytes : 0;
 }
 
 static void tensor_collective(struct emitter *e, const char *name, enum operator_kind kind,
@@ -146,18 +164,22 @@ static void leave_forward(struct emitter *e, const struct half_names *half) {
     else
         tensor_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
     /* reads branch and residual, writes their sum */
-    stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens, hidden);
+    stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3 + mask_tensors(e),
+           d->shard_tokens, hidden);
 }
 
 static void leave_backward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     /* The residual add itself passes the gradient on. Layer scale reads and writes the gradient,
-     * and reads the branch for its own gradient, which also sums the bias's; a bias alone reads it.
+     * and reads the branch for its own gradient, which also sums the bias's; dropout reads and
+     * writes the gradient and reads its mask; a bias alone reads it.
      */
     double tensors = m->layer_scale                     ? (e->need.weight ? 3 : 2)
+                     : m->dropout                       ? 2
                      : m->linear_bias && e->need.weight ? 1
                                                         : 0;
+    tensors += mask_tensors(e);
     if (tensors > 0)
         stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors, d->shard_tokens,
                m->hidden);
@@ -213,21 +235,6 @@ static void rotary(struct emitter *e, enum operator_pass pass) {
         stream(e, "rotary", OPERATOR_ELEMENTWISE, pass, 2, d->tokens, d->query_width + d->kv_width);
 }
 
-static void context_collective(struct emitter *e, const char *name, enum operator_kind kind,
-                               enum operator_pass pass) {
-    const struct layer_division *d = e->d;
-    /* Whole tiles are dealt to the context-parallel ranks: the encoder exchanges nothing. */
-    if (d->cp == 1 || !d->causal) return;
-    emit(e, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT,
-                                gathered_bytes(e, d->tokens * d->cp, 2 * d->kv_width)));
-}
-
-static void attention(struct emitter *e, enum operator_pass pass) {
-    const struct layer_division *d = e->d;
-    emit(e, operator_attention("attention", pass, e->activation, (double)d->tokens, d->square_sum,
-                               d->heads, d->kv_heads, d->module->head_dim, d->causal));
-}
-
 static void block_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
@@ -235,8 +242,9 @@ static void block_forward(struct emitter *e) {
     linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
-    context_collective(e, "key-value all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD);
-    attention(e, PASS_FORWARD);
+    context_exchange_before(d, PASS_FORWARD, e->out);
+    core_attention(d, PASS_FORWARD, e->activation, e->out);
+    context_exchange_after(d, PASS_FORWARD, e->out);
     linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     leave_forward(e, &attention_half);
 
@@ -264,9 +272,9 @@ static void block_backward(struct emitter *e) {
     leave_backward(e, &attention_half);
     linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    context_collective(e, "key-value all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD);
-    attention(e, PASS_BACKWARD);
-    context_collective(e, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
+    context_exchange_before(d, PASS_BACKWARD, e->out);
+    core_attention(d, PASS_BACKWARD, e->activation, e->out);
+    context_exchange_after(d, PASS_BACKWARD, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
     column_backward(e, &attention_half, "qkv", e->matmul, d->qkv_width);
@@ -391,12 +399,18 @@ static void token_embedding_forward(struct emitter *e) {
                m->hidden);
     if (m->embedding_norm)
         stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+    if (m->dropout)
+        stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2 + mask_tensors(e),
+               d->shard_tokens, m->hidden);
 }
 
 static void token_embedding_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t vision_rows = merged_rows(e);
+    if (m->dropout)
+        stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2 + mask_tensors(e),
+               d->shard_tokens, m->hidden);
     if (m->embedding_norm)
         stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
     if (m->position == POSITION_LEARNED && e->need.weight)
@@ -467,19 +481,27 @@ static const struct {
 };
 _Static_assert(sizeof layer_passes / sizeof layer_passes[0] == LAYER_KIND_COUNT, "a row per kind");
 
+/* FP8 covers matmuls of blocks only. */
+static enum precision activation_precision(const struct module *module) {
+    return module->precision == PRECISION_FP8 ? PRECISION_BF16 : module->precision;
+}
+
+static bool has_backward(struct gradient_need need) {
+    return need.input || need.weight;
+}
+
 void layer_operators(const struct model *model, int64_t layer_index,
                      const struct batch_shape *shape, const struct tensor_split *split,
                      enum pass_set set, struct gradient_need need, struct operator_list *out) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
     if (d.tokens == 0) return;
-    if (set == PASS_SET_BACKWARD && !need.input && !need.weight) return;
-    const enum precision precision = d.module->precision;
+    if (set == PASS_SET_BACKWARD && !has_backward(need)) return;
     struct emitter e = {
         .d = &d,
         .shape = shape,
         .connector = &model->modules[MODULE_CONNECTOR],
-        .matmul = precision,
-        .activation = precision == PRECISION_FP8 ? PRECISION_BF16 : precision,
+        .matmul = d.module->precision,
+        .activation = activation_precision(d.module),
         .need = need,
         .out = out,
     };
@@ -487,4 +509,38 @@ void layer_operators(const struct model *model, int64_t layer_index,
         layer_passes[d.kind].forward(&e);
     else
         layer_passes[d.kind].backward(&e);
+}
+
+void layer_attention_operators(const struct model *model, int64_t layer_index,
+                               const struct batch_shape *shape, const struct tensor_split *split,
+                               enum pass_set set, struct gradient_need need,
+                               struct operator_list *out) {
+    const struct layer_division d = layer_division_make(model, layer_index, shape, split);
+    if (d.kind != LAYER_VISION_BLOCK && d.kind != LAYER_LANGUAGE_BLOCK) return;
+    if (d.tokens == 0) return;
+    if (set == PASS_SET_BACKWARD && !has_backward(need)) return;
+    core_attention(&d, set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD,
+                   activation_precision(d.module), out);
+}
+
+void layer_recompute_operators(const struct model *model, int64_t layer_index,
+                               const struct batch_shape *shape, const struct tensor_split *split,
+                               enum recompute_kind kind, struct gradient_need need,
+                               struct operator_list *out) {
+    if (!layer_can_recompute(model, layer_index) || !has_backward(need)) return;
+    switch (kind) {
+    case RECOMPUTE_NONE:
+        return;
+    case RECOMPUTE_FULL:
+        layer_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need, out);
+        return;
+    case RECOMPUTE_SELECTIVE:
+        if (split->attention == ATTENTION_NAIVE)
+            layer_attention_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need,
+                                      out);
+        return;
+    case RECOMPUTE_KIND_COUNT:
+        break;
+    }
+    ballast_bug("recomputation of no kind");
 }

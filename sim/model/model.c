@@ -7,8 +7,9 @@
  *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
  *   + 2 norms of h, norms of q and v (or of head_dim), 2h layer scale
  *
- * where a norm of w has w (RMS) or 2w (layer) parameters. FLOPs follow Narayanan et al. 2021,
- * appendix A, with the real q, v, u, f, and with half of the attention under a causal mask.
+ * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. FLOPs follow
+ * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
+ * a causal mask.
  */
 #include "sim/model/model.h"
 
@@ -51,6 +52,38 @@ const char *ffn_kind_name(enum ffn_kind kind) {
     };
     _Static_assert(sizeof names / sizeof names[0] == FFN_KIND_COUNT, "a name per ffn kind");
     ballast_check(kind < FFN_KIND_COUNT);
+    return names[kind];
+}
+
+const char *attention_kind_name(enum attention_kind kind) {
+    static const char *const names[] = {
+        [ATTENTION_FLASH] = "flash",
+        [ATTENTION_NAIVE] = "naive",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == ATTENTION_KIND_COUNT, "a name per kind");
+    ballast_check(kind < ATTENTION_KIND_COUNT);
+    return names[kind];
+}
+
+const char *context_kind_name(enum context_kind kind) {
+    static const char *const names[] = {
+        [CONTEXT_ALL_GATHER] = "all-gather",
+        [CONTEXT_RING] = "ring",
+        [CONTEXT_ALL_TO_ALL] = "all-to-all",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == CONTEXT_KIND_COUNT, "a name per kind");
+    ballast_check(kind < CONTEXT_KIND_COUNT);
+    return names[kind];
+}
+
+const char *recompute_kind_name(enum recompute_kind kind) {
+    static const char *const names[] = {
+        [RECOMPUTE_NONE] = "none",
+        [RECOMPUTE_FULL] = "full",
+        [RECOMPUTE_SELECTIVE] = "selective",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == RECOMPUTE_KIND_COUNT, "a name per kind");
+    ballast_check(kind < RECOMPUTE_KIND_COUNT);
     return names[kind];
 }
 

@@ -29,7 +29,7 @@
 enum module_role { MODULE_VISION, MODULE_CONNECTOR, MODULE_LANGUAGE, MODULE_ROLE_COUNT };
 
 enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_KIND_COUNT };
-enum norm_kind { NORM_LAYER, NORM_RMS, NORM_KIND_COUNT };
+enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
@@ -44,6 +44,9 @@ struct module {
     enum norm_kind norm;
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
     bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
+    /* Trained with dropout: in naive attention, after both halves of a block and after the token
+     * embedding. Masks take one byte a value. */
+    bool dropout;
     bool qk_norm_per_head; /* over head_dim; otherwise over all heads, which TP ranks must reduce */
     enum position_kind position;
     int64_t position_count; /* rows of a learned position table */
@@ -104,11 +107,31 @@ struct batch_shape {
     int64_t useful_language_tokens; /* without padding */
 };
 
-/* How one module is divided inside a stage. */
+/* Core attention: one fused kernel whose scores never reach HBM, or a batched matmul, a softmax and
+ * a batched matmul over scores that do (Megatron-LM before FlashAttention). */
+enum attention_kind { ATTENTION_FLASH, ATTENTION_NAIVE, ATTENTION_KIND_COUNT };
+/* How the ranks of a context-parallel group bring queries and keys together: all keys and values
+ * gathered before attention, passed around a ring while attention runs, or heads exchanged for
+ * tokens (Ulysses). Without effect where cp is 1 and in the encoder. */
+enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEXT_KIND_COUNT };
+
+/* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
+ * for every member but the degrees. */
 struct tensor_split {
     int64_t tp;
     bool sequence_parallel; /* activations between TP regions are divided too */
     int64_t cp;
+    enum attention_kind attention;
+    enum context_kind context;
+};
+
+/* What a transformer block drops in forward and computes again in backward: nothing, everything but
+ * its input, or its core attention only (with flash attention there is nothing to drop). */
+enum recompute_kind {
+    RECOMPUTE_NONE = 0,
+    RECOMPUTE_FULL = 1,
+    RECOMPUTE_SELECTIVE = 2,
+    RECOMPUTE_KIND_COUNT
 };
 
 enum pass_set { PASS_SET_FORWARD, PASS_SET_BACKWARD };
@@ -123,6 +146,7 @@ struct operator_list {
     struct operator_work *operators;
     int64_t count, capacity; /* grows with realloc; operator_list_free() */
 };
+void operator_list_push(struct operator_list *list, struct operator_work work);
 void operator_list_free(struct operator_list *list);
 
 /* ---- loading ---- */
@@ -130,6 +154,11 @@ void operator_list_free(struct operator_list *list);
  * Modules are names in <search>/models/modules/, paths relative to the model file, or inline. */
 const struct model *model_load(struct arena *arena, const char *search_directory, const char *name,
                                struct error *err);
+/* The model defined by an object inside another document, with the keys of a model file. Paths of
+ * modules are relative to that document; messages point into it. The document may be destroyed
+ * afterwards. */
+const struct model *model_from_json(struct arena *arena, const char *search_directory,
+                                    const struct json *json, const cJSON *node, struct error *err);
 /* The same model in which exactly the named roles ("vision", "connector", "language") are frozen;
  * NULL and an error for an unknown role or one that the model does not have. */
 const struct model *model_with_frozen(struct arena *arena, const struct model *model,
@@ -144,6 +173,9 @@ extern const struct field_table model_table, module_table, connector_table;
 const char *layer_kind_name(enum layer_kind kind);
 const char *module_role_name(enum module_role role);
 const char *ffn_kind_name(enum ffn_kind kind);
+const char *attention_kind_name(enum attention_kind kind);
+const char *context_kind_name(enum context_kind kind);
+const char *recompute_kind_name(enum recompute_kind kind);
 
 /* ---- shape of a batch ---- */
 /* Tiles of the model's own size, each a sequence of its own in the encoder. */
@@ -164,13 +196,34 @@ struct gradient_need model_gradient_need(const struct model *model, int64_t laye
 /* need is ignored for forward. Appends to out. A batch without tokens for the layer (no images)
  * gives no operators, and neither does a backward pass that needs no gradient.
  *
- * Collectives carry the pass that says what they may hide behind: in Megatron-LM the gather of the
- * saved input (PASS_WEIGHT_GRADIENT) runs beside the input-gradient matmul that follows it, and the
- * reduction of the input gradient (PASS_INPUT_GRADIENT) beside the weight-gradient matmul that
- * follows. Others are exposed. */
+ * Collectives carry the pass that says what they may hide behind: in Megatron-LM the gather of
+ * the saved input (PASS_WEIGHT_GRADIENT) runs beside the input-gradient matmul that follows it,
+ * and the reduction of the input gradient (PASS_INPUT_GRADIENT) beside the weight-gradient
+ * matmul that follows. The exchange of ring attention (operator_runs_beside_attention()) may
+ * hide behind the core attention that follows it. Others are exposed. */
 void layer_operators(const struct model *model, int64_t layer_index,
                      const struct batch_shape *shape, const struct tensor_split *split,
                      enum pass_set set, struct gradient_need need, struct operator_list *out);
+
+/* The core attention alone, as it stands in the list of layer_operators(): consecutive operators
+ * there, one with flash attention, and the only ones that depend on more than the token count. No
+ * exchange between ranks is among them. Nothing for layers other than transformer blocks. */
+void layer_attention_operators(const struct model *model, int64_t layer_index,
+                               const struct batch_shape *shape, const struct tensor_split *split,
+                               enum pass_set set, struct gradient_need need,
+                               struct operator_list *out);
+/* One of these: its FLOP or bytes follow from square_sum. */
+bool operator_is_core_attention(const struct operator_work *work);
+/* The key-value exchange of ring attention, all steps of a pass in one message. The rank has its
+ * own block from the start, so that 1 / cp of the attention that follows has nothing beside it. */
+bool operator_runs_beside_attention(const struct operator_work *work);
+
+/* What backward runs again before it, in execution order: the whole forward list, the core
+ * attention or nothing. Nothing either for a layer that cannot recompute or has no backward. */
+void layer_recompute_operators(const struct model *model, int64_t layer_index,
+                               const struct batch_shape *shape, const struct tensor_split *split,
+                               enum recompute_kind kind, struct gradient_need need,
+                               struct operator_list *out);
 
 /* Model FLOPs of forward, unsharded and without recomputation, for MFU: 2 per multiply-add of the
  * matmuls (patch embedding, connector and head included) and 4 x square_sum x heads x head_dim of
@@ -187,22 +240,24 @@ double model_layer_training_flop(const struct model *model, int64_t layer_index,
 struct saved_tensor {
     const char *name; /* static text */
     double bytes;
+    bool core_attention; /* dropped by selective recomputation */
 };
-enum { LAYER_SAVED_TENSOR_LIMIT = 16 };
+enum { LAYER_SAVED_TENSOR_LIMIT = 20 };
 /* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
  * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
                             const struct batch_shape *shape, const struct tensor_split *split,
                             struct saved_tensor *tensors);
 /* Bytes that must live from forward to backward. Without recomputation: everything saved; with full
- * recomputation: the layer's input only. Only transformer blocks recompute: for other layers the
- * flag changes nothing. */
+ * recomputation: the layer's input only; selective: all but what core attention keeps. Only
+ * transformer blocks recompute: for other layers the kind changes nothing. */
 double layer_saved_bytes(const struct model *model, int64_t layer_index,
                          const struct batch_shape *shape, const struct tensor_split *split,
-                         bool recompute);
+                         enum recompute_kind kind);
 bool layer_can_recompute(const struct model *model, int64_t layer_index);
 /* The largest transient buffers while the layer runs (logits of the head, gathered sequences), over
- * what layer_saved_bytes() counts. A block that recomputes holds its saved tensors once more. */
+ * what layer_saved_bytes() counts. A block that recomputes holds what it dropped once more: the
+ * saved bytes without recomputation less those with it. */
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
                              const struct batch_shape *shape, const struct tensor_split *split);
 /* Parameters of the layer held by one TP rank (norms, patch embedding and connector are whole). A

@@ -7,6 +7,8 @@
  *     "vision": { "module": "clip-vit-l-14-336", "layer_count": 23 }     one with changes
  *     "vision": { "name": "my ViT", "role": "vision", ... }              inline
  *
+ * A whole model may stand in another document, as an object with the keys of a model file.
+ *
  * The connector's widths follow from its neighbours: in = merge^2 x vision hidden, out = language
  * hidden.
  */
@@ -25,7 +27,7 @@ enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
 
 static const char *const role_choices[] = { "vision", "connector", "language", NULL };
 static const char *const ffn_choices[] = { "gelu", "quick-gelu", "swiglu", "relu2", NULL };
-static const char *const norm_choices[] = { "layer", "rms", NULL };
+static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
 static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
@@ -68,6 +70,9 @@ static const struct field module_fields[] = {
       "normalisation of queries and keys: over each head or over all of them", qk_norm_choices },
     { "layer_scale", FIELD_BOOL, AT(module.layer_scale), 0, 0, "false", "",
       "each branch is scaled by a learned vector", NULL },
+    { "dropout", FIELD_BOOL, AT(module.dropout), 0, 0, "false", "",
+      "trained with dropout: of attention weights, of both branches and of the token embedding",
+      NULL },
     { "position", FIELD_CHOICE, AT(module.position), 0, 0, NULL, "", "position encoding",
       position_choices },
     { "position_count", FIELD_COUNT, AT(module.position_count), 1, 1e8, "null", "",
@@ -489,11 +494,12 @@ static const cJSON *given(const cJSON *node) {
     return cJSON_IsNull(node) ? NULL : node;
 }
 
-static bool read_model(const struct loader *loader, struct model *model) {
+/* `node` is the object that defines the model, the root of a model file. */
+static bool read_model(const struct loader *loader, const cJSON *node, struct model *model) {
     const struct json *file = loader->model_file;
+    const cJSON *place = node == json_root(file) ? NULL : node; /* NULL: the whole document */
     struct model_row row;
-    if (!field_table_read(&model_table, file, json_root(file), &row, loader->arena, loader->err))
-        return false;
+    if (!field_table_read(&model_table, file, node, &row, loader->arena, loader->err)) return false;
     model->name = row.name;
     model->description = row.description;
     model->source = row.source;
@@ -501,11 +507,11 @@ static bool read_model(const struct loader *loader, struct model *model) {
     const cJSON *vision = given(row.vision), *language = given(row.language);
     const cJSON *connector = given(row.connector);
     if (vision == NULL && language == NULL)
-        return json_error(file, NULL, loader->err, "add \"vision\", \"language\" or both",
+        return json_error(file, place, loader->err, "add \"vision\", \"language\" or both",
                           "model \"%s\" has no module", row.name);
     bool both = vision != NULL && language != NULL;
     if (both && connector == NULL)
-        return json_error(file, NULL, loader->err,
+        return json_error(file, place, loader->err,
                           "for example \"connector\": { \"merge\": 2, \"source\": \"...\" }",
                           "\"connector\" is missing: vision encoder and language model need one");
     if (!both && connector != NULL)
@@ -541,11 +547,23 @@ const struct model *model_load(struct arena *arena, const char *search_directory
     if (file == NULL) return NULL;
     struct model *model = arena_new(arena, struct model);
     const struct loader loader = { arena, search_directory, file, err };
-    bool ok = read_model(&loader, model);
+    bool ok = read_model(&loader, json_root(file), model);
     json_destroy(file);
     if (!ok) {
         error_context(err, "while loading model '%s'", name);
         return NULL;
     }
     return model;
+}
+
+const struct model *model_from_json(struct arena *arena, const char *search_directory,
+                                    const struct json *json, const cJSON *node, struct error *err) {
+    if (!cJSON_IsObject(node)) {
+        json_error(json, node, err, "the keys of a model file: \"name\", \"language\", \"source\"",
+                   "a model must be defined by an object { ... }");
+        return NULL;
+    }
+    struct model *model = arena_new(arena, struct model);
+    const struct loader loader = { arena, search_directory, json, err };
+    return read_model(&loader, node, model) ? model : NULL;
 }

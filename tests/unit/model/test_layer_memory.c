@@ -22,18 +22,140 @@ static void test_34_sbh(void **state) {
         const double t = (double)tp;
         struct tensor_split split = { .tp = tp, .sequence_parallel = true, .cp = 1 };
         double statistics = 4.0 * 2048 * 96 / t + 2 * 8.0 * 2048 / t;
-        double got = layer_saved_bytes(m, block, &shape, &split, false);
+        double got = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
         if (got != (34.0 - 2.0) * sbh / t + statistics)
             fail_msg("tp %lld with SP: %.4f s b h", (long long)tp, got / sbh);
-        assert_true(layer_saved_bytes(m, block, &shape, &split, true) == 2 * sbh / t);
+        assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) == 2 * sbh / t);
         /* Without SP their formula is s b h (10 + 24 / t); both masks belong to the 10. */
         split.sequence_parallel = false;
         statistics = 4.0 * 2048 * 96 / t + 2 * 8.0 * 2048;
-        got = layer_saved_bytes(m, block, &shape, &split, false);
+        got = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
         if (got != sbh * (10.0 - 2.0 + 24.0 / t) + statistics)
             fail_msg("tp %lld without SP: %.4f s b h", (long long)tp, got / sbh);
-        assert_true(layer_saved_bytes(m, block, &shape, &split, true) == 2 * sbh);
+        assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) == 2 * sbh);
     }
+    arena_destroy(arena);
+}
+
+/* The four models of Korthikanti et al. 2022, Table 3, and their equations 2, 4 and 6: naive
+ * attention and dropout, sequences of 2048 tokens, 8 ranks of TP. The statistics of the norms
+ * come on top. */
+static const struct {
+    const char *model;
+    double hidden, heads, samples;
+} korthikanti_cases[] = {
+    { "gpt-22b", 6144, 64, 4 },
+    { "gpt-175b", 12288, 96, 1 },
+    { "gpt-530b", 20480, 128, 1 },
+    { "gpt-1t", 25600, 160, 1 },
+};
+
+static const struct model *with_dropout(struct arena *arena, const char *module) {
+    char text[256], path[256];
+    snprintf(text, sizeof text,
+             "{ \"name\": \"d\", \"source\": \"test\", "
+             "\"language\": { \"module\": \"%s\", \"dropout\": true } }",
+             module);
+    struct error err = { 0 };
+    const struct model *model = fixture_text(arena, text, path, sizeof path, &err);
+    if (model == NULL) fail_msg("%s: %s", module, err.text);
+    return model;
+}
+
+static void expect_saved(const struct model *m, const char *what, const struct batch_shape *shape,
+                         struct tensor_split split, enum recompute_kind kind, double want) {
+    double got = layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), shape, &split, kind);
+    if (fabs(got - want) > 1e-12 * want)
+        fail_msg("%s, SP %d, %s: got %.0f bytes, want %.0f", what, split.sequence_parallel,
+                 recompute_kind_name(kind), got, want);
+}
+
+static void test_korthikanti(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const double s = 2048, t = 8;
+    for (size_t i = 0; i < sizeof korthikanti_cases / sizeof korthikanti_cases[0]; i++) {
+        const char *name = korthikanti_cases[i].model;
+        const double h = korthikanti_cases[i].hidden, a = korthikanti_cases[i].heads;
+        const double b = korthikanti_cases[i].samples, sbh = s * b * h;
+        const struct model *m = with_dropout(arena, name);
+        assert_true((double)m->modules[MODULE_LANGUAGE].hidden == h);
+        assert_true((double)m->modules[MODULE_LANGUAGE].heads == a);
+        struct batch_shape shape = model_batch_shape(m, (int64_t)b, 0, (int64_t)(b * s), b * s * s);
+        struct tensor_split split = {
+            .tp = 8, .sequence_parallel = true, .cp = 1, .attention = ATTENTION_NAIVE
+        };
+        double statistics = 2 * 8 * s * b / t;
+        expect_saved(m, name, &shape, split, RECOMPUTE_NONE,
+                     sbh * (34 + 5 * a * s / h) / t + statistics);
+        expect_saved(m, name, &shape, split, RECOMPUTE_SELECTIVE, 34 * sbh / t + statistics);
+        expect_saved(m, name, &shape, split, RECOMPUTE_FULL, 2 * sbh / t);
+        split.sequence_parallel = false;
+        statistics *= t;
+        expect_saved(m, name, &shape, split, RECOMPUTE_NONE,
+                     sbh * (10 + 24 / t + 5 * a * s / (h * t)) + statistics);
+        expect_saved(m, name, &shape, split, RECOMPUTE_SELECTIVE, sbh * (10 + 24 / t) + statistics);
+        expect_saved(m, name, &shape, split, RECOMPUTE_FULL, 2 * sbh);
+    }
+    arena_destroy(arena);
+}
+
+/* 175B, one rank, without dropout: 32 s b h and 2 bytes a score; flash attention has 4 bytes a
+ * query and head in place of scores, and nothing that selective recomputation could drop. */
+static void test_scores_without_dropout(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    struct batch_shape shape = model_batch_shape(m, 2, 0, 4000, 1e6 + 9e6);
+    const double plain = 32.0 * 4000 * 12288 + 2 * 8.0 * 4000;
+    struct tensor_split split = { .tp = 1, .cp = 1, .attention = ATTENTION_NAIVE };
+    expect_saved(m, "naive", &shape, split, RECOMPUTE_NONE, plain + 2 * 96 * 1e7);
+    expect_saved(m, "naive", &shape, split, RECOMPUTE_SELECTIVE, plain);
+    split.attention = ATTENTION_FLASH;
+    expect_saved(m, "flash", &shape, split, RECOMPUTE_NONE, plain + 4.0 * 96 * 4000);
+    expect_saved(m, "flash", &shape, split, RECOMPUTE_SELECTIVE, plain + 4.0 * 96 * 4000);
+    /* dropout with flash attention: two masks, none of scores */
+    m = with_dropout(arena, "gpt-175b");
+    expect_saved(m, "flash, dropout", &shape, split, RECOMPUTE_NONE,
+                 plain + 2.0 * 4000 * 12288 + 4.0 * 96 * 4000);
+    /* fp32: 4 bytes a score */
+    m = model_with_precision(arena, fixture_model(arena, "gpt-175b"), PRECISION_FP32);
+    split.attention = ATTENTION_NAIVE;
+    expect_saved(m, "fp32", &shape, split, RECOMPUTE_NONE,
+                 64.0 * 4000 * 12288 + 2 * 8.0 * 4000 + 4 * 96 * 1e7);
+    arena_destroy(arena);
+}
+
+/* The paper's section 4.3: s b h / t for the dropout of the embedding. */
+static void test_embedding_dropout(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *with = with_dropout(arena, "gpt-175b");
+    const struct model *without = fixture_model(arena, "gpt-175b");
+    struct batch_shape shape = model_batch_shape(with, 1, 0, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = { .tp = 8, .sequence_parallel = true, .cp = 1 };
+    int64_t embedding = fixture_layer(with, LAYER_TOKEN_EMBEDDING);
+    assert_true(layer_saved_bytes(with, embedding, &shape, &split, RECOMPUTE_NONE) -
+                    layer_saved_bytes(without, embedding, &shape, &split, RECOMPUTE_NONE) ==
+                2048.0 * 12288 / 8);
+    arena_destroy(arena);
+}
+
+/* A frozen block that passes a gradient on needs softmax and mask, but no input of a matmul:
+ * neither of qkv, up and down, nor, in naive attention, of the projection. */
+static void test_naive_without_weights(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *all = fixture_model(arena, "internvl-6b-20b");
+    struct batch_shape shape = fixture_group(all);
+    struct error err = { 0 };
+    const char *const frozen[] = { "language" };
+    const struct model *m = model_with_frozen(arena, all, frozen, 1, &err);
+    int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    struct tensor_split split = { .tp = 1, .cp = 1, .attention = ATTENTION_NAIVE };
+    assert_true(layer_saved_bytes(all, block, &shape, &split, RECOMPUTE_NONE) -
+                    layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) ==
+                4096.0 * (6.0 * 6144 + 2.0 * 16384));
     arena_destroy(arena);
 }
 
@@ -48,10 +170,10 @@ static void test_grouped_queries_and_gate(void **state) {
     double per_token = (8.0 * 4096 + 2.0 * 6144 + 2.0 * 4096 + 6.0 * 14336) / 4;
     double statistics = 4.0 * 32 / 4 + 2 * 4.0 / 4;
     int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
-    assert_true(layer_saved_bytes(m, block, &shape, &split, false) ==
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) ==
                 4096 * (per_token + statistics));
     split.cp = 2;
-    assert_true(layer_saved_bytes(m, block, &shape, &split, false) ==
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) ==
                 2048 * (per_token + statistics));
     arena_destroy(arena);
 }
@@ -68,8 +190,8 @@ static void test_internvit_measurement(void **state) {
     struct batch_shape shape = fixture_group(m);
     struct tensor_split split = { .tp = 2, .sequence_parallel = true, .cp = 1 };
     int64_t block = fixture_layer(m, LAYER_VISION_BLOCK);
-    double full = layer_saved_bytes(m, block, &shape, &split, false);
-    double input = layer_saved_bytes(m, block, &shape, &split, true);
+    double full = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+    double input = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL);
     static const struct {
         double blocks, in_flight, measured_GB;
     } stages[] = { { 22, 4, 58.2 - 12.3 }, { 23, 3, 56.2 - 21.7 } };
@@ -96,12 +218,12 @@ static void test_saved_without_weights(void **state) {
     int64_t vision = fixture_layer(m, LAYER_VISION_BLOCK);
     int64_t language = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
     /* nothing trainable below or in it: no backward, nothing kept, not even its input */
-    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, false) == 0);
-    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, true) == 0);
+    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, RECOMPUTE_NONE) == 0);
+    assert_true(layer_saved_bytes(m, vision, &shape, &one_rank, RECOMPUTE_FULL) == 0);
     /* input gradient only: inputs of the four matmuls go (the attention output stays, attention
      * reads it): 2h + 2h + 2f bytes per token */
-    double got = layer_saved_bytes(all, language, &shape, &one_rank, false) -
-                 layer_saved_bytes(m, language, &shape, &one_rank, false);
+    double got = layer_saved_bytes(all, language, &shape, &one_rank, RECOMPUTE_NONE) -
+                 layer_saved_bytes(m, language, &shape, &one_rank, RECOMPUTE_NONE);
     assert_true(got == 4096.0 * (4.0 * 6144 + 2.0 * 16384));
     arena_destroy(arena);
 }
@@ -129,12 +251,12 @@ static void test_saved_of_other_layers(void **state) {
         const struct model *m = fixture_model(arena, other_layers[i].model);
         struct batch_shape shape = fixture_group(m);
         int64_t layer = fixture_layer(m, other_layers[i].kind);
-        double got = layer_saved_bytes(m, layer, &shape, &one_rank, false);
+        double got = layer_saved_bytes(m, layer, &shape, &one_rank, RECOMPUTE_NONE);
         if (got != other_layers[i].want_bytes)
             fail_msg("%s: got %.0f, want %.0f", layer_kind_name(other_layers[i].kind), got,
                      other_layers[i].want_bytes);
         /* these do not recompute */
-        assert_true(layer_saved_bytes(m, layer, &shape, &one_rank, true) == got);
+        assert_true(layer_saved_bytes(m, layer, &shape, &one_rank, RECOMPUTE_FULL) == got);
         assert_false(layer_can_recompute(m, layer));
     }
     arena_destroy(arena);
@@ -158,7 +280,7 @@ static void test_tensors_sum_up(void **state) {
             assert_string_not_equal(tensors[i].name, tensors[j].name);
         sum += tensors[i].bytes;
     }
-    assert_true(sum == layer_saved_bytes(m, block, &shape, &split, false));
+    assert_true(sum == layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE));
     arena_destroy(arena);
 }
 
@@ -174,7 +296,7 @@ static void test_workspace(void **state) {
     /* 10 bytes per logit with the saved softmax, and the gathered input */
     double logits = 4096.0 * 46277, gathered = 2.0 * 4096 * 6144;
     assert_true(layer_workspace_bytes(m, head, &shape, &split) == 6 * logits + gathered);
-    double saved = layer_saved_bytes(m, head, &shape, &split, false);
+    double saved = layer_saved_bytes(m, head, &shape, &split, RECOMPUTE_NONE);
     assert_true(saved - 2048 * (4.0 * 6144 + 4) == 4 * logits);
     /* gradients of gate and up, gathered input of their matmul, its gradient */
     assert_true(layer_workspace_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, &split) ==
@@ -213,6 +335,31 @@ static void test_workspace_of_frozen(void **state) {
     int64_t block = fixture_layer(m, LAYER_VISION_BLOCK);
     /* forward: up output and activation output */
     assert_true(layer_workspace_bytes(m, block, &shape, &split) == 2.0 * 9225 * (6400 + 6400));
+    arena_destroy(arena);
+}
+
+/* 175B on 8 ranks, 2048 tokens: a score gradient (two with dropout) and columns of q, k, v and the
+ * output; without backward raw scores, softmax and the mask. */
+static void test_workspace_of_scores(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const double scores = 12 * 2048.0 * 2048.0, columns = 2.0 * 2048 * 4 * 12 * 128;
+    const char *const language[] = { "language" };
+    for (int dropout = 0; dropout < 2; dropout++) {
+        const struct model *m =
+            dropout ? with_dropout(arena, "gpt-175b") : fixture_model(arena, "gpt-175b");
+        struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+        struct tensor_split split = {
+            .tp = 8, .sequence_parallel = true, .cp = 1, .attention = ATTENTION_NAIVE
+        };
+        int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+        assert_true(layer_workspace_bytes(m, block, &shape, &split) ==
+                    (dropout ? 4 : 2) * scores + columns);
+        struct error err = { 0 };
+        const struct model *frozen = model_with_frozen(arena, m, language, 1, &err);
+        assert_true(layer_workspace_bytes(frozen, block, &shape, &split) ==
+                    (dropout ? 5 : 4) * scores + columns);
+    }
     arena_destroy(arena);
 }
 
@@ -256,6 +403,10 @@ static void test_cuts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_34_sbh),
+        cmocka_unit_test(test_korthikanti),
+        cmocka_unit_test(test_scores_without_dropout),
+        cmocka_unit_test(test_embedding_dropout),
+        cmocka_unit_test(test_naive_without_weights),
         cmocka_unit_test(test_grouped_queries_and_gate),
         cmocka_unit_test(test_internvit_measurement),
         cmocka_unit_test(test_saved_without_weights),
@@ -263,6 +414,7 @@ int main(void) {
         cmocka_unit_test(test_tensors_sum_up),
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_workspace_of_frozen),
+        cmocka_unit_test(test_workspace_of_scores),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,20 @@ static const struct {
       BILLION("5.64", 2), NULL },
     { "vision", "uneven-pp-vit-3", 28, MILLION("768.10", 2), BILLION("21.507", 3),
       BILLION("21.5", 1), NULL },
+    { "language", "gpt-22b", 48, NO_FIGURE, NO_FIGURE, BILLION("22", 0), NULL },
+    { "language", "gpt-530b", 105, NO_FIGURE, NO_FIGURE, BILLION("530", 0), NULL },
+    { "language", "gpt-1t", 128, NO_FIGURE, NO_FIGURE, BILLION("1008", 0), NULL },
+    { "language", "mpt-7b", 32, MILLION("201.335", 3), BILLION("6.443", 3), BILLION("6.65", 2),
+      NULL },
+    { "language", "mpt-30b", 48, MILLION("616.577", 3), BILLION("29.596", 3),
+      BILLION_BUT("29.95", 2, "29.96"), "29.957, which the model card cuts off" },
+    { "language", "llama2-70b", 80, MILLION("855.654", 3), BILLION("68.452", 3),
+      BILLION("68.98", 2), NULL },
+    { "language", "llama3.1-405b", 126, MILLION("3187.704", 3), BILLION("401.651", 3),
+      BILLION("405.85", 2), NULL },
+    { "language", "nemotron-4-15b", 32, NO_FIGURE, BILLION("12.5", 1), BILLION("15.6", 1), NULL },
+    { "language", "nemotron-4-340b", 96, NO_FIGURE, BILLION("331.6", 1), BILLION("341.0", 1),
+      NULL },
     { "language", "qwen2-7b", 28, MILLION("233.058", 3), BILLION("6.526", 3), BILLION("7.62", 2),
       NULL },
 };
@@ -234,6 +248,8 @@ static const struct {
     { "uneven-pp-2", 56, 60, 256, 256 },
     { "uneven-pp-3", 56, 60, 256, 256 },
     { "gpt-175b", 96, 98, 0, 0 },
+    { "mpt-30b", 48, 50, 0, 0 },
+    { "nemotron-4-340b", 96, 98, 0, 0 },
 };
 
 static void test_structure(void **state) {

@@ -49,8 +49,8 @@ static void check_module(const char *stem) {
 
 static void test_shipped_files(void **state) {
     (void)state;
-    assert_true(for_each_file(SCENARIOS "/models", check_model) >= 35);
-    assert_true(for_each_file(SCENARIOS "/models/modules", check_module) >= 27);
+    assert_true(for_each_file(SCENARIOS "/models", check_model) >= 44);
+    assert_true(for_each_file(SCENARIOS "/models/modules", check_module) >= 36);
 }
 
 static void test_all_fields(void **state) {
@@ -92,6 +92,199 @@ static void test_all_fields(void **state) {
     assert_int_equal(m->modules[MODULE_CONNECTOR].connector_inner, 0);
     m = fixture_model(arena, "vlm-l");
     assert_true(m->modules[MODULE_VISION].qk_norm_per_head);
+    arena_destroy(arena);
+}
+
+/* ---- text models inside another document ---- */
+
+/* What stands beside "role" and "source" in the definition of a language model. */
+static const struct {
+    const char *what, *keys;
+    int64_t want;
+    const char *formula;
+} text_models[] = {
+    { "GPT-2 XL",
+      "\"layer_count\": 48, \"hidden\": 1600, \"ffn_hidden\": 6400, \"heads\": 25, \"ffn\": "
+      "\"gelu\", "
+      "\"norm\": \"layer\", \"qkv_bias\": \"all\", \"linear_bias\": true, \"dropout\": true, "
+      "\"position\": \"learned\", \"position_count\": 1024, \"vocabulary\": 50257, "
+      "\"tied_embeddings\": true",
+      1557611200, "48 (12 h^2 + 13 h) + (50257 + 1024) h + 2 h" },
+    { "GPT-3 175B",
+      "\"layer_count\": 96, \"hidden\": 12288, \"ffn_hidden\": 49152, \"heads\": 96, "
+      "\"ffn\": \"gelu\", \"norm\": \"layer\", \"qkv_bias\": \"all\", \"linear_bias\": true, "
+      "\"position\": \"learned\", \"position_count\": 2048, \"vocabulary\": 51200, "
+      "\"tied_embeddings\": true",
+      96 * (12 * 12288LL * 12288 + 13 * 12288) + (51200 + 2048) * 12288LL + 2 * 12288,
+      "12 l h^2 (1 + 13 / 12h + (V + s) / 12 l h) of Narayanan et al. 2021 and the final norm" },
+    { "the same, untied",
+      "\"layer_count\": 96, \"hidden\": 12288, \"ffn_hidden\": 49152, \"heads\": 96, "
+      "\"ffn\": \"gelu\", \"norm\": \"layer\", \"qkv_bias\": \"all\", \"linear_bias\": true, "
+      "\"position\": \"learned\", \"position_count\": 2048, \"vocabulary\": 51200",
+      96 * (12 * 12288LL * 12288 + 13 * 12288) + (2 * 51200 + 2048) * 12288LL + 2 * 12288,
+      "one more table" },
+    { "MPT-7B",
+      "\"layer_count\": 32, \"hidden\": 4096, \"ffn_hidden\": 16384, \"heads\": 32, "
+      "\"ffn\": \"gelu\", \"norm\": \"layer-no-bias\", \"position\": \"none\", "
+      "\"vocabulary\": 50432, \"tied_embeddings\": true",
+      6649286656, "32 (12 h^2 + 2 h) + 50432 h + h" },
+    { "MPT-30B",
+      "\"layer_count\": 48, \"hidden\": 7168, \"ffn_hidden\": 28672, \"heads\": 64, "
+      "\"ffn\": \"gelu\", \"norm\": \"layer-no-bias\", \"position\": \"none\", "
+      "\"vocabulary\": 50432, \"tied_embeddings\": true",
+      29957200896, "48 (12 h^2 + 2 h) + 50432 h + h" },
+    { "Llama-2-7B",
+      "\"layer_count\": 32, \"hidden\": 4096, \"ffn_hidden\": 11008, \"heads\": 32, "
+      "\"ffn\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rotary\", \"vocabulary\": 32000",
+      6738415616, "32 (4 h^2 + 3 h f + 2 h) + 2 x 32000 h + h" },
+    { "Llama-2-70B",
+      "\"layer_count\": 80, \"hidden\": 8192, \"ffn_hidden\": 28672, \"heads\": 64, "
+      "\"kv_heads\": 8, \"ffn\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rotary\", "
+      "\"vocabulary\": 32000",
+      68976648192, "80 (2 h^2 + 2 h x 1024 + 3 h f + 2 h) + 2 x 32000 h + h" },
+    { "Llama-3.1-405B",
+      "\"layer_count\": 126, \"hidden\": 16384, \"ffn_hidden\": 53248, \"heads\": 128, "
+      "\"kv_heads\": 8, \"ffn\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rotary\", "
+      "\"vocabulary\": 128256",
+      405853388800, "126 (2 h^2 + 2 h x 1024 + 3 h f + 2 h) + 2 x 128256 h + h" },
+    { "Nemotron-4 340B",
+      "\"layer_count\": 96, \"hidden\": 18432, \"ffn_hidden\": 73728, \"heads\": 96, "
+      "\"kv_heads\": 8, \"ffn\": \"relu2\", \"norm\": \"layer\", \"position\": \"rotary\", "
+      "\"vocabulary\": 256000",
+      341029195776, "96 (2 h^2 + 2 h x 1536 + 2 h f + 4 h) + 2 x 256000 h + 2 h" },
+};
+
+static struct json *document_of(const char *text) {
+    struct error err = { 0 };
+    struct json *document = json_parse("study/runs.json", text, strlen(text), &err);
+    if (document == NULL) fail_msg("%s", err.text);
+    return document;
+}
+
+static void test_text_models(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof text_models / sizeof text_models[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "{ \"runs\": [ { \"model\": { \"name\": \"run\", \"source\": \"test\", "
+                 "\"language\": { \"name\": \"%s\", \"role\": \"language\", %s, "
+                 "\"source\": \"test\" } } } ] }",
+                 text_models[i].what, text_models[i].keys);
+        struct json *document = document_of(text);
+        const cJSON *runs = cJSON_GetObjectItemCaseSensitive(json_root(document), "runs");
+        const cJSON *node = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(runs, 0), "model");
+        struct error err = { 0 };
+        const struct model *m = model_from_json(arena, SCENARIOS, document, node, &err);
+        if (m == NULL) fail_msg("%s: %s", text_models[i].what, err.text);
+        json_destroy(document); /* nothing of it is kept */
+        assert_string_equal(m->modules[MODULE_LANGUAGE].name, text_models[i].what);
+        if (model_parameters(m) != text_models[i].want)
+            fail_msg("%s: %lld parameters, want %lld = %s", text_models[i].what,
+                     (long long)model_parameters(m), (long long)text_models[i].want,
+                     text_models[i].formula);
+    }
+    arena_destroy(arena);
+}
+
+/* A squared ReLU has two matrices, like GELU; a gate makes three. */
+static void test_feed_forward_kinds(void **state) {
+    (void)state;
+    static const struct {
+        enum ffn_kind kind;
+        int64_t up; /* columns of the first matmul */
+    } cases[] = {
+        { FFN_GELU, 400 }, { FFN_QUICK_GELU, 400 }, { FFN_SWIGLU, 800 }, { FFN_RELU2, 400 }
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "{ \"name\": \"t\", \"source\": \"test\", \"language\": { \"name\": \"t\", "
+                 "\"role\": \"language\", \"layer_count\": 2, \"hidden\": 64, "
+                 "\"ffn_hidden\": 400, \"heads\": 4, \"ffn\": \"%s\", \"norm\": \"rms\", "
+                 "\"position\": \"none\", \"vocabulary\": 100, \"source\": \"test\" } }",
+                 ffn_kind_name(cases[i].kind));
+        struct json *document = document_of(text);
+        struct error err = { 0 };
+        const struct model *m =
+            model_from_json(arena, SCENARIOS, document, json_root(document), &err);
+        if (m == NULL) fail_msg("%s", err.text);
+        json_destroy(document);
+        int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+        assert_int_equal(model_layer_parameters(m, block),
+                         4 * 64 * 64 + 64 * (cases[i].up + 400) + 2 * 64);
+        struct batch_shape shape = model_batch_shape(m, 1, 0, 1000, 1e6);
+        const struct tensor_split split = { .tp = 1, .cp = 1 };
+        struct operator_list list = { 0 };
+        layer_operators(m, block, &shape, &split, PASS_SET_FORWARD, (struct gradient_need){ 0 },
+                        &list);
+        int64_t found = 0;
+        for (int64_t j = 0; j < list.count; j++) {
+            const struct operator_work *w = &list.operators[j];
+            if (strcmp(w->name, "up") == 0 && w->n == cases[i].up) found++;
+            if (strcmp(w->name, "down") == 0 && w->k == 400) found++;
+            if (strcmp(w->name, "activation") == 0 &&
+                w->memory_bytes == 2.0 * 1000 * (double)(cases[i].up + 400))
+                found++;
+        }
+        if (found != 3) fail_msg("%s: operators", ffn_kind_name(cases[i].kind));
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* A named module, changed, and a model that is the document itself. */
+static void test_named_module_in_document(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct json *document =
+        document_of("{ \"name\": \"t\", \"source\": \"test\","
+                    " \"language\": { \"module\": \"mpt-30b\", \"layer_count\": 2 } }");
+    struct error err = { 0 };
+    const struct model *m = model_from_json(arena, SCENARIOS, document, json_root(document), &err);
+    if (m == NULL) fail_msg("%s", err.text);
+    assert_int_equal(m->layer_count, 4);
+    assert_int_equal(m->modules[MODULE_LANGUAGE].norm, NORM_LAYER_NO_BIAS);
+    assert_int_equal(m->modules[MODULE_LANGUAGE].head_dim, 112);
+    assert_false(m->modules[MODULE_LANGUAGE].dropout);
+    json_destroy(document);
+    arena_destroy(arena);
+}
+
+static void test_document_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "{ \"model\": 7 }",
+          "study/runs.json:1:12: error: /model: a model must be defined by an object { ... }\n"
+          "     1 | { \"model\": 7 }\n"
+          "       |            ^\n"
+          "  hint: the keys of a model file: \"name\", \"language\", \"source\"" },
+        { "{ \"model\": { \"name\": \"t\", \"source\": \"s\" } }",
+          "study/runs.json:1:3: error: /model: model \"t\" has no module\n"
+          "     1 | { \"model\": { \"name\": \"t\", \"source\": \"s\" } }\n"
+          "       |   ^\n"
+          "  hint: add \"vision\", \"language\" or both" },
+        { "{ \"model\": { \"name\": \"t\", \"source\": \"s\", \"language\": \"mpt-3b\" } }",
+          "study/runs.json:1:54: error: /model/language: no module is called \"mpt-3b\"\n"
+          "     1 | { \"model\": { \"name\": \"t\", \"source\": \"s\", \"language\": \"mpt-3b\" } "
+          "}\n"
+          "       |                                                      ^~~~~~~~\n"
+          "  hint: did you mean \"mpt-30b\"?\n"
+          "  while loading the language module" },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json *document = document_of(cases[i].text);
+        const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(document), "model");
+        struct error err = { 0 };
+        assert_null(model_from_json(arena, SCENARIOS, document, node, &err));
+        if (strcmp(err.text, cases[i].want) != 0)
+            fail_msg("row %zu:\n got %s\nwant %s", i, err.text, cases[i].want);
+        json_destroy(document);
+    }
     arena_destroy(arena);
 }
 
@@ -338,6 +531,11 @@ static void test_tables(void **state) {
     for (int kind = 0; kind < FFN_KIND_COUNT; kind++)
         assert_string_equal(field_table_find(&module_table, "ffn")->choices[kind],
                             ffn_kind_name((enum ffn_kind)kind));
+    const char *const *norms = field_table_find(&module_table, "norm")->choices;
+    assert_string_equal(norms[NORM_LAYER], "layer");
+    assert_string_equal(norms[NORM_RMS], "rms");
+    assert_string_equal(norms[NORM_LAYER_NO_BIAS], "layer-no-bias");
+    assert_null(norms[NORM_KIND_COUNT]);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         assert_string_equal(field_table_find(&module_table, "role")->choices[role],
                             module_role_name((enum module_role)role));
@@ -348,9 +546,16 @@ static void test_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped_files), cmocka_unit_test(test_all_fields),
-        cmocka_unit_test(test_inline_module), cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_errors),        cmocka_unit_test(test_unknown_model),
+        cmocka_unit_test(test_text_models),
+        cmocka_unit_test(test_feed_forward_kinds),
+        cmocka_unit_test(test_named_module_in_document),
+        cmocka_unit_test(test_document_errors),
+        cmocka_unit_test(test_shipped_files),
+        cmocka_unit_test(test_all_fields),
+        cmocka_unit_test(test_inline_module),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_unknown_model),
         cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,203 @@
+/* layer_attention.c - core attention, fused or not, and context parallelism.
+ *
+ * Flash: one operator (costmodel/operator_work.c has its FLOP and bytes).
+ *
+ * Naive, as Megatron-LM runs it without FlashAttention (Korthikanti et al. 2022, figure 3;
+ * Megatron-LM, DotProductAttention). With A query elements (tokens x heads x head_dim), K elements
+ * of the keys as the query heads see them, S = heads x sum(L^2) scores and s bytes an element:
+ *
+ *     forward    scores    Q K'       2 head_dim S FLOP    s (A + K + S) bytes
+ *                softmax   scale, mask and softmax in one kernel: one read, one write  2 s S
+ *                dropout   reads, writes, and writes a mask of one byte               (2 s + 1) S
+ *                values    P V        as scores
+ *     backward   the gradients of P and V, of Q and K: four matmuls, each as scores
+ *                dropout reads a gradient and the mask and writes; softmax reads a gradient and its
+ *                output and writes                                                       3 s S
+ *
+ * A causal mask saves nothing: every score is computed, and masked. A batch of equal matmuls, one
+ * per head and sample of length L, is stated as one matmul with the rows of all: m = heads x
+ * tokens, and n or k = L. FLOP and bytes are those of the batch (K is read for every head and
+ * sample, not once). L is sum(L^2) / sum(L), the mean length that a token sees, so that FLOP are
+ * exact for samples of any lengths. The copies that spread grouped keys and values over the query
+ * heads are not counted.
+ *
+ * Exchange between cp context-parallel ranks, each with `tokens` of the sequence, v columns of keys
+ * and q columns of queries on the TP rank. Bytes as costmodel/operator_work.h counts them:
+ *
+ *     all-gather   keys and values of all, 2 v tokens cp, before attention in both passes; their
+ *                  gradients are reduce-scattered (Llama 3, arXiv 2407.21783, section 3.3.2)
+ *     ring         in each of cp - 1 steps a rank sends the block of keys and values that it holds
+ *                  to its neighbour while it attends to it: 2 v tokens (cp - 1) in all (Liu et al.
+ *                  2023, Ring Attention, arXiv 2310.01889; Megatron-LM, cp_comm_type p2p). In
+ *                  backward the gradients of the block travel with it: twice as much
+ *     all-to-all   before attention each rank trades its tokens of all heads for all tokens of its
+ *                  heads, queries in one exchange and keys and values in another; after it the
+ *                  output goes back (Jacobs et al. 2023, DeepSpeed Ulysses, arXiv 2309.14509).
+ *                  Backward is the mirror image. Key-value heads fewer than cp are copied
+ *
+ * Where this stops being true: the steps of the ring are one message, so that the start-up of all
+ * but the first is left out, a few microseconds each; a ring sends whole blocks although the causal
+ * mask makes half of them useless, as Megatron-LM does.
+ */
+#include "sim/model/layer_attention.h"
+
+#include <math.h>
+
+/* ---- core attention ---- */
+
+struct naive_attention {
+    const struct layer_division *d;
+    enum precision precision;
+    enum operator_pass pass; /* of what is not a matmul */
+    struct operator_list *out;
+};
+
+/* So that a reader of the list knows what the work depends on. */
+static void push(const struct naive_attention *a, struct operator_work work) {
+    work.token_sum = (double)a->d->tokens;
+    work.square_sum = a->d->square_sum;
+    operator_list_push(a->out, work);
+}
+
+enum score_side {
+    SCORES_RESULT, /* (rows x head_dim) (head_dim x L) */
+    SCORES_OPERAND /* (rows x L) (L x head_dim) */
+};
+
+static void batched_matmul(const struct naive_attention *a, const char *name,
+                           enum score_side side) {
+    const struct layer_division *d = a->d;
+    const int64_t head_dim = d->module->head_dim;
+    const int64_t rows = d->attention_heads * d->tokens;
+    const double mean_length = d->square_sum / (double)d->tokens;
+    const int64_t length = mean_length < 1 ? 1 : llround(mean_length);
+    /* The gradient of an activation is written once, like a result of forward. */
+    enum operator_pass pass = a->pass == PASS_FORWARD ? PASS_FORWARD : PASS_INPUT_GRADIENT;
+    struct operator_work work =
+        side == SCORES_RESULT ? operator_matmul(name, pass, a->precision, rows, length, head_dim)
+                              : operator_matmul(name, pass, a->precision, rows, head_dim, length);
+    /* Gathered or passed by, the keys of all cp ranks are read; heads dealt out bring their own. */
+    const bool all_keys = d->context_exchange && d->context != CONTEXT_ALL_TO_ALL;
+    const double query_elements = (double)rows * (double)head_dim;
+    const double key_elements = query_elements * (all_keys ? (double)d->cp : 1);
+    work.flop = 2 * d->score_count * (double)head_dim;
+    work.memory_bytes =
+        (double)precision_bytes(a->precision) * (query_elements + key_elements + d->score_count);
+    push(a, work);
+}
+
+static void stream_scores(const struct naive_attention *a, const char *name,
+                          double bytes_per_score) {
+    push(a, operator_streaming(name, OPERATOR_ELEMENTWISE, a->pass, a->precision,
+                               a->d->score_count * bytes_per_score));
+}
+
+static void naive_forward(const struct naive_attention *a) {
+    const double element = (double)precision_bytes(a->precision);
+    batched_matmul(a, "attention scores", SCORES_RESULT);
+    stream_scores(a, "attention softmax", 2 * element);
+    if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);
+    batched_matmul(a, "attention values", SCORES_OPERAND);
+}
+
+static void naive_backward(const struct naive_attention *a) {
+    const double element = (double)precision_bytes(a->precision);
+    batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
+    batched_matmul(a, "attention value gradient", SCORES_OPERAND);
+    if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);
+    stream_scores(a, "attention softmax", 3 * element);
+    batched_matmul(a, "attention query gradient", SCORES_OPERAND);
+    batched_matmul(a, "attention key gradient", SCORES_OPERAND);
+}
+
+void core_attention(const struct layer_division *d, enum operator_pass pass,
+                    enum precision activation, struct operator_list *out) {
+    if (d->attention == ATTENTION_FLASH) {
+        operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
+                                                   d->square_sum, d->attention_heads,
+                                                   d->attention_kv_heads, d->module->head_dim,
+                                                   d->causal));
+        return;
+    }
+    const struct naive_attention naive = { d, activation, pass, out };
+    if (pass == PASS_FORWARD)
+        naive_forward(&naive);
+    else
+        naive_backward(&naive);
+}
+
+bool operator_is_core_attention(const struct operator_work *work) {
+    return work->token_sum > 0;
+}
+
+/* ---- context parallelism ---- */
+
+static void exchange(const struct layer_division *d, const char *name, enum operator_kind kind,
+                     enum operator_pass pass, double blocks, int64_t columns,
+                     struct operator_list *out) {
+    double bytes = blocks * (double)d->tokens * (double)columns * (double)d->element_bytes;
+    operator_list_push(out, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
+}
+
+void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
+                             struct operator_list *out) {
+    if (!d->context_exchange) return;
+    const bool forward = pass == PASS_FORWARD;
+    const int64_t head_dim = d->module->head_dim;
+    const int64_t query = d->attention_heads * head_dim;
+    const int64_t key_value = 2 * d->attention_kv_heads * head_dim;
+    const double cp = (double)d->cp;
+    switch (d->context) {
+    case CONTEXT_ALL_GATHER:
+        exchange(d, "key-value all-gather", OPERATOR_ALL_GATHER, pass, cp, key_value, out);
+        return;
+    case CONTEXT_RING:
+        exchange(d, "key-value ring", OPERATOR_SEND, pass, (cp - 1) * (forward ? 1 : 2), key_value,
+                 out);
+        return;
+    case CONTEXT_ALL_TO_ALL:
+        if (!forward) {
+            exchange(d, "output gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
+            return;
+        }
+        exchange(d, "query all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
+        exchange(d, "key-value all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, key_value, out);
+        return;
+    case CONTEXT_KIND_COUNT:
+        break;
+    }
+    ballast_bug("context parallelism of no kind");
+}
+
+void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
+                            struct operator_list *out) {
+    if (!d->context_exchange) return;
+    const bool forward = pass == PASS_FORWARD;
+    const int64_t head_dim = d->module->head_dim;
+    const int64_t query = d->attention_heads * head_dim;
+    const int64_t key_value = 2 * d->attention_kv_heads * head_dim;
+    switch (d->context) {
+    case CONTEXT_ALL_GATHER:
+        if (!forward)
+            exchange(d, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, pass, (double)d->cp,
+                     key_value, out);
+        return;
+    case CONTEXT_RING:
+        return;
+    case CONTEXT_ALL_TO_ALL:
+        if (forward) {
+            exchange(d, "output all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
+            return;
+        }
+        exchange(d, "query gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
+        exchange(d, "key-value gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, key_value, out);
+        return;
+    case CONTEXT_KIND_COUNT:
+        break;
+    }
+    ballast_bug("context parallelism of no kind");
+}
+
+bool operator_runs_beside_attention(const struct operator_work *work) {
+    return work->kind == OPERATOR_SEND && work->communicator == COMMUNICATOR_CONTEXT;
+}

@@ -1,0 +1,19 @@
+/* layer_attention.h - the core attention of a transformer block and the exchange of keys and values
+ * between context-parallel ranks, as operators. Private to sim/model.
+ */
+#ifndef BALLAST_SIM_MODEL_LAYER_ATTENTION_H
+#define BALLAST_SIM_MODEL_LAYER_ATTENTION_H
+
+#include "sim/model/layer_division.h"
+
+/* pass is PASS_FORWARD or PASS_BACKWARD; activation is the precision of queries, keys and
+ * values. */
+void core_attention(const struct layer_division *d, enum operator_pass pass,
+                    enum precision activation, struct operator_list *out);
+/* What travels before and after the core attention of that pass. */
+void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
+                             struct operator_list *out);
+void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
+                            struct operator_list *out);
+
+#endif
