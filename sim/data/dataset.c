@@ -22,6 +22,7 @@
 #include "sim/data/dataset_json.h"
 #include "sim/data/distribution.h"
 #include "sim/data/json_splitter.h"
+#include "sim/data/output_draft.h"
 #include "sim/data/text_source.h"
 
 enum dataset_kind { KIND_SAMPLES, KIND_DISTRIBUTION };
@@ -29,8 +30,8 @@ enum file_format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON, FORMAT_JSONL };
 
 static const char *const kind_names[] = { "samples", "distribution", NULL };
 static const char *const format_names[] = { "auto", "csv", "json", "jsonl", NULL };
-static const char *const status_names[] = { "real", "reconstructed", "synthetic", "estimated",
-                                            NULL };
+static const char *const status_names[] = { "real",      "reconstructed", "synthetic",
+                                            "estimated", "unstated",      NULL };
 
 /* ---- descriptions ---- */
 
@@ -54,14 +55,15 @@ static const struct field description_fields[] = {
       "samples: several files in order, each { file, part, format }", NULL },
     { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "",
       "of the files; auto goes by their names", format_names },
-    { "status", FIELD_CHOICE, AT(status), 0, 0, "\"real\"", "",
+    { "status", FIELD_CHOICE, AT(status), 0, 0, "\"unstated\"", "",
       "what the samples are, unless a part says otherwise", status_names },
     { "provenance", FIELD_TEXT, AT(provenance), 0, 0, "null", "",
       "source repository, path, date; what is derived", NULL },
     { "licence", FIELD_TEXT, AT(licence), 0, 0, "null", "", "of the data", NULL },
     { "tokenizer", FIELD_TEXT, AT(tokenizer), 0, 0, "null", "", "that counted the tokens", NULL },
-    { "tile_language_tokens", FIELD_COUNT, AT(tile_language_tokens), 0, 65536, "256", "",
-      "language tokens that one tile becomes", NULL },
+    { "tile_language_tokens", FIELD_COUNT, AT(tile_language_tokens), 0, 65536, "null", "",
+      "language tokens that one tile was counted as; null: as many as the model makes of it",
+      NULL },
     { "sample_count", FIELD_COUNT, AT(sample_count), 1, 4e9, "null", "",
       "distribution: how many to draw; samples: how many the files must hold", NULL },
     { "parts", FIELD_NODE, AT(parts), 0, 0, "null", "", "list of { name, status }, by part_id",
@@ -315,7 +317,6 @@ static void take_texts(struct dataset *dataset, const struct description *d) {
     dataset->provenance = d->provenance != NULL ? d->provenance : "";
     dataset->licence = d->licence != NULL ? d->licence : "";
     dataset->tokenizer = d->tokenizer;
-    dataset->tile_language_tokens = d->tile_language_tokens;
 }
 
 /* The description's status holds for parts that have none of their own; one reconstructed part
@@ -323,7 +324,8 @@ static void take_texts(struct dataset *dataset, const struct description *d) {
 static void settle_statuses(struct loading *l) {
     struct dataset *dataset = l->builder->dataset;
     const char *own = l->d->kind == KIND_DISTRIBUTION ? "synthetic" : status_names[l->d->status];
-    if (l->builder->estimated_samples > 0 && strcmp(own, "real") == 0) own = "estimated";
+    bool firm = strcmp(own, "real") == 0 || strcmp(own, "unstated") == 0;
+    if (l->builder->estimated_samples > 0 && firm) own = "estimated";
     dataset->status = own;
     for (int64_t i = 0; i < dataset->part_count; i++) {
         struct dataset_part *part = &dataset->parts[i];
@@ -343,6 +345,9 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
         field_table_read(&dataset_fields, json, description, &d, builder->dataset->arena, err);
     if (ok) {
         take_texts(builder->dataset, &d);
+        if (d.tile_language_tokens >= 0)
+            dataset_builder_tile_tokens(builder, d.tile_language_tokens);
+        dataset_builder_source(builder, json_name(json));
         ok = d.kind == KIND_DISTRIBUTION ? load_distribution(&l) : load_samples(&l);
     }
     if (!ok) {
@@ -369,25 +374,49 @@ static struct dataset *load_description(const char *path, const struct dataset_o
     return d;
 }
 
-static bool ignore_element(void *context, const char *text, size_t length, long line, long column,
-                           struct error *err) {
-    (void)context, (void)text, (void)length, (void)line, (void)column, (void)err;
+struct first_elements {
+    int64_t count;
+    bool record; /* the first one is a sample, not a description of samples */
+};
+
+static bool look_at_element(void *context, const char *text, size_t length, long line, long column,
+                            struct error *err) {
+    (void)line, (void)column, (void)err;
+    static const char *const record_keys[] = { "conversations", "messages", "token_num",
+                                               "llm_tokens", "vit_num" };
+    struct first_elements *first = context;
+    if (first->count++ > 0) return true;
+    cJSON *node = cJSON_ParseWithLength(text, length);
+    for (size_t i = 0; i < sizeof record_keys / sizeof record_keys[0]; i++)
+        first->record =
+            first->record || cJSON_GetObjectItemCaseSensitive(node, record_keys[i]) != NULL;
+    cJSON_Delete(node);
     return true;
 }
 
-/* A description is one object. A .json file of records is a list, or objects one after the other.
- */
-static bool holds_one_object(const char *path) {
+/* A description is one object. A .json file of records is a list, or objects one after the other,
+ * or one object with what only a record has. */
+static bool holds_description(const char *path) {
     struct text_source source;
     if (!text_source_open(&source, path, NULL, NULL, NULL)) return false;
     struct json_splitter splitter;
-    json_splitter_init(&splitter, path, JSON_SPLITTER_AUTO, ignore_element, NULL);
-    bool one = text_source_fill(&source) &&
-               json_splitter_feed(&splitter, source.window, source.end, NULL) &&
-               splitter.mode == JSON_SPLITTER_LINES && splitter.element_count < 2;
+    struct first_elements first = { 0 };
+    json_splitter_init(&splitter, path, JSON_SPLITTER_AUTO, look_at_element, &first);
+    bool text = true, any = false;
+    while (text && first.count < 2 && splitter.mode != JSON_SPLITTER_LIST &&
+           text_source_fill(&source)) {
+        if (!any && source.end >= 3 && memcmp(source.window, "\xEF\xBB\xBF", 3) == 0)
+            source.begin += 3;
+        any = true;
+        text = json_splitter_feed(&splitter, source.window + source.begin,
+                                  source.end - source.begin, NULL);
+        source.begin = source.end;
+    }
+    bool description =
+        any && text && splitter.mode == JSON_SPLITTER_LINES && first.count < 2 && !first.record;
     json_splitter_free(&splitter);
     text_source_close(&source);
-    return one;
+    return description;
 }
 
 static struct dataset *load_data_file(const char *path, const struct dataset_options *options,
@@ -410,7 +439,7 @@ static struct dataset *load_data_file(const char *path, const struct dataset_opt
 
 static struct dataset *load_path(const char *path, const struct dataset_options *options,
                                  struct error *err) {
-    return format_of_path(path) == FORMAT_JSON && holds_one_object(path)
+    return format_of_path(path) == FORMAT_JSON && holds_description(path)
                ? load_description(path, options, err)
                : load_data_file(path, options, err);
 }
@@ -462,4 +491,86 @@ struct dataset *dataset_load(const char *search_directory, const char *name,
                              const struct tiling *tiling, struct error *err) {
     struct dataset_options options = { .tiling = tiling };
     return dataset_load_with(search_directory, name, &options, err);
+}
+
+/* ---- writing a description ---- */
+
+const char *dataset_description_path(struct arena *arena, const char *csv_path) {
+    size_t length = bare_length(csv_path);
+    if (ends_in(csv_path, length, ".csv")) length -= 4;
+    return arena_format(arena, "%.*s.json", (int)length, csv_path);
+}
+
+static bool may_replace(const struct dataset *d, const char *path, struct error *err) {
+    if (!output_draft_allowed(d, path, err)) return false;
+    if (access(path, F_OK) != 0 || holds_description(path)) return true;
+    error_set(err, "cannot write the description %s: the file exists and is something else", path);
+    return error_hint(err, "choose another name for the output");
+}
+
+bool dataset_check_description(const struct dataset *dataset, const char *csv_path,
+                               struct error *err) {
+    struct arena *arena = arena_create();
+    bool ok = may_replace(dataset, dataset_description_path(arena, csv_path), err);
+    arena_destroy(arena);
+    return ok;
+}
+
+static void add_known(cJSON *object, const char *key, const char *text) {
+    if (text != NULL && text[0] != '\0') cJSON_AddStringToObject(object, key, text);
+}
+
+static const char *file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static cJSON *description_of(const struct dataset *d, const char *csv_path) {
+    cJSON *object = cJSON_CreateObject();
+    const char *file = file_name(csv_path);
+    char *name = strndup(file, strcspn(file, "."));
+    cJSON_AddStringToObject(object, "name", name);
+    free(name);
+    add_known(object, "description", d->description);
+    cJSON_AddStringToObject(object, "kind", "samples");
+    cJSON_AddStringToObject(object, "file", file);
+    cJSON_AddStringToObject(object, "status", d->status);
+    struct arena *arena = arena_create();
+    /* The description first, when there is one: it names the rest. */
+    const char *from = d->source_count > 0 ? d->sources[0] : d->name;
+    cJSON_AddStringToObject(object, "provenance", arena_format(arena, "imported from %s", from));
+    arena_destroy(arena);
+    add_known(object, "licence", d->licence);
+    add_known(object, "tokenizer", d->tokenizer);
+    if (d->tile_language_tokens_known)
+        cJSON_AddNumberToObject(object, "tile_language_tokens", (double)d->tile_language_tokens);
+    cJSON_AddNumberToObject(object, "sample_count", (double)d->sample_count);
+    cJSON *parts = cJSON_AddArrayToObject(object, "parts");
+    for (int64_t i = 0; i < d->part_count; i++) {
+        cJSON *part = cJSON_CreateObject();
+        cJSON_AddStringToObject(part, "name", d->parts[i].name);
+        cJSON_AddStringToObject(part, "status", d->parts[i].status);
+        cJSON_AddItemToArray(parts, part);
+    }
+    return object;
+}
+
+bool dataset_write_description(const struct dataset *dataset, const char *csv_path,
+                               struct error *err) {
+    struct arena *arena = arena_create();
+    const char *path = dataset_description_path(arena, csv_path);
+    bool ok = may_replace(dataset, path, err);
+    if (ok) {
+        cJSON *object = description_of(dataset, csv_path);
+        char *text = cJSON_Print(object);
+        struct output_draft draft;
+        ok = output_draft_open(&draft, path) &&
+             dprintf(draft.descriptor, "%s\n", text) == (int)strlen(text) + 1;
+        ok = output_draft_close(&draft, ok);
+        if (!ok) error_system(err, "cannot write %s", path);
+        cJSON_free(text);
+        cJSON_Delete(object);
+    }
+    arena_destroy(arena);
+    return ok;
 }

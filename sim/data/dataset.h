@@ -34,7 +34,7 @@ struct image_size {
 
 struct dataset_part {
     const char *name;
-    const char *status; /* "real", "reconstructed", "synthetic" or "estimated" */
+    const char *status; /* "real", "reconstructed", "synthetic", "estimated" or "unstated" */
     int64_t sample_count;
     int64_t dummy_tiles; /* tiles of text-only samples, which become no language tokens */
 };
@@ -43,7 +43,7 @@ struct dataset {
     const char *name;
     const char *description;
     /* "real"; "reconstructed" if any part is; "synthetic": drawn from distributions; "estimated":
-     * some token counts were estimated from the number of characters. */
+     * some token counts were estimated from the number of characters; "unstated": nobody says. */
     const char *status;
     const char *provenance;
     const char *licence;
@@ -52,10 +52,14 @@ struct dataset {
     int64_t sample_count;
     uint32_t *
         vision_patches; /* native resolution only: encoder patches of each sample; NULL for tiles */
+    /* Beside vision_patches: the sum of the squared patches of each image, because attention stays
+     * within an image. */
+    uint64_t *vision_squares;
     int64_t patches_per_language_token; /* merge^2 when there are vision_patches, otherwise 0 */
     struct dataset_part *parts;
     int64_t part_count;
-    int64_t tile_language_tokens; /* language tokens that one tile becomes (256) */
+    int64_t tile_language_tokens;    /* language tokens that one tile was counted as */
+    bool tile_language_tokens_known; /* false: the figure is a default, and no count rests on it */
 
     /* Only with options.keep_images: the images of sample i are images[image_starts[i]] to
      * images[image_starts[i + 1]] (exclusive). NULL otherwise. */
@@ -65,6 +69,9 @@ struct dataset {
     /* What the reader should know of the loading: columns ignored, counts estimated or assumed. */
     const char **notes;
     int64_t note_count;
+
+    const char **sources; /* the files that it was read from, description included */
+    int64_t source_count;
 
     struct arena *arena; /* holds the texts above */
 };
@@ -76,9 +83,14 @@ struct dataset_options {
     const struct tiling *tiling; /* NULL: as file */
     int64_t
         max_language_tokens; /* longer samples are cut to this, as the model's limit does; 0: no */
-    int64_t tile_language_tokens; /* of a file without a description; 0: 256 */
-    bool keep_images;             /* for dataset_write_csv */
-    dataset_progress progress;    /* may be NULL */
+    /* Language tokens that one tile was counted as. 0: what the description states, otherwise what
+     * the model makes of it, otherwise 256. */
+    int64_t tile_language_tokens;
+    /* Of the model that is to train on the samples: its vision tokens must find room in each. 0: no
+     * model, or one without an encoder. */
+    int64_t model_tile_language_tokens;
+    bool keep_images;          /* for dataset_write_csv */
+    dataset_progress progress; /* may be NULL */
     void *progress_context;
 };
 
@@ -95,9 +107,19 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
                                   struct error *err);
 void dataset_destroy(struct dataset *dataset);
 
-/* Writes what dataset_load reads back; gzipped when the path ends in .gz. The file appears whole or
- * not at all. */
+/* Writes the samples as dataset_load reads them back; gzipped when the path ends in .gz. The file
+ * appears whole or not at all. False also for a file that the data set was read from. */
 bool dataset_write_csv(const struct dataset *dataset, const char *path, struct error *err);
+
+/* Where the description of such a table stands: the path with .json for .csv or .csv.gz. */
+const char *dataset_description_path(struct arena *arena, const char *csv_path);
+/* Writes it: what the table cannot hold (status, provenance, tokenizer, tokens of a tile). Only
+ * another description is overwritten; dataset_check_description says beforehand whether it can be.
+ */
+bool dataset_check_description(const struct dataset *dataset, const char *csv_path,
+                               struct error *err);
+bool dataset_write_description(const struct dataset *dataset, const char *csv_path,
+                               struct error *err);
 
 /* The keys of a description, of its files and parts, and of a distribution: for documentation. */
 extern const struct field_table dataset_fields, dataset_file_fields, dataset_part_fields;

@@ -4,6 +4,9 @@
  * other than the file's, language_tokens = text_tokens + tile_language_tokens x new tiles, or
  * text_tokens + patches / merge^2. A text-only sample keeps the file's dummy tile (InternVL: one if
  * the file does not say; native resolution: none); its language tokens are its text.
+ *
+ * Attention in the encoder stays within an image, so its cost needs the squared patches of each
+ * image. A file that gives the patches of a whole sample only is read as images of equal size.
  */
 #include "sim/data/dataset_builder.h"
 
@@ -15,6 +18,7 @@ const struct sample_record sample_record_empty = { .language_tokens = -1,
                                                    .text_tokens = -1,
                                                    .vision_tiles = -1,
                                                    .vision_patches = -1,
+                                                   .vision_squares = -1,
                                                    .image_flags = -1,
                                                    .image_count = -1 };
 
@@ -37,8 +41,13 @@ struct dataset_builder *dataset_builder_create(const struct dataset_options *opt
     d->arena = arena_create();
     d->tile_language_tokens = DEFAULT_TILE_LANGUAGE_TOKENS;
     if (options != NULL) {
-        if (options->tile_language_tokens > 0)
+        b->tile_tokens_stated = options->tile_language_tokens > 0;
+        b->model_tile_language_tokens = options->model_tile_language_tokens;
+        if (b->tile_tokens_stated)
             d->tile_language_tokens = options->tile_language_tokens;
+        else if (options->model_tile_language_tokens > 0)
+            d->tile_language_tokens = options->model_tile_language_tokens;
+        d->tile_language_tokens_known = b->tile_tokens_stated;
         b->max_language_tokens = options->max_language_tokens;
         b->keep_images = options->keep_images;
     }
@@ -50,10 +59,12 @@ void dataset_destroy(struct dataset *dataset) {
     if (dataset == NULL) return;
     free(dataset->samples);
     free(dataset->vision_patches);
+    free(dataset->vision_squares);
     free(dataset->parts);
     free(dataset->images);
     free(dataset->image_starts);
     free(dataset->notes);
+    free(dataset->sources);
     arena_destroy(dataset->arena);
     free(dataset);
 }
@@ -76,6 +87,18 @@ void dataset_builder_note(struct dataset_builder *builder, const char *format, .
         if (strcmp(d->notes[i], text) == 0) return;
     d->notes = memory_realloc(d->notes, (size_t)(d->note_count + 1) * sizeof *d->notes);
     d->notes[d->note_count++] = arena_text(d->arena, text);
+}
+
+void dataset_builder_source(struct dataset_builder *builder, const char *path) {
+    struct dataset *d = builder->dataset;
+    d->sources = memory_realloc(d->sources, (size_t)(d->source_count + 1) * sizeof *d->sources);
+    d->sources[d->source_count++] = arena_text(d->arena, path);
+}
+
+void dataset_builder_tile_tokens(struct dataset_builder *builder, int64_t tokens) {
+    if (builder->tile_tokens_stated) return;
+    builder->dataset->tile_language_tokens = tokens;
+    builder->dataset->tile_language_tokens_known = true;
 }
 
 /* ---- parts ---- */
@@ -156,6 +179,7 @@ static bool all_sizes_known(const struct sample_record *r) {
 
 struct outcome {
     int64_t tiles, patches, language_tokens;
+    uint64_t squares;
 };
 
 static void tile_images(struct dataset_builder *b, const struct sample_record *r,
@@ -183,6 +207,7 @@ static bool patch_images(struct dataset_builder *b, const struct sample_record *
                     "%d times the other",
                     image->width, image->height, TILING_MAX_ASPECT);
             out->patches += patches;
+            out->squares += (uint64_t)patches * (uint64_t)patches;
         }
         out->tiles = r->image_count;
     }
@@ -190,7 +215,44 @@ static bool patch_images(struct dataset_builder *b, const struct sample_record *
     return true;
 }
 
-static void keep_file_counts(struct dataset_builder *b, const struct sample_record *r,
+/* False: not all sizes are known, or the file's patches are not those of the public rule. */
+static bool squares_from_sizes(const struct dataset_builder *b, const struct sample_record *r,
+                               struct outcome *out) {
+    int64_t sum = 0;
+    uint64_t squares = 0;
+    for (int64_t i = 0; all_sizes_known(r) && i < r->image_count; i++) {
+        int64_t patches =
+            tiling_native_patches(&b->tiling, r->images[i].width, r->images[i].height);
+        sum += patches;
+        squares += (uint64_t)patches * (uint64_t)patches;
+    }
+    if (sum != out->patches) return false;
+    out->squares = squares;
+    return true;
+}
+
+/* The file's sum of squares, that of its image sizes, or that of images of equal size. */
+static bool square_patches(struct dataset_builder *b, const struct sample_record *r,
+                           struct outcome *out) {
+    if (out->patches == 0 && r->vision_squares <= 0) return true;
+    uint64_t patches = (uint64_t)out->patches, images = out->tiles > 1 ? (uint64_t)out->tiles : 1;
+    uint64_t equal = (patches * patches + images / 2) / images;
+    if (r->vision_squares < 0) {
+        if (squares_from_sizes(b, r, out)) return true;
+        out->squares = equal;
+        b->assumed_squares += images > 1;
+        return true;
+    }
+    out->squares = (uint64_t)r->vision_squares;
+    if (out->squares >= equal && out->squares <= patches * patches) return true;
+    return refuse(b, "it is the sum, over the images of the sample, of the square of their patches",
+                  "vision_squares must be %llu to %llu for %lld images of %lld patches together, "
+                  "got %llu",
+                  (unsigned long long)equal, (unsigned long long)(patches * patches),
+                  (long long)out->tiles, (long long)out->patches, (unsigned long long)out->squares);
+}
+
+static bool keep_file_counts(struct dataset_builder *b, const struct sample_record *r,
                              struct outcome *out) {
     bool text_only = is_text_only(r);
     out->patches = r->vision_patches > 0 ? r->vision_patches : 0;
@@ -201,9 +263,12 @@ static void keep_file_counts(struct dataset_builder *b, const struct sample_reco
         b->assumed_tiles += out->tiles > 0;
     }
     out->language_tokens = r->language_tokens;
-    if (out->language_tokens < 0)
-        out->language_tokens =
-            r->text_tokens + (text_only ? 0 : b->dataset->tile_language_tokens * out->tiles);
+    if (out->language_tokens < 0) {
+        int64_t tiles = text_only ? 0 : out->tiles;
+        out->language_tokens = r->text_tokens + b->dataset->tile_language_tokens * tiles;
+        if (tiles > 0) b->dataset->tile_language_tokens_known = true;
+    }
+    return square_patches(b, r, out);
 }
 
 static bool text_part(struct dataset_builder *b, const struct sample_record *r, int64_t *text) {
@@ -224,10 +289,7 @@ static bool text_part(struct dataset_builder *b, const struct sample_record *r, 
 
 static bool count_tokens(struct dataset_builder *b, const struct sample_record *r,
                          struct outcome *out) {
-    if (b->tiling.kind == TILING_AS_FILE) {
-        keep_file_counts(b, r, out);
-        return true;
-    }
+    if (b->tiling.kind == TILING_AS_FILE) return keep_file_counts(b, r, out);
     int64_t text_tokens;
     if (!is_text_only(r) && !all_sizes_known(r))
         return refuse(b,
@@ -240,27 +302,46 @@ static bool count_tokens(struct dataset_builder *b, const struct sample_record *
     return true;
 }
 
+/* What the model makes of the images is a part of the sample's sequence. */
+static bool vision_fits(struct dataset_builder *b, const struct sample_record *r,
+                        const struct outcome *out) {
+    int64_t vision = out->tiles * b->model_tile_language_tokens;
+    if (out->patches > 0) vision = out->patches / (b->tiling.merge * b->tiling.merge);
+    if (b->model_tile_language_tokens == 0 || is_text_only(r) || vision <= out->language_tokens)
+        return true;
+    return refuse(b,
+                  "the data set was counted for another model, or a text-only sample is not marked "
+                  "by image_flags 0",
+                  "the model makes %lld language tokens of the images, the whole sample has %lld",
+                  (long long)vision, (long long)out->language_tokens);
+}
+
 static void grow_samples(struct dataset_builder *b) {
     struct dataset *d = b->dataset;
     b->sample_capacity = b->sample_capacity == 0 ? 4096 : b->sample_capacity * 2;
     size_t capacity = (size_t)b->sample_capacity;
     d->samples = memory_realloc(d->samples, capacity * sizeof *d->samples);
-    if (d->vision_patches != NULL)
+    if (d->vision_patches != NULL) {
         d->vision_patches = memory_realloc(d->vision_patches, capacity * sizeof *d->vision_patches);
+        d->vision_squares = memory_realloc(d->vision_squares, capacity * sizeof *d->vision_squares);
+    }
     if (b->keep_images)
         d->image_starts = memory_realloc(d->image_starts, (capacity + 1) * sizeof *d->image_starts);
 }
 
-static void keep_patches(struct dataset_builder *b, int64_t patches) {
+static void keep_patches(struct dataset_builder *b, const struct outcome *out) {
     struct dataset *d = b->dataset;
     if (d->vision_patches == NULL) {
-        if (patches == 0 && b->tiling.kind != TILING_NATIVE) return;
-        size_t size = (size_t)b->sample_capacity * sizeof *d->vision_patches;
-        d->vision_patches = memory_alloc(size);
-        memset(d->vision_patches, 0, size);
+        if (out->patches == 0 && b->tiling.kind != TILING_NATIVE) return;
+        size_t capacity = (size_t)b->sample_capacity;
+        d->vision_patches = memory_alloc(capacity * sizeof *d->vision_patches);
+        d->vision_squares = memory_alloc(capacity * sizeof *d->vision_squares);
+        memset(d->vision_patches, 0, capacity * sizeof *d->vision_patches);
+        memset(d->vision_squares, 0, capacity * sizeof *d->vision_squares);
         d->patches_per_language_token = b->tiling.merge * b->tiling.merge;
     }
-    d->vision_patches[d->sample_count] = (uint32_t)patches;
+    d->vision_patches[d->sample_count] = (uint32_t)out->patches;
+    d->vision_squares[d->sample_count] = out->squares;
 }
 
 static void keep_images(struct dataset_builder *b, const struct sample_record *r) {
@@ -283,7 +364,7 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
     ballast_check(record->language_tokens >= 0 || record->text_tokens >= 0);
     ballast_check(record->part >= 0 && record->part < d->part_count);
     struct outcome out = { 0 };
-    if (!count_tokens(builder, record, &out)) return false;
+    if (!count_tokens(builder, record, &out) || !vision_fits(builder, record, &out)) return false;
     if (out.tiles > RECORD_MAX_TILES || out.patches > UINT32_MAX ||
         out.language_tokens > UINT32_MAX || d->sample_count == UINT32_MAX)
         return refuse(builder, NULL, "a sample of %lld tiles and %lld tokens is too large",
@@ -296,7 +377,7 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
     d->samples[d->sample_count] = (struct sample){ .language_tokens = (uint32_t)out.language_tokens,
                                                    .vision_tiles = (uint16_t)out.tiles,
                                                    .part = (uint16_t)record->part };
-    keep_patches(builder, out.patches);
+    keep_patches(builder, &out);
     if (builder->keep_images) keep_images(builder, record);
     struct dataset_part *part = &d->parts[record->part];
     part->sample_count++;
@@ -314,6 +395,11 @@ static void describe_assumptions(struct dataset_builder *b) {
                              "%lld samples have images but no tile count: one tile per image "
                              "(choose a tiling to use the image sizes)",
                              (long long)b->assumed_tiles);
+    if (b->assumed_squares > 0)
+        dataset_builder_note(b,
+                             "%lld samples give the patches of several images together: images of "
+                             "equal size (a column vision_squares says otherwise)",
+                             (long long)b->assumed_squares);
     if (b->estimated_samples > 0)
         dataset_builder_note(b,
                              "token counts of %lld samples are estimated from their characters "
@@ -324,15 +410,10 @@ static void describe_assumptions(struct dataset_builder *b) {
                              (long long)b->cut_samples, (long long)b->max_language_tokens);
 }
 
-/* Without a description's word: what the file holds is taken as real. */
+/* Without a description's word nobody says what the samples are. */
 static void settle_status(struct dataset_builder *b) {
     struct dataset *d = b->dataset;
-    if (d->status == NULL) {
-        d->status = b->estimated_samples > 0 ? "estimated" : "real";
-        for (int64_t i = 0; i < d->part_count; i++)
-            if (d->parts[i].status != NULL && strcmp(d->parts[i].status, "real") != 0)
-                d->status = d->parts[i].status;
-    }
+    if (d->status == NULL) d->status = b->estimated_samples > 0 ? "estimated" : "unstated";
     for (int64_t i = 0; i < d->part_count; i++)
         if (d->parts[i].status == NULL) d->parts[i].status = d->status;
 }
@@ -341,8 +422,10 @@ struct dataset *dataset_builder_finish(struct dataset_builder *builder) {
     struct dataset *d = builder->dataset;
     describe_assumptions(builder);
     settle_status(builder);
-    if (builder->tiling.kind == TILING_INTERNVL)
+    if (builder->tiling.kind == TILING_INTERNVL) {
         d->tile_language_tokens = builder->tiling.tile_language_tokens;
+        d->tile_language_tokens_known = true;
+    }
     if (builder->keep_images) d->image_starts[d->sample_count] = (uint32_t)builder->image_count;
     d->samples = memory_realloc(d->samples, (size_t)d->sample_count * sizeof *d->samples);
     free(builder->part_slots);

@@ -23,8 +23,9 @@ enum {
 /* What one row or element says. -1: it does not say. */
 struct sample_record {
     int64_t language_tokens, text_tokens, vision_tiles, vision_patches;
-    int64_t image_flags; /* 0: no image (any tile is a dummy) */
-    int64_t image_count; /* 0: none */
+    int64_t vision_squares; /* sum over the images of their squared patches */
+    int64_t image_flags;    /* 0: no image (any tile is a dummy) */
+    int64_t image_count;    /* 0: none */
     const struct image_size *images;
     int64_t part;
     bool estimated; /* token counts come from character counts */
@@ -36,14 +37,15 @@ struct dataset_builder {
     struct dataset *dataset;
     struct tiling tiling;
     struct tiling_grids grids;
-    int64_t max_language_tokens;
+    int64_t max_language_tokens, model_tile_language_tokens;
+    bool tile_tokens_stated; /* by the options: a description has no say */
     bool keep_images;
     int64_t sample_capacity, image_count, image_capacity, part_capacity;
     int32_t *part_slots; /* open addressing: part index + 1, 0 is free */
     size_t part_slot_count;
     int64_t last_part;
     int64_t declared_part_count; /* by a description, before any record */
-    int64_t assumed_tiles, cut_samples, estimated_samples;
+    int64_t assumed_tiles, assumed_squares, cut_samples, estimated_samples;
     char problem[256]; /* of the last failed add */
     const char *hint;  /* or NULL */
 };
@@ -57,6 +59,10 @@ struct dataset *dataset_builder_finish(struct dataset_builder *builder);
 
 /* The index of the part called so, made when it is new; -1 when there are too many. */
 int64_t dataset_builder_part(struct dataset_builder *builder, const char *name, size_t length);
+/* The samples come from this file too. */
+void dataset_builder_source(struct dataset_builder *builder, const char *path);
+/* A description states what one tile was counted as. */
+void dataset_builder_tile_tokens(struct dataset_builder *builder, int64_t tokens);
 bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record);
 void dataset_builder_note(struct dataset_builder *builder, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/data/output_draft.h"
 #include "sim/data/text_source.h"
 
 enum role {
@@ -18,6 +19,7 @@ enum role {
     ROLE_TEXT_TOKENS,
     ROLE_VISION_TILES,
     ROLE_VISION_PATCHES,
+    ROLE_VISION_SQUARES,
     ROLE_IMAGE_FLAGS,
     ROLE_WIDTH,
     ROLE_HEIGHT,
@@ -39,6 +41,7 @@ static const struct column_name {
     { "vision_tiles", ROLE_VISION_TILES },
     { "vit_num", ROLE_VISION_TILES },
     { "vision_patches", ROLE_VISION_PATCHES },
+    { "vision_squares", ROLE_VISION_SQUARES },
     { "image_flags", ROLE_IMAGE_FLAGS },
     { "width", ROLE_WIDTH },
     { "height", ROLE_HEIGHT },
@@ -56,6 +59,7 @@ static const struct role_rule {
     [ROLE_TEXT_TOKENS] = { RECORD_MAX_TOKENS, false },
     [ROLE_VISION_TILES] = { RECORD_MAX_TILES, false },
     [ROLE_VISION_PATCHES] = { RECORD_MAX_TOKENS, false },
+    [ROLE_VISION_SQUARES] = { (int64_t)RECORD_MAX_TOKENS * RECORD_MAX_TOKENS, true },
     [ROLE_IMAGE_FLAGS] = { RECORD_MAX_TILES, true },
     [ROLE_WIDTH] = { RECORD_MAX_SIDE, true },
     [ROLE_HEIGHT] = { RECORD_MAX_SIDE, true },
@@ -261,6 +265,7 @@ static bool add_row(struct csv_reader *r, const char *line_start) {
                                     .text_tokens = r->values[ROLE_TEXT_TOKENS],
                                     .vision_tiles = r->values[ROLE_VISION_TILES],
                                     .vision_patches = r->values[ROLE_VISION_PATCHES],
+                                    .vision_squares = r->values[ROLE_VISION_SQUARES],
                                     .image_flags = r->values[ROLE_IMAGE_FLAGS],
                                     .image_count = r->image_count,
                                     .images = r->images,
@@ -372,6 +377,9 @@ static bool check_columns(struct csv_reader *r, const char *line_start) {
     if (r->has[ROLE_VISION_PATCHES] && !r->has[ROLE_LANGUAGE_TOKENS])
         return missing_column(r, line_start,
                               "a column \"vision_patches\" needs a column \"language_tokens\"");
+    if (r->has[ROLE_VISION_SQUARES] && !r->has[ROLE_VISION_PATCHES])
+        return missing_column(r, line_start,
+                              "a column \"vision_squares\" needs a column \"vision_patches\"");
     return true;
 }
 
@@ -447,6 +455,7 @@ bool dataset_csv_read(struct dataset_builder *builder, const char *path, const c
     bool ok = text_source_open(&r->source, path, options == NULL ? NULL : options->progress,
                                options == NULL ? NULL : options->progress_context, err);
     if (ok) {
+        dataset_builder_source(builder, path);
         ok = read_file(r);
         if (ok && r->column_count == 0) {
             ok = error_set(err, "%s is empty", path);
@@ -511,7 +520,7 @@ static bool write_images(const struct csv_writer *w, int64_t i) {
 static bool write_rows(const struct csv_writer *w) {
     const struct dataset *d = w->dataset;
     bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s\n",
-                       d->vision_patches != NULL ? ",vision_patches" : "",
+                       d->vision_patches != NULL ? ",vision_patches,vision_squares" : "",
                        d->image_starts != NULL ? ",image_flags" : "",
                        !w->sizes   ? ""
                        : w->single ? ",width,height"
@@ -521,7 +530,8 @@ static bool write_rows(const struct csv_writer *w) {
         ok = write_name(w->file, d->parts[s->part].name) &&
              gzprintf(w->file, ",%u,%u", (unsigned)s->vision_tiles, s->language_tokens) > 0;
         if (ok && d->vision_patches != NULL)
-            ok = gzprintf(w->file, ",%u", d->vision_patches[i]) > 0;
+            ok = gzprintf(w->file, ",%u,%llu", d->vision_patches[i],
+                          (unsigned long long)d->vision_squares[i]) > 0;
         if (ok && d->image_starts != NULL) ok = write_images(w, i);
         if (ok) ok = gzputc(w->file, '\n') >= 0;
     }
@@ -531,21 +541,21 @@ static bool write_rows(const struct csv_writer *w) {
 bool dataset_write_csv(const struct dataset *dataset, const char *path, struct error *err) {
     size_t length = strlen(path);
     bool zipped = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    char *draft = memory_alloc(length + 6);
-    snprintf(draft, length + 6, "%s.part", path);
-    struct csv_writer w = { .file = gzopen(draft, zipped ? "wb9" : "wbT"), .dataset = dataset };
-    bool ok = w.file != NULL;
+    if (!output_draft_allowed(dataset, path, err)) return false;
+    struct output_draft draft;
+    struct csv_writer w = { .dataset = dataset };
+    bool ok = output_draft_open(&draft, path);
+    if (ok) {
+        w.file = gzdopen(dup(draft.descriptor), zipped ? "wb9" : "wbT");
+        ok = w.file != NULL;
+    }
     if (ok) {
         gzbuffer(w.file, 1 << 17);
         find_layout(&w);
         ok = write_rows(&w);
         ok = gzclose(w.file) == Z_OK && ok;
-        ok = ok && rename(draft, path) == 0;
     }
-    if (!ok) {
-        error_system(err, "cannot write %s", path);
-        if (w.file != NULL) unlink(draft);
-    }
-    free(draft);
+    ok = output_draft_close(&draft, ok);
+    if (!ok) error_system(err, "cannot write %s", path);
     return ok;
 }

@@ -5,6 +5,7 @@
  *   text_tokens                                  text alone, chat template included
  *   vision_tiles | vit_num                       tiles of the file's own pre-processing
  *   vision_patches                               encoder patches (native resolution)
+ *   vision_squares                               sum over the images of their squared patches
  *   width, height  or  image_wh "640x480;32x32"  image sizes; 0 x 0 or empty: no image
  *   image_flags                                  0: text only, the tile is a dummy
  *   part | dataset  or  part_id                  part_id is an index in the description's parts

@@ -366,6 +366,7 @@ bool dataset_json_read(struct dataset_builder *builder, const char *path, bool l
     if (!text_source_open(&source, path, options == NULL ? NULL : options->progress,
                           options == NULL ? NULL : options->progress_context, err))
         return false;
+    dataset_builder_source(builder, path);
     struct json_splitter splitter;
     json_splitter_init(&splitter, path, lines ? JSON_SPLITTER_LINES : JSON_SPLITTER_AUTO,
                        on_element, &r);

@@ -31,6 +31,7 @@ struct job_plan {
 
 /* One iteration of one data-parallel rank. */
 struct iteration_plan {
+    struct arena *scratch; /* for the planner; emptied before each call, one per thread */
     int64_t micro_batch_count;
     const struct batch_shape *shapes; /* by micro-batch */
     struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */

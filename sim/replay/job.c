@@ -11,14 +11,85 @@ static double wall_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Encoders of fixed tiles have no price for anything else. */
+static bool check_resolution(const struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
+    if (job->dataset->vision_patches == NULL || !s->fixed_tiles) return true;
+    error_set(err,
+              "data set \"%s\" has images of native resolution, the encoder of model \"%s\" takes "
+              "tiles of %ld pixels only",
+              job->dataset->name, s->model->name,
+              (long)s->model->modules[MODULE_VISION].image_size);
+    return error_hint(err, "use vision_tiles instead of vision_patches, or image sizes with "
+                           "dataset.tiling \"internvl\"");
+}
+
+static bool has_image_tiles(const struct dataset *d) {
+    int64_t tiles = 0;
+    for (int64_t i = 0; i < d->sample_count; i++)
+        tiles += d->samples[i].vision_tiles;
+    for (int64_t i = 0; i < d->part_count; i++)
+        tiles -= d->parts[i].dummy_tiles;
+    return tiles > 0 && d->vision_patches == NULL;
+}
+
+static void take_notes(struct job *job) {
+    const struct dataset *d = job->dataset;
+    const struct model *model = job->scenario->model;
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 1);
+    for (int64_t i = 0; i < d->note_count; i++)
+        job->data_notes[job->data_note_count++] = d->notes[i];
+    if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
+    job->data_notes[job->data_note_count++] =
+        model->modules[MODULE_VISION].layer_count == 0
+            ? arena_format(job->arena,
+                           "data set \"%s\" has images, model \"%s\" no encoder: their tokens "
+                           "are trained on as text",
+                           d->name, model->name)
+            : arena_format(job->arena,
+                           "data set \"%s\" counts %ld language tokens for a tile, model \"%s\" "
+                           "makes %ld: sequences are as long as the data set says",
+                           d->name, (long)d->tile_language_tokens, model->name,
+                           (long)model->tile_language_tokens);
+}
+
 static bool load_data(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
     double start = wall_s();
-    job->dataset = dataset_load(s->directory, s->dataset_fields.name, &s->tiling, err);
+    struct dataset_options options = { .tiling = &s->tiling };
+    if (s->dataset_fields.tile_language_tokens > 0)
+        options.tile_language_tokens = s->dataset_fields.tile_language_tokens;
+    if (s->model->modules[MODULE_VISION].layer_count > 0)
+        options.model_tile_language_tokens = s->model->tile_language_tokens;
+    const cJSON *definition = s->dataset_fields.definition;
+    bool written = definition != NULL && !cJSON_IsNull(definition);
+    job->dataset =
+        written ? dataset_from_json(s->json, definition, ".", &options, err)
+                : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
     if (job->dataset == NULL)
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
+    if (!check_resolution(job, err)) return false;
+    take_notes(job);
     job->load_s = wall_s() - start;
     return true;
+}
+
+/* 0 when the scenario gives the number of micro-batches. */
+static int64_t asked_samples_per_step(const struct scenario *s) {
+    const cJSON *asked = s->training_fields.global_batch;
+    if (cJSON_GetObjectItemCaseSensitive(asked, "micro_batches") != NULL) return 0;
+    return s->micro_batches_per_rank * s->layout.dp * s->micro_batch_samples;
+}
+
+static double mean_samples_per_step(const struct job *job) {
+    const struct batch_plan *b = &job->batches;
+    int64_t used = job->epoch_iterations * job->scenario->micro_batches_per_rank, samples = 0;
+    for (int64_t rank = 0; rank < b->rank_count; rank++)
+        for (int64_t i = 0; i < used; i++) {
+            uint32_t group = b->order[rank * b->per_rank + i];
+            samples += b->starts[group + 1] - b->starts[group];
+        }
+    return (double)samples / (double)job->epoch_iterations;
 }
 
 static bool make_batches(struct job *job, struct error *err) {
@@ -45,6 +116,9 @@ static bool make_batches(struct job *job, struct error *err) {
             "data set \"%s\" gives each data-parallel rank %ld micro-batches, one step needs %ld: "
             "use a smaller training.global_batch",
             job->dataset->name, (long)per_rank, (long)s->micro_batches_per_rank);
+    job->samples_per_step = mean_samples_per_step(job);
+    job->asked_samples_per_step = asked_samples_per_step(s);
+    job->samples_left_out = batch_plan_left_out(&job->batches);
     job->iteration_count = job->epoch_iterations;
     if (s->iteration_limit > 0 && s->iteration_limit < job->iteration_count)
         job->iteration_count = s->iteration_limit;

@@ -20,12 +20,19 @@ struct job {
     struct batch_shape *shapes; /* in the order of consumption: rank r, micro-batch i at
                                    shapes[r * batches.per_rank + i]; owned */
     struct batch_shape typical; /* their mean */
+    const char **data_notes;    /* what was assumed of the data, one sentence each */
+    int64_t data_note_count;
     struct job_plan plan;
     struct price_table *prices; /* owned */
     struct step_model *step;
     int64_t iteration_count;  /* to replay */
     int64_t epoch_iterations; /* whole ones in the data */
     double epoch_steps;       /* with the rest that does not fill a step, pro rata */
+    /* Samples of a step: on average over the epoch's whole ones, and as the scenario asks (0: it
+     * gives the number of micro-batches instead). A packing policy makes each micro-batch a group. */
+    double samples_per_step;
+    int64_t asked_samples_per_step;
+    int64_t samples_left_out; /* that packing gives to no rank */
     double load_s, batch_s;   /* wall time of loading and of batching */
 };
 

@@ -62,6 +62,7 @@ struct worker {
     int64_t *backward_ns;                          /* by stage: mean backward of the slowest rank */
     struct error err;
     bool failed;
+    int64_t failed_iteration;
 };
 
 struct loop {
@@ -170,6 +171,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
         if (!step_run_rank(worker->runner, loop->options->fidelity, shapes, count, &rank_outcome,
                            &worker->err)) {
             worker->failed = true;
+            worker->failed_iteration = index;
             return;
         }
         int64_t makespan = rank_outcome.makespan_ns;
@@ -430,9 +432,12 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     }
     thread_pool_run(pool, replay->iteration_count, replay_iteration, &loop);
     bool ok = true;
+    int64_t failed_iteration = INT64_MAX;
     for (int t = 0; t < threads; t++) {
         step_runner_destroy(loop.workers[t].runner);
-        if (loop.workers[t].failed && ok) {
+        /* Of several failures the earliest iteration's, so that threads do not choose the message. */
+        if (loop.workers[t].failed && loop.workers[t].failed_iteration < failed_iteration) {
+            failed_iteration = loop.workers[t].failed_iteration;
             ok = false;
             if (err != NULL) *err = loop.workers[t].err;
         }

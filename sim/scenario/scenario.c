@@ -106,6 +106,8 @@ static bool merge_cluster_file(struct reader *r) {
                        preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9);
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
     add_missing_number(section, "nics_per_node", (double)preset.network.nics_per_node);
+    if (preset.network.fabric != NULL && cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
+        cJSON_AddStringToObject(section, "fabric", preset.network.fabric);
     if (preset.network.nic_efficiency_fraction > 0)
         add_missing_number(section, "nic_efficiency_fraction",
                            preset.network.nic_efficiency_fraction);
@@ -519,10 +521,30 @@ static void standing_assumptions(struct reader *r) {
               "allocator stalls");
 }
 
+/* Tiles are those of the encoder. A learned table of positions or a class token means that it takes
+ * one image size only. */
+static bool rule_tiling(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct module *vision = &s->model->modules[MODULE_VISION];
+    if (vision->layer_count == 0) return true;
+    s->tiling.tile_pixels = vision->image_size;
+    s->tiling.tile_language_tokens = s->model->tile_language_tokens;
+    s->tiling.patch_pixels = vision->patch_size;
+    if (vision->merge > 0) s->tiling.merge = vision->merge;
+    s->fixed_tiles = vision->class_token || vision->position == POSITION_LEARNED;
+    if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;
+    return json_error(s->json, member(r->top.dataset, "tiling"), r->err,
+                      "\"internvl\" cuts images into tiles of the model's size",
+                      "the encoder of model \"%s\" takes tiles of %ld pixels only: data set \"%s\" "
+                      "cannot have native resolution",
+                      s->model->name, (long)vision->image_size, s->dataset_fields.name);
+}
+
 /* The samples are read later, but a name that leads nowhere is a mistake of the scenario. */
 static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
     const char *name = s->dataset_fields.name;
+    if (present(s->dataset_fields.definition) != NULL) return true;
     const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
     bool by_name = strchr(name, '/') == NULL && access(path, F_OK) == 0;
     if (by_name || access(name, F_OK) == 0) return true;
@@ -533,7 +555,11 @@ static bool check_dataset(struct reader *r) {
 
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
-    s->model = model_load(s->arena, s->directory, s->model_fields.name, r->err);
+    const cJSON *definition = present(s->model_fields.definition);
+    s->model = definition != NULL
+                   ? model_from_json(s->arena, s->directory, s->json, definition, r->err)
+                   : model_load(s->arena, s->directory, s->model_fields.name, r->err);
+    if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return relocate(r, member(r->top.model, "name"), "model", s->model_fields.name);
     struct cluster_network network = {
@@ -542,13 +568,23 @@ static bool read_files(struct reader *r) {
         .nic_latency_s = s->cluster_fields.nic_latency_us * 1e-6,
         .nics_per_node = s->cluster_fields.nics_per_node,
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
+        .fabric = s->cluster_fields.fabric,
     };
     s->cost_model =
         cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
-    if (s->cost_model == NULL)
-        return relocate(r, member(r->top.cluster, "hardware"), "hardware",
-                        s->cluster_fields.hardware);
-    return check_dataset(r);
+    if (s->cost_model == NULL) {
+        /* Whichever of the two names is wrong. */
+        struct error ignored = { 0 };
+        const char *fabric = network.fabric;
+        network.fabric = NULL;
+        bool fabric_is_wrong =
+            fabric != NULL && cost_model_create(s->arena, s->directory, s->cluster_fields.hardware,
+                                                &network, &ignored) != NULL;
+        return fabric_is_wrong ? relocate(r, member(r->top.cluster, "fabric"), "fabric", fabric)
+                               : relocate(r, member(r->top.cluster, "hardware"), "hardware",
+                                          s->cluster_fields.hardware);
+    }
+    return rule_tiling(r) && check_dataset(r);
 }
 
 static bool read_all(struct reader *r) {
@@ -623,12 +659,16 @@ static const char *file_stem(struct arena *arena, const char *path) {
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err) {
     struct json *json = json_load(path, err);
-    if (json == NULL) return NULL;
+    return json != NULL ? scenario_load_json(options, json, err) : NULL;
+}
+
+struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,
+                                    struct error *err) {
     struct arena *arena = arena_create();
     struct scenario *s = arena_new(arena, struct scenario);
     s->arena = arena;
     s->json = json;
-    s->path = arena_text(arena, path);
+    s->path = arena_text(arena, json_name(json));
     s->directory = arena_text(arena, options->directory);
     s->assumptions = arena_array(arena, const char *, ASSUMPTION_LIMIT);
     struct reader reader = { .s = s, .options = options, .err = err };
@@ -640,7 +680,7 @@ struct scenario *scenario_load(const struct scenario_options *options, const cha
         scenario_destroy(s);
         return NULL;
     }
-    s->name = reader.top.name != NULL ? reader.top.name : file_stem(arena, path);
+    s->name = reader.top.name != NULL ? reader.top.name : file_stem(arena, s->path);
     s->description = reader.top.description;
     return s;
 }
@@ -649,6 +689,12 @@ void scenario_destroy(struct scenario *scenario) {
     if (scenario == NULL) return;
     json_destroy(scenario->json);
     arena_destroy(scenario->arena);
+}
+
+struct tensor_split scenario_split(const struct scenario *s) {
+    return (struct tensor_split){ .tp = s->layout.tp,
+                                  .sequence_parallel = s->layout.sequence_parallel,
+                                  .cp = s->layout.cp };
 }
 
 /* ---- the resolved scenario ---- */

@@ -21,20 +21,23 @@
 
 struct scenario_model {
     const char *name;
-    const cJSON *frozen;    /* list of roles */
-    const cJSON *precision; /* role -> precision */
+    const cJSON *frozen;     /* list of roles */
+    const cJSON *precision;  /* role -> precision */
+    const cJSON *definition; /* a model file's content; NULL: read the file `name` */
 };
 
 struct scenario_dataset {
     const char *name;
+    const cJSON *definition; /* a description's content; NULL: read the file `name` */
     int tiling; /* enum tiling_kind */
     int64_t max_tiles, min_tiles, min_pixels, max_pixels;
+    int64_t tile_language_tokens; /* -1: as the data set states, otherwise as the model */
     bool thumbnail;
 };
 
 struct scenario_cluster {
     const char *name;
-    const char *hardware;
+    const char *hardware, *fabric; /* fabric: NULL for the figures below */
     int64_t gpu_count, gpus_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     int64_t nics_per_node;
@@ -85,7 +88,8 @@ struct scenario {
     /* resolved */
     const struct model *model;
     const struct cost_model *cost_model;
-    struct tiling tiling;
+    struct tiling tiling; /* tiles and patches as the model takes them */
+    bool fixed_tiles;     /* the encoder takes images of one size only, never native resolution */
     struct layout layout;
     const struct backend *backend;
     const struct optimizer *optimizer;
@@ -102,7 +106,12 @@ struct scenario_options {
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err);
+/* The same from a document; takes it over, also on failure. */
+struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,
+                                    struct error *err);
 void scenario_destroy(struct scenario *scenario);
+/* How its layers are divided inside a stage. */
+struct tensor_split scenario_split(const struct scenario *scenario);
 /* The scenario with every default written out, as stored with a run. The caller deletes it. */
 cJSON *scenario_resolved(const struct scenario *scenario);
 

@@ -27,6 +27,8 @@ static const struct field model_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "a file in scenarios/models, or a path", NULL },
     { "frozen", FIELD_NODE, AT(frozen), 0, 0, "null", "",
       "modules that are not trained: list of \"vision\", \"connector\", \"language\"", NULL },
+    { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
+      "the content of a model file, written here instead of read", NULL },
     { "precision", FIELD_NODE, AT(precision), 0, 0, "null", "",
       "precision of single modules, for example {\"vision\": \"fp8\"}; others follow `training`",
       NULL },
@@ -40,6 +42,8 @@ static const char *const tiling_names[] = { "as-file", "internvl", "native", NUL
 static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
       "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
+    { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
+      "the content of a data set file, written here instead of read", NULL },
     { "tiling", FIELD_CHOICE, AT(tiling), 0, 0, "\"as-file\"", "",
       "tiles as recorded, InternVL's dynamic tiling, or Qwen2-VL's native resolution",
       tiling_names },
@@ -53,6 +57,10 @@ static const struct field dataset_section_fields[] = {
       "native: smallest image area", NULL },
     { "max_pixels", FIELD_COUNT, AT(max_pixels), 1, 1e9, "12845056", "pixels",
       "native: largest image area", NULL },
+    { "tile_language_tokens", FIELD_COUNT, AT(tile_language_tokens), 1, 65536, "null", "tokens",
+      "language tokens that the data set counts for a tile; null: what it states, otherwise what "
+      "the model makes of a tile",
+      NULL },
 };
 const struct field_table scenario_dataset_table =
     FIELD_TABLE("dataset", "the samples; a bare string is the name", dataset_section_fields);
@@ -75,6 +83,9 @@ static const struct field cluster_fields[] = {
       "0: one per GPU; a lone flow between nodes gets one NIC", NULL },
     { "nic_efficiency_fraction", FIELD_DOUBLE, AT(nic_efficiency_fraction), 0.01, 1, "0.9", "",
       "of the NIC rate that a collective reaches", NULL },
+    { "fabric", FIELD_TEXT, AT(fabric), 0, 0, "null", "",
+      "a network in scenarios/hardware/fabrics: its measured latency and efficiency hold instead",
+      NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figures come from", NULL },
@@ -152,7 +163,9 @@ static const struct field simulate_fields[] = {
     { "iterations", FIELD_NODE, AT(iterations), 0, 0, "null", "",
       "\"epoch\" (default) or the number of optimizer steps to replay", NULL },
     { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "1024", "",
-      "of ISF's shuffles; other policies and drawn data have seeds of their own", NULL },
+      "of the batching policies; 1024 gives the published streams; drawn data have a seed of their "
+      "own",
+      NULL },
 };
 const struct field_table scenario_simulate_table =
     FIELD_TABLE("simulate", "how much is simulated", simulate_fields);

@@ -140,7 +140,7 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
     table->links = arena_array(arena, struct communicator, layout->pp);
     for (int64_t stage = 0; stage < table->link_count; stage++)
         table->links[stage] = layout_stage_link(layout, stage);
-    table->split = (struct tensor_split){ layout->tp, layout->sequence_parallel, layout->cp };
+    table->split = scenario_split(scenario);
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         table->layer_of_kind[kind] = -1;
     for (int64_t i = 0; i < model->layer_count; i++) {
@@ -475,71 +475,4 @@ double price_table_band(const struct price_table *table, const struct batch_shap
     }
     *outside_fraction = total > 0 ? outside / total : 0;
     return total > 0 ? weighted / total : 0;
-}
-
-/* ---- shapes ---- */
-
-struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
-                                        const uint32_t *samples, int64_t count, bool packed) {
-    struct batch_shape shape = { .samples = count };
-    int64_t longest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const struct sample *sample = &dataset->samples[samples[i]];
-        int64_t length = sample->language_tokens;
-        shape.vision_tiles += sample->vision_tiles;
-        shape.useful_language_tokens += length;
-        shape.language_square_sum += (double)length * (double)length;
-        if (length > longest) longest = length;
-        if (dataset->vision_patches != NULL) {
-            int64_t patches = dataset->vision_patches[samples[i]];
-            shape.vision_tokens += patches;
-            shape.vision_square_sum += (double)patches * (double)patches;
-        }
-    }
-    shape.language_tokens = shape.useful_language_tokens;
-    if (!packed) {
-        shape.language_tokens = longest * count;
-        shape.language_square_sum = (double)longest * (double)longest * (double)count;
-    }
-    const struct module *vision = &model->modules[MODULE_VISION];
-    if (vision->layer_count == 0) {
-        shape.vision_tokens = 0;
-        shape.vision_square_sum = 0;
-        shape.vision_tiles = 0;
-    } else if (dataset->vision_patches != NULL) {
-        int64_t merged = vision->merge > 0 ? vision->merge * vision->merge : 1;
-        shape.connector_tokens = shape.vision_tokens / merged;
-    } else {
-        double tile = (double)model->tile_vision_tokens;
-        shape.vision_tokens = shape.vision_tiles * model->tile_vision_tokens;
-        shape.vision_square_sum = (double)shape.vision_tiles * tile * tile;
-        shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
-    }
-    return shape;
-}
-
-struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {
-    double samples = 0, tiles = 0, vision = 0, vision_square = 0, connector = 0, language = 0,
-           square = 0, useful = 0;
-    for (int64_t i = 0; i < count; i++) {
-        samples += (double)shapes[i].samples;
-        tiles += (double)shapes[i].vision_tiles;
-        vision += (double)shapes[i].vision_tokens;
-        vision_square += shapes[i].vision_square_sum;
-        connector += (double)shapes[i].connector_tokens;
-        language += (double)shapes[i].language_tokens;
-        square += shapes[i].language_square_sum;
-        useful += (double)shapes[i].useful_language_tokens;
-    }
-    double n = count > 0 ? (double)count : 1;
-    return (struct batch_shape){
-        .samples = llround(samples / n),
-        .vision_tiles = llround(tiles / n),
-        .vision_tokens = llround(vision / n),
-        .vision_square_sum = vision_square / n,
-        .connector_tokens = llround(connector / n),
-        .language_tokens = llround(language / n),
-        .language_square_sum = square / n,
-        .useful_language_tokens = llround(useful / n),
-    };
 }

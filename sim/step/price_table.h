@@ -13,6 +13,7 @@
 #define BALLAST_SIM_STEP_PRICE_TABLE_H
 
 #include "sim/scenario/scenario.h"
+#include "sim/step/batch_shape.h"
 
 struct layer_time {
     int64_t forward_ns, backward_ns;           /* communication included */
@@ -69,11 +70,5 @@ double price_table_training_flop(const struct price_table *table, enum layer_kin
  */
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,
                         const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction);
-
-/* The micro-batch that a group of samples makes. */
-struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
-                                        const uint32_t *samples, int64_t count, bool packed);
-/* Element-wise mean of shapes, rounded; for planners. */
-struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
 
 #endif

@@ -146,7 +146,6 @@ enum span_kind {
     SPAN_BACKWARD,
     SPAN_SEND_FORWARD,
     SPAN_SEND_BACKWARD,
-    SPAN_OPERATOR
 };
 struct step_span {
     int64_t stage, chunk, micro_batch;

@@ -18,6 +18,7 @@ enum { NO_TASK = -1 };
 struct step_runner {
     const struct step_model *model;
     struct engine *engine;
+    struct arena *scratch; /* of iteration planners */
     struct task_graph *graph;
     enum fidelity fidelity;         /* of the graph */
     int64_t micro_batch_count;      /* of the graph; 0: none yet */
@@ -41,6 +42,7 @@ struct step_runner *step_runner_create(const struct step_model *model) {
     struct step_runner *r = memory_alloc(sizeof *r);
     *r = (struct step_runner){ .model = model,
                                .engine = engine_create(),
+                               .scratch = arena_create(),
                                .graph = task_graph_create() };
     size_t stages = (size_t)model->stage_count;
     int32_t **by_stage[] = { &r->compute, &r->communication,  &r->link_forward,   &r->link_backward,
@@ -58,6 +60,7 @@ struct step_runner *step_runner_create(const struct step_model *model) {
 void step_runner_destroy(struct step_runner *r) {
     if (r == NULL) return;
     engine_destroy(r->engine);
+    arena_destroy(r->scratch);
     task_graph_destroy(r->graph);
     free(r->entries);
     free(r->forward_first);
@@ -147,7 +150,9 @@ static bool check_order(const struct step_runner *r, struct error *err) {
 static bool plan_iteration(struct step_runner *r, struct error *err) {
     const struct step_model *m = r->model;
     fill_static_order(r); /* a planner may leave what it does not decide */
-    struct iteration_plan iteration = { .micro_batch_count = r->micro_batch_count,
+    arena_reset(r->scratch);
+    struct iteration_plan iteration = { .scratch = r->scratch,
+                                        .micro_batch_count = r->micro_batch_count,
                                         .shapes = r->shapes,
                                         .entries = r->entries };
     return m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,

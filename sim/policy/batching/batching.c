@@ -31,6 +31,10 @@ void batch_plan_free(struct batch_plan *plan) {
     *plan = (struct batch_plan){ 0 };
 }
 
+int64_t batch_plan_left_out(const struct batch_plan *plan) {
+    return plan->oversize_skipped + plan->lost_with_last_group + plan->leftover_dropped;
+}
+
 /* ---- text ---- */
 
 enum { INDEX_DIGITS = 10 /* of 2^32 - 1 */, WRITE_BUFFER_BYTES = 1 << 16 };

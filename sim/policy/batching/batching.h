@@ -20,6 +20,9 @@
 #include "sim/base/random.h"
 #include "sim/data/dataset.h"
 
+/* The seed of a run that gives none: the published random streams. */
+enum { BATCH_DEFAULT_SEED = 1024 };
+
 struct batch_request {
     const struct dataset *dataset;
     int64_t dp;          /* data-parallel ranks */
@@ -40,6 +43,7 @@ struct batch_plan {
     int64_t rank_count, per_rank;
     /* What became of each sample of the data set:
      *   samples_in = samples_packed + oversize_skipped + lost_with_last_group + leftover_dropped.
+     * The last one is 0 unless it is asked for.
      * What the ranks get in this epoch:
      *   sum of the sizes of the groups in order
      *     = samples_packed + repeated_by_sampler - dropped_by_sampler. */
@@ -63,6 +67,8 @@ struct batching_policy {
 const struct batching_policy *batching_policy_find(const char *name);  /* NULL: unknown */
 const struct batching_policy *const *batching_policies(size_t *count); /* sorted by name */
 void batch_plan_free(struct batch_plan *plan);
+/* Samples of the data set that are in no group; the sampler's tail is not among them. */
+int64_t batch_plan_left_out(const struct batch_plan *plan);
 
 /* The groups as text, in the order in which they were made: `,` between the samples of a group, `;`
  * between groups, nothing at the end. False when the stream fails. */

@@ -35,8 +35,7 @@ static const struct field fields[] = {
       variant_names },
     { "bin_tokens", FIELD_COUNT, AT(bin_tokens), 1, 1e9, "512", "tokens",
       "lengths in one bin of this width count as similar", NULL },
-    { "sampler_seed", FIELD_COUNT, AT(sampler_seed), 0, UINT32_MAX, "0", "",
-      "added to the epoch to seed the permutations", NULL },
+    SAMPLER_SEED_FIELD(struct device_parameters, 0, "added to the epoch to seed the permutations"),
 };
 static const struct field_table parameters =
     FIELD_TABLE("device-group", "the ranks of a round get samples of similar length", fields);
@@ -91,7 +90,7 @@ static bool device_group_plan(const struct batch_request *request, const void *p
                               struct batch_plan *plan, struct error *err) {
     const struct device_parameters *p = parameter_values;
     if (!sampler_begin("device-group", request, plan, err)) return false;
-    uint32_t seed = (uint32_t)(p->sampler_seed + request->epoch);
+    uint32_t seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
     if (p->variant == VARIANT_CODE)
         plan_code(request, p, seed, plan);
     else

@@ -3,15 +3,19 @@
  * OmniBal (section 4.1, algorithms 1 and 2). A pass shuffles the samples and fills one group after
  * the other, up to qv vision tiles and qt language tokens. Groups that reach a threshold are taken
  * out as finished; the samples of the others go, in order, into the next pass. T passes in all:
- * T-1 with a filter and a last one whose groups are all taken ("keep") or filtered too ("drop").
+ * T-1 with a filter and a last one whose groups are all taken (leftovers "keep") or filtered too
+ * ("drop").
  *
  * Where the published program (ModelTC/OmniBal, dataset.py) and the paper differ, threshold_rule
  * says whom to follow:
  *
  *                                     code                        paper
  *   vision threshold met when         tiles == threshold          tiles >= threshold
- *   samples of unfilled groups        kept, as groups             stay in the data set: dropped
  *   last sample of a pass oversized   the open group is lost      the open group is closed
+ *
+ * Of the groups that no pass fills the program keeps the last pass's as they are, while the paper
+ * leaves their samples in the data set. Training without them would lose samples in silence, so
+ * that both rules keep them unless leftovers says "drop".
  *
  * Both skip (and count) samples that exceed qv or qt alone. Algorithm 1 of the paper would give
  * each of them a group of its own that breaks the limits; its data, cut at qt, has none.
@@ -35,11 +39,11 @@
 #include "sim/policy/batching/samplers.h"
 
 enum threshold_rule { RULE_CODE, RULE_PAPER };
-enum leftovers { LEFTOVERS_AUTO, LEFTOVERS_KEEP, LEFTOVERS_DROP };
+enum leftovers { LEFTOVERS_KEEP, LEFTOVERS_DROP };
 enum rng { RNG_NUMPY, RNG_GSL };
 
 static const char *const rule_names[] = { "code", "paper", NULL };
-static const char *const leftovers_names[] = { "auto", "keep", "drop", NULL };
+static const char *const leftovers_names[] = { "keep", "drop", NULL };
 static const char *const rng_names[] = { "numpy", "gsl", NULL };
 
 struct isf_parameters {
@@ -62,9 +66,9 @@ static const struct field fields[] = {
       "sample is oversized, as in the published program; paper: finished when tiles >= "
       "vision_threshold, and nothing is lost",
       rule_names },
-    { "leftovers", FIELD_CHOICE, AT(leftovers), 0, 0, "\"auto\"", "",
+    { "leftovers", FIELD_CHOICE, AT(leftovers), 0, 0, "\"keep\"", "",
       "groups unfinished after the last pass; keep: use them as they are; drop: leave their "
-      "samples out; auto: keep with threshold_rule code, drop with paper",
+      "samples out",
       leftovers_names },
     { "iterations", FIELD_COUNT, AT(iterations), 1, 1e6, "10", "passes",
       "sampling passes T; the first T-1 are filtered", NULL },
@@ -76,8 +80,7 @@ static const struct field fields[] = {
       "how ranks get groups; block: contiguous blocks, as published (unfinished groups end on the "
       "last ranks); shuffle: all groups are shuffled first",
       sampler_names },
-    { "sampler_seed", FIELD_COUNT, AT(sampler_seed), 0, UINT32_MAX, "0", "",
-      "added to the epoch to seed the sampler", NULL },
+    SAMPLER_SEED_FIELD(struct isf_parameters, 0, "added to the epoch to seed the sampler"),
 };
 static const struct field_table parameters = FIELD_TABLE(
     "isf", "OmniBal's Iterative Sampling and Filtering: packs samples up to qv tiles and qt tokens",
@@ -262,19 +265,17 @@ static bool isf_plan(const struct batch_request *request, const void *parameter_
         .tiles_exact = p->threshold_rule == RULE_CODE,
         .loses_open_group = p->threshold_rule == RULE_CODE,
     };
-    bool keep = p->leftovers == LEFTOVERS_AUTO ? p->threshold_rule == RULE_CODE
-                                               : p->leftovers == LEFTOVERS_KEEP;
     size_t count = (size_t)request->dataset->sample_count;
     plan->packed = true;
     plan->samples = memory_alloc(sizeof *plan->samples * count);
     plan->starts = memory_alloc(sizeof *plan->starts * (count + 1));
     plan->starts[0] = 0;
-    pack(&entries, &limits, p, keep, request->seed, plan);
+    pack(&entries, &limits, p, p->leftovers == LEFTOVERS_KEEP, request->seed, plan);
     free(entries.words);
     bool ok = plan->group_count > 0 || nothing_packed(p, &limits, plan, err);
+    uint32_t sampler_seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
     ok = ok &&
-         sampler_deal_groups((enum sampler)p->sampler, (uint32_t)(p->sampler_seed + request->epoch),
-                             "isf", request, plan, err);
+         sampler_deal_groups((enum sampler)p->sampler, sampler_seed, "isf", request, plan, err);
     if (!ok) batch_plan_free(plan);
     return ok;
 }

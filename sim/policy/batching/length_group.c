@@ -23,6 +23,8 @@
 #include "sim/policy/batching/policies.h"
 #include "sim/policy/batching/samplers.h"
 
+enum { PUBLISHED_SEED = 233 };
+
 enum variant { VARIANT_CODE, VARIANT_PAPER, VARIANT_WINDOW };
 static const char *const variant_names[] = { "code", "paper", "window", NULL };
 
@@ -42,8 +44,9 @@ static const struct field fields[] = {
       "variant paper: lengths in one bin of this width count as similar", NULL },
     { "window_rounds", FIELD_COUNT, AT(window_rounds), 1, 1e6, "50", "rounds",
       "variant window: a window holds the samples of so many rounds of all ranks", NULL },
-    { "sampler_seed", FIELD_COUNT, AT(sampler_seed), 0, UINT32_MAX, "233", "",
-      "seeds the permutations; the epoch is added, except in variant code, as published", NULL },
+    SAMPLER_SEED_FIELD(
+        struct length_parameters, 233,
+        "seeds the permutations; the epoch is added, except in variant code, as published"),
 };
 static const struct field_table parameters =
     FIELD_TABLE("length-group", "samples of similar length share a micro-batch", fields);
@@ -64,7 +67,8 @@ static void plan_pieces(const struct batch_request *request, const struct length
     const int64_t dp = request->dp, size = request->micro_batch;
     const int64_t rounds = plan->samples_in / (dp * size), used = rounds * dp * size;
     struct random_mt mt;
-    random_mt_seed(&mt, (uint32_t)(p->sampler_seed + request->epoch));
+    random_mt_seed(&mt, sampler_seed_of(p->sampler_seed, PUBLISHED_SEED, request) +
+                            (uint32_t)request->epoch);
     /* The tail is cut before sorting: otherwise each epoch would leave out the longest samples. */
     uint32_t *items = sampler_torch_permutation(&mt, (uint32_t)plan->samples_in);
     int64_t piece = size;
@@ -121,7 +125,7 @@ static void plan_code(const struct batch_request *request, const struct length_p
     const int64_t count = plan->samples_in;
     const int64_t rounds = (count + round_size - 1) / round_size;
     struct random_mt mt;
-    random_mt_seed(&mt, (uint32_t)p->sampler_seed);
+    random_mt_seed(&mt, sampler_seed_of(p->sampler_seed, PUBLISHED_SEED, request));
     uint32_t *items = sampler_torch_permutation(&mt, (uint32_t)count);
     sort_windows(items, count, round_size, request->dataset);
     uint32_t *list = memory_alloc(sizeof *list * (size_t)(rounds * round_size));

@@ -13,8 +13,7 @@ static const struct field fields[] = {
       "block: each rank walks its own contiguous block in a PyTorch permutation, as published; "
       "shuffle: one NumPy permutation of all samples, dealt in turn",
       sampler_names },
-    { "sampler_seed", FIELD_COUNT, AT(sampler_seed), 0, UINT32_MAX, "0", "",
-      "added to the epoch to seed the permutation", NULL },
+    SAMPLER_SEED_FIELD(struct random_parameters, 0, "added to the epoch to seed the permutation"),
 };
 static const struct field_table parameters =
     FIELD_TABLE("random", "a fixed number of samples in random order", fields);
@@ -24,9 +23,9 @@ static bool random_plan(const struct batch_request *request, const void *paramet
     const struct random_parameters *p = parameter_values;
     if (!sampler_begin("random", request, plan, err)) return false;
     int64_t rounds;
-    uint32_t *samples =
-        sampler_sequence((enum sampler)p->sampler, (uint32_t)(p->sampler_seed + request->epoch),
-                         (uint32_t)plan->samples_in, request->dp, request->micro_batch, &rounds);
+    uint32_t seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
+    uint32_t *samples = sampler_sequence((enum sampler)p->sampler, seed, (uint32_t)plan->samples_in,
+                                         request->dp, request->micro_batch, &rounds);
     sampler_plan_equal(request, samples, rounds, 0, plan);
     return true;
 }

@@ -9,6 +9,10 @@
 
 const char *const sampler_names[] = { "block", "shuffle", NULL };
 
+uint32_t sampler_seed_of(int64_t given, uint32_t published, const struct batch_request *request) {
+    return given >= 0 ? (uint32_t)given : published + request->seed - BATCH_DEFAULT_SEED;
+}
+
 bool sampler_begin(const char *policy, const struct batch_request *request, struct batch_plan *plan,
                    struct error *err) {
     *plan = (struct batch_plan){ 0 };

@@ -18,6 +18,20 @@
 enum sampler { SAMPLER_BLOCK, SAMPLER_SHUFFLE };
 extern const char *const sampler_names[]; /* choices of a FIELD_CHOICE */
 
+/* The parameter sampler_seed of every policy; null stands for the published seed, moved with the
+ * run's seed as sampler_seed_of() does. `published` is a number. */
+#define SAMPLER_SEED_FIELD(structure, published, help_text)                                        \
+    {                                                                                              \
+        "sampler_seed", FIELD_COUNT, offsetof(structure, sampler_seed), 0, UINT32_MAX, "null", "", \
+            help_text "; null: " #published                                                        \
+                      " + seed - 1024, so that the default seed of 1024 gives "                    \
+                      "the published stream",                                                      \
+            NULL                                                                                   \
+    }
+/* The sampler's own seed if it is given (not negative); otherwise `published`, moved by as much as
+ * the request's seed differs from BATCH_DEFAULT_SEED. */
+uint32_t sampler_seed_of(int64_t given, uint32_t published, const struct batch_request *request);
+
 /* Empties the plan and checks that one round is possible: at least one micro-batch per rank. */
 bool sampler_begin(const char *policy, const struct batch_request *request, struct batch_plan *plan,
                    struct error *err);

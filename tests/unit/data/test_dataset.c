@@ -145,6 +145,80 @@ static void several_files(void **state) {
     dataset_destroy(d);
 }
 
+/* One record alone is data; one description alone is not. */
+static void one_object(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *status;
+    } cases[] = {
+        { "a conversation",
+          "{ \"id\": 1, \"conversations\": [ { \"from\": \"human\", \"value\": \"Hello\" } ] }",
+          "estimated" },
+        { "messages, after a byte order mark",
+          "\xEF\xBB\xBF{ \"messages\": [ { \"role\": \"user\", \"content\": \"Hello\" } ] }",
+          "estimated" },
+        { "counts", "{ \"vit_num\": 0, \"token_num\": 7 }", "unstated" },
+        { "a description", "{ \"name\": \"d\", \"file\": \"row.csv\" }", "unstated" },
+        { "a description with its status",
+          "{ \"name\": \"d\", \"file\": \"row.csv\", \"status\": \"real\" }", "real" },
+    };
+    write_text(scratch_path("row.csv"), "language_tokens\n7\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = scratch_path("object.json");
+        write_text(path, cases[i].text);
+        struct dataset *d = load_or_fail(path, NULL);
+        if (d->sample_count != 1 || strcmp(d->status, cases[i].status) != 0)
+            fail_msg("%s: %lld samples, %s", cases[i].name, (long long)d->sample_count, d->status);
+        dataset_destroy(d);
+    }
+}
+
+/* What was estimated does not become real by being imported. */
+static void written_descriptions(void **state) {
+    (void)state;
+    char source[512], csv[512], json[512];
+    snprintf(source, sizeof source, "%s", scratch_path("talk.jsonl"));
+    snprintf(csv, sizeof csv, "%s", scratch_path("imported.csv.gz"));
+    snprintf(json, sizeof json, "%s", scratch_path("imported.json"));
+    write_text(source, "{ \"image\": \"a.png\", \"conversations\": [ { \"value\": \"Hi\" } ] }\n"
+                       "{ \"conversations\": [ { \"value\": \"Hello\" } ], \"part\": \"b\" }\n");
+    struct dataset_options options = { .tile_language_tokens = 576, .keep_images = true };
+    struct dataset *before = load_or_fail(source, &options);
+    struct error err = { 0 };
+    if (!dataset_write_csv(before, csv, &err) || !dataset_check_description(before, csv, &err) ||
+        !dataset_write_description(before, csv, &err))
+        fail_msg("%s", err.text);
+    struct dataset *after = load_or_fail(json, NULL);
+    assert_string_equal(after->name, "imported");
+    assert_string_equal(after->status, "estimated");
+    assert_string_equal(after->parts[1].name, "b");
+    assert_string_equal(after->parts[1].status, "estimated");
+    assert_non_null(strstr(after->provenance, "imported from "));
+    assert_non_null(strstr(after->provenance, "talk.jsonl"));
+    assert_int_equal(after->tile_language_tokens, 576);
+    assert_true(after->tile_language_tokens_known);
+    assert_int_equal(after->sample_count, 2);
+    assert_memory_equal(after->samples, before->samples, 2 * sizeof *after->samples);
+    /* Written again it replaces a description, but never its own source or a list of records. */
+    assert_true(dataset_write_description(before, csv, &err));
+    assert_false(dataset_write_description(after, csv, &err));
+    assert_non_null(strstr(err.text, "the data set is read from this file"));
+    write_text(json, "[[1,300]]");
+    assert_false(dataset_check_description(before, csv, &err));
+    assert_non_null(strstr(err.text, "the file exists and is something else"));
+    assert_false(dataset_write_description(before, csv, &err));
+    dataset_destroy(after);
+    after = load_or_fail(json, NULL);
+    assert_int_equal(after->samples[0].language_tokens, 300);
+    dataset_destroy(after);
+    dataset_destroy(before);
+    /* Tokens that were counted elsewhere say nothing of a tile. */
+    write_text(source, "{ \"vit_num\": 1, \"token_num\": 300 }\n");
+    before = load_or_fail(source, NULL);
+    assert_false(before->tile_language_tokens_known);
+    dataset_destroy(before);
+}
+
 static void broken_descriptions(void **state) {
     (void)state;
     static const struct {
@@ -305,6 +379,8 @@ int main(void) {
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(no_sizes_no_tiling),
         cmocka_unit_test(several_files),
+        cmocka_unit_test(one_object),
+        cmocka_unit_test(written_descriptions),
         cmocka_unit_test(broken_descriptions),
         cmocka_unit_test(draws_repeat),
         cmocka_unit_test(draws_have_the_moments),

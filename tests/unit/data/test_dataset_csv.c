@@ -346,6 +346,135 @@ static void patches_round_trip(void **state) {
     dataset_destroy(after);
 }
 
+/* Attention stays within an image: as many patches in four images cost a quarter of the squares. */
+static void squares_are_those_of_images(void **state) {
+    (void)state;
+    struct tiling t = tiling_default();
+    t.kind = TILING_NATIVE;
+    struct dataset_options native = { .tiling = &t };
+    static const struct {
+        const char *name, *text;
+        bool native;
+        uint32_t patches;
+        uint64_t squares;
+        int64_t notes;
+    } cases[] = {
+        { "one image", "text_tokens,image_wh\n40,1120x1120\n", true, 6400, 6400 * 6400, 0 },
+        { "four images", "text_tokens,image_wh\n40,560x560;560x560;560x560;560x560\n", true, 6400,
+          6400 * 1600, 0 },
+        { "patches alone", "language_tokens,vision_patches,vision_tiles\n1700,6400,1\n", false,
+          6400, 6400 * 6400, 0 },
+        { "patches of four images", "language_tokens,vision_patches,vision_tiles\n1700,6400,4\n",
+          false, 6400, 6400 * 1600, 1 },
+        { "patches, count not given", "language_tokens,vision_patches\n1700,6400\n", false, 6400,
+          6400 * 6400, 0 },
+        { "squares of unequal images",
+          "language_tokens,vision_patches,vision_squares,vision_tiles\n1700,6400,20500000,4\n",
+          false, 6400, 20500000, 0 },
+        { "sizes of unequal images",
+          "language_tokens,vision_patches,image_wh\n1700,8000,1120x1120;560x560\n", false, 8000,
+          6400 * 6400 + 1600 * 1600, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = scratch_path("squares.csv");
+        write_text(path, cases[i].text);
+        struct dataset *d = load_or_fail(path, cases[i].native ? &native : NULL);
+        int64_t notes = 0;
+        for (int64_t n = 0; n < d->note_count; n++)
+            notes += strstr(d->notes[n], "images of equal size") != NULL;
+        if (d->vision_patches[0] != cases[i].patches || d->vision_squares[0] != cases[i].squares ||
+            notes != cases[i].notes)
+            fail_msg("%s: %u patches, %llu squares, %lld notes", cases[i].name,
+                     d->vision_patches[0], (unsigned long long)d->vision_squares[0],
+                     (long long)notes);
+        char out[512];
+        snprintf(out, sizeof out, "%s", scratch_path("written.csv"));
+        struct error err = { 0 };
+        assert_true(dataset_write_csv(d, out, &err));
+        struct dataset *again = load_or_fail(out, NULL);
+        if (again->vision_squares[0] != cases[i].squares)
+            fail_msg("%s: %llu squares after writing", cases[i].name,
+                     (unsigned long long)again->vision_squares[0]);
+        dataset_destroy(again);
+        dataset_destroy(d);
+    }
+    assert_true(6400 * 6400 == 4 * (6400 * 1600));
+}
+
+static void vision_must_fit(void **state) {
+    (void)state;
+    struct dataset_options model = { .model_tile_language_tokens = 576 };
+    const char *path = scratch_path("fit.csv");
+    write_text(path, "vision_tiles,language_tokens\n1,576\n0,3\n");
+    dataset_destroy(load_or_fail(path, &model));
+    write_text(path, "vision_tiles,language_tokens,image_flags\n1,40,0\n");
+    dataset_destroy(load_or_fail(path, &model));
+    write_text(path, "vision_tiles,language_tokens\n1,576\n2,1151\n");
+    assert_load_error(
+        "two tiles", path, &model,
+        "%s:3:1: error: the model makes 1152 language tokens of the images, the whole sample has "
+        "1151\n  hint: the data set was counted for another model, or a text-only sample is not "
+        "marked by image_flags 0");
+}
+
+/* Whose figure counts: the options', the description's, the model's, 256. */
+static void tile_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *stated;
+        int64_t given, model, want;
+    } cases[] = {
+        { "nobody says", "", 0, 0, 256 },
+        { "the model", "", 0, 576, 576 },
+        { "the description", ", \"tile_language_tokens\": 600", 0, 576, 600 },
+        { "the options", ", \"tile_language_tokens\": 600", 700, 576, 700 },
+    };
+    write_text(scratch_path("tiles.csv"), "vision_tiles,text_tokens\n3,40\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{ \"name\": \"t\", \"file\": \"tiles.csv\"%s }",
+                 cases[i].stated);
+        const char *path = scratch_path("tiles.json");
+        write_text(path, text);
+        struct dataset_options options = { .tile_language_tokens = cases[i].given,
+                                           .model_tile_language_tokens = cases[i].model };
+        struct dataset *d = load_or_fail(path, &options);
+        if (d->samples[0].language_tokens != 40 + 3 * cases[i].want ||
+            d->tile_language_tokens != cases[i].want)
+            fail_msg("%s: %u tokens", cases[i].name, d->samples[0].language_tokens);
+        dataset_destroy(d);
+    }
+}
+
+/* By its own name, by another path, by a link. */
+static void the_input_is_not_overwritten(void **state) {
+    (void)state;
+    static const char *const names[] = { "in.csv", "../in.csv", "hard.csv", "soft.csv" };
+    char folder[512], path[600];
+    snprintf(folder, sizeof folder, "%s", scratch_path("own"));
+    mkdir(folder, 0755);
+    snprintf(path, sizeof path, "%s/in.csv", folder);
+    write_text(path, "language_tokens\n100\n");
+    char other[600];
+    snprintf(other, sizeof other, "%s/hard.csv", folder);
+    assert_int_equal(link(path, other), 0);
+    snprintf(other, sizeof other, "%s/soft.csv", folder);
+    assert_int_equal(symlink(path, other), 0);
+    struct dataset *d = load_or_fail(path, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct error err = { 0 };
+        snprintf(other, sizeof other, strncmp(names[i], "../", 3) == 0 ? "%s/../own/%s" : "%s/%s",
+                 folder, strncmp(names[i], "../", 3) == 0 ? names[i] + 3 : names[i]);
+        if (dataset_write_csv(d, other, &err)) fail_msg("%s is overwritten", names[i]);
+        if (strstr(err.text, "the data set is read from this file") == NULL || err.internal)
+            fail_msg("%s: %s", names[i], err.text);
+    }
+    dataset_destroy(d);
+    d = load_or_fail(path, NULL);
+    assert_int_equal(d->samples[0].language_tokens, 100);
+    dataset_destroy(d);
+}
+
 static void write_to_nowhere(void **state) {
     (void)state;
     struct dataset *d = load_or_fail("mathvista-testmini", NULL);
@@ -413,6 +542,10 @@ int main(void) {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(partly_known_sizes),
         cmocka_unit_test(patches_round_trip),
+        cmocka_unit_test(squares_are_those_of_images),
+        cmocka_unit_test(vision_must_fit),
+        cmocka_unit_test(tile_tokens),
+        cmocka_unit_test(the_input_is_not_overwritten),
         cmocka_unit_test(write_to_nowhere),
         cmocka_unit_test(progress_is_reported),
         cmocka_unit_test(long_lines),

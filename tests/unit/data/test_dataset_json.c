@@ -13,7 +13,7 @@ static void omnibal_list(void **state) {
         assert_int_equal(d->samples[i].vision_tiles, want[i][0]);
         assert_int_equal(d->samples[i].language_tokens, want[i][1]);
     }
-    assert_string_equal(d->status, "real");
+    assert_string_equal(d->status, "unstated");
     assert_string_equal(d->parts[0].name, "omnibal_ai2d_head");
     assert_int_equal(d->note_count, 0);
     dataset_destroy(d);

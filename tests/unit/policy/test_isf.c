@@ -316,9 +316,8 @@ static void small_data(void **state) {
     } cases[] = {
         { "one sample", "{}", { { 3, 800 } }, 1, 1, 1, 1, 0, 0, 0 },
         { "sample as large as the limits", "{}", { { 9, 4096 } }, 1, 1, 1, 1, 0, 0, 0 },
-        { "one sample, paper rule, never full",
-          "{\"threshold_rule\": \"paper\", \"leftovers\": "
-          "\"keep\"}",
+        { "one sample, paper rule, never full: kept unless asked",
+          "{\"threshold_rule\": \"paper\"}",
           { { 3, 800 } },
           1,
           1,

@@ -153,6 +153,60 @@ static void golden_micro_batches(void **state) {
     }
 }
 
+/* A seed that is not given moves with the run's; the default of 1024 gives the published one. */
+static void seeds_follow_the_run(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *policy, *a, *b;
+        uint32_t seed_a, seed_b;
+        bool same;
+    } cases[] = {
+        { "default", "random", "{}", "{\"sampler_seed\": 0}", 1024, 1024, true },
+        { "moved", "random", "{}", "{\"sampler_seed\": 3}", 1027, 1024, true },
+        { "below the default", "random", "{}", "{\"sampler_seed\": 4294966272}", 0, 1024, true },
+        { "another seed", "random", "{}", "{}", 1024, 7, false },
+        { "given: the run's has no say", "random", "{\"sampler_seed\": 3}", "{\"sampler_seed\": 3}",
+          1024, 7, true },
+        { "default", "device-group", "{}", "{\"sampler_seed\": 0}", 1024, 1024, true },
+        { "moved", "device-group", "{}", "{\"sampler_seed\": 1}", 1025, 1024, true },
+        { "default", "length-group", "{}", "{\"sampler_seed\": 233}", 1024, 1024, true },
+        { "moved", "length-group", "{}", "{\"sampler_seed\": 234}", 1025, 1024, true },
+        { "default, code", "length-group", "{\"variant\": \"code\"}",
+          "{\"variant\": \"code\", \"sampler_seed\": 233}", 1024, 1024, true },
+        { "moved, code", "length-group", "{\"variant\": \"code\"}",
+          "{\"variant\": \"code\", \"sampler_seed\": 240}", 1031, 1024, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct batch_request request = request_for(four_parts, 8, 4);
+        struct batch_plan a, b;
+        char hex_a[65], hex_b[65];
+        request.seed = cases[i].seed_a;
+        plan_make(cases[i].policy, cases[i].a, &request, &a);
+        request.seed = cases[i].seed_b;
+        plan_make(cases[i].policy, cases[i].b, &request, &b);
+        plan_sha256(&a, hex_a);
+        plan_sha256(&b, hex_b);
+        if ((strcmp(hex_a, hex_b) == 0) != cases[i].same)
+            fail_msg("%s, %s: micro-batches are %s", cases[i].policy, cases[i].name,
+                     cases[i].same ? "different" : "the same");
+        batch_plan_free(&a);
+        batch_plan_free(&b);
+    }
+    /* isf: groups by the seed, their order by the sampler's. */
+    struct batch_request request = request_for(four_parts, 8, 1);
+    struct batch_plan a, b;
+    request.seed = 1029;
+    plan_make("isf", "{}", &request, &a);
+    plan_make("isf", "{\"sampler_seed\": 5}", &request, &b);
+    assert_memory_equal(a.order, b.order, sizeof *a.order * (size_t)(a.rank_count * a.per_rank));
+    batch_plan_free(&b);
+    plan_make("isf", "{\"sampler_seed\": 0}", &request, &b);
+    assert_memory_not_equal(a.order, b.order,
+                            sizeof *a.order * (size_t)(a.rank_count * a.per_rank));
+    batch_plan_free(&a);
+    batch_plan_free(&b);
+}
+
 /* What the published samplers give on this data, at dp 8 and 4 samples. */
 static const struct {
     const char *policy, *json;
@@ -303,6 +357,7 @@ int main(void) {
         cmocka_unit_test(sequences),
         cmocka_unit_test(sorting_in_windows),
         cmocka_unit_test(golden_micro_batches),
+        cmocka_unit_test(seeds_follow_the_run),
         cmocka_unit_test(published_balance),
         cmocka_unit_test(variants_do_what_they_say),
         cmocka_unit_test(awkward_sizes),

@@ -47,6 +47,8 @@ static void test_shapes_follow_the_order_of_consumption(void **state) {
 static void test_errors(void **state) {
     (void)state;
     fixture_write("broken.csv", "vision_tiles\n1\n");
+    fixture_write("native.csv", "vision_patches,language_tokens\n1024,300\n");
+    fixture_write("short.csv", "vision_tiles,language_tokens\n2,511\n");
     const struct {
         const char *name, *samples, *override, *want;
     } errors[] = {
@@ -56,6 +58,12 @@ static void test_errors(void **state) {
           "use a smaller training.global_batch" },
         { "a data set without tokens", "broken.csv", "simulate.seed=1",
           "while loading the data set of scenario \"scenario\"" },
+        { "native resolution on fixed tiles", "native.csv", "simulate.seed=1",
+          "data set \"native\" has images of native resolution, the encoder of model "
+          "\"internvl-6b-8b\" takes tiles of 448 pixels only" },
+        { "fewer tokens than the model makes of the tiles", "short.csv", "simulate.seed=1",
+          "short.csv:2:1: error: the model makes 512 language tokens of the images, the whole "
+          "sample has 511" },
         { "a policy that cannot plan", "samples.csv",
           "policy.batching={\"name\":\"isf\",\"qv\":9,\"qt\":10}",
           "while batching with policy \"isf\"" },
@@ -78,6 +86,97 @@ static void test_errors(void **state) {
     assert_true(job->epoch_steps == 1);
     job_destroy(job);
     scenario_destroy(s);
+}
+
+/* Text tokens and tiles become the model's tokens; other figures are noted. */
+static void test_tokens_of_tiles(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *samples, *override, *tiling;
+        int64_t connector, language, notes;
+    } cases[] = {
+        { "the model's", "few.csv", "simulate.seed=1", "as-file", 512, 612, 0 },
+        { "the scenario's", "few.csv", "dataset.tile_language_tokens=400", "as-file", 512, 900, 1 },
+        { "the data set's", "few.json", "simulate.seed=1", "as-file", 512, 700, 1 },
+        { "the scenario's before the data set's", "few.json", "dataset.tile_language_tokens=256",
+          "as-file", 512, 612, 0 },
+        { "a model without encoder", "few.csv", "model=llama3-8b", "as-file", 0, 612, 1 },
+        /* 500 x 500 fills more than half of 2 x 2 tiles of 336 pixels, not of 448. */
+        { "tiles of 448", "sizes.csv", "simulate.seed=1", "internvl", 256, 356, 0 },
+        { "tiles of 336", "sizes.csv", "model=llava-1.6-7b", "internvl", 5 * 576, 5 * 576 + 100,
+          0 },
+    };
+    fixture_write("few.csv", "vision_tiles,text_tokens\n2,100\n2,100\n");
+    fixture_write("sizes.csv", "width,height,text_tokens\n500,500,100\n500,500,100\n");
+    fixture_write("few.json", "{ \"name\": \"few\", \"file\": \"few.csv\", "
+                              "\"tile_language_tokens\": 300 }");
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char tiling[64];
+        snprintf(tiling, sizeof tiling, "dataset.tiling=%s", cases[k].tiling);
+        const char *const overrides[] = { "training.global_batch={\"micro_batches\":2}",
+                                          cases[k].override, tiling, NULL };
+        struct scenario *s = fixture_scenario(cases[k].samples, overrides);
+        struct job *job = fixture_job(s);
+        if (job->shapes[0].connector_tokens != cases[k].connector ||
+            job->shapes[0].language_tokens != cases[k].language ||
+            job->data_note_count != cases[k].notes)
+            fail_msg("%s: %ld of %ld tokens, %ld notes", cases[k].name,
+                     (long)job->shapes[0].connector_tokens, (long)job->shapes[0].language_tokens,
+                     (long)job->data_note_count);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
+}
+
+static void test_the_notes_of_the_data_set_arrive(void **state) {
+    (void)state;
+    fixture_write("noted.csv", "vision_tiles,text_tokens,colour\n1,100,red\n1,100,blue\n");
+    static const char *const overrides[] = { "training.global_batch={\"micro_batches\":2}", NULL };
+    struct scenario *s = fixture_scenario("noted.csv", overrides);
+    struct job *job = fixture_job(s);
+    assert_int_equal(job->data_note_count, 1);
+    assert_non_null(strstr(job->data_notes[0], "column \"colour\" is ignored"));
+    assert_string_equal(job->dataset->status, "unstated");
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
+/* A packing policy makes a group of each micro-batch, and leaves out what fits into none. */
+static void test_samples_of_a_step(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *batch, *policy;
+        int64_t asked, left_out;
+        double per_step;
+    } cases[] = {
+        { "padded", "{\"samples\":4}", "random", 4, 0, 4 },
+        { "micro-batches, no number of samples", "{\"micro_batches\":4}", "random", 0, 0, 4 },
+        { "packed two by two", "{\"samples\":4}", "{\"name\":\"isf\",\"qv\":2,\"qt\":4096}", 4, 1,
+          8 },
+        { "nothing else fits", "{\"samples\":4}", "{\"name\":\"isf\",\"qv\":1,\"qt\":4096}", 4, 1,
+          4 },
+    };
+    FILE *file = fopen(fixture_path("pairs.csv"), "w");
+    assert_non_null(file);
+    fputs("vision_tiles,text_tokens\n5,10\n", file);
+    for (int i = 0; i < 16; i++)
+        fputs("1,10\n", file);
+    assert_int_equal(fclose(file), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char batch[128], policy[128];
+        snprintf(batch, sizeof batch, "training.global_batch=%s", cases[k].batch);
+        snprintf(policy, sizeof policy, "policy.batching=%s", cases[k].policy);
+        const char *const overrides[] = { batch, policy, NULL };
+        struct scenario *s = fixture_scenario("pairs.csv", overrides);
+        struct job *job = fixture_job(s);
+        if (job->asked_samples_per_step != cases[k].asked ||
+            job->samples_per_step != cases[k].per_step ||
+            job->samples_left_out != cases[k].left_out)
+            fail_msg("%s: %g samples of %ld, %ld left out", cases[k].name, job->samples_per_step,
+                     (long)job->asked_samples_per_step, (long)job->samples_left_out);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
 }
 
 static void test_oracle(void **state) {
@@ -124,6 +223,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes_follow_the_order_of_consumption),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tokens_of_tiles),
+        cmocka_unit_test(test_the_notes_of_the_data_set_arrive),
+        cmocka_unit_test(test_samples_of_a_step),
         cmocka_unit_test(test_oracle),
     };
     return cmocka_run_group_tests(tests, begin, end);

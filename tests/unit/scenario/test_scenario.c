@@ -277,7 +277,8 @@ static void test_rules_in_the_file(void **state) {
           "\"epoch\" replays the whole data set" },
         { "seed", SIMULATE, "\"simulate\": { \"seed\": 4294967296 }",
           "8:23: error: /simulate/seed: must be 0 to 4294967295, got 4294967296",
-          "of ISF's shuffles; other policies and drawn data have seeds of their own" },
+          "of the batching policies; 1024 gives the published streams; drawn data have a seed of "
+          "their own" },
         { "tiles", DATASET,
           "\"dataset\": { \"name\": \"omnibal-real\", \"min_tiles\": 9, \"max_tiles\": 8 }",
           "3:51: error: /dataset/min_tiles: min_tiles is above max_tiles", NULL },
@@ -829,9 +830,9 @@ static void test_policy_parameters(void **state) {
     char *policy = cJSON_PrintUnformatted(cJSON_GetObjectItem(resolved, "policy"));
     assert_string_equal(
         policy, "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,\"vision_threshold\":null,"
-                "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"auto\","
+                "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"keep\","
                 "\"iterations\":10,"
-                "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":0},"
+                "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":null},"
                 "\"partition\":{\"name\":\"manual\",\"blocks\":[57,12,12,12]},"
                 "\"recompute\":{\"name\":\"uniform\",\"blocks_per_stage\":3},"
                 "\"schedule\":{\"name\":\"1f1b\"}}");
@@ -979,7 +980,8 @@ static void test_odd_scenarios_round_trip(void **state) {
           { "policy.recompute={\"name\":\"stages\",\"blocks\":[3,2,0,0]}",
             "policy.partition={\"name\":\"parameter\",\"method\":\"min-max\"}",
             "policy.schedule=gpipe", "policy.batching.llm_threshold=0" } },
-        { "native", { "dataset.tiling=native", "dataset.max_pixels=1000000" } },
+        { "native",
+          { "model=qwen2-vl-7b", "dataset.tiling=native", "dataset.max_pixels=1000000" } },
         { "epoch", { "simulate.iterations=epoch", "simulate.seed=4294967295" } },
         { "texts", { "name=a \"b\" \xc3\xa9 \\", "description=", "layout.sp=false" } },
     };

@@ -134,7 +134,7 @@ static void test_prices_are_those_of_the_cost_model(void **state) {
         struct step_fixture f;
         fixture_open(&f, setups[k]);
         const struct scenario *s = f.scenario;
-        struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+        struct tensor_split split = scenario_split(s);
         struct batch_shape shapes[SHAPES];
         for (int i = 0; i < SHAPES; i++) {
             shapes[i] = random_shape(&mt, s->model);

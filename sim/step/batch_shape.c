@@ -1,0 +1,73 @@
+/* batch_shape.c - sums over the samples of a micro-batch.
+ *
+ * Attention stays within a sequence: in the encoder that is a tile, or an image of native
+ * resolution; in the language model a packed sample, or a padded row.
+ */
+#include "sim/step/batch_shape.h"
+
+#include <math.h>
+
+struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
+                                        const uint32_t *samples, int64_t count, bool packed) {
+    struct batch_shape shape = { .samples = count };
+    int64_t longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct sample *sample = &dataset->samples[samples[i]];
+        int64_t length = sample->language_tokens;
+        shape.vision_tiles += sample->vision_tiles;
+        shape.useful_language_tokens += length;
+        shape.language_square_sum += (double)length * (double)length;
+        if (length > longest) longest = length;
+        if (dataset->vision_patches != NULL) {
+            int64_t patches = dataset->vision_patches[samples[i]];
+            shape.vision_tokens += patches;
+            shape.vision_square_sum += (double)dataset->vision_squares[samples[i]];
+        }
+    }
+    shape.language_tokens = shape.useful_language_tokens;
+    if (!packed) {
+        shape.language_tokens = longest * count;
+        shape.language_square_sum = (double)longest * (double)longest * (double)count;
+    }
+    const struct module *vision = &model->modules[MODULE_VISION];
+    if (vision->layer_count == 0) {
+        shape.vision_tokens = 0;
+        shape.vision_square_sum = 0;
+        shape.vision_tiles = 0;
+    } else if (dataset->vision_patches != NULL) {
+        int64_t merged = vision->merge > 0 ? vision->merge * vision->merge : 1;
+        shape.connector_tokens = shape.vision_tokens / merged;
+    } else {
+        double tile = (double)model->tile_vision_tokens;
+        shape.vision_tokens = shape.vision_tiles * model->tile_vision_tokens;
+        shape.vision_square_sum = (double)shape.vision_tiles * tile * tile;
+        shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
+    }
+    return shape;
+}
+
+struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {
+    double samples = 0, tiles = 0, vision = 0, vision_square = 0, connector = 0, language = 0,
+           square = 0, useful = 0;
+    for (int64_t i = 0; i < count; i++) {
+        samples += (double)shapes[i].samples;
+        tiles += (double)shapes[i].vision_tiles;
+        vision += (double)shapes[i].vision_tokens;
+        vision_square += shapes[i].vision_square_sum;
+        connector += (double)shapes[i].connector_tokens;
+        language += (double)shapes[i].language_tokens;
+        square += shapes[i].language_square_sum;
+        useful += (double)shapes[i].useful_language_tokens;
+    }
+    double n = count > 0 ? (double)count : 1;
+    return (struct batch_shape){
+        .samples = llround(samples / n),
+        .vision_tiles = llround(tiles / n),
+        .vision_tokens = llround(vision / n),
+        .vision_square_sum = vision_square / n,
+        .connector_tokens = llround(connector / n),
+        .language_tokens = llround(language / n),
+        .language_square_sum = square / n,
+        .useful_language_tokens = llround(useful / n),
+    };
+}

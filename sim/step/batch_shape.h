@@ -1,0 +1,21 @@
+/* batch_shape.h - what a group of samples is to the layers of a model.
+ *
+ *     struct batch_shape shape = batch_shape_of_group(model, dataset, samples, count, packed);
+ *     struct batch_shape typical = batch_shape_mean(shapes, shape_count);
+ *
+ * Samples of native resolution need an encoder that takes images of any size: one without a class
+ * token, because patches are its only sequence.
+ */
+#ifndef BALLAST_SIM_STEP_BATCH_SHAPE_H
+#define BALLAST_SIM_STEP_BATCH_SHAPE_H
+
+#include "sim/data/dataset.h"
+#include "sim/model/model.h"
+
+/* The micro-batch that a group of samples makes. */
+struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
+                                        const uint32_t *samples, int64_t count, bool packed);
+/* Element-wise mean of shapes, rounded; for planners. */
+struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
+
+#endif
