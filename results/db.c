@@ -8,17 +8,25 @@
  */
 #include "results/db.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "sim/base/arena.h"
 
-/* Long enough for another process to store a run, short enough not to look like a hang. */
-enum { BUSY_TIMEOUT_MS = 3000 };
+/* Long enough for another process to store a run with all its rows, even on a slow disk. */
+enum { BUSY_TIMEOUT_MS = 10000 };
 
-/* What went wrong, told from the primary result code and the system's errno. */
-static void say(const struct db *db, int code, struct error *err) {
+/* What went wrong, told from the primary result code and the system's errno. SQLite's own words are
+ * added only where they say more than the sentence, and the SQL only where it is to blame. */
+bool db_error(struct db *db, const char *sql, struct error *err) {
+    int code = sqlite3_extended_errcode(db->handle);
+    const char *message = sqlite3_errmsg(db->handle);
     int system_errno = sqlite3_system_errno(db->handle);
+    const char *colon = system_errno != 0 ? ": " : "";
+    const char *reason = system_errno != 0 ? strerror(system_errno) : "";
     bool internal = true;
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -32,22 +40,22 @@ static void say(const struct db *db, int code, struct error *err) {
         error_hint(err, "the runs stored before are kept");
         break;
     case SQLITE_IOERR:
-        if (code == SQLITE_IOERR_WRITE) /* a quota or size limit; SQLite keeps no errno of these */
+        if (code ==
+            SQLITE_IOERR_WRITE) { /* a quota or size limit; SQLite keeps no errno of these */
             error_set(err, "cannot write database '%s': the disk is full or failed", db->path);
-        else
-            error_set(err, "cannot read or write database '%s'%s%s", db->path,
-                      system_errno != 0 ? ": " : "",
-                      system_errno != 0 ? strerror(system_errno) : "");
+        } else {
+            error_set(err, "cannot read or write database '%s'%s%s", db->path, colon, reason);
+            error_context(err, "SQLite %d: %s", code, message);
+        }
         error_hint(err, "the runs stored before are kept");
         break;
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
         error_set(err, "cannot %s database '%s'%s%s", db->mode == DB_WRITE ? "write" : "open",
-                  db->path, system_errno != 0 ? ": " : "",
-                  system_errno != 0 ? strerror(system_errno) : "");
+                  db->path, colon, reason);
         error_hint(err, db->mode == DB_WRITE
-                            ? "the file and its folder must exist and allow writing"
+                            ? "the file and its folder must allow writing"
                             : "a database left by a killed process must be opened once where its "
                               "folder allows writing");
         break;
@@ -62,17 +70,55 @@ static void say(const struct db *db, int code, struct error *err) {
         break;
     default:
         error_set(err, "database '%s' refused a statement", db->path);
+        error_context(err, "SQLite %d: %s%s%s", code, message, sql != NULL ? "; in: " : "",
+                      sql != NULL ? sql : "");
         break;
     }
     if (err != NULL) err->internal = internal;
+    return false;
 }
 
-bool db_error(struct db *db, const char *sql, struct error *err) {
-    int code = sqlite3_extended_errcode(db->handle);
-    const char *message = sqlite3_errmsg(db->handle);
-    say(db, code, err);
-    return sql == NULL ? error_context(err, "SQLite %d: %s", code, message)
-                       : error_context(err, "SQLite %d: %s; in: %s", code, message, sql);
+/* SQLite tells a folder, a missing folder and a forbidden one apart only by codes of its own; the
+ * system knows the reason. A mistake in the name is the input's fault, missing rights the
+ * machine's. */
+static bool check_folder(const char *path, struct error *err) {
+    char *copy = strdup(path);
+    const char *folder = dirname(copy);
+    struct stat status = { 0 };
+    bool ok = true;
+    if (stat(folder, &status) != 0 && (errno == ENOENT || errno == ENOTDIR))
+        ok = error_set(err, "cannot write database '%s': there is no folder '%s'", path, folder);
+    else if (status.st_mode != 0 && !S_ISDIR(status.st_mode))
+        ok = error_set(err, "cannot write database '%s': '%s' is not a folder", path, folder);
+    else if (access(folder, W_OK | X_OK) != 0)
+        ok = error_system(err, "cannot write database '%s' in folder '%s'", path, folder);
+    free(copy);
+    return ok;
+}
+
+static bool check_path(const char *path, enum db_mode mode, struct error *err) {
+    /* SQLite's names for databases that are gone when they are closed. */
+    if (path[0] == '\0' || strcmp(path, ":memory:") == 0) {
+        error_set(err, "database '%s' would keep nothing", path);
+        return error_hint(err, "name a file");
+    }
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        bool missing = errno == ENOENT || errno == ENOTDIR;
+        if (mode == DB_WRITE) return check_folder(path, err);
+        return missing ? error_set(err, "there is no database '%s'", path)
+                       : error_system(err, "cannot open database '%s'", path);
+    }
+    if (S_ISDIR(status.st_mode)) {
+        error_set(err, "'%s' is a folder, not a database", path);
+        return error_hint(err, "name a file in it");
+    }
+    if (!S_ISREG(status.st_mode)) return error_set(err, "'%s' is not a file", path);
+    if (mode == DB_READ)
+        return access(path, R_OK) == 0 || error_system(err, "cannot open database '%s'", path);
+    /* The log lies beside the file. */
+    return (access(path, W_OK) == 0 || error_system(err, "cannot write database '%s'", path)) &&
+           check_folder(path, err);
 }
 
 static bool open_handle(struct db *db, struct error *err) {
@@ -94,10 +140,7 @@ static bool open_handle(struct db *db, struct error *err) {
 }
 
 struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
-    if (mode == DB_READ && access(path, F_OK) != 0) {
-        error_set(err, "there is no database '%s'", path);
-        return NULL;
-    }
+    if (!check_path(path, mode, err)) return NULL;
     struct db *db = memory_alloc(sizeof *db);
     *db = (struct db){ .path = strdup(path), .mode = mode };
     if (open_handle(db, err)) return db;

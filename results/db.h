@@ -1,10 +1,11 @@
 /* db.h - SQLite in a few thin verbs whose errors are sentences.
  *
  * Values are bound and read with SQLite's own sqlite3_bind_*() and sqlite3_column_*(); what is here
- * opens, prepares and steps, and turns a failure into one clear sentence that names the database,
- * with SQLite's code, its message and the SQL text as context. A damaged or foreign file is the
- * input's fault (exit 2); a full disk, a read-only folder or a second writer is the machine's (exit
- * 1).
+ * opens, prepares and steps, and turns a failure into one clear sentence that names the database.
+ * SQLite's code and message follow only where the sentence has no reason of its own, the SQL text
+ * only where a statement was refused. A damaged or foreign file, a folder, a missing folder or
+ * ":memory:" is the input's fault (exit 2); a full disk, a read-only folder or a second writer is
+ * the machine's (exit 1). A second writer waits ten seconds for the first.
  *
  *     sqlite3_stmt *s = db_prepare(db, "SELECT id FROM run WHERE seed = ?", err);
  *     sqlite3_bind_int64(s, 1, 1024);

@@ -1,5 +1,7 @@
-/* gnuplot.c - the child process. The script and its complaints lie in memory files: no pipe can
- * fill up, and no signal can come from one that broke. */
+/* gnuplot.c - the child process. Script, picture and complaints lie in memory files: no pipe can
+ * fill up, and no signal can come from one that broke. gnuplot ends with 0 even when its output
+ * could not be written, so the picture is looked at, and written to its file here, where each
+ * failure has its reason. */
 #include "results/gnuplot.h"
 
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,8 +38,16 @@ static bool write_terminal(FILE *script, const char *path, double width, double 
     return true;
 }
 
+/* What renames a finished picture into place would replace a device or a pipe. */
+static bool check_target(const char *path, struct error *err) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
+    return error_set(err, "cannot write '%s': it is not a file", path);
+}
+
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,
                    struct error *err) {
+    if (!check_target(path, err)) return false;
     int file = memfd_create("script", MFD_CLOEXEC);
     FILE *script = file >= 0 ? fdopen(file, "w+") : NULL;
     if (script == NULL) return error_system(err, "cannot make a script for gnuplot");
@@ -92,27 +103,62 @@ static int spawn(int script, int picture, int complaints, pid_t *child) {
     return code;
 }
 
+/* What gnuplot wrote to stderr, as context. Always returns false. */
+static bool add_complaints(int complaints, struct error *err) {
+    char said[1024] = "";
+    ssize_t size = pread(complaints, said, sizeof said - 1, 0);
+    while (size > 0 && said[size - 1] == '\n')
+        size--;
+    said[size > 0 ? size : 0] = '\0';
+    return size > 0 ? error_context(err, "it said: %s", said) : false;
+}
+
+static bool failed(int complaints, const char *how, struct error *err) {
+    error_set(err, "gnuplot failed: %s", how);
+    if (err != NULL) err->internal = true;
+    return add_complaints(complaints, err);
+}
+
 static bool wait_for(pid_t child, int complaints, struct error *err) {
     int status;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return error_system(err, "cannot wait for gnuplot");
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-    char said[1024] = "";
-    ssize_t size = pread(complaints, said, sizeof said - 1, 0);
-    said[size > 0 ? size : 0] = '\0';
-    error_set(err, "gnuplot failed");
-    if (err != NULL) err->internal = true;
-    return error_context(err, "it said: %s", said);
+    return failed(
+        complaints,
+        WIFSIGNALED(status) ? "it was stopped by a signal" : "it could not draw the script", err);
 }
 
-static bool run(int script, int picture, struct error *err) {
+/* A whole picture ends in its format's own last word, possibly followed by blanks. */
+static bool is_whole(int picture, const char *path) {
+    static const struct {
+        const char *extension, *last;
+        size_t size, after; /* of the last word; of what follows it */
+    } ends[] = { { ".png", "IEND", 4, 4 /* a checksum */ },
+                 { ".svg", "</svg>", 6, 0 },
+                 { ".pdf", "%%EOF", 5, 0 } };
+    char tail[32];
+    off_t end = lseek(picture, 0, SEEK_END);
+    if (end < (off_t)sizeof tail || pread(picture, tail, sizeof tail, end - (off_t)sizeof tail) < 0)
+        return false;
+    size_t k = 0;
+    while (strcmp(ends[k].extension, extension(path)) != 0)
+        k++;
+    size_t size = sizeof tail;
+    while (ends[k].after == 0 && size > ends[k].size && strchr("\r\n ", tail[size - 1]) != NULL)
+        size--;
+    return memcmp(tail + size - ends[k].after - ends[k].size, ends[k].last, ends[k].size) == 0;
+}
+
+static bool run(int script, int picture, const char *path, struct error *err) {
     int complaints = memfd_create("complaints", MFD_CLOEXEC);
     if (complaints < 0) return error_system(err, "cannot start gnuplot");
     pid_t child;
     int code = spawn(script, picture, complaints, &child);
     bool done;
     if (code == 0) {
-        done = wait_for(child, complaints, err);
+        done = wait_for(child, complaints, err) &&
+               (is_whole(picture, path) || failed(complaints, "its picture is cut short", err));
     } else {
         errno = code;
         done = error_system(err, "cannot start gnuplot");
@@ -123,19 +169,45 @@ static bool run(int script, int picture, struct error *err) {
     return done;
 }
 
-bool gnuplot_end(struct gnuplot *gnuplot, struct error *err) {
+static bool copy(int from, int to) {
+    char block[65536];
+    ssize_t size;
+    for (off_t at = 0; (size = pread(from, block, sizeof block, at)) > 0; at += size)
+        for (ssize_t done = 0; done < size;) {
+            ssize_t wrote = write(to, block + done, (size_t)(size - done));
+            if (wrote < 0) return false;
+            done += wrote;
+        }
+    return size == 0;
+}
+
+/* Beside the target, so that the rename stays within one file system. */
+static bool write_picture(int picture, const char *path, struct error *err) {
     char unfinished[4096];
-    snprintf(unfinished, sizeof unfinished, "%s.unfinished", gnuplot->path);
-    int picture = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool done = picture >= 0 || error_system(err, "cannot write '%s'", gnuplot->path);
-    if (done && (fflush(gnuplot->script) != 0 || lseek(fileno(gnuplot->script), 0, SEEK_SET) != 0))
+    int length = snprintf(unfinished, sizeof unfinished, "%s.unfinished", path);
+    int file = -1;
+    if (length >= (int)sizeof unfinished)
+        errno = ENAMETOOLONG;
+    else
+        file = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) return error_system(err, "cannot write '%s'", path);
+    /* Some file systems find out that they are full only when they write back. */
+    bool done =
+        (copy(picture, file) && fsync(file) == 0) || error_system(err, "cannot write '%s'", path);
+    if (close(file) != 0 && done) done = error_system(err, "cannot write '%s'", path);
+    if (done && rename(unfinished, path) != 0) done = error_system(err, "cannot write '%s'", path);
+    if (!done) unlink(unfinished);
+    return done;
+}
+
+bool gnuplot_end(struct gnuplot *gnuplot, struct error *err) {
+    int picture = memfd_create("picture", MFD_CLOEXEC), script = fileno(gnuplot->script);
+    bool done = picture >= 0 || error_system(err, "cannot start gnuplot");
+    if (done && (fflush(gnuplot->script) != 0 || lseek(script, 0, SEEK_SET) != 0))
         done = error_system(err, "cannot hand the script to gnuplot");
-    done = done && run(fileno(gnuplot->script), picture, err);
-    if (picture >= 0 && close(picture) != 0 && done)
-        done = error_system(err, "cannot write '%s'", gnuplot->path);
-    if (done && rename(unfinished, gnuplot->path) != 0)
-        done = error_system(err, "cannot write '%s'", gnuplot->path);
-    if (!done && picture >= 0) unlink(unfinished);
+    done = done && run(script, picture, gnuplot->path, err) &&
+           write_picture(picture, gnuplot->path, err);
+    if (picture >= 0) close(picture);
     fclose(gnuplot->script);
     return done;
 }

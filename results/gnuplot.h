@@ -24,7 +24,8 @@ struct gnuplot {
  * screen with 96 a inch. */
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,
                    struct error *err);
-/* Draws and closes. The file at path is replaced only by a complete picture. */
+/* Draws and closes. The file at path is replaced only by a complete picture; what is no file
+ * (a device, a pipe) is not replaced. */
 bool gnuplot_end(struct gnuplot *gnuplot, struct error *err);
 /* Writes a quoted string in which nothing has a special meaning. */
 void gnuplot_text(struct gnuplot *gnuplot, const char *text);

@@ -64,20 +64,27 @@ static bool is_compute(const struct span_record *span) {
     return strcmp(span->stream, "compute") == 0;
 }
 
+enum { SEND_LEAST_PIXELS = 2 };
+#define TIMELINE_PIXELS (0.9 * TIMELINE_WIDTH) /* between the axes */
+
 /* Compute fills the row from -0.42 to 0.24 around its number, other streams a strip below. */
-static void write_bar(FILE *out, const struct span_record *span, double scale) {
+static void write_bar(FILE *out, const struct span_record *span, double scale,
+                      int64_t makespan_ns) {
     bool compute = is_compute(span);
     double row = (double)(span->stage_index + 1); /* people count stages from 1 */
+    /* A send is short beside a pass; it is drawn wide enough to be seen. */
+    double least_ns = compute ? 0 : SEND_LEAST_PIXELS / TIMELINE_PIXELS * (double)makespan_ns;
+    double finish_ns = fmax((double)span->finish_ns, (double)span->start_ns + least_ns);
     fprintf(out, "%.9g %.9g %.9g %.9g %.4g %.4g\n", (double)span->start_ns / scale, row,
-            (double)span->start_ns / scale, (double)span->finish_ns / scale,
-            row + (compute ? -0.42 : 0.27), row + (compute ? 0.24 : 0.42));
+            (double)span->start_ns / scale, finish_ns / scale, row + (compute ? -0.42 : 0.27),
+            row + (compute ? 0.24 : 0.42));
 }
 
 /* The micro-batch's number where the bar is wide enough for it. */
 static void write_number(struct gnuplot *g, const struct span_record *span, double scale,
                          int64_t makespan_ns) {
     double pixels =
-        (double)(span->finish_ns - span->start_ns) / (double)makespan_ns * 0.9 * TIMELINE_WIDTH;
+        (double)(span->finish_ns - span->start_ns) / (double)makespan_ns * TIMELINE_PIXELS;
     double needed = span->micro_batch < 10 ? 12 : span->micro_batch < 100 ? 22 : 32;
     if (!is_compute(span) || span->micro_batch < 0 || pixels < needed) return;
     fprintf(g->script, "set label '%d' at %.9g,%.4g center front tc rgb '%s'\n",
@@ -104,10 +111,25 @@ static struct timeline_extent timeline_extent(const struct span_record *spans, i
     return extent;
 }
 
+int64_t plot_timeline_default_until_ns(const struct span_record *spans, int64_t count,
+                                       int64_t dp_rank) {
+    enum { MANY_MICRO_BATCHES = 24, SHOWN_MICRO_BATCHES = 10 };
+    int64_t last = -1, until_ns = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (spans[i].dp_rank != dp_rank) continue;
+        if (spans[i].micro_batch > last) last = spans[i].micro_batch;
+        if (spans[i].micro_batch < SHOWN_MICRO_BATCHES && spans[i].finish_ns > until_ns &&
+            spans[i].micro_batch >= 0)
+            until_ns = spans[i].finish_ns;
+    }
+    return last + 1 > MANY_MICRO_BATCHES ? until_ns : 0;
+}
+
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
                    int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err) {
     if (until_ns <= 0) until_ns = INT64_MAX;
     struct timeline_extent extent = timeline_extent(spans, count, dp_rank, until_ns);
+    bool cut = extent.makespan_ns == until_ns;
     if (extent.span_count == 0) return nothing_to_draw(err, "timeline of that rank");
     double row_pixels = extent.stage_count <= 8 ? 72 : extent.stage_count <= 16 ? 48 : 32;
     double height = 200 + row_pixels * (double)extent.stage_count;
@@ -121,16 +143,16 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
         fprintf(g.script, "$bars%d << END\n", k);
         for (int64_t i = 0; i < count; i++) {
             if (spans[i].dp_rank != dp_rank || bar_kind_of(&spans[i]) != k) continue;
-            if (spans[i].start_ns >= until_ns) continue;
-            write_bar(g.script, &spans[i], scale);
+            if (spans[i].start_ns >= until_ns || spans[i].finish_ns == spans[i].start_ns) continue;
+            write_bar(g.script, &spans[i], scale, extent.makespan_ns);
             seen[k] = true;
         }
         fputs("END\n", g.script);
     }
     set_style(&g);
     char text[512];
-    snprintf(text, sizeof text, "%s: pipeline of iteration %d on DP rank %d", scenario,
-             (int)extent.iteration_index, (int)dp_rank);
+    snprintf(text, sizeof text, "%s: %spipeline of iteration %d on DP rank %d", scenario,
+             cut ? "beginning of the " : "", (int)extent.iteration_index, (int)dp_rank);
     set_text(&g, "title", text);
     snprintf(text, sizeof text, "time from the start of the iteration (%s)", unit);
     set_text(&g, "xlabel", text);
@@ -204,10 +226,13 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
             (double)end_ns / scale, top_GiB, capacity_GiB, top_GiB);
     fprintf(g.script, "plot %.9g with lines lc rgb '#000000' lw 3 dt 2 title 'capacity, %.3g GiB'",
             capacity_GiB, capacity_GiB);
+    /* Where stages need the same, the line below shows through the gaps of the one above. */
+    static const char *const dashes[] = { "solid", "(12,6)", "(6,9)", "(2,5)" };
+    enum { DASH_COUNT = sizeof dashes / sizeof dashes[0] };
     for (int64_t stage = 0; stage < stage_count; stage++)
-        fprintf(g.script, ", $stage%d with steps lc rgb '%s' lw 2.5 dt %d title 'stage %d'",
-                (int)stage, line_colors[stage % LINE_COLOR_COUNT],
-                (int)(1 + stage / LINE_COLOR_COUNT), (int)stage + 1);
+        fprintf(g.script, ", $stage%d with steps lc rgb '%s' lw 2.5 dt %s title 'stage %d'",
+                (int)stage, line_colors[stage % LINE_COLOR_COUNT], dashes[stage % DASH_COUNT],
+                (int)stage + 1);
     fputc('\n', g.script);
     return gnuplot_end(&g, err);
 }
@@ -261,26 +286,31 @@ static double tic_step(double range, double wanted) {
 
 /* ---- steps ---- */
 
-/* More points than this hide each other: buckets show mean, lowest and highest instead. */
-enum { MOST_POINTS = 1200 };
+/* The mean of the steps around each, over a window of a twentieth of them; at the ends of what there
+ * is. */
+static void write_running_mean(FILE *out, const struct iteration_record *iterations, int64_t count,
+                               double scale) {
+    int64_t half = count / 40 > 2 ? count / 40 : 2;
+    double sum_ns = 0;
+    int64_t low = 0, high = 0; /* iterations in the sum: [low, high) */
+    fputs("$running << END\n", out);
+    for (int64_t i = 0; i < count; i++) {
+        for (; high < count && high <= i + half; high++)
+            sum_ns += (double)iterations[high].step_time_ns;
+        for (; low < i - half; low++)
+            sum_ns -= (double)iterations[low].step_time_ns;
+        fprintf(out, "%d %.9g\n", (int)i, sum_ns / (double)(high - low) / scale);
+    }
+    fputs("END\n", out);
+}
 
 static void write_series(FILE *out, const struct iteration_record *iterations, int64_t count,
                          double scale) {
-    int64_t bucket = (count + MOST_POINTS - 1) / MOST_POINTS;
     fputs("$series << END\n", out);
-    for (int64_t i = 0; i < count; i += bucket) {
-        int64_t end = i + bucket < count ? i + bucket : count;
-        double sum = 0, low = INFINITY, high = 0;
-        for (int64_t j = i; j < end; j++) {
-            double value = (double)iterations[j].step_time_ns / scale;
-            sum += value;
-            low = fmin(low, value);
-            high = fmax(high, value);
-        }
-        fprintf(out, "%.9g %.9g %.9g %.9g\n", (double)(i + end - 1) / 2, sum / (double)(end - i),
-                low, high);
-    }
+    for (int64_t i = 0; i < count; i++)
+        fprintf(out, "%d %.9g\n", (int)i, (double)iterations[i].step_time_ns / scale);
     fputs("END\n", out);
+    write_running_mean(out, iterations, count, scale);
 }
 
 /* Lines over the panel at the percentiles; their names stand at the right of the last panel. */
@@ -321,16 +351,15 @@ static void write_steps_panels(struct gnuplot *g, const double *sorted, int64_t 
             "set ylabel 'step time (%s)'\nset xrange [0:%d]\nunset key\n",
             low - margin, high + margin, unit, count > 1 ? (int)count - 1 : 1);
     write_percentiles(g, sorted, count, false);
-    if (count > MOST_POINTS)
-        fprintf(
-            g->script,
-            "set key at screen 0.36, screen 0.92 center horizontal Left reverse\n"
-            "plot $series using 1:3:4 with filledcurves fc rgb '#8CCBF0' title 'lowest to highest',"
-            " $series using 1:2 with lines lc rgb '#0072B2' lw 1.5"
-            " title 'mean of %d iterations'\nunset key\n",
-            (int)((count + MOST_POINTS - 1) / MOST_POINTS));
-    else
-        fputs("plot $series using 1:2 with points pt 7 ps 0.5 lc rgb '#0072B2'\n", g->script);
+    /* Many points are small and light, so that where they are dense can be seen. */
+    fprintf(
+        g->script,
+        "set key at screen 0.36, screen 0.92 center horizontal Left reverse\n"
+        "plot $series using 1:2 with points pt 7 ps %g lc rgb '%s' title 'step',"
+        " $running using 1:2 with lines lc rgb '#003C67' lw 2.5 title 'running mean of %d steps'\n"
+        "unset key\n",
+        count > 300 ? 0.3 : 0.6, count > 300 ? "#6FB6E4" : "#0072B2",
+        (int)(2 * (count / 40 > 2 ? count / 40 : 2) + 1));
     fprintf(g->script,
             "unset arrow\nset lmargin at screen 0.67\nset rmargin at screen 0.88\nunset ylabel\n"
             "set format y ''\nset xlabel 'iterations per bin'\nset xrange [0:*]\nset xtics %g\n",
@@ -374,25 +403,27 @@ bool plot_steps(const char *path, const char *scenario, const struct iteration_r
 
 /* ---- breakdown ---- */
 
-/* Blue is work, orange is communication, grey is waiting. */
+/* Blue is work, orange is communication, grey is waiting; where greys stand together they also differ
+ * in pattern. Names as `ballast run` prints them. */
 static const struct part_color {
     const char *part;
     const char *color;
     const char *number_color;
+    const char *fill;
 } part_colors[] = {
-    { "compute", "#0072B2", "#FFFFFF" },
-    { "padding", "#8CCBF0", "#000000" },
-    { "recompute", "#3A93C9", "#FFFFFF" },
-    { "update", "#0B3C5D", "#FFFFFF" },
-    { "tensor communication", "#D55E00", "#FFFFFF" },
-    { "context communication", "#E69F00", "#000000" },
-    { "pipeline communication", "#F2C14E", "#000000" },
-    { "data communication", "#F9E29C", "#000000" },
-    { "bubble", "#4D4D4D", "#FFFFFF" },
-    { "imbalance of stages", "#7F7F7F", "#FFFFFF" },
-    { "imbalance of ranks", "#A9A9A9", "#000000" },
-    { "imbalance over time", "#D0D0D0", "#000000" },
-    { "unexplained", "#CC79A7", "#000000" },
+    { "compute", "#0072B2", "#FFFFFF", "solid 1.0" },
+    { "padding", "#8CCBF0", "#000000", "solid 1.0" },
+    { "recompute", "#3A93C9", "#FFFFFF", "solid 1.0" },
+    { "optimizer and parameter gather", "#0B3C5D", "#FFFFFF", "solid 1.0" },
+    { "tensor-parallel communication", "#D55E00", "#FFFFFF", "solid 1.0" },
+    { "context-parallel communication", "#E69F00", "#000000", "solid 1.0" },
+    { "pipeline sends", "#F2C14E", "#000000", "solid 1.0" },
+    { "gradient reduction", "#F9E29C", "#000000", "solid 1.0" },
+    { "pipeline bubble", "#4D4D4D", "#FFFFFF", "solid 1.0" },
+    { "imbalance between stages", "#8A8A8A", "#000000", "solid 1.0" },
+    { "imbalance over time", "#6E6E6E", "#000000", "pattern 4" },
+    { "imbalance between ranks", "#C9C9C9", "#000000", "solid 1.0" },
+    { "unexplained", "#CC79A7", "#000000", "solid 1.0" },
 };
 enum { PART_COLOR_COUNT = sizeof part_colors / sizeof part_colors[0] };
 
@@ -408,9 +439,16 @@ static double part_ms(const struct plot_breakdown *b, int64_t run, int64_t part)
     return isfinite(ms) && ms > 0 ? ms : 0;
 }
 
+static double run_sum_ms(const struct plot_breakdown *b, int64_t run) {
+    double sum_ms = 0;
+    for (int64_t part = 0; part < b->part_count; part++)
+        sum_ms += part_ms(b, run, part);
+    return sum_ms;
+}
+
 /* The boxes of one part over all runs; returns whether it has any. base_ms grows by them. */
 static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_t part,
-                       double *base_ms, double top_ms, double scale) {
+                       double *base_ms, const double *run_ms, double top_ms, double scale) {
     bool any = false;
     fprintf(g->script, "$part%d << END\n", (int)part);
     for (int64_t run = 0; run < b->run_count; run++) {
@@ -426,9 +464,11 @@ static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_
     for (int64_t run = 0; run < b->run_count; run++) {
         double ms = part_ms(b, run, part);
         if (ms < 0.035 * top_ms) continue; /* no room for its number */
-        fprintf(g->script, "set label '%.4g' at %d,%.9g center front tc rgb '%s'\n", ms / scale,
-                (int)run, (base_ms[run] - ms / 2) / scale,
-                part_color_of(b->parts[part])->number_color);
+        const struct part_color *color = part_color_of(b->parts[part]);
+        const char *boxed = strncmp(color->fill, "pattern", 7) == 0 ? " boxed" : "";
+        fprintf(g->script, "set label '%.4g (%.0f%%)' at %d,%.9g center front tc rgb '%s'%s\n",
+                ms / scale, 100 * ms / run_ms[run], (int)run, (base_ms[run] - ms / 2) / scale,
+                color->number_color, boxed);
     }
     return any;
 }
@@ -436,12 +476,8 @@ static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_
 bool plot_breakdown(const char *path, const char *title, const struct plot_breakdown *b,
                     struct error *err) {
     double top_ms = 0;
-    for (int64_t run = 0; run < b->run_count; run++) {
-        double sum_ms = 0;
-        for (int64_t part = 0; part < b->part_count; part++)
-            sum_ms += part_ms(b, run, part);
-        top_ms = fmax(top_ms, sum_ms);
-    }
+    for (int64_t run = 0; run < b->run_count; run++)
+        top_ms = fmax(top_ms, run_sum_ms(b, run));
     if (top_ms == 0) return nothing_to_draw(err, "breakdown of its time");
     const char *unit;
     double scale = time_scale((int64_t)(top_ms * NS_PER_MS), &unit) / NS_PER_MS;
@@ -452,37 +488,48 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
     for (int64_t run = 0; run < b->run_count; run++)
         if (strlen(b->runs[run]) > longest_name) longest_name = strlen(b->runs[run]);
     double *base_ms = memory_alloc((size_t)b->run_count * sizeof *base_ms);
+    double *run_ms = memory_alloc((size_t)b->run_count * sizeof *run_ms);
     bool *any = memory_alloc((size_t)b->part_count * sizeof *any);
-    for (int64_t run = 0; run < b->run_count; run++)
+    for (int64_t run = 0; run < b->run_count; run++) {
         base_ms[run] = 0;
+        run_ms[run] = run_sum_ms(b, run);
+    }
     for (int64_t part = 0; part < b->part_count; part++)
-        any[part] = write_part(&g, b, part, base_ms, top_ms, scale);
+        any[part] = write_part(&g, b, part, base_ms, run_ms, top_ms, scale);
     set_style(&g);
     set_text(&g, "title", title);
     fprintf(g.script,
             "set ylabel 'mean step (%s)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
             "set grid y nox\nset key outside right center Left reverse invert\nset xtics %s (",
-            unit, (double)b->run_count - 0.4, top_ms / scale * 1.08,
+            unit, (double)b->run_count - 0.4, top_ms / scale * 1.12,
             longest_name > 18 ? "rotate by -20" : ""); /* what fits under a bar */
     for (int64_t run = 0; run < b->run_count; run++) {
         gnuplot_tic_text(&g, b->runs[run]);
         fprintf(g.script, " %d%s", (int)run, run + 1 < b->run_count ? ", " : ")\n");
     }
-    for (int64_t run = 0; run < b->run_count; run++)
-        fprintf(g.script, "set label '%.4g %s' at %d,%.9g center front offset 0,0.7\n",
-                base_ms[run] / scale, unit, (int)run, base_ms[run] / scale);
+    for (int64_t run = 0; run < b->run_count; run++) {
+        double top = base_ms[run] / scale;
+        fprintf(g.script, "set label '%.4g %s' at %d,%.9g center front offset 0,0.7\n", top, unit,
+                (int)run, top);
+        if (b->out_of_memory != NULL && b->out_of_memory[run])
+            fprintf(g.script,
+                    "set label 'out of memory' at %d,%.9g center front offset 0,1.8 tc rgb "
+                    "'#B00000'\n",
+                    (int)run, top);
+    }
     const char *separator = "plot ";
     for (int64_t part = 0; part < b->part_count; part++) {
         if (!any[part]) continue;
-        fprintf(
-            g.script,
-            "%s$part%d with boxxyerror fc rgb '%s' fs solid 1.0 border rgb '#ffffff' lw 1 title ",
-            separator, (int)part, part_color_of(b->parts[part])->color);
+        const struct part_color *color = part_color_of(b->parts[part]);
+        fprintf(g.script,
+                "%s$part%d with boxxyerror fc rgb '%s' fs %s border rgb '#ffffff' lw 1 title ",
+                separator, (int)part, color->color, color->fill);
         gnuplot_text(&g, b->parts[part]);
         separator = ", ";
     }
     fputc('\n', g.script);
     free(base_ms);
+    free(run_ms);
     free(any);
     return gnuplot_end(&g, err);
 }
@@ -496,23 +543,33 @@ static void write_distribution(struct gnuplot *g, const char *block, const uint3
     for (int64_t i = 0; i < count; i++)
         sum += sorted[i] = (double)values[i];
     qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
-    struct histogram h = histogram_of(sorted, count, true);
+    /* One far sample would squeeze all others to the left. */
+    double last = quantile(sorted, count, 0.995), most = sorted[count - 1];
+    int64_t shown = count;
+    while (shown > 0 && sorted[shown - 1] > last)
+        shown--;
+    struct histogram h = histogram_of(sorted, shown, true);
     fprintf(g->script, "$%s << END\n", block);
     for (int64_t b = 0; b < h.bin_count; b++) {
         double left = h.low + (double)b * h.width;
         fprintf(g->script, "%.9g 0 %.9g %.9g 0 %.9g\n", left, left, left + h.width,
                 100 * (double)h.counts[b] / (double)count);
     }
-    fprintf(g->script, "END\nset xrange [%.9g:%.9g]\nset yrange [0:*]\n", h.low - h.width * 0.5,
-            h.low + ((double)h.bin_count + 0.5) * h.width);
-    char text[256];
-    snprintf(text, sizeof text, "%s per sample", unit);
+    /* Bars stand on whole numbers: from half below the least to half above the largest. */
+    double high = h.low + (double)h.bin_count * h.width;
+    fprintf(g->script, "END\nset xrange [%.9g:%.9g]\nset yrange [0:*]\nset xtics %.9g\n", h.low,
+            high, fmax(1, tic_step(high - h.low, 8)));
+    char text[256], beyond[64] = "";
+    if (shown < count)
+        snprintf(beyond, sizeof beyond, "; %.2g %% lie beyond, up to %.6g",
+                 100 * (double)(count - shown) / (double)count, most);
+    snprintf(text, sizeof text, "%s per sample%s", unit, beyond);
     set_text(g, "xlabel", text);
     snprintf(text, sizeof text, h.width > 1 ? "samples (%% per bin of %.0f)" : "samples (%%)",
              h.width);
     set_text(g, "ylabel", text);
     snprintf(text, sizeof text, "mean %.4g, median %.4g, p99 %.4g, max %.6g", sum / (double)count,
-             quantile(sorted, count, 0.5), quantile(sorted, count, 0.99), sorted[count - 1]);
+             quantile(sorted, count, 0.5), quantile(sorted, count, 0.99), most);
     set_text(g, "title", text);
     fprintf(g->script,
             "plot $%s with boxxyerror fc rgb '#0072B2' fs solid 1.0 border rgb '#ffffff' lw 0.5\n",

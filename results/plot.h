@@ -20,23 +20,29 @@
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
                    int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err);
 
+/* Of a long step the beginning: the end of the passes of the first 10 micro-batches where the rank has
+ * more than 24, otherwise 0. */
+int64_t plot_timeline_default_until_ns(const struct span_record *spans, int64_t count,
+                                       int64_t dp_rank);
+
 /* Memory of each stage over the same iteration, with the capacity of the GPU. Points of one stage
  * are in order of time. */
 bool plot_memory(const char *path, const char *scenario, const struct memory_point_record *points,
                  int64_t count, int64_t dp_rank, int64_t capacity_bytes, struct error *err);
 
-/* Step times: in order, and how they are spread. */
+/* Step times: in order with their running mean, and how they are spread. */
 bool plot_steps(const char *path, const char *scenario, const struct iteration_record *iterations,
                 int64_t count, struct error *err);
 
-/* Where the time of a mean step goes, one stacked bar a run. Parts are named as in the view
- * `breakdown` and stacked in the order given; NaN and 0 leave a part out. */
+/* Where the time of a mean step goes, one stacked bar a run. Parts are named as `ballast run`
+ * prints them and stacked in the order given; NaN and 0 leave a part out. */
 struct plot_breakdown {
     const char *const *runs;
     int64_t run_count;
     const char *const *parts;
     int64_t part_count;
-    const double *part_ms; /* [run * part_count + part] */
+    const double *part_ms;     /* [run * part_count + part] */
+    const bool *out_of_memory; /* by run, marked in the picture; NULL: all fit */
 };
 bool plot_breakdown(const char *path, const char *title, const struct plot_breakdown *breakdown,
                     struct error *err);

@@ -121,7 +121,7 @@ CREATE TABLE operator_price (
     kind           TEXT NOT NULL,    -- "matmul", "all-reduce"
     pass           TEXT NOT NULL,    -- "forward", "weight gradient"
     shape          TEXT NOT NULL,    -- "m=8192 n=6144 k=2048", for people
-    calls_per_step REAL,             -- of one rank; a mean
+    calls_per_step REAL,             -- mean of the ranks that hold such a layer
     flop           REAL NOT NULL,    -- floating-point operations of one call
     memory_bytes   REAL NOT NULL,    -- HBM traffic of one call
     network_bytes  REAL NOT NULL,    -- buffer of a collective, or message

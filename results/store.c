@@ -372,21 +372,45 @@ static bool no_such_run(struct store *store, const char *name, struct error *err
     return false;
 }
 
+/* "1, 4 and 7"; of many, the newest and how many there are. */
+static bool several_runs(const char *name, const int64_t *ids, int64_t listed, int64_t count,
+                         struct error *err) {
+    char list[256] = "";
+    for (int64_t i = 0; i < listed; i++) {
+        size_t used = strlen(list);
+        const char *before = i == 0 ? "" : i + 1 == listed && listed == count ? " and " : ", ";
+        snprintf(list + used, sizeof list - used, "%s%lld", before, (long long)ids[i]);
+    }
+    error_set(err, "'%s' names %d runs: %s%s", name, (int)count,
+              listed < count ? "the newest are " : "", list);
+    return error_hint(err, "give the number of the one that is meant");
+}
+
 bool store_find_run(struct store *store, const char *name, int64_t *run_id, struct error *err) {
+    enum { LISTED = 8 };
     /* A scenario may be called "7"; an id that exists goes first. */
     sqlite3_stmt *statement =
         db_prepare(store->db,
                    "SELECT id, CAST(id AS TEXT) = ?1 AS by_id FROM run"
                    " WHERE CAST(?1 AS INTEGER) = id AND by_id OR scenario_name = ?1"
-                   " ORDER BY by_id DESC, id DESC LIMIT 1",
+                   " ORDER BY by_id DESC, id DESC",
                    err);
     if (statement == NULL) return false;
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
-    enum db_step step = db_step(store->db, statement, err);
-    if (step == DB_ROW) *run_id = sqlite3_column_int64(statement, 0);
+    int64_t ids[LISTED], count = 0;
+    bool by_id = false;
+    enum db_step step;
+    while (!by_id && (step = db_step(store->db, statement, err)) == DB_ROW) {
+        by_id = sqlite3_column_int(statement, 1) != 0;
+        if (count < LISTED) ids[count] = sqlite3_column_int64(statement, 0);
+        count++;
+    }
     sqlite3_finalize(statement);
-    if (step == DB_DONE) return no_such_run(store, name, err);
-    return step == DB_ROW;
+    if (!by_id && step == DB_ERROR) return false;
+    if (count == 0) return no_such_run(store, name, err);
+    if (count > 1) return several_runs(name, ids, count < LISTED ? count : LISTED, count, err);
+    *run_id = ids[0];
+    return true;
 }
 
 void *store_load(struct store *store, enum record_table_id id, int64_t owner, struct arena *arena,

@@ -2,7 +2,7 @@
  *
  * A run and all its rows are one transaction, from store_begin_run() to store_finish_run(): a
  * reader, and a process started after a crash, sees all of it or nothing. One process writes a
- * database at a time; another that tries waits three seconds and then gets an error. Simulate first
+ * database at a time; another that tries waits ten seconds and then gets an error. Simulate first
  * and store then, so that the database is not held for long. A store belongs to one thread.
  *
  *     struct store *s = store_open("results.db", DB_WRITE, err);
@@ -98,7 +98,8 @@ static inline bool store_add_validations(struct store *store,
 
 /* ---- reading ---- */
 
-/* `name` is an id, or the name of a scenario, whose newest run is meant. */
+/* `name` is an id, or the name of a scenario that was stored once: of several runs of one name the
+ * error lists the numbers. */
 bool store_find_run(struct store *store, const char *name, int64_t *run_id, struct error *err);
 /* All rows of one owner in order, as an array of the table's struct; NULL: failed. The owner is the
  * run or sweep that they belong to; for tables with an id of their own it is that id, or -1 for

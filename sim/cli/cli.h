@@ -1,7 +1,8 @@
 /* cli.h - what the commands share: the table row, the context, printing.
  *
  * Only this folder prints and chooses exit codes: 0 done, 1 ran but failed, 2 usage or bad input.
- * stdout is data, stderr is talk; a failed write to stdout is a failure.
+ * stdout is data, stderr is talk; a failed write to stdout is a failure, unless its reader is gone
+ * (ballast ... | head): that ends every command quietly with 0.
  */
 #ifndef BALLAST_SIM_CLI_CLI_H
 #define BALLAST_SIM_CLI_CLI_H
@@ -29,6 +30,7 @@ struct command {
     const struct option *options;
     size_t option_count, options_size;
     int64_t min_arguments, max_arguments; /* -1: any number */
+    bool takes_scenario;                  /* --set is refused where it could change nothing */
     /* options come zeroed, then set by the command line; defaults() may fill them before. */
     void (*defaults)(void *options);
     int (*run)(struct cli *cli, void *options);
@@ -38,13 +40,20 @@ struct command {
     .options = (table), .option_count = sizeof(table) / sizeof((table)[0]),                        \
     .options_size = sizeof(type)
 
-extern const struct command command_bench, command_check, command_compare, command_dataset,
-    command_explain, command_export, command_pack, command_plot, command_reproduce, command_run,
-    command_trace, command_version;
+extern const struct command command_bench, command_calibrate, command_check, command_compare,
+    command_dataset, command_explain, command_export, command_pack, command_plot, command_reproduce,
+    command_run, command_trace, command_validate, command_version;
 const struct command *const *commands(size_t *count);
 
 /* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */
 int cli_error(const struct error *err);
+/* The values of --set, "layout.tp=4, layout.pp=2"; "" without. */
+const char *cli_overrides(const struct cli *cli);
+/* The scenario's name followed by the overrides, "own [layout.tp=4]", so that stored runs can be
+ * told apart; unless the overrides give a name themselves. */
+const char *cli_run_name(const struct cli *cli, const char *scenario_name);
+/* False and an error if --set was given: `what` ("a stored run") has no scenario to change. */
+bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);
 /* False and an error if `path` exists and is no file: what renames a finished file into place would

@@ -21,6 +21,7 @@ static int run(struct cli *cli, void *options) {
     const struct check_options *o = options;
     struct error err = { 0 };
     if (o->reference) {
+        if (!cli_refuse_overrides(cli, "--reference", &err)) return cli_error(&err);
         scenario_write_reference(stdout);
         return EXIT_DONE;
     }
@@ -67,5 +68,6 @@ const struct command command_check = {
     COMMAND_OPTIONS(options_table, struct check_options),
     .min_arguments = 0,
     .max_arguments = 1,
+    .takes_scenario = true,
     .run = run,
 };

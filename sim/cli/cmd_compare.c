@@ -1,4 +1,5 @@
 /* cmd_compare.c - scenarios or stored runs beside each other. */
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,9 +15,13 @@ static const struct option options_table[] = {
       "arguments that are not files are runs of this database", NULL, 0, 0 },
 };
 
+static bool is_stored(const struct compare_options *o, const char *name) {
+    return o->db != NULL && access(name, R_OK) != 0;
+}
+
 static bool load(struct cli *cli, const struct compare_options *o, const char *name,
                  struct comparison_run *run, struct error *err) {
-    if (o->db != NULL && access(name, R_OK) != 0) {
+    if (is_stored(o, name)) {
         struct store *store = store_open(o->db, DB_READ, err);
         if (store == NULL) return false;
         int64_t id, count;
@@ -39,7 +44,7 @@ static bool load(struct cli *cli, const struct compare_options *o, const char *n
     cli_progress_end(&progress);
     if (e == NULL) return false;
     execution_record(e, &cli->provenance, cli->arena, &run->record);
-    run->label = run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
+    run->label = run->record.scenario_name = cli_run_name(cli, e->scenario->name);
     run->iteration_count = e->replay->iteration_count;
     struct iteration_record *iterations =
         arena_array(cli->arena, struct iteration_record, run->iteration_count);
@@ -56,42 +61,104 @@ static bool load(struct cli *cli, const struct compare_options *o, const char *n
     return true;
 }
 
-static void print(const struct comparison_run *runs, const struct comparison_row *rows,
-                  int64_t count) {
-    puts("                                          GPU-days    days    step s     MFU   memory    "
-         "      speed-up   against the first");
+/* Small jobs are read in hours. */
+struct unit {
+    const char *name;
+    double per_gpu_day;
+};
+
+static struct unit unit_of(const struct comparison_row *rows, int64_t count) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, rows[i].gpu_days);
+    return largest < 2 ? (struct unit){ "GPU-hours", 24 } : (struct unit){ "GPU-days", 1 };
+}
+
+static bool has_money(const struct comparison_run *runs, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(runs[i].record.money_usd)) return true;
+    return false;
+}
+
+static void print_money(double usd, int decimals) {
+    if (isnan(usd))
+        printf(" %10s", "-");
+    else
+        printf(" %10.*f", decimals, usd);
+}
+
+static void print_runs(const struct comparison_run *runs, const struct comparison_row *rows,
+                       int64_t count, struct unit unit) {
+    bool money = has_money(runs, count);
+    int name_width = 20;
+    for (int64_t i = 0; i < count; i++)
+        if ((int)strlen(runs[i].label) > name_width) name_width = (int)strlen(runs[i].label);
+    printf("%-*s %10s%s %9s %9s %7s  %-14s %9s  against the first\n", name_width + 3, "", unit.name,
+           money ? "        USD" : "", "days", "step s", "MFU", "memory", "speed-up");
     /* The first run's size decides for the whole table, so that its columns compare. */
-    int gpu_decimals = cli_decimals(runs[0].record.gpu_days, 2),
-        day_decimals = cli_decimals(runs[0].record.total_days, 3);
+    int gpu_decimals = cli_decimals(rows[0].gpu_days * unit.per_gpu_day, 2),
+        day_decimals = cli_decimals(runs[0].record.total_days, 3),
+        money_decimals = cli_decimals(runs[0].record.money_usd, 0);
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
-        printf("%ld  %-38.38s %8.*f %7.*f %9.3f %6.1f %%  %-14s", (long)i + 1, runs[i].label,
-               gpu_decimals, r->gpu_days, day_decimals, r->total_days, r->step_time_mean_ms / 1e3,
-               r->mfu_fraction * 100, r->verdict);
+        printf("%-2ld %-*s %10.*f", (long)i + 1, name_width, runs[i].label, gpu_decimals,
+               rows[i].gpu_days * unit.per_gpu_day);
+        if (money) print_money(r->money_usd, money_decimals);
+        printf(" %9.*f %9.3f %5.1f %%  %-14s", day_decimals, r->total_days,
+               r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
+               rows[i].fits ? r->verdict : "does not fit");
         if (i > 0)
-            printf("  %6.3f x   %+.1f %%, %s%s", rows[i].speedup, rows[i].delta_fraction * 100,
+            printf(" %7.3f x  %+.1f %%, %s%s", rows[i].speedup, rows[i].delta_fraction * 100,
                    comparison_verdict_name(rows[i].verdict), rows[i].paired ? " (same steps)" : "");
         putchar('\n');
     }
-    int part_decimals = gpu_decimals > 2 ? gpu_decimals + 1 : gpu_decimals;
-    printf("\nCauses, in GPU-days\n  %-24s", "");
+}
+
+static void print_causes(const struct comparison_row *rows, int64_t count, struct unit unit) {
+    int decimals = cli_decimals(rows[0].gpu_days * unit.per_gpu_day, 2);
+    if (decimals > 2) decimals++; /* parts are smaller than the whole */
+    printf("\nCauses, in %s\n  %-24s", unit.name, "");
     for (int64_t i = 0; i < count; i++)
         printf("  %10s %ld%s", "run", (long)i + 1, i > 0 ? "     delta" : "");
     putchar('\n');
     for (int part = 0; part < COMPARISON_PARTS; part++) {
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
-            printf("  %12.*f", part_decimals, rows[i].parts_gpu_days[part]);
-            if (i > 0) printf("  %+8.*f", part_decimals, rows[i].parts_delta_gpu_days[part]);
+            printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_gpu_day);
+            if (i > 0)
+                printf("  %+8.*f", decimals, rows[i].parts_delta_gpu_days[part] * unit.per_gpu_day);
         }
         putchar('\n');
     }
-    puts("\nsure: beyond the randomness of the data and the error band; likely: beyond the "
-         "randomness; open: neither.");
+}
+
+static void print(const struct comparison_run *runs, const struct comparison_row *rows,
+                  int64_t count, const char *const *warnings) {
+    struct unit unit = unit_of(rows, count);
+    print_runs(runs, rows, count, unit);
+    print_causes(rows, count, unit);
+    putchar('\n');
+    for (int64_t i = 0; warnings[i] != NULL; i++)
+        printf("warning: %s\n", warnings[i]);
+    printf(
+        "sure: beyond the randomness of the data, the error band of the operators and %.0f %%, on "
+        "one backend;\nlikely: beyond the randomness; open: not even that, or a run does not "
+        "fit.\nThe band leaves out what the software stack adds to the operators.\n",
+        COMPARISON_STACK_FRACTION * 100);
+}
+
+/* "tensor communication" as a key: "tensor_communication". */
+static const char *key_of(const char *name, char key[64]) {
+    size_t i = 0;
+    for (; name[i] != '\0' && i < 63; i++)
+        key[i] = name[i] == ' ' ? '_' : (char)tolower((unsigned char)name[i]);
+    key[i] = '\0';
+    return key;
 }
 
 static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows,
-                      int64_t count) {
+                      int64_t count, const char *const *warnings) {
+    char key[64];
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "runs");
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
@@ -111,11 +178,37 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
         cJSON *parts = cJSON_AddObjectToObject(row, "parts_gpu_days");
         for (int part = 0; part < COMPARISON_PARTS; part++)
-            cJSON_AddNumberToObject(parts, comparison_part_names[part],
+            cJSON_AddNumberToObject(parts, key_of(comparison_part_names[part], key),
                                     rows[i].parts_gpu_days[part]);
+        if (!rows[i].fits) cJSON_AddStringToObject(row, "note", "does not fit");
         cJSON_AddItemToArray(list, row);
     }
+    cJSON *texts = cJSON_AddArrayToObject(o, "warnings");
+    for (int64_t i = 0; warnings[i] != NULL; i++)
+        cJSON_AddItemToArray(texts, cJSON_CreateString(warnings[i]));
     return o;
+}
+
+/* A stored run by its number, a scenario by its file. */
+static bool is_same_run(const struct compare_options *o, const char *name,
+                        const struct comparison_run *run, const char *other_name,
+                        const struct comparison_run *other) {
+    if (is_stored(o, name) != is_stored(o, other_name)) return false;
+    return is_stored(o, name) ? run->record.id == other->record.id : strcmp(name, other_name) == 0;
+}
+
+static bool load_all(struct cli *cli, const struct compare_options *o, struct comparison_run *runs,
+                     struct error *err) {
+    const char *const *names = cli->arguments.positional;
+    int64_t stored = 0;
+    for (int64_t i = 0; i < cli->arguments.count; i++) {
+        stored += is_stored(o, names[i]);
+        if (!load(cli, o, names[i], &runs[i], err)) return false;
+        for (int64_t j = 0; j < i; j++)
+            if (is_same_run(o, names[i], &runs[i], names[j], &runs[j]))
+                return error_set(err, "'%s' and '%s' are the same run", names[j], names[i]);
+    }
+    return stored < cli->arguments.count || cli_refuse_overrides(cli, "a stored run", err);
 }
 
 static int run(struct cli *cli, void *options) {
@@ -123,14 +216,14 @@ static int run(struct cli *cli, void *options) {
     struct error err = { 0 };
     int64_t count = cli->arguments.count;
     struct comparison_run *runs = arena_array(cli->arena, struct comparison_run, count);
-    for (int64_t i = 0; i < count; i++)
-        if (!load(cli, o, cli->arguments.positional[i], &runs[i], &err)) return cli_error(&err);
+    if (!load_all(cli, o, runs, &err)) return cli_error(&err);
     struct comparison_row *rows = arena_array(cli->arena, struct comparison_row, count);
     comparison_make(runs, count, rows);
+    const char **warnings = comparison_warnings(runs, count, cli->arena);
     if (cli->common.json)
-        cli_print_json(to_json(runs, rows, count));
+        cli_print_json(to_json(runs, rows, count, warnings));
     else
-        print(runs, rows, count);
+        print(runs, rows, count, warnings);
     return EXIT_DONE;
 }
 
@@ -141,5 +234,6 @@ const struct command command_compare = {
     COMMAND_OPTIONS(options_table, struct compare_options),
     .min_arguments = 2,
     .max_arguments = -1,
+    .takes_scenario = true,
     .run = run,
 };

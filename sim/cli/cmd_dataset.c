@@ -23,7 +23,7 @@ static const struct option options_table[] = {
     { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
       "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
-      "language tokens of a tile in a bare data file (default 256)", NULL, 1, 1e6 },
+      "language tokens of a tile (default: as the data set states, or 256)", NULL, 1, 65536 },
     { "max-tokens", OPTION_COUNT, AT(max_language_tokens), "N",
       "cut longer samples to this many language tokens", NULL, 1, 1e9 },
 };
@@ -143,11 +143,14 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
         error_set(err, "--output %s: the name must end in .csv or .csv.gz", o->output);
         return cli_error(err);
     }
-    if (!cli_check_output(o->output, err) || !dataset_write_csv(d, o->output, err))
+    const char *description = dataset_description_path(cli->arena, o->output);
+    if (!cli_check_output(o->output, err) || !dataset_check_description(d, o->output, err) ||
+        !dataset_write_csv(d, o->output, err) || !dataset_write_description(d, o->output, err))
         return cli_error(err);
     if (cli->common.json) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddStringToObject(object, "output", o->output);
+        cJSON_AddStringToObject(object, "description", description);
         cJSON_AddStringToObject(object, "status", d->status);
         cJSON_AddNumberToObject(object, "samples", (double)d->sample_count);
         cli_print_json(object);
@@ -155,6 +158,8 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
     }
     char count[32];
     printf("%s samples written to %s\n", cli_thousands(d->sample_count, count), o->output);
+    printf("  described in %s: status %s; name this file as the data set\n", description,
+           d->status);
     for (int64_t i = 0; i < d->note_count; i++)
         printf("  note: %s\n", d->notes[i]);
     return EXIT_DONE;
@@ -173,6 +178,7 @@ static int run(struct cli *cli, void *options) {
     struct tiling tiling = tiling_default();
     tiling.kind = (enum tiling_kind)o->tiling;
     tiling.max_tiles = o->max_tiles;
+    if (o->tile_language_tokens > 0) tiling.tile_language_tokens = o->tile_language_tokens;
     struct progress progress = cli_progress(cli, "reading", "B");
     struct dataset_options load = {
         .tiling = &tiling,
@@ -196,7 +202,9 @@ const struct command command_dataset = {
     .help = "print and plot the statistics of a data set; import one",
     .more = "NAME is a file in scenarios/datasets or a path. Import reads OmniBal's token-length "
             "lists, LLaVA and\n"
-            "InternVL conversations (.json, .jsonl), and plain CSV, each also gzipped.\n",
+            "InternVL conversations (.json, .jsonl), and plain CSV, each also gzipped. Beside the "
+            "table it writes a\n"
+            "description, OUT.json, that says what the samples are.\n",
     COMMAND_OPTIONS(options_table, struct dataset_cli_options),
     .min_arguments = 2,
     .max_arguments = 2,

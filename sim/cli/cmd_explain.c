@@ -1,5 +1,6 @@
 /* cmd_explain.c - the price of each operator term by term, the critical path, the next speed-up. */
 #include <math.h>
+#include <string.h>
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/study/explanation.h"
@@ -17,20 +18,71 @@ static const struct option options_table[] = {
       "only operators of this layer kind, e.g. \"vision block\"", NULL, 0, 0 },
 };
 
-static void print_prices(const struct explanation *x) {
-    printf("Operators of one layer on one rank, at the mean micro-batch: %ld tiles, %ld language "
-           "tokens, %.2f samples\n",
-           (long)x->typical.vision_tiles, (long)x->typical.language_tokens,
+static void print_layers(const struct explanation *x) {
+    printf("Mean micro-batch: %.2f image tiles, %.1f language tokens, %.2f samples\n\n",
+           x->tiles_per_micro_batch, x->language_tokens_per_micro_batch,
            x->samples_per_micro_batch);
-    puts("  layer            operator              pass             shape                          "
-         "            calls/step    us each  launch  bound    effic.   band  source");
+    puts("Layers, ms of a mean step on one rank of a stage that holds them (communication inside "
+         "included)");
+    printf("  %-16s %6s %6s %10s %10s %10s %8s\n", "layer", "layers", "stages", "forward",
+           "backward", "recompute", "of step");
+    for (int64_t i = 0; i < x->layer_kind_count; i++) {
+        const struct layer_share *l = &x->layers[i];
+        printf("  %-16s %6ld %6ld %10.1f %10.1f %10.1f %6.1f %%\n", l->layer_kind,
+               (long)l->layer_count, (long)l->stage_count, l->forward_s * 1e3, l->backward_s * 1e3,
+               l->recompute_s * 1e3, l->step_fraction * 100);
+    }
+}
+
+/* The number of a source's footnote, from 1; *count grows by a new one. */
+static int64_t footnote_of(const char *source, const char **notes, int64_t *count) {
+    int64_t i = 0;
+    while (i < *count && strcmp(notes[i], source) != 0)
+        i++;
+    if (i == *count) notes[(*count)++] = source;
+    return i + 1;
+}
+
+static int widest(int width, const char *text) {
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+/* Longer shapes stand on a line of their own, so that the table stays narrow. */
+enum { SHAPE_WIDTH = 22 };
+
+static void print_prices(const struct explanation *x, struct arena *arena) {
+    printf(
+        "\nOperators of one rank that holds the layer, most expensive first, at a micro-batch of "
+        "%ld tiles and %ld language tokens\n",
+        (long)x->typical.vision_tiles, (long)x->typical.language_tokens);
+    const char **notes = arena_array(arena, const char *, x->price_count + 1);
+    int64_t note_count = 0;
+    int layer = 5, operator= 8, pass = 4;
+    for (int64_t i = 0; i < x->price_count; i++) {
+        layer = widest(layer, x->prices[i].layer_kind);
+        operator= widest(operator, x->prices[i].operator);
+        pass = widest(pass, x->prices[i].pass);
+    }
+    printf("  %-*s %-*s %-*s %8s %5s %9s %-7s %5s %4s %4s  %s\n", layer, "layer", operator,
+           "operator", pass, "pass", "ms/step", "calls", "us each", "bound", "eff.", "band", "src",
+           "shape");
+    bool outside = false;
     for (int64_t i = 0; i < x->price_count; i++) {
         const struct price_record *p = &x->prices[i];
-        printf("  %-16s %-21s %-16s %-42s %10.0f %10.1f %7.1f  %-7s %6.1f %% %4.0f %%  %s%s\n",
-               p->layer_kind, p->operator, p->pass, p->shape, p->calls_per_step, p->price_s * 1e6,
-               p->launch_s * 1e6, p->bound, p->efficiency_fraction * 100, p->band_fraction * 100,
-               p->source, p->inside_range ? "" : " [outside measured range]");
+        char source[32];
+        snprintf(source, sizeof source, "%s[%ld]", p->inside_range ? "" : "!",
+                 (long)footnote_of(p->source, notes, &note_count));
+        outside = outside || !p->inside_range;
+        printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %4.0f%% %3.0f%% %4s  %s%s\n", layer,
+               p->layer_kind, operator, p->operator, pass, p->pass,
+               p->price_s * p->calls_per_step * 1e3, p->calls_per_step, p->price_s * 1e6, p->bound,
+               p->efficiency_fraction * 100, p->band_fraction * 100, source,
+               strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape);
     }
+    puts("Sources of the prices");
+    for (int64_t i = 0; i < note_count; i++)
+        printf("  [%ld] %s\n", (long)i + 1, notes[i]);
+    if (outside) puts("  ! outside the measured range");
 }
 
 static void print_path(const struct explanation *x) {
@@ -53,6 +105,23 @@ static void print_next(const struct explanation *x) {
 
 static cJSON *to_json(const struct explanation *x) {
     cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "tiles_per_micro_batch", x->tiles_per_micro_batch);
+    cJSON_AddNumberToObject(o, "language_tokens_per_micro_batch",
+                            x->language_tokens_per_micro_batch);
+    cJSON_AddNumberToObject(o, "samples_per_micro_batch", x->samples_per_micro_batch);
+    cJSON *layers = cJSON_AddArrayToObject(o, "layers");
+    for (int64_t i = 0; i < x->layer_kind_count; i++) {
+        const struct layer_share *l = &x->layers[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "layer_kind", l->layer_kind);
+        cJSON_AddNumberToObject(row, "layer_count", (double)l->layer_count);
+        cJSON_AddNumberToObject(row, "stage_count", (double)l->stage_count);
+        cJSON_AddNumberToObject(row, "forward_ms", l->forward_s * 1e3);
+        cJSON_AddNumberToObject(row, "backward_ms", l->backward_s * 1e3);
+        cJSON_AddNumberToObject(row, "recompute_ms", l->recompute_s * 1e3);
+        cJSON_AddNumberToObject(row, "step_fraction", l->step_fraction);
+        cJSON_AddItemToArray(layers, row);
+    }
     cJSON *prices = cJSON_AddArrayToObject(o, "operators");
     for (int64_t i = 0; i < x->price_count; i++) {
         const struct price_record *p = &x->prices[i];
@@ -63,6 +132,7 @@ static cJSON *to_json(const struct explanation *x) {
         cJSON_AddStringToObject(row, "pass", p->pass);
         cJSON_AddStringToObject(row, "shape", p->shape);
         cJSON_AddNumberToObject(row, "calls_per_step", p->calls_per_step);
+        cJSON_AddNumberToObject(row, "step_ms", p->price_s * p->calls_per_step * 1e3);
         cJSON_AddNumberToObject(row, "flop", p->flop);
         cJSON_AddNumberToObject(row, "memory_bytes", p->memory_bytes);
         cJSON_AddNumberToObject(row, "network_bytes", p->network_bytes);
@@ -113,7 +183,8 @@ static int run(struct cli *cli, void *options) {
     if (cli->common.json) {
         cli_print_json(to_json(&x));
     } else {
-        print_prices(&x);
+        print_layers(&x);
+        print_prices(&x, cli->arena);
         print_path(&x);
         print_next(&x);
     }
@@ -128,5 +199,6 @@ const struct command command_explain = {
     COMMAND_OPTIONS(options_table, struct explain_options),
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes_scenario = true,
     .run = run,
 };

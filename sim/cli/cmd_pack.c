@@ -16,8 +16,8 @@ struct pack_options {
     int64_t dp, micro_batch, seed;
     struct option_list parameters;
     /* the parameters that have options of their own */
-    const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *iterations, *rng,
-        *sampler, *variant;
+    const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *leftovers,
+        *iterations, *rng, *sampler, *variant;
 };
 
 #define AT(member) offsetof(struct pack_options, member)
@@ -30,16 +30,20 @@ static const struct option options_table[] = {
     { "llm-threshold", OPTION_TEXT, AT(llm_threshold), "N",
       "isf: language tokens of a full group (default Qt - 128)", NULL, 0, 0 },
     { "threshold-rule", OPTION_TEXT, AT(threshold_rule), "code|paper",
-      "isf: which rule decides that a group is full", NULL, 0, 0 },
+      "isf: which rule decides that a group is full (default code)", NULL, 0, 0 },
     { "iterations", OPTION_TEXT, AT(iterations), "N", "isf: passes", NULL, 0, 0 },
     { "rng", OPTION_TEXT, AT(rng), "numpy|gsl", "isf: random stream", NULL, 0, 0 },
+    { "leftovers", OPTION_TEXT, AT(leftovers), "keep|drop",
+      "isf: samples of groups that no pass filled (default keep)", NULL, 0, 0 },
     { "sampler", OPTION_TEXT, AT(sampler), "block|shuffle", "how groups are dealt to ranks", NULL,
       0, 0 },
     { "variant", OPTION_TEXT, AT(variant), "NAME",
       "length-group, device-group: as the paper or as the code", NULL, 0, 0 },
     { "parameter", OPTION_LIST, AT(parameters), "NAME=VALUE",
       "any other parameter of the policy (repeatable)", NULL, 0, 0 },
-    { "seed", OPTION_COUNT, AT(seed), "N", "random seed (default 1024)", NULL, 0, 4294967295.0 },
+    { "seed", OPTION_COUNT, AT(seed), "N",
+      "seed of shuffles and samplers (default 1024: the published streams)", NULL, 0,
+      4294967295.0 },
     { "dp", OPTION_COUNT, AT(dp), "N", "data-parallel ranks of the ratios (default 8)", NULL, 1,
       1e6 },
     { "micro-batch", OPTION_COUNT, AT(micro_batch), "N",
@@ -50,7 +54,9 @@ static const struct option options_table[] = {
 
 static void defaults(void *options) {
     struct pack_options *o = options;
-    *o = (struct pack_options){ .policy = "isf", .dp = 8, .micro_batch = 1, .seed = 1024 };
+    *o = (struct pack_options){
+        .policy = "isf", .dp = 8, .micro_batch = 1, .seed = BATCH_DEFAULT_SEED
+    };
 }
 
 /* Text of an option becomes JSON: a number, true, false, null, or a string. */
@@ -72,6 +78,7 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
         { "vision_threshold", o->vision_threshold },
         { "llm_threshold", o->llm_threshold },
         { "threshold_rule", o->threshold_rule },
+        { "leftovers", o->leftovers },
         { "iterations", o->iterations },
         { "rng", o->rng },
         { "sampler", o->sampler },

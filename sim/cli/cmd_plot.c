@@ -9,8 +9,12 @@
 struct plot_options {
     const char *output, *db;
     int64_t iteration, rank;
-    double until_s;
+    double until_s; /* below 0: not given */
 };
+
+static void defaults(void *options) {
+    *(struct plot_options *)options = (struct plot_options){ .until_s = -1 };
+}
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
@@ -19,7 +23,8 @@ static const struct option options_table[] = {
     { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
     { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)",
       NULL, 0, 1e9 },
-    { "until", OPTION_NUMBER, AT(until_s), "SECONDS", "timeline: only the beginning of the step",
+    { "until", OPTION_NUMBER, AT(until_s), "SECONDS",
+      "timeline: only the beginning of the step (default: 10 of many micro-batches); 0: all of it",
       NULL, 0, 1e9 },
     { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)",
       NULL, 0, 1e6 },
@@ -88,7 +93,7 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
                            (long)e->scenario->layout.dp - 1);
     }
     /* The name must outlive the execution. */
-    run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
+    run->record.scenario_name = cli_run_name(cli, e->scenario->name);
     execution_destroy(e);
     return ok;
 }
@@ -102,27 +107,31 @@ static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_
         { "compute", offsetof(struct run_record, compute_ms) },
         { "padding", offsetof(struct run_record, padding_ms) },
         { "recompute", offsetof(struct run_record, recompute_ms) },
-        { "update", offsetof(struct run_record, update_ms) },
-        { "tensor communication", offsetof(struct run_record, exposed_tensor_ms) },
-        { "pipeline communication", offsetof(struct run_record, exposed_pipeline_ms) },
-        { "data communication", offsetof(struct run_record, exposed_data_ms) },
-        { "bubble", offsetof(struct run_record, bubble_ms) },
-        { "imbalance of stages", offsetof(struct run_record, stage_imbalance_ms) },
-        { "imbalance of ranks", offsetof(struct run_record, rank_imbalance_ms) },
+        { "optimizer and parameter gather", offsetof(struct run_record, update_ms) },
+        { "tensor-parallel communication", offsetof(struct run_record, exposed_tensor_ms) },
+        { "context-parallel communication", offsetof(struct run_record, exposed_context_ms) },
+        { "pipeline sends", offsetof(struct run_record, exposed_pipeline_ms) },
+        { "gradient reduction", offsetof(struct run_record, exposed_data_ms) },
+        { "pipeline bubble", offsetof(struct run_record, bubble_ms) },
+        { "imbalance between stages", offsetof(struct run_record, stage_imbalance_ms) },
         { "imbalance over time", offsetof(struct run_record, time_imbalance_ms) },
+        { "imbalance between ranks", offsetof(struct run_record, rank_imbalance_ms) },
     };
     enum { PARTS = sizeof parts / sizeof parts[0] };
     const char *part_names[PARTS];
     const char **run_names = arena_array(arena, const char *, count);
     double *ms = arena_array(arena, double, count *PARTS);
+    bool *out_of_memory = arena_array(arena, bool, count);
     for (int64_t r = 0; r < count; r++) {
+        const char *verdict = runs[r].record.verdict;
         run_names[r] = runs[r].record.scenario_name;
+        out_of_memory[r] = verdict != NULL && strcmp(verdict, "out of memory") == 0;
         for (int p = 0; p < PARTS; p++) {
             part_names[p] = parts[p].name;
             ms[r * PARTS + p] = *(const double *)((const char *)&runs[r].record + parts[p].offset);
         }
     }
-    struct plot_breakdown breakdown = { run_names, count, part_names, PARTS, ms };
+    struct plot_breakdown breakdown = { run_names, count, part_names, PARTS, ms, out_of_memory };
     return plot_breakdown(path, "Where the time of a mean step goes", &breakdown, err);
 }
 
@@ -151,6 +160,7 @@ static int run(struct cli *cli, void *options) {
         error_set(&err, "only breakdown shows several runs side by side");
         return cli_error(&err);
     }
+    if (o->db != NULL && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
     struct plot_run *runs = arena_array(cli->arena, struct plot_run, count);
     bool ok = true;
     for (int64_t i = 0; ok && i < count; i++) {
@@ -174,7 +184,11 @@ static int run(struct cli *cli, void *options) {
             break;
         case PLOT_TIMELINE:
             ok = plot_timeline(o->output, title, r->timeline.spans, r->timeline.span_count, o->rank,
-                               ns_from_seconds(o->until_s), &err);
+                               o->until_s < 0
+                                   ? plot_timeline_default_until_ns(r->timeline.spans,
+                                                                    r->timeline.span_count, o->rank)
+                                   : ns_from_seconds(o->until_s),
+                               &err);
             break;
         }
     }
@@ -188,5 +202,7 @@ const struct command command_plot = {
     COMMAND_OPTIONS(options_table, struct plot_options),
     .min_arguments = 2,
     .max_arguments = -1,
+    .defaults = defaults,
+    .takes_scenario = true,
     .run = run,
 };

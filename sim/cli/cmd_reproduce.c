@@ -23,8 +23,9 @@ static void add_error(cJSON *o, const char *key, double value) {
         cJSON_AddNumberToObject(o, key, value);
 }
 
-static cJSON *to_json(const struct reproduction *r) {
+static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
     cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
+    if (cli->common.set.count > 0) cJSON_AddStringToObject(o, "overrides", cli_overrides(cli));
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
         cJSON *row = cJSON_CreateObject();
@@ -51,6 +52,7 @@ static cJSON *to_json(const struct reproduction *r) {
         cJSON_AddNumberToObject(table, "rows", (double)s->rows);
         cJSON_AddNumberToObject(table, "rows_without_relative_error",
                                 (double)s->rows_without_relative_error);
+        cJSON_AddNumberToObject(table, "rows_calibrated_on", (double)s->rows_calibrated_on);
         cJSON_AddNumberToObject(table, "mean_abs_relative_error", s->mean_abs_relative_error);
         cJSON_AddNumberToObject(table, "worst_relative_error", s->worst_relative_error);
     }
@@ -128,6 +130,8 @@ static int run(struct cli *cli, void *options) {
     struct store *store = NULL;
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
+    if (cli->common.set.count > 0)
+        fprintf(stderr, "note: every row is simulated with %s\n", cli_overrides(cli));
     struct progress progress = cli_progress(cli, "replaying", "steps");
     struct reproduction *r =
         reproduction_run(&cli->scenario_options, cli->arguments.positional, cli->arguments.count,
@@ -136,7 +140,7 @@ static int run(struct cli *cli, void *options) {
     store_close(store);
     if (r == NULL) return cli_error(&err);
     if (cli->common.json)
-        cli_print_json(to_json(r));
+        cli_print_json(to_json(cli, r));
     else if (o->markdown)
         print_markdown(r);
     else
@@ -152,5 +156,6 @@ const struct command command_reproduce = {
     COMMAND_OPTIONS(options_table, struct reproduce_options),
     .min_arguments = 0,
     .max_arguments = -1,
+    .takes_scenario = true,
     .run = run,
 };

@@ -1,5 +1,4 @@
 /* cmd_run.c - simulate one scenario, store it, print the answer. */
-#include <string.h>
 #include "sim/cli/cli.h"
 #include "sim/cli/print.h"
 
@@ -17,7 +16,7 @@ static const struct option options_table[] = {
       "stage (default): pipeline over layer sums; operator: one engine for all", fidelity_names, 0,
       0 },
     { "threads", OPTION_COUNT, AT(threads), "N",
-      "threads; default one per core; results do not depend on it", NULL, 0, 1024 },
+      "threads; default one per core; results do not depend on it", NULL, 1, 1024 },
 };
 
 static int run(struct cli *cli, void *options) {
@@ -25,12 +24,6 @@ static int run(struct cli *cli, void *options) {
     struct error err = { 0 };
     /* A database that cannot be written must not cost a simulation. */
     struct store *store = NULL;
-    if (o->db != NULL && strcmp(o->db, ":memory:") == 0) {
-        /* SQLite's name for a database that is gone at the end. */
-        error_set(&err, "--db :memory: would keep nothing");
-        error_hint(&err, "name a file, or leave --db out");
-        return cli_error(&err);
-    }
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
     struct progress progress = cli_progress(cli, "replaying", "steps");
@@ -41,6 +34,7 @@ static int run(struct cli *cli, void *options) {
     struct execution *e =
         execution_run(&cli->scenario_options, cli->arguments.positional[0], &replay, &err);
     cli_progress_end(&progress);
+    if (e != NULL) e->scenario->name = cli_run_name(cli, e->scenario->name);
     int64_t run_id = -1;
     bool ok =
         e != NULL && (store == NULL || execution_store(store, e, &cli->provenance, &run_id, &err));
@@ -64,5 +58,6 @@ const struct command command_run = {
     COMMAND_OPTIONS(options_table, struct run_options),
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes_scenario = true,
     .run = run,
 };

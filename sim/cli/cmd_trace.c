@@ -60,6 +60,7 @@ const struct command command_trace = {
     COMMAND_OPTIONS(options_table, struct trace_options),
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes_scenario = true,
     .defaults = defaults,
     .run = run,
 };

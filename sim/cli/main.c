@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 #include "sim/cli/cli.h"
 
 static const struct command *const table[] = {
-    &command_bench,     &command_check,  &command_compare, &command_dataset,
-    &command_explain,   &command_export, &command_pack,    &command_plot,
-    &command_reproduce, &command_run,    &command_trace,   &command_version,
+    &command_bench,   &command_calibrate, &command_check,    &command_compare, &command_dataset,
+    &command_explain, &command_export,    &command_pack,     &command_plot,    &command_reproduce,
+    &command_run,     &command_trace,     &command_validate, &command_version,
 };
 enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
 
@@ -25,7 +26,21 @@ const struct command *const *commands(size_t *count) {
 
 /* ---- shared printing ---- */
 
+/* `ballast ... | head` has what it wanted: not a failure, and nothing to say. */
+static bool reader_is_gone(void) {
+    struct pollfd out = { .fd = STDOUT_FILENO };
+    return ferror(stdout) && poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/* True if a write to stdout is what failed, told from the reason that error_system() adds. */
+static bool is_broken_pipe(const struct error *err) {
+    const char *reason = strerror(EPIPE);
+    size_t length = strlen(err->text), tail = strlen(reason);
+    return err->internal && length > tail && strcmp(err->text + length - tail, reason) == 0;
+}
+
 int cli_error(const struct error *err) {
+    if (is_broken_pipe(err) && reader_is_gone()) return EXIT_DONE;
     fprintf(stderr, "%s%s\n", err->located ? "" : "error: ", err->text);
     return err->internal ? EXIT_FAILED : EXIT_USAGE;
 }
@@ -53,6 +68,31 @@ const char *cli_thousands(int64_t value, char *text) {
     }
     text[at] = '\0';
     return text;
+}
+
+static bool names_itself(const struct option_list *set) {
+    for (int64_t i = 0; i < set->count; i++)
+        if (strncmp(set->items[i], "name=", 5) == 0) return true;
+    return false;
+}
+
+const char *cli_overrides(const struct cli *cli) {
+    const char *text = "";
+    for (int64_t i = 0; i < cli->common.set.count; i++)
+        text =
+            arena_format(cli->arena, "%s%s%s", text, i > 0 ? ", " : "", cli->common.set.items[i]);
+    return text;
+}
+
+const char *cli_run_name(const struct cli *cli, const char *scenario_name) {
+    if (cli->common.set.count == 0 || names_itself(&cli->common.set))
+        return arena_text(cli->arena, scenario_name);
+    return arena_format(cli->arena, "%s [%s]", scenario_name, cli_overrides(cli));
+}
+
+bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err) {
+    return cli->common.set.count == 0 ||
+           error_set(err, "--set changes a scenario, and %s takes none", what);
 }
 
 bool cli_check_output(const char *path, struct error *err) {
@@ -170,7 +210,7 @@ static void print_help(const struct command *command) {
     printf("usage: ballast %s %s\n\n%s.\n", command->name, command->usage, command->help);
     if (command->more != NULL) printf("\n%s", command->more);
     puts("\nOptions:");
-    options_help(command->options, command->option_count, stdout);
+    options_help(command->options, command->option_count, command->takes_scenario, stdout);
     if (command->print_more != NULL) command->print_more(stdout);
 }
 
@@ -201,6 +241,9 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
                   command->name, command->usage);
         return cli_error(&err);
     }
+    if (!command->takes_scenario &&
+        !cli_refuse_overrides(cli, arena_format(cli->arena, "\"%s\"", command->name), &err))
+        return cli_error(&err);
     cli->scenario_options.directory = find_scenarios(cli, &err);
     if (cli->scenario_options.directory == NULL) return cli_error(&err);
     cli->scenario_options.overrides = cli->common.set.items;
@@ -237,9 +280,9 @@ int main(int argc, char **argv) {
             code = cli_error(&err);
         }
     }
-    /* A reader that went away needs no message, and neither does what was reported already. */
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE) {
-        if (errno != EPIPE) fprintf(stderr, "error: cannot write to stdout: %s\n", strerror(errno));
+    /* What was reported already needs no second message. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE && !reader_is_gone()) {
+        fprintf(stderr, "error: cannot write to stdout: %s\n", strerror(errno));
         code = EXIT_FAILED;
     }
     arena_destroy(cli.arena);

@@ -16,7 +16,7 @@ static const struct option common_table[] = {
       "folder of models, datasets, hardware and clusters", NULL, 0, 0 },
     { "help", OPTION_FLAG, COMMON(help), NULL, "this text", NULL, 0, 0 },
 };
-enum { COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
+enum { COMMON_SET = 0, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
 
 struct name_tables {
     const struct option *options;
@@ -159,7 +159,9 @@ static void help_rows(const struct option *options, size_t count, FILE *out) {
     }
 }
 
-void options_help(const struct option *options, size_t option_count, FILE *out) {
+void options_help(const struct option *options, size_t option_count, bool takes_scenario,
+                  FILE *out) {
     help_rows(options, option_count, out);
-    help_rows(common_table, COMMON_COUNT, out);
+    int first = takes_scenario ? 0 : COMMON_SET + 1;
+    help_rows(common_table + first, (size_t)(COMMON_COUNT - first), out);
 }

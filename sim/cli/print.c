@@ -9,15 +9,29 @@
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
 
+enum { WARN_LEFT_OUT_PERCENT = 5, NOTABLE_STEP_PERCENT = 5 };
+
+/* " [estimated data]"; nothing for real data. */
+static const char *data_label(const struct execution *e, char *text, size_t size) {
+    const char *status = e->job->dataset->status;
+    text[0] = '\0';
+    if (strcmp(status, "real") != 0) snprintf(text, size, " [%s data]", status);
+    return text;
+}
+
+static double left_out_fraction(const struct job *job) {
+    return (double)job->samples_left_out / (double)job->batches.samples_in;
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
     const struct layout *l = &s->layout;
-    char samples[32], steps[32];
+    char samples[32], steps[32], label[64];
     printf("%s\n", s->name);
     printf("  %s (%.1f B) on %s%s, %s fidelity\n", s->model->name,
            (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
-           strcmp(e->job->dataset->status, "real") == 0 ? "" : " [reconstructed or synthetic data]",
+           data_label(e, label, sizeof label),
            r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage");
     printf("  %ld x %s: TP %ld, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
            cost_model_gpu(s->cost_model)->name, (long)l->tp, (long)l->pp, (long)l->dp,
@@ -85,6 +99,27 @@ static void print_stages(const struct execution *e) {
     arena_destroy(arena);
 }
 
+static void print_step_samples(const struct job *job) {
+    double asked = (double)job->asked_samples_per_step;
+    if (asked > 0 && fabs(job->samples_per_step - asked) > asked * NOTABLE_STEP_PERCENT / 100)
+        printf("  a step holds %.0f samples on average, the scenario asks for %.0f\n",
+               job->samples_per_step, asked);
+}
+
+static void print_left_out(const struct job *job) {
+    if (job->samples_left_out == 0) return;
+    const struct batch_plan *b = &job->batches;
+    double percent = left_out_fraction(job) * 100;
+    char left[32], all[32], oversize[32], lost[32], leftover[32];
+    printf("%s%s of %s samples left out (%.*f %%): %s oversize, %s lost with the last group, %s "
+           "in groups that are not full\n",
+           percent > WARN_LEFT_OUT_PERCENT ? "warning: " : "  ",
+           cli_thousands(job->samples_left_out, left), cli_thousands(b->samples_in, all),
+           cli_decimals(percent, 1), percent, cli_thousands(b->oversize_skipped, oversize),
+           cli_thousands(b->lost_with_last_group, lost),
+           cli_thousands(b->leftover_dropped, leftover));
+}
+
 void print_answer(const struct execution *e) {
     print_head(e);
     print_breakdown(e->replay);
@@ -92,7 +127,11 @@ void print_answer(const struct execution *e) {
     const struct batch_balance *b = &e->job->balance;
     printf("\nBatches: %.2f samples each, pad ratio %.3f, dist ratio vision %.3f, language %.3f\n",
            b->average_batch_size, b->pad_ratio, b->dist_ratio_vision, b->dist_ratio_language);
+    print_step_samples(e->job);
+    print_left_out(e->job);
     puts("Assumed:");
+    for (int64_t i = 0; i < e->job->data_note_count; i++)
+        printf("  - %s\n", e->job->data_notes[i]);
     for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
         printf("  - %s\n", e->scenario->assumptions[i]);
 }
@@ -193,7 +232,13 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON_AddNumberToObject(batches, "dist_ratio_vision", b->dist_ratio_vision);
     cJSON_AddNumberToObject(batches, "dist_ratio_language", b->dist_ratio_language);
     cJSON_AddNumberToObject(batches, "epoch_steps", e->job->epoch_steps);
+    cJSON_AddNumberToObject(batches, "samples_per_step", e->job->samples_per_step);
+    cJSON_AddNumberToObject(batches, "samples_left_out", (double)e->job->samples_left_out);
+    cJSON_AddNumberToObject(batches, "samples_left_out_fraction", left_out_fraction(e->job));
     cJSON_AddStringToObject(o, "dataset_status", e->job->dataset->status);
+    cJSON *notes = cJSON_AddArrayToObject(o, "data_notes");
+    for (int64_t i = 0; i < e->job->data_note_count; i++)
+        cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
     cJSON *assumptions = cJSON_AddArrayToObject(o, "assumptions");
     for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
         cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));

@@ -186,7 +186,7 @@ static bool bench_operators(struct bench *b, const struct job *job) {
 static bool bench_price(struct bench *b, const struct job *job) {
     enum { ROUNDS = 2000 };
     const struct scenario *s = job->scenario;
-    struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+    struct tensor_split split = scenario_split(s);
     struct operator_list list = { 0 };
     for (int64_t i = 0; i < s->model->layer_count; i++)
         if (i == 0 || s->model->layers[i].kind != s->model->layers[i - 1].kind)

@@ -2,8 +2,10 @@
  * otherwise. */
 #include "sim/study/comparison.h"
 
+#include <cjson/cJSON.h>
 #include <gsl/gsl_cdf.h>
 #include <math.h>
+#include <string.h>
 
 #define CONFIDENCE_LIKELY 0.975
 
@@ -85,6 +87,101 @@ static double paired_variance(const struct comparison_run *a, const struct compa
     return n > 1 ? sum / (n - 1) / n : INFINITY;
 }
 
+/* ---- what was compared ---- */
+
+/* More than this apart, steps are of different sizes. */
+#define SAMPLES_TOLERANCE_FRACTION 0.05
+
+struct setup_value {
+    const char *words, *section, *key; /* of the resolved scenario */
+};
+
+static const struct setup_value setup_values[] = {
+    { "model", "model", "name" },
+    { "data set", "dataset", "name" },
+    { "hardware", "cluster", "hardware" },
+    { "number of GPUs", "cluster", "gpu_count" },
+};
+
+/* As text, "" if unknown. */
+static const char *setup_text(const cJSON *scenario, const char *section, const char *key,
+                              struct arena *arena) {
+    const cJSON *value =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(scenario, section), key);
+    if (cJSON_IsString(value)) return arena_text(arena, value->valuestring);
+    if (cJSON_IsNumber(value)) return arena_format(arena, "%.10g", value->valuedouble);
+    return "";
+}
+
+static cJSON *resolved(const struct comparison_run *run) {
+    const char *text = run->record.resolved_scenario;
+    return text != NULL ? cJSON_Parse(text) : NULL;
+}
+
+static bool same_backend(const struct comparison_run *a, const struct comparison_run *b) {
+    struct arena *arena = arena_create();
+    cJSON *left = resolved(a), *right = resolved(b);
+    bool same = strcmp(setup_text(left, "layout", "backend", arena),
+                       setup_text(right, "layout", "backend", arena)) == 0;
+    cJSON_Delete(left);
+    cJSON_Delete(right);
+    arena_destroy(arena);
+    return same;
+}
+
+static double samples_per_step(const struct comparison_run *run) {
+    double samples = 0;
+    for (int64_t i = 0; i < run->iteration_count; i++)
+        samples += (double)run->iterations[i].sample_count;
+    return run->iteration_count > 0 ? samples / (double)run->iteration_count : 0;
+}
+
+const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
+                                 struct arena *arena) {
+    enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 1) + 1);
+    int64_t count = 0;
+    cJSON *first = resolved(&runs[0]);
+    double first_samples = samples_per_step(&runs[0]);
+    for (int64_t i = 1; i < run_count; i++) {
+        cJSON *this = resolved(&runs[i]);
+        for (int v = 0; v < VALUES; v++) {
+            const struct setup_value *value = &setup_values[v];
+            const char *want = setup_text(first, value->section, value->key, arena);
+            const char *got = setup_text(this, value->section, value->key, arena);
+            if (strcmp(want, got) != 0)
+                warnings[count++] =
+                    arena_format(arena, "run %ld has another %s than run 1: %s, not %s",
+                                 (long)i + 1, value->words, got, want);
+        }
+        cJSON_Delete(this);
+        double samples = samples_per_step(&runs[i]);
+        if (fabs(samples - first_samples) > SAMPLES_TOLERANCE_FRACTION * first_samples)
+            warnings[count++] =
+                arena_format(arena, "steps of run %ld hold %.1f samples, those of run 1 %.1f",
+                             (long)i + 1, samples, first_samples);
+    }
+    cJSON_Delete(first);
+    warnings[count] = NULL;
+    return warnings;
+}
+
+/* ---- the order ---- */
+
+static bool fits(const struct run_record *run) {
+    return run->verdict == NULL || strcmp(run->verdict, "out of memory") != 0;
+}
+
+static enum comparison_verdict verdict_of(const struct comparison_run *reference,
+                                          const struct comparison_run *run,
+                                          const struct comparison_row *row) {
+    if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
+        return COMPARISON_OPEN;
+    double band = fmax(run->record.band_fraction, reference->record.band_fraction);
+    bool large = fabs(row->delta_fraction) > fmax(band, COMPARISON_STACK_FRACTION);
+    return large && same_backend(reference, run) ? COMPARISON_SURE : COMPARISON_LIKELY;
+}
+
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
                      struct comparison_row *rows) {
     const struct comparison_run *reference = &runs[0];
@@ -106,9 +203,7 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->confidence_fraction = variance > 0 ? gsl_cdf_ugaussian_P(difference / sqrt(variance))
                                    : difference > 0 ? 1
                                                     : 0.5;
-        double band = fmax(r->record.band_fraction, reference->record.band_fraction);
-        row->verdict = row->confidence_fraction < CONFIDENCE_LIKELY ? COMPARISON_OPEN
-                       : fabs(row->delta_fraction) > band           ? COMPARISON_SURE
-                                                                    : COMPARISON_LIKELY;
+        row->fits = fits(&r->record);
+        row->verdict = verdict_of(reference, r, row);
     }
 }

@@ -16,9 +16,11 @@ struct comparison_run {
     int64_t iteration_count;
 };
 
-/* sure: the difference exceeds both the randomness of the data and the model's error band.
- * likely: it exceeds the randomness; runs on one machine share most of the model's error, so the
- * order probably holds. open: it does not. */
+/* sure: the difference exceeds the randomness of the data, the error band of the operators' prices
+ * and, because the band leaves out what the software stack adds, COMPARISON_STACK_FRACTION; and
+ * both run on one backend, whose additions they share. likely: it exceeds the randomness. open: it
+ * does not, or one of the two does not fit into memory. */
+#define COMPARISON_STACK_FRACTION 0.10
 enum comparison_verdict { COMPARISON_SURE, COMPARISON_LIKELY, COMPARISON_OPEN };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
@@ -31,9 +33,15 @@ struct comparison_row {
     double parts_gpu_days[COMPARISON_PARTS];
     double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
     bool paired;                                   /* same samples in the same steps */
+    bool fits;                                     /* not out of memory */
     double confidence_fraction; /* that the sign of the difference is not chance */
     enum comparison_verdict verdict;
 };
+
+/* What makes runs incomparable, one sentence for each difference from the first: another model, data
+ * set, GPU or number of GPUs, or steps of another size. NULL ends the list; it lives in `arena`. */
+const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
+                                 struct arena *arena);
 
 /* rows has run_count entries; row 0 is the reference. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,

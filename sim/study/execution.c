@@ -15,12 +15,11 @@ const char *execution_commit(void) {
     return BALLAST_COMMIT;
 }
 
-struct execution *execution_prepare(const struct scenario_options *options, const char *path,
-                                    struct error *err) {
+static struct execution *prepare(struct scenario *scenario, struct error *err) {
+    if (scenario == NULL) return NULL;
     struct execution *e = memory_alloc(sizeof *e);
-    *e = (struct execution){ 0 };
-    e->scenario = scenario_load(options, path, err);
-    if (e->scenario != NULL) e->job = job_create(e->scenario, err);
+    *e = (struct execution){ .scenario = scenario };
+    e->job = job_create(scenario, err);
     if (e->job == NULL) {
         execution_destroy(e);
         return NULL;
@@ -28,16 +27,31 @@ struct execution *execution_prepare(const struct scenario_options *options, cons
     return e;
 }
 
-struct execution *execution_run(const struct scenario_options *options, const char *path,
-                                const struct replay_options *replay_options, struct error *err) {
-    struct execution *e = execution_prepare(options, path, err);
+static struct execution *finish(struct execution *e, const struct replay_options *options,
+                                struct error *err) {
     if (e == NULL) return NULL;
-    e->replay = replay_run(e->job, replay_options, err);
+    e->replay = replay_run(e->job, options, err);
     if (e->replay == NULL) {
         execution_destroy(e);
         return NULL;
     }
     return e;
+}
+
+struct execution *execution_prepare(const struct scenario_options *options, const char *path,
+                                    struct error *err) {
+    return prepare(scenario_load(options, path, err), err);
+}
+
+struct execution *execution_run(const struct scenario_options *options, const char *path,
+                                const struct replay_options *replay_options, struct error *err) {
+    return finish(execution_prepare(options, path, err), replay_options, err);
+}
+
+struct execution *execution_run_json(const struct scenario_options *options, struct json *json,
+                                     const struct replay_options *replay_options,
+                                     struct error *err) {
+    return finish(prepare(scenario_load_json(options, json, err), err), replay_options, err);
 }
 
 void execution_destroy(struct execution *e) {
@@ -183,7 +197,18 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
                        int64_t layers, int64_t recomputing, struct price_record *records,
                        int64_t *count) {
     const struct scenario *s = e->scenario;
-    struct tensor_split split = { s->layout.tp, s->layout.sequence_parallel, s->layout.cp };
+    struct tensor_split split = scenario_split(s);
+    /* Calls of a rank that holds such layers, on average over those ranks. */
+    const struct job_plan *plan = &e->job->plan;
+    enum layer_kind kind = s->model->layers[layer_index].kind;
+    int64_t holders = 0;
+    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+        bool holds = false;
+        for (int64_t part = stage; part < plan->part_count; part += plan->stage_count)
+            for (int64_t l = plan->first_layer[part]; l < plan->first_layer[part + 1]; l++)
+                holds = holds || s->model->layers[l].kind == kind;
+        holders += holds;
+    }
     for (int set = 0; set < 2; set++) {
         struct operator_list list = { 0 };
         layer_operators(s->model, layer_index, &e->job->typical, &split, (enum pass_set)set,
@@ -193,7 +218,7 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
             struct communicator group = layout_communicator(&s->layout, work->communicator);
             struct price price = cost_model_price(s->cost_model, work, &group);
             double calls = (double)(layers + (set == PASS_SET_FORWARD ? recomputing : 0)) *
-                           (double)s->micro_batches_per_rank / (double)s->layout.pp;
+                           (double)s->micro_batches_per_rank / (double)holders;
             records[*count] = (struct price_record){
                 .price_index = *count,
                 .layer_kind = layer_kind_name(s->model->layers[layer_index].kind),
@@ -399,7 +424,7 @@ static bool store_timeline(struct store *store, const struct execution *e, struc
                            struct error *err) {
     enum { STORED_RANKS = 4 };
     struct timeline timeline;
-    return execution_timeline(e, 0, STORED_RANKS, FIDELITY_STAGE, arena, &timeline, err) &&
+    return execution_timeline(e, 0, STORED_RANKS, e->replay->fidelity, arena, &timeline, err) &&
            store_add_spans(store, timeline.spans, timeline.span_count, err) &&
            store_add_memory_points(store, timeline.memory, timeline.memory_count, err);
 }

@@ -30,6 +30,10 @@ struct execution *execution_prepare(const struct scenario_options *options, cons
                                     struct error *err);
 struct execution *execution_run(const struct scenario_options *options, const char *path,
                                 const struct replay_options *replay_options, struct error *err);
+/* From a scenario document, which is taken over. */
+struct execution *execution_run_json(const struct scenario_options *options, struct json *json,
+                                     const struct replay_options *replay_options,
+                                     struct error *err);
 void execution_destroy(struct execution *execution);
 
 /* One iteration of all data-parallel ranks as rows, for plots and traces; arrays in `arena`. */

@@ -1,8 +1,11 @@
-/* explanation.c - prices, the critical path of one iteration, and the parts of a step as advice. */
+/* explanation.c - layers, prices, the critical path of one iteration, and the parts of a step as
+ * advice. */
 #include "sim/study/explanation.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "sim/base/field.h"
+#include "sim/base/units.h"
 
 static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "faster kernels or GPUs, or fp8",
@@ -24,6 +27,86 @@ static void keep_layer(struct explanation *x, const char *layer_kind) {
         if (strcmp(x->prices[i].layer_kind, layer_kind) == 0) x->prices[kept++] = x->prices[i];
     x->price_count = kept;
 }
+
+static int compare_prices(const void *a, const void *b) {
+    const struct price_record *left = a, *right = b;
+    double left_s = left->price_s * left->calls_per_step,
+           right_s = right->price_s * right->calls_per_step;
+    if (left_s != right_s) return left_s > right_s ? -1 : 1;
+    return (left->price_index > right->price_index) - (left->price_index < right->price_index);
+}
+
+/* ---- layers ---- */
+
+static bool is_vision(int kind) {
+    return kind <= LAYER_CONNECTOR;
+}
+
+static bool stage_holds(const struct execution *e, int64_t stage, int kind) {
+    const struct job_plan *plan = &e->job->plan;
+    for (int64_t part = stage; part < plan->part_count; part += plan->stage_count)
+        for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1]; i++)
+            if ((int)e->scenario->model->layers[i].kind == kind) return true;
+    return false;
+}
+
+/* One layer's forward and backward in a mean step: over all micro-batches of the epoch. */
+static void mean_layer_time(const struct execution *e, int kind, double *forward_s,
+                            double *backward_s) {
+    const struct job *job = e->job;
+    int64_t count = job->batches.rank_count * job->batches.per_rank;
+    double forward_ns = 0, backward_ns = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct batch_shape *shape = &job->shapes[i];
+        if ((is_vision(kind) ? shape->vision_tokens : shape->language_tokens) == 0) continue;
+        struct layer_time time;
+        price_table_layer(job->prices, (enum layer_kind)kind, shape, &time);
+        forward_ns += (double)time.forward_ns;
+        backward_ns += (double)time.backward_ns;
+    }
+    double scale = (double)e->scenario->micro_batches_per_rank / (double)count / NS_PER_S;
+    *forward_s = forward_ns * scale;
+    *backward_s = backward_ns * scale;
+}
+
+static void add_layer_kind(const struct execution *e, int kind, struct explanation *x) {
+    const struct model *model = e->scenario->model;
+    int64_t layers = 0, trained = 0, recomputing = 0, stages = 0;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        if ((int)model->layers[i].kind != kind) continue;
+        struct gradient_need need = model_gradient_need(model, i);
+        layers++;
+        trained += need.input || need.weight;
+        recomputing += e->job->plan.recompute[i] && (need.input || need.weight);
+    }
+    for (int64_t stage = 0; stage < e->job->plan.stage_count; stage++)
+        stages += stage_holds(e, stage, kind);
+    if (layers == 0) return;
+    double forward_s, backward_s;
+    mean_layer_time(e, kind, &forward_s, &backward_s);
+    struct layer_share *share = &x->layers[x->layer_kind_count++];
+    *share =
+        (struct layer_share){ .layer_kind = layer_kind_name((enum layer_kind)kind),
+                              .layer_count = layers,
+                              .stage_count = stages,
+                              .forward_s = forward_s * (double)layers / (double)stages,
+                              .backward_s = backward_s * (double)trained / (double)stages,
+                              .recompute_s = forward_s * (double)recomputing / (double)stages };
+    share->step_fraction =
+        (share->forward_s + share->backward_s + share->recompute_s) / e->replay->step_time_mean_s;
+}
+
+static void mean_micro_batch(const struct execution *e, struct explanation *x) {
+    int64_t count = e->job->batches.rank_count * e->job->batches.per_rank;
+    for (int64_t i = 0; i < count; i++) {
+        x->tiles_per_micro_batch += (double)e->job->shapes[i].vision_tiles / (double)count;
+        x->language_tokens_per_micro_batch +=
+            (double)e->job->shapes[i].language_tokens / (double)count;
+    }
+    x->samples_per_micro_batch = e->job->balance.average_batch_size;
+}
+
+/* ---- critical path ---- */
 
 struct path_sum {
     struct explanation *x;
@@ -69,7 +152,9 @@ static bool critical_path(const struct execution *e, struct explanation *x, stru
 bool explanation_make(const struct execution *e, int64_t iteration, const char *layer_kind,
                       struct arena *arena, struct explanation *x, struct error *err) {
     *x = (struct explanation){ .typical = e->job->typical, .iteration = iteration };
-    x->samples_per_micro_batch = e->job->balance.average_batch_size;
+    mean_micro_batch(e, x);
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        add_layer_kind(e, kind, x);
     x->prices = execution_prices(e, arena, &x->price_count);
     if (layer_kind != NULL) {
         const char *names[LAYER_KIND_COUNT + 1] = { NULL };
@@ -85,6 +170,7 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
         }
         keep_layer(x, layer_kind);
     }
+    qsort(x->prices, (size_t)x->price_count, sizeof *x->prices, compare_prices);
     if (!critical_path(e, x, arena, err)) return false;
     x->advice = arena_array(arena, struct advice, REPLAY_CLASS_COUNT);
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {

@@ -405,6 +405,7 @@ static bool run_selected(struct context *c, const char *const *selectors, int64_
 }
 
 static void summarise(struct reproduction *r) {
+    int64_t *counted = arena_array(r->arena, int64_t, r->summary_count + 1);
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
         struct reproduction_summary *s = NULL;
@@ -412,17 +413,16 @@ static void summarise(struct reproduction *r) {
             if (strcmp(r->summaries[k].table, v->table) == 0) s = &r->summaries[k];
         ballast_check(s != NULL);
         s->rows++;
-        if (isnan(v->relative_error)) {
-            s->rows_without_relative_error++;
-            continue;
-        }
+        s->rows_calibrated_on += v->calibrated_on;
+        s->rows_without_relative_error += isnan(v->relative_error);
+        if (v->calibrated_on || isnan(v->relative_error)) continue;
+        counted[s - r->summaries]++;
         s->mean_abs_relative_error += fabs(v->relative_error);
         if (fabs(v->relative_error) > fabs(s->worst_relative_error))
             s->worst_relative_error = v->relative_error;
     }
     for (int64_t k = 0; k < r->summary_count; k++) {
-        int64_t counted = r->summaries[k].rows - r->summaries[k].rows_without_relative_error;
-        if (counted > 0) r->summaries[k].mean_abs_relative_error /= (double)counted;
+        if (counted[k] > 0) r->summaries[k].mean_abs_relative_error /= (double)counted[k];
     }
 }
 

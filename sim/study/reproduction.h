@@ -27,9 +27,9 @@ struct reproduction_summary {
     const char *table;
     const char *source, *note;      /* of the table file; note may be NULL */
     const char *const *assumptions; /* unstated inputs of the whole table; NULL at the end */
-    int64_t rows, rows_without_relative_error;
-    double mean_abs_relative_error;
-    double worst_relative_error; /* signed */
+    int64_t rows, rows_without_relative_error, rows_calibrated_on;
+    double mean_abs_relative_error; /* of predictions: rows calibrated on do not count */
+    double worst_relative_error;    /* signed */
 };
 
 struct reproduction {

@@ -6,6 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include "results/plot.h"
 #include "tests/unit/results/sample_rows.h"
 
@@ -45,7 +51,8 @@ static bool draw_breakdown(const char *path, struct error *err) {
     static const char *const runs[] = { "baseline", hard_name };
     static const char *const parts[] = { "compute", "bubble", "of another kind", "update" };
     static const double part_ms[] = { 700, 300, NAN, 0, 700, 100, 20, 0 };
-    struct plot_breakdown breakdown = { runs, 2, parts, 4, part_ms };
+    static const bool out_of_memory[] = { false, true };
+    struct plot_breakdown breakdown = { runs, 2, parts, 4, part_ms, out_of_memory };
     return plot_breakdown(path, hard_name, &breakdown, err);
 }
 
@@ -126,6 +133,20 @@ static void test_mistakes(void **state) {
     assert_non_null(strstr(err.text, "there is nothing to draw"));
 }
 
+static void test_a_long_step_shows_its_beginning(void **state) {
+    (void)state;
+    enum { MOST = 25 };
+    struct span_record spans[MOST + 1];
+    for (int i = 0; i < MOST; i++)
+        spans[i] = (struct span_record){ .micro_batch = i,
+                                         .start_ns = 100 * i,
+                                         .finish_ns = 100 * i + 100 };
+    spans[MOST] = (struct span_record){ .dp_rank = 1, .micro_batch = 2, .finish_ns = 9000 };
+    assert_int_equal(plot_timeline_default_until_ns(spans, MOST + 1, 0), 1000);
+    assert_int_equal(plot_timeline_default_until_ns(spans, MOST - 1, 0), 0);
+    assert_int_equal(plot_timeline_default_until_ns(spans, MOST + 1, 1), 0);
+}
+
 static void test_without_gnuplot(void **state) {
     (void)state;
     char *folder = sample_folder(), *search = strdup(getenv("PATH"));
@@ -143,12 +164,111 @@ static void test_without_gnuplot(void **state) {
     sample_remove_folder(folder);
 }
 
+/* ---- disks that are full, and what is no file ---- */
+
+/* Draws over a file; returns what went wrong with that, NULL if the old content was kept and the
+ * reason named. */
+static const char *draw_without_room(const char *path, const char *reason, struct error *err) {
+    if (draw_memory(path, err)) return "drawn without room";
+    if (strstr(err->text, reason) == NULL || !err->internal) return err->text;
+    char unfinished[300], kept[16] = "";
+    snprintf(unfinished, sizeof unfinished, "%s.unfinished", path);
+    if (access(unfinished, F_OK) == 0) return "the unfinished picture is left";
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fread(kept, 1, 8, file) == 0) return "the old picture is lost";
+    fclose(file);
+    return strcmp(kept, "old") == 0 ? NULL : "the old picture was changed";
+}
+
+/* gnuplot itself is stopped at a size and ends with 0. */
+static const char *check_cut_short(const char *folder, struct error *err) {
+    static const char *const names[] = { "x.png", "x.svg", "x.pdf" };
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = { 3500, 3500 }; /* more than the script, less than the picture */
+    setrlimit(RLIMIT_FSIZE, &limit);
+    for (int k = 0; k < 3; k++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, names[k]);
+        FILE *file = fopen(path, "w");
+        fputs("old", file);
+        fclose(file);
+        const char *complaint = draw_without_room(path, "gnuplot failed", err);
+        if (complaint != NULL) return complaint;
+    }
+    return NULL;
+}
+
+/* "skip" where a file system may not be mounted. */
+static const char *check_full_disk(const char *folder, struct error *err) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", folder, "tmpfs", 0, "size=12k") != 0)
+        return "skip";
+    char path[256];
+    snprintf(path, sizeof path, "%s/x.png", folder);
+    FILE *file = fopen(path, "w");
+    fputs("old", file);
+    fclose(file);
+    return draw_without_room(path, "No space left on device", err);
+}
+
+static void in_child(const char *(*check)(const char *folder, struct error *err)) {
+    if (!has_gnuplot()) skip();
+    char *folder = sample_folder();
+    int answer[2];
+    assert_int_equal(pipe(answer), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct error err = { 0 };
+        const char *complaint = check(folder, &err);
+        if (complaint != NULL && write(answer[1], complaint, strlen(complaint)) < 0) _exit(2);
+        _exit(0);
+    }
+    close(answer[1]);
+    int status;
+    waitpid(child, &status, 0);
+    char complaint[5000] = "";
+    if (read(answer[0], complaint, sizeof complaint - 1) < 0) complaint[0] = '\0';
+    close(answer[0]);
+    sample_remove_folder(folder);
+    if (strcmp(complaint, "skip") == 0) skip();
+    if (status != 0 || complaint[0] != '\0') fail_msg("in the child: %s", complaint);
+}
+
+static void test_a_picture_cut_short(void **state) {
+    (void)state;
+    in_child(check_cut_short);
+}
+
+static void test_a_full_disk(void **state) {
+    (void)state;
+    in_child(check_full_disk);
+}
+
+static void test_a_device_is_not_replaced(void **state) {
+    (void)state;
+    char *folder = sample_folder(), path[256];
+    snprintf(path, sizeof path, "%s/x.png", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct error err = { 0 };
+    assert_false(draw_steps(path, &err));
+    assert_non_null(strstr(err.text, "it is not a file"));
+    assert_false(err.internal);
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(S_ISFIFO(status.st_mode));
+    sample_remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_picture_in_each_format),
         cmocka_unit_test(test_names_have_no_special_meaning),
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_a_long_step_shows_its_beginning),
         cmocka_unit_test(test_without_gnuplot),
+        cmocka_unit_test(test_a_picture_cut_short),
+        cmocka_unit_test(test_a_full_disk),
+        cmocka_unit_test(test_a_device_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static void test_runs_are_found(void **state) {
     static const struct {
         const char *name;
         int64_t id;
-    } cases[] = { { "1", 1 }, { "omnibal", 2 }, { "baseline", 3 }, { "2", 2 }, { "77", 5 } };
+    } cases[] = { { "1", 1 }, { "omnibal", 2 }, { "3", 3 }, { "2", 2 }, { "77", 5 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t id = 0;
         must(f, store_find_run(store, cases[i].name, &id, &f->err));
@@ -178,6 +178,14 @@ static void test_runs_are_found(void **state) {
     assert_false(store_find_run(store, "omnibla", &id, &f->err));
     assert_non_null(strstr(f->err.text, "has no run 'omnibla'"));
     assert_non_null(strstr(f->err.text, "did you mean 'omnibal'?"));
+    assert_false(store_find_run(store, "baseline", &id, &f->err));
+    assert_non_null(strstr(f->err.text, "'baseline' names 2 runs: 3 and 1\n"));
+    assert_false(f->err.internal);
+    for (int k = 6; k <= 13; k++)
+        must(f, sample_store_run(store, "baseline", k, &f->err));
+    assert_false(store_find_run(store, "baseline", &id, &f->err));
+    assert_non_null(strstr(
+        f->err.text, "'baseline' names 10 runs: the newest are 13, 12, 11, 10, 9, 8, 7, 6\n"));
     store_close(store);
 }
 
@@ -500,7 +508,8 @@ static void test_each_bad_file_has_its_sentence(void **state) {
           "version 99, known here are those up to 1)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
-        { "folder", make_folder, DB_WRITE, "cannot write database", true },
+        { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },
+        { "folder, read", make_folder, DB_READ, "is a folder, not a database", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[300];
@@ -512,6 +521,34 @@ static void test_each_bad_file_has_its_sentence(void **state) {
             fail_msg("%s: got: %s", cases[i].name, f->err.text);
         if (f->err.internal != cases[i].internal)
             fail_msg("%s: wrong side blamed: %s", cases[i].name, f->err.text);
+        if (strstr(f->err.text, "SQLite") != NULL || strstr(f->err.text, "PRAGMA") != NULL)
+            fail_msg("%s: speaks of internals: %s", cases[i].name, f->err.text);
+    }
+}
+
+static void test_each_bad_path_has_its_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        enum db_mode mode;
+        const char *sentence;
+    } cases[] = {
+        { ":memory:", DB_WRITE, "database ':memory:' would keep nothing\n  hint: name a file" },
+        { ":memory:", DB_READ, "database ':memory:' would keep nothing\n  hint: name a file" },
+        { "", DB_WRITE, "database '' would keep nothing\n  hint: name a file" },
+        { "/no/such/x.db", DB_WRITE,
+          "cannot write database '/no/such/x.db': there is no folder '/no/such'" },
+        { "/no/such/x.db", DB_READ, "there is no database '/no/such/x.db'" },
+        { "/dev/null/x.db", DB_WRITE,
+          "cannot write database '/dev/null/x.db': '/dev/null' is not a folder" },
+        { "/dev/null", DB_WRITE, "'/dev/null' is not a file" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        if (store_open(cases[i].path, cases[i].mode, &err) != NULL)
+            fail_msg("'%s': opened", cases[i].path);
+        if (strcmp(err.text, cases[i].sentence) != 0 || err.internal)
+            fail_msg("'%s': got: %s", cases[i].path, err.text);
     }
 }
 
@@ -597,13 +634,14 @@ static void in_child(struct fixture *f, const char *(*check)(struct fixture *f))
 static const char *check_read_only_folder(struct fixture *f) {
     if (geteuid() == 0 && setuid(65534) != 0) return "cannot give up rights";
     if (store_open(f->path, DB_WRITE, &f->err) != NULL) return "opened an old one for writing";
-    if (strstr(f->err.text, "cannot write database") == NULL || !f->err.internal)
+    if (strstr(f->err.text, "cannot write database") == NULL ||
+        strstr(f->err.text, ": Permission denied") == NULL || !f->err.internal)
         return f->err.text;
     char path[300];
     snprintf(path, sizeof path, "%s/new.db", f->folder);
     if (store_open(path, DB_WRITE, &f->err) != NULL) return "made a new one";
     if (strstr(f->err.text, "cannot write database") == NULL || strstr(f->err.text, path) == NULL ||
-        !f->err.internal)
+        strstr(f->err.text, ": Permission denied") == NULL || !f->err.internal)
         return f->err.text;
     struct store *store = store_open(f->path, DB_READ, &f->err);
     if (store == NULL) return f->err.text;
@@ -665,6 +703,7 @@ int main(void) {
         TEST(test_an_unfinished_run_leaves_nothing),
         TEST(test_a_closed_database_is_one_file),
         TEST(test_each_bad_file_has_its_sentence),
+        TEST(test_each_bad_path_has_its_sentence),
         TEST(test_another_programs_file_is_not_changed),
         TEST(test_an_empty_file_becomes_a_database),
         TEST(test_a_damaged_database),

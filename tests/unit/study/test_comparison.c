@@ -10,6 +10,13 @@
 
 enum { STEPS = 4 };
 
+static const char setup_a[] = "{\"model\":{\"name\":\"m\"},\"dataset\":{\"name\":\"d\"},"
+                              "\"cluster\":{\"hardware\":\"h\",\"gpu_count\":8},"
+                              "\"layout\":{\"backend\":\"a\"}}";
+static const char setup_b[] = "{\"model\":{\"name\":\"n\"},\"dataset\":{\"name\":\"e\"},"
+                              "\"cluster\":{\"hardware\":\"g\",\"gpu_count\":16},"
+                              "\"layout\":{\"backend\":\"b\"}}";
+
 /* Mean step 1000 ms x factor, 10 GPU-days x factor; steps of 900, 1100, 1000 and 1000 ms x factor. */
 static struct comparison_run make_run(struct iteration_record *steps, double factor, double band,
                                       int64_t tokens) {
@@ -35,6 +42,8 @@ static struct comparison_run make_run(struct iteration_record *steps, double fac
     r->bubble_ms = 60;
     r->stage_imbalance_ms = 70;
     r->rank_imbalance_ms = 80;
+    r->verdict = "fits";
+    r->resolved_scenario = setup_a;
     /* What is left: the parts sum to the step. */
     r->time_imbalance_ms = 1000 * factor - 860;
     return run;
@@ -47,15 +56,19 @@ static const struct {
     bool paired;
     double confidence;
     enum comparison_verdict verdict;
+    const char *fit, *backend; /* of the second run; the first fits and is on "a" */
 } cases[] = {
-    /* Per step 0.9, 1.1, 1, 1 GPU-days apart: deviation of the mean sqrt(0.02 / 3 / 4), 24.5 of
-     * which make the difference of 1. */
-    { "same steps, beyond the band", 0.9, 0.05, 1000, true, 1, COMPARISON_SURE },
-    { "same steps, inside the band", 0.9, 0.20, 1000, true, 1, COMPARISON_LIKELY },
+    /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
+     * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5. */
+    { "same steps, beyond the band", 0.85, 0.05, 1000, true, 1, COMPARISON_SURE, "fits", "a" },
+    { "same steps, inside the band", 0.85, 0.20, 1000, true, 1, COMPARISON_LIKELY, "fits", "a" },
+    { "less than a stack may add", 0.92, 0.05, 1000, true, 1, COMPARISON_LIKELY, "fits", "a" },
+    { "another stack", 0.5, 0.05, 1000, true, 1, COMPARISON_LIKELY, "fits", "b" },
+    { "does not fit", 0.5, 0.05, 1000, true, 1, COMPARISON_OPEN, "out of memory", "a" },
     /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it. */
-    { "other steps", 0.9, 0.05, 5000, false, 0.965674, COMPARISON_OPEN },
-    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999999, COMPARISON_SURE },
-    { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN },
+    { "other steps", 0.9, 0.05, 5000, false, 0.965674, COMPARISON_OPEN, "fits", "a" },
+    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999999, COMPARISON_SURE, "tight", "a" },
+    { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN, "fits", "a" },
 };
 
 static void test_known_differences(void **state) {
@@ -65,9 +78,12 @@ static void test_known_differences(void **state) {
         struct comparison_run runs[2] = {
             make_run(a, 1, 0.01, 1000), make_run(b, cases[k].factor, cases[k].band, cases[k].tokens)
         };
+        runs[1].record.verdict = cases[k].fit;
+        runs[1].record.resolved_scenario = cases[k].backend[0] == 'a' ? setup_a : setup_b;
         struct comparison_row rows[2];
         comparison_make(runs, 2, rows);
         const struct comparison_row *row = &rows[1];
+        assert_int_equal(row->fits, strcmp(cases[k].fit, "out of memory") != 0);
         double tolerance = cases[k].factor > 1 ? 1e-3 : 1e-6;
         if (fabs(row->confidence_fraction - cases[k].confidence) > tolerance)
             fail_msg("%s: confidence %.7f, want %.7f", cases[k].name, row->confidence_fraction,
@@ -125,11 +141,53 @@ static void test_one_step_is_open(void **state) {
     assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
 }
 
+/* Nothing that does not fit is faster, and nothing is faster than it. */
+static void test_a_reference_that_does_not_fit(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS];
+    struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1), make_run(b, 0.5, 0.01, 1) };
+    runs[0].record.verdict = "out of memory";
+    struct comparison_row rows[2];
+    comparison_make(runs, 2, rows);
+    assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
+    assert_true(rows[1].fits && !rows[0].fits);
+}
+
+static void test_warnings(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS], c[STEPS];
+    struct comparison_run runs[3] = { make_run(a, 1, 0.01, 1), make_run(b, 0.5, 0.01, 1),
+                                      make_run(c, 0.5, 0.01, 1) };
+    struct arena *arena = arena_create();
+    assert_null(comparison_warnings(runs, 3, arena)[0]);
+    runs[2].record.resolved_scenario = setup_b;
+    for (int i = 0; i < STEPS; i++)
+        c[i].sample_count = 17; /* 16 + 6 % */
+    b[0].sample_count = 18;     /* 16.5 on average, + 3 % */
+    static const char *const want[] = {
+        "run 3 has another model than run 1: n, not m",
+        "run 3 has another data set than run 1: e, not d",
+        "run 3 has another hardware than run 1: g, not h",
+        "run 3 has another number of GPUs than run 1: 16, not 8",
+        "steps of run 3 hold 17.0 samples, those of run 1 16.0",
+        NULL,
+    };
+    const char **got = comparison_warnings(runs, 3, arena);
+    for (int i = 0; want[i] != NULL; i++) {
+        assert_non_null(got[i]);
+        assert_string_equal(got[i], want[i]);
+    }
+    assert_null(got[5]);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_differences),
         cmocka_unit_test(test_parts_sum_to_the_whole),
         cmocka_unit_test(test_one_step_is_open),
+        cmocka_unit_test(test_a_reference_that_does_not_fit),
+        cmocka_unit_test(test_warnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,63 @@ static void test_prices_of_one_layer_kind(void **state) {
     execution_destroy(e);
 }
 
+/* Layers are all that stages do beside sends and the sum of gradients. */
+static void test_layers_are_the_stages_work(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof setups / sizeof setups[0]; k++) {
+        struct execution *e = execute(setups[k]);
+        struct arena *arena = arena_create();
+        struct explanation x;
+        assert_true(explanation_make(e, 0, NULL, arena, &x, NULL));
+        double layers_s = 0, recompute_s = 0, busy_s = 0, stage_recompute_s = 0;
+        for (int64_t i = 0; i < x.layer_kind_count; i++) {
+            const struct layer_share *l = &x.layers[i];
+            double sum_s = l->forward_s + l->backward_s + l->recompute_s;
+            layers_s += sum_s * (double)l->stage_count;
+            recompute_s += l->recompute_s * (double)l->stage_count;
+            assert_true(fabs(l->step_fraction - sum_s / e->replay->step_time_mean_s) < 1e-9);
+            assert_true(l->stage_count >= 1 && l->stage_count <= e->replay->stage_count);
+        }
+        for (int64_t i = 0; i < e->replay->stage_count; i++) {
+            busy_s += e->replay->stages[i].forward_s + e->replay->stages[i].backward_s;
+            stage_recompute_s += e->replay->stages[i].recompute_s;
+        }
+        /* Beside layers and sends a pass adds its gradients to their fp32 sum. All micro-batches of
+         * the data are replayed: 160 samples are 10 steps. */
+        for (int64_t part = 0; part < e->job->plan.part_count; part++)
+            layers_s +=
+                (double)(e->job->step->accumulate_ns[part] * e->scenario->micro_batches_per_rank) *
+                1e-9;
+        if (fabs(layers_s / busy_s - 1) > 1e-6)
+            fail_msg("setup %zu: layers %.6g s, stages %.6g s", k, layers_s, busy_s);
+        assert_true(fabs(recompute_s - stage_recompute_s) < 1e-6 * busy_s);
+        arena_destroy(arena);
+        execution_destroy(e);
+    }
+}
+
+static void test_the_dearest_operator_is_first(void **state) {
+    (void)state;
+    struct execution *e = execute(setups[0]);
+    struct arena *arena = arena_create();
+    struct explanation x;
+    assert_true(explanation_make(e, 0, NULL, arena, &x, NULL));
+    for (int64_t i = 1; i < x.price_count; i++)
+        assert_true(x.prices[i].price_s * x.prices[i].calls_per_step <=
+                    x.prices[i - 1].price_s * x.prices[i - 1].calls_per_step);
+    /* What the ranks that hold a kind of layer call, once for each micro-batch. */
+    for (int64_t i = 0; i < x.layer_kind_count; i++)
+        for (int64_t p = 0; p < x.price_count; p++)
+            if (strcmp(x.prices[p].layer_kind, x.layers[i].layer_kind) == 0 &&
+                strcmp(x.prices[p].pass, "weight gradient") == 0)
+                assert_true(
+                    fabs(x.prices[p].calls_per_step -
+                         (double)(x.layers[i].layer_count * e->scenario->micro_batches_per_rank) /
+                             (double)x.layers[i].stage_count) < 1e-9);
+    arena_destroy(arena);
+    execution_destroy(e);
+}
+
 static const struct {
     const char *name, *layer, *want;
     int64_t iteration;
@@ -114,6 +171,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_and_advice_add_up),
         cmocka_unit_test(test_prices_of_one_layer_kind),
+        cmocka_unit_test(test_layers_are_the_stages_work),
+        cmocka_unit_test(test_the_dearest_operator_is_first),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, begin, end);

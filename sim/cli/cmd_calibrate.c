@@ -1,0 +1,505 @@
+/* cmd_calibrate.c - `calibrate`: measure a GPU, fit its curves, read logs of others, check a
+ * profile against measurements. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/check.h"
+#include "calibrate/fit/nccl_log.h"
+#include "sim/base/field.h"
+#include "sim/base/json.h"
+#include "sim/cli/cli.h"
+
+struct calibrate_cli_options {
+    const char *output, *gpu, *measured, *profile, *interconnect;
+    int op;
+    bool quick;
+};
+
+#define AT(member) offsetof(struct calibrate_cli_options, member)
+static const struct option options_table[] = {
+    { "output", OPTION_TEXT, AT(output), "PATH",
+      "bench: folder; fit: curves file; import: CSV, also .gz (also -o)", NULL, 0, 0 },
+    { "quick", OPTION_FLAG, AT(quick), NULL, "bench: fewer shapes, a few minutes", NULL, 0, 0 },
+    { "gpu", OPTION_TEXT, AT(gpu), "NAME", "fit: which profile; import: instead of the log's GPU",
+      NULL, 0, 0 },
+    { "measured", OPTION_TEXT, AT(measured), "DIR",
+      "fit: folder of gemm, attention, nccl and membw .csv.gz (default: the shipped one)", NULL, 0,
+      0 },
+    { "profile", OPTION_TEXT, AT(profile), "NAME",
+      "check: this hardware instead of the one each row was measured on", NULL, 0, 0 },
+    { "op", OPTION_CHOICE, AT(op), "NAME", "import: the collective, where a log does not say",
+      nccl_log_ops, 0, 0 },
+    { "interconnect", OPTION_TEXT, AT(interconnect), "TEXT",
+      "import: what connects the GPUs, for the CSV", NULL, 0, 0 },
+};
+
+static void defaults(void *options) {
+    *(struct calibrate_cli_options *)options = (struct calibrate_cli_options){ .op = -1 };
+}
+
+/* ---- files ---- */
+
+/* Compressed where the name ends in .gz. */
+static bool write_file(const char *path, const char *text, size_t size, struct error *err) {
+    const size_t length = strlen(path);
+    const bool gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
+    /* "T": the same stream of zlib, uncompressed. */
+    gzFile file = gzopen(path, gzip ? "wb9" : "wbT");
+    if (file == NULL) return error_system(err, "cannot write %s", path);
+    bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
+    ok = gzclose(file) == Z_OK && ok;
+    if (ok) return true;
+    error_system(err, "cannot write %s", path);
+    remove(path);
+    return false;
+}
+
+/* NAME.csv becomes NAME.csv.gz, which is what the fit reads. */
+static bool compress_file(struct arena *arena, const char *path, struct error *err) {
+    char *text;
+    size_t size;
+    if (!file_read(path, &text, &size, err)) return false;
+    const bool ok = write_file(arena_format(arena, "%s.gz", path), text, size, err);
+    free(text);
+    if (ok) remove(path);
+    return ok;
+}
+
+/* ---- bench ---- */
+
+/* Built by CMake into calibrate/ beside this program, each only where its libraries were found. */
+static const struct bench_program {
+    const char *name, *needs;
+    const char *files[3]; /* in the output folder; NULL at the end */
+    bool fitted;          /* its files are input of the fit */
+} programs[] = {
+    { "launch_gap", "the CUDA toolkit", { "launch_gap.csv" }, false },
+    { "host_copy", "the CUDA toolkit", { "host_copy.csv" }, false },
+    { "streaming", "the CUDA toolkit", { "membw.csv" }, true },
+    { "matmul", "cuBLASLt", { "gemm.csv", "gemm_settled.csv" }, true },
+    { "attention", "cuDNN", { "attention.csv" }, true },
+    { "collectives", "NCCL", { "nccl.csv" }, true },
+    { "layers", "cuBLASLt", { "layers.csv" }, false },
+};
+enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
+
+/* Exit codes of a benchmark (calibrate/bench/bench_common.h). */
+enum { BENCH_EXIT_DONE = 0, BENCH_EXIT_SKIPPED = 3 };
+
+struct bench_run {
+    bool built;
+    int code;
+    char said[512]; /* its last line that was not progress */
+};
+
+static const char *program_path(struct arena *arena, const struct bench_program *program) {
+    char own[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0) return NULL;
+    own[length] = '\0';
+    *strrchr(own, '/') = '\0';
+    return arena_format(arena, "%s/calibrate/%s", own, program->name);
+}
+
+/* The first program says it, for all. */
+static bool found_no_gpu(const struct bench_run *run) {
+    return strncmp(run->said, "no GPU was found", 16) == 0;
+}
+
+/* What a benchmark says: progress moves the bar, the rest is for the user. */
+static void hear_line(const char *line, struct progress *progress, struct bench_run *run) {
+    long done, total;
+    if (sscanf(line, "progress %ld/%ld", &done, &total) == 2) {
+        cli_progress_update(progress, done, total);
+        return;
+    }
+    cli_progress_end(progress);
+    snprintf(run->said, sizeof run->said, "%.500s", line);
+    if (progress->enabled && !found_no_gpu(run)) fprintf(stderr, "%s: %s\n", progress->label, line);
+}
+
+static void hear(FILE *from, struct progress *progress, struct bench_run *run) {
+    char *line = NULL;
+    size_t capacity = 0;
+    while (getline(&line, &capacity, from) > 0) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] != '\0') hear_line(line, progress, run);
+    }
+    free(line);
+}
+
+static bool run_program(const struct cli *cli, const struct calibrate_cli_options *o,
+                        const char *path, const struct bench_program *program,
+                        struct bench_run *run, struct error *err) {
+    const char *device = arena_format(cli->arena, "%s/device.json", o->output);
+    const char *const arguments[] = {
+        path, "-o", o->output, "--device-json", device, o->quick ? "--quick" : NULL, NULL
+    };
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return error_system(err, "cannot start %s", path);
+    const pid_t child = fork();
+    if (child < 0) {
+        error_system(err, "cannot start %s", path);
+        close(ends[0]);
+        close(ends[1]);
+        return false;
+    }
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        execv(path, (char *const *)arguments);
+        dprintf(STDERR_FILENO, "cannot start %s: %s\n", path, strerror(errno));
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *from = fdopen(ends[0], "r");
+    struct progress progress = cli_progress(cli, program->name, "shapes");
+    hear(from, &progress, run);
+    cli_progress_end(&progress);
+    fclose(from);
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+}
+
+static bool finish_program(struct arena *arena, const char *directory,
+                           const struct bench_program *program, struct error *err) {
+    for (int f = 0; program->fitted && program->files[f] != NULL; f++)
+        if (!compress_file(arena, arena_format(arena, "%s/%s", directory, program->files[f]), err))
+            return false;
+    return true;
+}
+
+static const char *run_state(const struct bench_run *run) {
+    return !run->built                       ? "not built"
+           : run->code == BENCH_EXIT_DONE    ? "done"
+           : run->code == BENCH_EXIT_SKIPPED ? "skipped"
+                                             : "failed";
+}
+
+static const char *run_reason(struct arena *arena, const struct bench_program *program,
+                              const struct bench_run *run) {
+    if (!run->built) return arena_format(arena, "%s was not found when building", program->needs);
+    if (run->code == BENCH_EXIT_DONE) return "";
+    if (run->said[0] != '\0') return run->said;
+    return arena_format(arena, "it ended with code %d and said nothing", run->code);
+}
+
+static void print_bench(const struct cli *cli, const char *directory,
+                        const struct bench_run *runs) {
+    cJSON *list = cJSON_CreateArray();
+    for (int p = 0; p < PROGRAM_COUNT; p++) {
+        const struct bench_program *program = &programs[p];
+        const char *state = run_state(&runs[p]);
+        const char *reason = run_reason(cli->arena, program, &runs[p]);
+        const bool done = strcmp(state, "done") == 0;
+        cJSON *row = cJSON_CreateObject(), *files = cJSON_AddArrayToObject(row, "files");
+        cJSON_AddStringToObject(row, "program", program->name);
+        cJSON_AddStringToObject(row, "state", state);
+        cJSON_AddStringToObject(row, "reason", reason);
+        const char *names = "";
+        for (int f = 0; done && program->files[f] != NULL; f++) {
+            const char *name =
+                arena_format(cli->arena, "%s%s", program->files[f], program->fitted ? ".gz" : "");
+            cJSON_AddItemToArray(files, cJSON_CreateString(name));
+            names = arena_format(cli->arena, "%s%s%s", names, f > 0 ? ", " : "", name);
+        }
+        cJSON_AddItemToArray(list, row);
+        if (!cli->common.json)
+            printf("  %-12s %-10s %s\n", program->name, state, done ? names : reason);
+    }
+    if (!cli->common.json) {
+        cJSON_Delete(list);
+        return;
+    }
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "directory", directory);
+    cJSON_AddItemToObject(o, "programs", list);
+    cli_print_json(o);
+}
+
+/* The machine's lack, not a mistake of the user: exit code 1. */
+static int machine_error(struct error *err) {
+    err->internal = true;
+    return cli_error(err);
+}
+
+static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
+    struct error err = { 0 };
+    struct bench_run runs[PROGRAM_COUNT] = { 0 };
+    int built_count = 0, failed_count = 0, done_count = 0;
+    if (o->output == NULL) {
+        error_set(&err, "name the folder for the measurements with -o DIR");
+        return cli_error(&err);
+    }
+    for (int p = 0; p < PROGRAM_COUNT; p++) {
+        const char *path = program_path(cli->arena, &programs[p]);
+        runs[p].built = path != NULL && access(path, X_OK) == 0;
+        built_count += runs[p].built;
+    }
+    if (built_count == 0) {
+        error_set(&err, "no microbenchmark was built beside this program");
+        error_hint(&err, "install the CUDA toolkit (nvcc) and build again");
+        return machine_error(&err);
+    }
+    const bool made = mkdir(o->output, 0777) == 0;
+    if (!made && errno != EEXIST) {
+        error_system(&err, "cannot make the folder %s", o->output);
+        return cli_error(&err);
+    }
+    for (int p = 0; p < PROGRAM_COUNT; p++) {
+        if (!runs[p].built) continue;
+        if (!run_program(cli, o, program_path(cli->arena, &programs[p]), &programs[p], &runs[p],
+                         &err))
+            return cli_error(&err);
+        if (found_no_gpu(&runs[p])) {
+            if (made) rmdir(o->output);
+            error_set(&err, "no GPU was found on this machine: nothing was measured");
+            return machine_error(&err);
+        }
+        if (runs[p].code == BENCH_EXIT_DONE) {
+            done_count++;
+            if (!finish_program(cli->arena, o->output, &programs[p], &err)) return cli_error(&err);
+        } else if (runs[p].code != BENCH_EXIT_SKIPPED) {
+            failed_count++;
+        }
+    }
+    print_bench(cli, o->output, runs);
+    return failed_count == 0 && done_count > 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* ---- fit ---- */
+
+static cJSON *summary_json(const struct error_summary *s) {
+    if (s->count == 0) return cJSON_CreateNull();
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "points", (double)s->count);
+    cJSON_AddNumberToObject(o, "median_abs_relative_error", s->median);
+    cJSON_AddNumberToObject(o, "p80_abs_relative_error", s->p80);
+    cJSON_AddNumberToObject(o, "p90_abs_relative_error", s->p90);
+    cJSON_AddNumberToObject(o, "median_signed_relative_error", s->bias);
+    return o;
+}
+
+static void print_fit(const struct cli *cli, const char *gpu,
+                      const struct calibrate_report *report) {
+    if (cli->common.json) {
+        cJSON *o = cJSON_CreateObject(), *lines = cJSON_CreateArray();
+        cJSON_AddStringToObject(o, "gpu", gpu);
+        cJSON_AddItemToObject(o, "fits", lines);
+        for (int64_t i = 0; i < report->line_count; i++) {
+            cJSON *line = cJSON_CreateObject();
+            cJSON_AddStringToObject(line, "what", report->lines[i].what);
+            cJSON_AddItemToObject(line, "form", summary_json(&report->lines[i].form));
+            cJSON_AddItemToObject(line, "held_out", summary_json(&report->lines[i].held_out));
+            cJSON_AddItemToArray(lines, line);
+        }
+        cli_print_json(o);
+        return;
+    }
+    printf("%s: each point predicted without itself\n", gpu);
+    printf("  %-46s %7s %8s %8s %8s\n", "", "points", "median", "p90", "bias");
+    for (int64_t i = 0; i < report->line_count; i++) {
+        const struct calibrate_line *line = &report->lines[i];
+        const struct error_summary *s = &line->held_out;
+        printf("  %-46s %7lld %7.1f%% %7.1f%% %+7.1f%%\n", line->what, (long long)s->count,
+               100 * s->median, 100 * s->p90, 100 * s->bias);
+    }
+}
+
+static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
+    struct error err = { 0 };
+    if (o->gpu == NULL) {
+        error_set(&err, "name the profile to fit with --gpu NAME");
+        error_hint(&err, "`ballast calibrate --help` lists the names");
+        return cli_error(&err);
+    }
+    const char *measured =
+        o->measured != NULL
+            ? o->measured
+            : arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
+    cJSON *curves = cJSON_CreateObject();
+    bool ok = calibrate_fit_profile(cli->arena, measured, o->gpu, curves, report, &err);
+    if (ok && o->output != NULL) {
+        char *text = calibrate_curves_text(curves);
+        ok = write_file(o->output, text, strlen(text), &err);
+        free(text);
+    }
+    cJSON_Delete(curves);
+    if (!ok) return cli_error(&err);
+    print_fit(cli, o->gpu, report);
+    return EXIT_DONE;
+}
+
+/* ---- import ---- */
+
+static bool write_rows(const struct nccl_log_rows *rows, const char *path, struct error *err) {
+    if (path == NULL)
+        return nccl_log_write(rows, stdout) || error_system(err, "cannot write to stdout");
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    bool ok = stream != NULL && nccl_log_write(rows, stream);
+    ok = stream != NULL && fclose(stream) == 0 && ok;
+    ok = ok ? write_file(path, text, size, err) : error_system(err, "cannot write %s", path);
+    free(text);
+    return ok;
+}
+
+static int import(struct cli *cli, const struct calibrate_cli_options *o) {
+    struct error err = { 0 };
+    const char *const *arguments = cli->arguments.positional;
+    if (cli->arguments.count < 3 || strcmp(arguments[1], "nccl-tests") != 0) {
+        error_set(&err, cli->arguments.count < 2 || strcmp(arguments[1], "nccl-tests") == 0
+                            ? "name the logs: ballast calibrate import nccl-tests LOG..."
+                            : "the only logs that can be read are those of nccl-tests: ballast "
+                              "calibrate import nccl-tests LOG...");
+        return cli_error(&err);
+    }
+    const struct nccl_log_options options = { .op = o->op < 0 ? NULL : nccl_log_ops[o->op],
+                                              .gpu = o->gpu,
+                                              .interconnect = o->interconnect };
+    struct nccl_log_rows rows = { 0 };
+    for (int64_t i = 2; i < cli->arguments.count; i++)
+        if (!nccl_log_read(cli->arena, arguments[i], &options, &rows, &err)) return cli_error(&err);
+    if (!write_rows(&rows, o->output, &err)) return cli_error(&err);
+    if (!cli->common.quiet)
+        fprintf(stderr, "%lld rows of %lld logs\n", (long long)rows.count,
+                (long long)(cli->arguments.count - 2));
+    return EXIT_DONE;
+}
+
+/* ---- check ---- */
+
+static void print_check(struct arena *arena, const struct calibrate_check *check,
+                        const char *path) {
+    printf("%s: %lld rows of %s\n", path, (long long)check->row_count, check->format);
+    printf("  %-26s %-15s %6s %7s %7s %7s %8s  %-34s %s\n", "operator", "gpu", "rows", "median",
+           "p90", "mean", "in band", "priced by", "framework");
+    for (int64_t i = 0; i < check->group_count; i++) {
+        const struct calibrate_group *g = &check->groups[i];
+        const char *profile =
+            arena_format(arena, "%s%s", g->priced_by, g->exact_variant ? "" : " (nearest)");
+        printf("  %-26s %-15s %6lld %6.1f%% %6.1f%% %+6.1f%% %7.0f%%  %-34s %s\n", g->operator_name,
+               g->gpu, (long long)g->row_count, 100 * g->median_abs_relative_error,
+               100 * g->p90_abs_relative_error, 100 * g->mean_signed_relative_error,
+               100 * g->inside_band_fraction, profile, g->framework);
+    }
+    for (int64_t i = 0; i < check->skip_count; i++)
+        printf("  %lld rows left out: %s\n", (long long)check->skips[i].row_count,
+               check->skips[i].reason);
+}
+
+static void add_check(const struct calibrate_check *check, const char *path, cJSON *groups,
+                      cJSON *skips) {
+    for (int64_t i = 0; i < check->group_count; i++) {
+        const struct calibrate_group *g = &check->groups[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "file", path);
+        cJSON_AddStringToObject(row, "operator", g->operator_name);
+        cJSON_AddStringToObject(row, "gpu", g->gpu);
+        cJSON_AddStringToObject(row, "framework", g->framework);
+        cJSON_AddStringToObject(row, "priced_by", g->priced_by);
+        cJSON_AddBoolToObject(row, "exact_variant", g->exact_variant);
+        cJSON_AddNumberToObject(row, "rows", (double)g->row_count);
+        cJSON_AddNumberToObject(row, "median_abs_relative_error", g->median_abs_relative_error);
+        cJSON_AddNumberToObject(row, "p90_abs_relative_error", g->p90_abs_relative_error);
+        cJSON_AddNumberToObject(row, "mean_signed_relative_error", g->mean_signed_relative_error);
+        cJSON_AddNumberToObject(row, "inside_band_fraction", g->inside_band_fraction);
+        cJSON_AddItemToArray(groups, row);
+    }
+    for (int64_t i = 0; i < check->skip_count; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "file", path);
+        cJSON_AddStringToObject(row, "reason", check->skips[i].reason);
+        cJSON_AddNumberToObject(row, "rows", (double)check->skips[i].row_count);
+        cJSON_AddItemToArray(skips, row);
+    }
+}
+
+static int check(struct cli *cli, const struct calibrate_cli_options *o) {
+    struct error err = { 0 };
+    if (cli->arguments.count < 2) {
+        error_set(&err, "name the measurements: ballast calibrate check FILE.csv[.gz]...");
+        return cli_error(&err);
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON *groups = cJSON_AddArrayToObject(object, "groups");
+    cJSON *skips = cJSON_AddArrayToObject(object, "skipped");
+    for (int64_t i = 1; i < cli->arguments.count; i++) {
+        const char *path = cli->arguments.positional[i];
+        struct calibrate_check result;
+        if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, o->profile, path,
+                                  &result, &err)) {
+            cJSON_Delete(object);
+            return cli_error(&err);
+        }
+        if (cli->common.json)
+            add_check(&result, path, groups, skips);
+        else
+            print_check(cli->arena, &result, path);
+    }
+    if (cli->common.json)
+        cli_print_json(object);
+    else
+        cJSON_Delete(object);
+    return EXIT_DONE;
+}
+
+/* ---- the command ---- */
+
+static const struct action {
+    const char *name;
+    int (*run)(struct cli *cli, const struct calibrate_cli_options *options);
+} actions[] = { { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import } };
+enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
+
+static const char *action_name(const void *names, size_t index) {
+    (void)names;
+    return actions[index].name;
+}
+
+static int run(struct cli *cli, void *options) {
+    const char *name = cli->arguments.positional[0];
+    for (int a = 0; a < ACTION_COUNT; a++)
+        if (strcmp(actions[a].name, name) == 0) return actions[a].run(cli, options);
+    struct error err = { 0 };
+    const char *near = nearest_name(name, ACTION_COUNT, action_name, NULL);
+    error_set(&err, "calibrate does not know \"%s\": bench, fit, import or check", name);
+    if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
+    return cli_error(&err);
+}
+
+static void print_names(FILE *out) {
+    fputs("\nProfiles that can be fitted:\n ", out);
+    for (const char *const *name = calibrate_gpu_names(); *name != NULL; name++)
+        fprintf(out, " %s", *name);
+    fputc('\n', out);
+}
+
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .usage = "bench -o DIR [--quick] | fit --gpu NAME [--measured DIR] [-o FILE]\n"
+             "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]... [--profile NAME]",
+    .help = "measure a GPU, fit its profile, check a profile against measurements",
+    .more = "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"
+            "device.json. fit turns measurements into efficiency curves and says how well they\n"
+            "repeat them. import turns what nccl-tests print into nccl.csv. check compares the\n"
+            "prices of a profile with measurements, per operator, GPU and framework.\n",
+    .print_more = print_names,
+    COMMAND_OPTIONS(options_table, struct calibrate_cli_options),
+    .min_arguments = 1,
+    .max_arguments = -1,
+    .defaults = defaults,
+    .run = run,
+};
