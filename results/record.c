@@ -94,6 +94,7 @@ static const struct record_column price_columns[] = {
     COLUMN(price_record, pass, TEXT),
     COLUMN(price_record, shape, TEXT),
     COLUMN(price_record, calls_per_step, REAL),
+    COLUMN(price_record, rank_fraction, REAL),
     COLUMN(price_record, flop, REAL),
     COLUMN(price_record, memory_bytes, REAL),
     COLUMN(price_record, network_bytes, REAL),

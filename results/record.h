@@ -68,7 +68,7 @@ struct memory_record {
 struct price_record {
     int64_t price_index;
     const char *layer_kind, *operator, * kind, *pass, *shape;
-    double calls_per_step;
+    double calls_per_step, rank_fraction;
     double flop, memory_bytes, network_bytes;
     double price_s, launch_s, efficiency_fraction;
     const char *bound, *source;

@@ -122,6 +122,7 @@ CREATE TABLE operator_price (
     pass           TEXT NOT NULL,    -- "forward", "weight gradient"
     shape          TEXT NOT NULL,    -- "m=8192 n=6144 k=2048", for people
     calls_per_step REAL,             -- mean of the ranks that hold such a layer
+    rank_fraction  REAL,             -- these ranks over all
     flop           REAL NOT NULL,    -- floating-point operations of one call
     memory_bytes   REAL NOT NULL,    -- HBM traffic of one call
     network_bytes  REAL NOT NULL,    -- buffer of a collective, or message
@@ -298,9 +299,10 @@ SELECT run_id, iteration_index, step_time_ns / 1e6 AS step_time_ms, slowest_rank
        language_tokens * 1e9 / step_time_ns AS language_tokens_per_s
 FROM iteration ORDER BY run_id, iteration_index;
 
--- Which operators cost most in a step of one rank, dearest first.
+-- Which operators cost most in a step of one rank (a mean over all), dearest first.
 CREATE VIEW operator_share AS
-SELECT run_id, layer_kind, operator, pass, bound, sum(price_s * calls_per_step) * 1e3 AS step_ms,
+SELECT run_id, layer_kind, operator, pass, bound,
+       sum(price_s * calls_per_step * rank_fraction) * 1e3 AS step_ms,
        min(inside_range) AS inside_range
 FROM operator_price GROUP BY run_id, layer_kind, operator, pass, bound
 ORDER BY run_id, step_ms DESC, layer_kind, operator, pass, bound;

@@ -227,6 +227,7 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
                 .pass = operator_pass_name(work->pass),
                 .shape = shape_text(work, arena),
                 .calls_per_step = calls,
+                .rank_fraction = (double)holders / (double)plan->stage_count,
                 .flop = work->flop,
                 .memory_bytes = work->memory_bytes,
                 .network_bytes = work->network_bytes,

@@ -284,7 +284,7 @@ static void test_views_derive(void **state) {
         { "SELECT peak_bytes FROM stage_memory WHERE stage_index = 0 AND run_id = ?1", 42e9 },
         { "SELECT capacity_fraction FROM stage_memory WHERE stage_index = 1 AND run_id = ?1", 0.5 },
         { "SELECT step_time_ms FROM step WHERE iteration_index = 0 AND run_id = ?1", 2100 },
-        { "SELECT step_ms FROM operator_share WHERE operator = 'qkv' AND run_id = ?1", 216 },
+        { "SELECT step_ms FROM operator_share WHERE operator = 'qkv' AND run_id = ?1", 108 },
         { "SELECT tp * 10 + pp FROM run_setup WHERE model = 'vlm' AND batching = 'isf'"
           " AND schedule = '1f1b' AND dataset = 'd'",
           24 },

@@ -236,20 +236,6 @@ static void test_timeline_holds_the_work_of_the_step(void **state) {
 
 /* ---- prices ---- */
 
-/* Of the four stages, those with a layer of this kind. */
-static int stages_with(const struct execution *e, const char *layer_kind) {
-    const struct job_plan *plan = &e->job->plan;
-    int count = 0;
-    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
-        bool holds = false;
-        for (int64_t l = plan->first_layer[stage]; l < plan->first_layer[stage + 1]; l++)
-            if (strcmp(layer_kind_name(e->scenario->model->layers[l].kind), layer_kind) == 0)
-                holds = true;
-        count += holds;
-    }
-    return count;
-}
-
 /* Where every micro-batch is the typical one and nothing is hidden (TP 1), prices x calls of the
  * ranks that hold the layers are the work of a step. */
 static const char *const price_setups[][5] = {
@@ -278,8 +264,7 @@ static void test_prices_times_calls_are_the_work(void **state) {
         const struct price_record *prices = execution_prices(e, arena, &count);
         double priced_s = 0, busy_s = 0;
         for (int64_t i = 0; i < count; i++)
-            priced_s += prices[i].price_s * prices[i].calls_per_step *
-                        stages_with(e, prices[i].layer_kind) / 4;
+            priced_s += prices[i].price_s * prices[i].calls_per_step * prices[i].rank_fraction;
         for (int64_t stage = 0; stage < 4; stage++)
             busy_s += e->replay->stages[stage].busy_s / 4;
         /* Each operator is rounded to a nanosecond. */
