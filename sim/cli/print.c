@@ -9,7 +9,7 @@
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
 
-enum { WARN_LEFT_OUT_PERCENT = 5, NOTABLE_STEP_PERCENT = 5 };
+enum { WARN_LEFT_OUT_PERCENT = 5, NOTABLE_STEP_PERCENT = 5, NOTABLE_STAGE_PERCENT = 20 };
 
 /* " [estimated data]"; nothing for real data. */
 static const char *data_label(const struct execution *e, char *text, size_t size) {
@@ -78,6 +78,22 @@ static void print_breakdown(const struct replay *r) {
     }
 }
 
+/* An even count of blocks is rarely an even amount of work; whoever reads only the step time should
+ * learn that another partition would change it. */
+static void print_slowest_stage(const struct replay *r) {
+    int64_t slowest = 0;
+    double sum_s = 0;
+    for (int64_t i = 0; i < r->stage_count; i++) {
+        sum_s += r->stages[i].busy_s;
+        if (r->stages[i].busy_s > r->stages[slowest].busy_s) slowest = i;
+    }
+    double ratio = r->stages[slowest].busy_s * (double)r->stage_count / sum_s;
+    if (ratio * 100 > 100 + NOTABLE_STAGE_PERCENT)
+        printf("  stage %ld works %.2f times as long as the mean, and the others wait for it "
+               "(policy.partition)\n",
+               (long)slowest + 1, ratio);
+}
+
 static void print_stages(const struct execution *e) {
     const struct replay *r = e->replay;
     struct arena *arena = arena_create();
@@ -96,6 +112,7 @@ static void print_stages(const struct execution *e) {
             (b[MEMORY_FRAGMENTATION] + b[MEMORY_COMMUNICATION] + b[MEMORY_CONTEXT]) / BYTES_PER_GiB,
             stage_memory_device(&o->peak) / BYTES_PER_GiB, execution_stage_layers(e, i, arena));
     }
+    print_slowest_stage(r);
     arena_destroy(arena);
 }
 
