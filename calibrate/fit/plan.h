@@ -1,0 +1,46 @@
+/* plan.h - which measurements make a GPU's curves, and what stands where none exist.
+ *
+ *     const struct plan *plan = plan_find("h20-96g", err);
+ */
+#ifndef BALLAST_CALIBRATE_FIT_PLAN_H
+#define BALLAST_CALIBRATE_FIT_PLAN_H
+
+#include "sim/base/error.h"
+
+/* A closed form for a GPU without a relative: seconds and fractions of its own peaks. */
+struct stated_form {
+    double launch_us, efficiency, k_half, memory_fraction;
+};
+
+struct plan {
+    const char *gpu, *note;
+    /* matmul */
+    const char *gemm_gpu;
+    double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
+    const char *shift_gpu;            /* its training rows shift the table; NULL: none */
+    const struct stated_form *stated; /* instead of a fit */
+    double settled_efficiency, settled_k_half, fp8_efficiency;
+    const char *settled_source;
+    /* attention */
+    const char *attention_gpu;
+    double attention_peak, attention_bandwidth; /* of attention_gpu; 0: as of gemm_gpu */
+    double attention_efficiency;                /* stated instead of fitted; 0: fitted */
+    double attention_length_half;
+    const char *attention_source; /* of what is stated */
+    /* memory */
+    const char *stream_gpu;
+    double launch_us, graph_launch_us;
+    /* collectives */
+    const char *nccl_gpu, *nccl_relative;
+    const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
+    double link_ratio, cap_GB_per_s;
+    double band_factor; /* 1: measured on this GPU */
+    /* named frameworks: rows of this GPU under these names; peak and bandwidth of the GPU itself */
+    const char *variant_gpus[2];
+    double variant_peak, variant_bandwidth, variant_fp8_peak;
+};
+
+/* NULL and a hint if no plan is of this GPU. */
+const struct plan *plan_find(const char *gpu, struct error *err);
+
+#endif
