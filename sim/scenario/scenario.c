@@ -1,53 +1,34 @@
 /* scenario.c - reading order: sections by table, files they name, then the rules between fields.
  *
- * The rules come last so that their messages can speak of resolved values; each points at the field
- * that a user would change.
+ * What follows from the values together is in scenario_rules.c, policies are in
+ * scenario_policies.c.
  */
 #include "sim/scenario/scenario.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "sim/base/units.h"
-#include "sim/policy/partition/partition.h"
-#include "sim/scenario/scenario_fields.h"
+#include "sim/scenario/scenario_reader.h"
 
 enum { ASSUMPTION_LIMIT = 24 };
-#define DEFAULT_GLOBAL_BATCH_SAMPLES 1024
 
-struct reader {
-    struct scenario *s;
-    const struct scenario_options *options;
-    struct error *err;
-    struct scenario_top top;
-    struct scenario_policy policy;
-    int64_t assumption_count;
-    const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
-};
-
-static const cJSON *present(const cJSON *node) {
+const cJSON *scenario_present(const cJSON *node) {
     return node == NULL || cJSON_IsNull(node) ? NULL : node;
 }
 
-static const cJSON *member(const cJSON *object, const char *name) {
+const cJSON *scenario_member(const cJSON *object, const char *name) {
     const cJSON *node = object != NULL ? cJSON_GetObjectItemCaseSensitive(object, name) : NULL;
     return node != NULL ? node : object;
 }
 
-/* Of the values that a rule weighs against each other, the one to point at: what --set changed,
- * otherwise the first. */
-static const cJSON *suspect(struct reader *r, const cJSON *const *nodes, size_t count) {
+const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (json_is_overridden(r->s->json, nodes[i])) return nodes[i];
     return nodes[0];
 }
 
-#define SUSPECT(r, ...)                                                                            \
-    suspect((r), (const cJSON *const[]){ __VA_ARGS__ },                                            \
-            sizeof((const cJSON *const[]){ __VA_ARGS__ }) / sizeof(const cJSON *))
-
-static void assume(struct reader *r, const char *text) {
+void scenario_assume(struct reader *r, const char *text) {
     ballast_check(r->assumption_count + 1 < ASSUMPTION_LIMIT);
     r->s->assumptions[r->assumption_count++] = text;
 }
@@ -67,7 +48,7 @@ static bool section_object(struct reader *r, const cJSON **node) {
 
 static bool read_section(struct reader *r, const struct field_table *table, const cJSON **node,
                          void *out) {
-    *node = present(*node);
+    *node = scenario_present(*node);
     if (*node != NULL && !section_object(r, node)) return false;
     return field_table_read(table, r->s->json, *node, out, r->s->arena, r->err);
 }
@@ -106,7 +87,8 @@ static bool merge_cluster_file(struct reader *r) {
                        preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9);
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
     add_missing_number(section, "nics_per_node", (double)preset.network.nics_per_node);
-    if (preset.network.fabric != NULL && cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
+    if (preset.network.fabric != NULL &&
+        cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
         cJSON_AddStringToObject(section, "fabric", preset.network.fabric);
     if (preset.network.nic_efficiency_fraction > 0)
         add_missing_number(section, "nic_efficiency_fraction",
@@ -145,7 +127,7 @@ static bool apply_model_options(struct reader *r) {
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         model->modules[role].precision = by_choice[s->training_fields.precision];
 
-    const cJSON *frozen = present(s->model_fields.frozen), *item;
+    const cJSON *frozen = scenario_present(s->model_fields.frozen), *item;
     if (frozen != NULL && !cJSON_IsArray(frozen))
         return json_error(s->json, frozen, r->err, "for example [\"vision\"]",
                           "must be a list of modules");
@@ -157,7 +139,7 @@ static bool apply_model_options(struct reader *r) {
         if (role < 0) return false;
         model->modules[role].frozen = true;
     }
-    const cJSON *precision = present(s->model_fields.precision);
+    const cJSON *precision = scenario_present(s->model_fields.precision);
     if (precision != NULL && !cJSON_IsObject(precision))
         return json_error(s->json, precision, r->err, "for example {\"vision\": \"fp8\"}",
                           "must be an object of module and precision");
@@ -186,382 +168,28 @@ static bool apply_model_options(struct reader *r) {
     return true;
 }
 
-/* ---- policies ---- */
-
-static const char *batching_name(const void *list, size_t index) {
-    return ((const struct batching_policy *const *)list)[index]->name;
-}
-
-static const char *schedule_name(const void *list, size_t index) {
-    return ((const struct schedule_policy *const *)list)[index]->name;
-}
-
-/* Reads "name" or {"name": ..., parameters}; *row is left NULL when the name is unknown. */
-static bool policy_node(struct reader *r, const char *slot, const cJSON *node, const char *fallback,
-                        struct policy_choice *choice, const cJSON **name_node) {
-    struct scenario *s = r->s;
-    *name_node = node;
-    if (node == NULL) {
-        choice->name = fallback;
-        return true;
-    }
-    if (cJSON_IsObject(node)) {
-        *name_node = cJSON_GetObjectItemCaseSensitive(node, "name");
-        if (*name_node == NULL)
-            return json_error(s->json, node, r->err, "for example {\"name\": \"isf\", \"qv\": 9}",
-                              "\"name\" is missing from the %s policy", slot);
-    }
-    if (!cJSON_IsString(*name_node))
-        return json_error(s->json, *name_node, r->err, NULL,
-                          "a %s policy is a name, or an object with a name", slot);
-    choice->name = (*name_node)->valuestring;
-    return true;
-}
-
-/* Parameters are every key but "name". */
-static bool policy_parameters(struct reader *r, const cJSON *node, size_t size,
-                              struct policy_choice *choice) {
-    struct scenario *s = r->s;
-    bool object = cJSON_IsObject(node);
-    if (choice->table == NULL) {
-        if (object && cJSON_GetArraySize(node) > 1) {
-            const cJSON *extra = node->child;
-            while (strcmp(extra->string, "name") == 0)
-                extra = extra->next;
-            return json_error(s->json, extra, r->err, NULL, "policy \"%s\" has no parameters",
-                              choice->name);
-        }
-        return true;
-    }
-    for (size_t i = 0; !object && i < choice->table->count; i++) {
-        const struct field *field = &choice->table->fields[i];
-        if (field->fallback != NULL) continue;
-        const char *hint = arena_format(s->arena, "write {\"name\": \"%s\", \"%s\": ...}: %s",
-                                        choice->name, field->name, field->help);
-        return json_error(s->json, node, r->err, hint, "policy \"%s\" needs \"%s\"", choice->name,
-                          field->name);
-    }
-    choice->parameters = arena_alloc(s->arena, size);
-    return field_table_read_beside(choice->table, s->json, object ? node : NULL, "name",
-                                   choice->parameters, s->arena, r->err);
-}
-
-static bool unknown_policy(struct reader *r, const char *slot, const cJSON *node, const char *name,
-                           const char *near) {
-    const char *hint = near != NULL ? arena_format(r->s->arena, "did you mean \"%s\"?", near)
-                                    : "docs/SCENARIOS.md lists the policies";
-    return json_error(r->s->json, node, r->err, hint, "unknown %s policy \"%s\"", slot, name);
-}
-
-static bool read_batching(struct reader *r) {
-    struct policy_choice *choice = &r->s->batching;
-    const cJSON *node = present(r->policy.batching), *name_node;
-    if (!policy_node(r, "batching", node, "random", choice, &name_node)) return false;
-    const struct batching_policy *row = batching_policy_find(choice->name);
-    if (row == NULL) {
-        size_t count;
-        const struct batching_policy *const *list = batching_policies(&count);
-        return unknown_policy(r, "batching", name_node, choice->name,
-                              nearest_name(choice->name, count, batching_name, list));
-    }
-    choice->row = row;
-    choice->table = row->parameters;
-    return policy_parameters(r, node, row->parameters_size, choice);
-}
-
-static bool read_schedule(struct reader *r) {
-    struct policy_choice *choice = &r->s->schedule;
-    const cJSON *node = present(r->policy.schedule), *name_node;
-    if (!policy_node(r, "schedule", node, r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b",
-                     choice, &name_node))
-        return false;
-    choice->row = schedule_policy_find(choice->name);
-    if (choice->row == NULL) {
-        size_t count;
-        const struct schedule_policy *const *list = schedule_policies(&count);
-        return unknown_policy(r, "schedule", name_node, choice->name,
-                              nearest_name(choice->name, count, schedule_name, list));
-    }
-    return policy_parameters(r, node, 0, choice);
-}
-
-static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *node,
-                         const char *fallback, struct policy_choice *choice) {
-    const cJSON *name_node;
-    node = present(node);
-    if (!policy_node(r, planner_slot_name(slot), node, fallback, choice, &name_node)) return false;
-    const struct planner *row = planner_find(slot, choice->name);
-    if (row == NULL)
-        return unknown_policy(r, planner_slot_name(slot), name_node, choice->name,
-                              planner_nearest(slot, choice->name));
-    choice->row = row;
-    choice->table = row->parameters;
-    if (!policy_parameters(r, node, row->parameters_size, choice)) return false;
-    struct error reason = { 0 };
-    if (row->check != NULL && !row->check(r->s->model, r->s->layout.pp * r->s->layout_fields.vpp,
-                                          choice->parameters, &reason))
-        return json_error(r->s->json, node, r->err, NULL, "%s", reason.text);
-    return true;
-}
-
-/* ---- rules between fields ---- */
-
-static bool rule_layout(struct reader *r) {
-    struct scenario *s = r->s;
-    struct scenario_layout *f = &s->layout_fields;
-    const cJSON *section = r->top.layout, *cluster = r->top.cluster;
-    if (f->cp != 1)
-        return json_error(s->json, member(section, "cp"), r->err, NULL,
-                          "context parallelism is not simulated in this version: cp must be 1");
-    if (f->zero_stage > 1 && f->pp > 1)
-        return json_error(s->json, member(section, "zero_stage"), r->err,
-                          "ZeRO-1 goes with pipelines",
-                          "ZeRO-%ld is simulated without a pipeline only: pp must be 1, got %ld",
-                          (long)f->zero_stage, (long)f->pp);
-    int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
-    if (f->dp < 0) {
-        if (gpus % model_ranks != 0)
-            return json_error(s->json,
-                              SUSPECT(r, member(cluster, "gpu_count"), member(section, "tp"),
-                                      member(section, "pp")),
-                              r->err, "choose a multiple, or change tp or pp",
-                              "%ld GPUs cannot be divided by tp x pp x cp = %ld", (long)gpus,
-                              (long)model_ranks);
-        f->dp = gpus / model_ranks;
-    }
-    if (gpus != model_ranks * f->dp)
-        return json_error(s->json,
-                          SUSPECT(r, member(section, "dp"), member(section, "tp"),
-                                  member(section, "pp"), member(cluster, "gpu_count")),
-                          r->err, "leave dp out to derive it",
-                          "tp x pp x cp x dp = %ld, but the cluster has gpu_count %ld",
-                          (long)(model_ranks * f->dp), (long)gpus);
-    int64_t node = s->cluster_fields.gpus_per_node;
-    if (gpus > node && gpus % node != 0)
-        return json_error(
-            s->json, SUSPECT(r, member(cluster, "gpu_count"), member(cluster, "gpus_per_node")),
-            r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus, (long)node);
-    if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
-        return json_error(s->json,
-                          SUSPECT(r, member(section, "tp"), member(cluster, "gpus_per_node")),
-                          r->err, "tensor parallel groups must not straddle nodes",
-                          "tp %ld does not fit nodes of %ld GPUs", (long)f->tp, (long)node);
-    int64_t shards = f->dp * f->cp;
-    if (f->zero_group < 0) f->zero_group = shards;
-    if (f->zero_group > shards || shards % f->zero_group != 0)
-        return json_error(s->json, member(section, "zero_group"), r->err, NULL,
-                          "zero_group %ld does not divide the %ld data-parallel ranks",
-                          (long)f->zero_group, (long)shards);
-    s->layout = (struct layout){ .tp = f->tp,
-                                 .pp = f->pp,
-                                 .cp = f->cp,
-                                 .dp = f->dp,
-                                 .sequence_parallel = f->sp && f->tp > 1,
-                                 .zero_stage = f->zero_stage,
-                                 .zero_group = f->zero_group,
-                                 .overlap_gradient_reduce = f->overlap_gradient_reduce,
-                                 .overlap_parameter_gather = f->overlap_parameter_gather,
-                                 .gpus_per_node = node };
-    return true;
-}
-
-static bool rule_model(struct reader *r) {
-    struct scenario *s = r->s;
-    const cJSON *model_node = member(r->top.model, "name");
-    const cJSON *tp_node = SUSPECT(r, member(r->top.layout, "tp"), model_node);
-    const cJSON *pp_node = SUSPECT(r, member(r->top.layout, "pp"), model_node);
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
-        const struct module *m = &s->model->modules[role];
-        if (m->layer_count == 0 || m->heads == 0) continue;
-        if (m->heads % s->layout.tp != 0 && role == MODULE_VISION) {
-            /* InternViT has 25 heads and is trained at TP 2: frameworks pad them. */
-            assume(r,
-                   arena_format(s->arena, "the %ld heads of %s are padded to a multiple of tp %ld",
-                                (long)m->heads, m->name, (long)s->layout.tp));
-        } else if (m->heads % s->layout.tp != 0)
-            return json_error(s->json, tp_node, r->err, "tp must divide the heads of every module",
-                              "tp %ld does not divide the %ld attention heads of %s",
-                              (long)s->layout.tp, (long)m->heads, m->name);
-        if (m->ffn_hidden % s->layout.tp != 0)
-            return json_error(s->json, tp_node, r->err, NULL,
-                              "tp %ld does not divide the ffn width %ld of %s", (long)s->layout.tp,
-                              (long)m->ffn_hidden, m->name);
-    }
-    int64_t blocks = partition_block_count(s->model);
-    int64_t parts = s->layout.pp * s->layout_fields.vpp;
-    if (blocks < parts)
-        return json_error(s->json, blocks < s->layout.pp ? pp_node : member(r->top.layout, "vpp"),
-                          r->err, NULL, "%ld stages need at least as many layers, %s has %ld",
-                          (long)parts, s->model->name, (long)blocks);
-    return true;
-}
-
-/* *place becomes the number that was given, or NULL. */
-static bool read_batch(struct reader *r, const cJSON **place, const char *key,
-                       bool micro_batches_too, double *samples, double *micro_batches) {
-    *samples = *micro_batches = -1;
-    const cJSON *node = *place = present(*place);
-    if (node == NULL) return true;
-    if (cJSON_IsNumber(node)) {
-        *samples = node->valuedouble;
-    } else {
-        if (!cJSON_IsObject(node) || cJSON_GetArraySize(node) != 1)
-            return json_error(r->s->json, node, r->err,
-                              "write the whole object, for example {\"samples\": 4}",
-                              "%s has exactly one unit", key);
-        const cJSON *value = node->child;
-        if (strcmp(value->string, "samples") == 0)
-            *samples = cJSON_IsNumber(value) ? value->valuedouble : 0;
-        else if (micro_batches_too && strcmp(value->string, "micro_batches") == 0)
-            *micro_batches = cJSON_IsNumber(value) ? value->valuedouble : 0;
-        else
-            return json_error(r->s->json, value, r->err,
-                              micro_batches_too ? "samples or micro_batches" : "samples",
-                              "unknown unit \"%s\" of %s", value->string, key);
-        *place = node = value;
-    }
-    double given = *samples != -1 ? *samples : *micro_batches;
-    if (!(given >= 1 && given <= 1e9) || given != floor(given))
-        return json_error(r->s->json, node, r->err, NULL, "must be a whole number from 1 to 1e9");
-    return true;
-}
-
-static bool rule_batch(struct reader *r) {
-    struct scenario *s = r->s;
-    double micro, global, global_micro_batches, none;
-    const cJSON *global_node = s->training_fields.global_batch;
-    const cJSON *micro_node = s->training_fields.micro_batch;
-    if (!read_batch(r, &micro_node, "micro_batch", false, &micro, &none)) return false;
-    if (!read_batch(r, &global_node, "global_batch", true, &global, &global_micro_batches))
-        return false;
-    const cJSON *layout = r->top.layout;
-    const cJSON *dividend =
-        SUSPECT(r, global_node, micro_node, member(layout, "dp"), member(layout, "tp"),
-                member(layout, "pp"), member(r->top.cluster, "gpu_count"));
-    if (dividend == NULL) dividend = r->top.training;
-    if (micro < 0) {
-        micro = 1;
-        assume(r, "micro_batch: 1 sample (not given)");
-    }
-    if (global < 0 && global_micro_batches < 0) {
-        global = DEFAULT_GLOBAL_BATCH_SAMPLES;
-        assume(r, "global_batch: 1024 samples (not given)");
-    }
-    s->micro_batch_samples = (int64_t)micro;
-    int64_t dp = s->layout.dp, per_step;
-    if (global > 0) {
-        int64_t unit = s->micro_batch_samples * dp;
-        if ((int64_t)global % unit != 0)
-            return json_error(
-                s->json, dividend, r->err,
-                arena_format(s->arena, "use a multiple of %ld", (long)unit),
-                "%ld samples do not divide into micro-batches of %ld on %ld data-parallel ranks",
-                (long)global, (long)s->micro_batch_samples, (long)dp);
-        per_step = (int64_t)global / s->micro_batch_samples;
-    } else {
-        per_step = (int64_t)global_micro_batches;
-        if (per_step % dp != 0)
-            return json_error(s->json, dividend, r->err, NULL,
-                              "%ld micro-batches cannot be dealt to %ld data-parallel ranks",
-                              (long)per_step, (long)dp);
-    }
-    s->micro_batches_per_rank = per_step / dp;
-    return true;
-}
-
-/* Chunks need a schedule that knows them, several stages, and micro-batches in whole rounds. */
-static bool rule_schedule(struct reader *r) {
-    struct scenario *s = r->s;
-    const struct schedule_policy *schedule = s->schedule.row;
-    const cJSON *vpp = member(r->top.layout, "vpp");
-    if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
-        return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
-                          (long)s->layout_fields.vpp);
-    if (s->layout_fields.vpp > 1 && !schedule->interleaves)
-        return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
-                          "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",
-                          schedule->name, (long)s->layout_fields.vpp);
-    if (schedule->whole_rounds && s->micro_batches_per_rank % s->layout.pp != 0)
-        return json_error(
-            s->json, present(s->training_fields.global_batch), r->err, NULL,
-            "schedule \"%s\" needs a multiple of %ld micro-batches per rank and step, got %ld",
-            schedule->name, (long)s->layout.pp, (long)s->micro_batches_per_rank);
-    return true;
-}
-
-static bool rule_iterations(struct reader *r) {
-    struct scenario *s = r->s;
-    const cJSON *node = present(s->simulate_fields.iterations);
-    if (node == NULL || (cJSON_IsString(node) && strcmp(node->valuestring, "epoch") == 0))
-        return true;
-    if (!cJSON_IsNumber(node) || node->valuedouble < 1 || node->valuedouble > 1e9 ||
-        node->valuedouble != floor(node->valuedouble))
-        return json_error(s->json, node, r->err, "\"epoch\" replays the whole data set",
-                          "must be \"epoch\" or a number of steps from 1 to 1e9");
-    s->iteration_limit = (int64_t)node->valuedouble;
-    return true;
-}
-
-static void standing_assumptions(struct reader *r) {
-    struct scenario *s = r->s;
-    assume(r, "sequences of packed samples attend only within their own sample; padded ones to the "
-              "padded length");
-    assume(r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
-              "weight- or input-gradient matmul");
-    if (s->backend->send_blocks_compute && s->layout.pp > 1)
-        assume(r, "a stage waits for its sends to finish before it computes on (backend "
-                  "megatron-deepspeed)");
-    if (s->layout.zero_stage > 1)
-        assume(r, "each block is gathered and reduced on its own, one block ahead; collectives "
-                  "hold the ranks together");
-    else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
-        assume(r, "gradients are reduced after the last backward, not hidden behind it "
-                  "(layout.overlap_gradient_reduce)");
-    assume(r, "not modelled: data loading, checkpoints, evaluation, failures, host launch stalls, "
-              "allocator stalls");
-}
-
-/* Tiles are those of the encoder. A learned table of positions or a class token means that it takes
- * one image size only. */
-static bool rule_tiling(struct reader *r) {
-    struct scenario *s = r->s;
-    const struct module *vision = &s->model->modules[MODULE_VISION];
-    if (vision->layer_count == 0) return true;
-    s->tiling.tile_pixels = vision->image_size;
-    s->tiling.tile_language_tokens = s->model->tile_language_tokens;
-    s->tiling.patch_pixels = vision->patch_size;
-    if (vision->merge > 0) s->tiling.merge = vision->merge;
-    s->fixed_tiles = vision->class_token || vision->position == POSITION_LEARNED;
-    if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;
-    return json_error(s->json, member(r->top.dataset, "tiling"), r->err,
-                      "\"internvl\" cuts images into tiles of the model's size",
-                      "the encoder of model \"%s\" takes tiles of %ld pixels only: data set \"%s\" "
-                      "cannot have native resolution",
-                      s->model->name, (long)vision->image_size, s->dataset_fields.name);
-}
-
 /* The samples are read later, but a name that leads nowhere is a mistake of the scenario. */
 static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
     const char *name = s->dataset_fields.name;
-    if (present(s->dataset_fields.definition) != NULL) return true;
+    if (scenario_present(s->dataset_fields.definition) != NULL) return true;
     const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
     bool by_name = strchr(name, '/') == NULL && access(path, F_OK) == 0;
     if (by_name || access(name, F_OK) == 0) return true;
     struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
     ballast_check(dataset == NULL);
-    return relocate(r, member(r->top.dataset, "name"), "data set", name);
+    return relocate(r, scenario_member(r->top.dataset, "name"), "data set", name);
 }
 
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
-    const cJSON *definition = present(s->model_fields.definition);
+    const cJSON *definition = scenario_present(s->model_fields.definition);
     s->model = definition != NULL
                    ? model_from_json(s->arena, s->directory, s->json, definition, r->err)
                    : model_load(s->arena, s->directory, s->model_fields.name, r->err);
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
-        return relocate(r, member(r->top.model, "name"), "model", s->model_fields.name);
+        return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
         .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * 1e9 / 8,
@@ -580,9 +208,10 @@ static bool read_files(struct reader *r) {
         bool fabric_is_wrong =
             fabric != NULL && cost_model_create(s->arena, s->directory, s->cluster_fields.hardware,
                                                 &network, &ignored) != NULL;
-        return fabric_is_wrong ? relocate(r, member(r->top.cluster, "fabric"), "fabric", fabric)
-                               : relocate(r, member(r->top.cluster, "hardware"), "hardware",
-                                          s->cluster_fields.hardware);
+        return fabric_is_wrong
+                   ? relocate(r, scenario_member(r->top.cluster, "fabric"), "fabric", fabric)
+                   : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
+                              s->cluster_fields.hardware);
     }
     return rule_tiling(r) && check_dataset(r);
 }
@@ -595,7 +224,8 @@ static bool read_all(struct reader *r) {
     if (!read_section(r, &scenario_model_table, &r->top.model, &s->model_fields)) return false;
     if (!read_section(r, &scenario_dataset_table, &r->top.dataset, &s->dataset_fields))
         return false;
-    if (present(r->top.cluster) != NULL && !section_object(r, &r->top.cluster)) return false;
+    if (scenario_present(r->top.cluster) != NULL && !section_object(r, &r->top.cluster))
+        return false;
     if (!merge_cluster_file(r)) return false;
     if (!read_section(r, &scenario_cluster_table, &r->top.cluster, &s->cluster_fields))
         return false;
@@ -616,34 +246,22 @@ static bool read_all(struct reader *r) {
     s->tiling.min_pixels = s->dataset_fields.min_pixels;
     s->tiling.max_pixels = s->dataset_fields.max_pixels;
     if (s->tiling.min_tiles > s->tiling.max_tiles)
-        return json_error(
-            s->json,
-            SUSPECT(r, member(r->top.dataset, "min_tiles"), member(r->top.dataset, "max_tiles")),
-            r->err, NULL, "min_tiles is above max_tiles");
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.dataset, "min_tiles"),
+                                  scenario_member(r->top.dataset, "max_tiles")),
+                          r->err, NULL, "min_tiles is above max_tiles");
     if (s->tiling.min_pixels > s->tiling.max_pixels)
-        return json_error(
-            s->json,
-            SUSPECT(r, member(r->top.dataset, "min_pixels"), member(r->top.dataset, "max_pixels")),
-            r->err, NULL, "min_pixels is above max_pixels");
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.dataset, "min_pixels"),
+                                  scenario_member(r->top.dataset, "max_pixels")),
+                          r->err, NULL, "min_pixels is above max_pixels");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
-    const struct gpu *gpu = cost_model_gpu(s->cost_model);
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
-        const struct module *m = &s->model->modules[role];
-        if (m->layer_count > 0 && gpu->peak_flop_per_s[m->precision] <= 0)
-            return json_error(
-                s->json,
-                r->precision_nodes[role] != NULL ? r->precision_nodes[role]
-                                                 : SUSPECT(r, member(r->top.training, "precision"),
-                                                           member(r->top.cluster, "hardware")),
-                r->err, NULL, "%s cannot compute in %s", gpu->name, precision_name(m->precision));
-    }
-    if (!rule_layout(r) || !rule_model(r) || !rule_batch(r) || !rule_iterations(r)) return false;
-    if (!read_batching(r) || !read_schedule(r) || !rule_schedule(r)) return false;
-    if (!read_planner(r, PLANNER_PARTITION, r->policy.partition, "layer", &s->partition))
+    if (!rule_precision(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
+        !rule_iterations(r))
         return false;
-    if (!read_planner(r, PLANNER_RECOMPUTE, r->policy.recompute, "none", &s->recompute))
-        return false;
+    if (!scenario_read_batching(r) || !scenario_read_schedule(r) || !rule_schedule(r)) return false;
+    if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
     return true;
 }

@@ -1,0 +1,127 @@
+/* scenario_policies.c - the section `policy`: names looked up in their tables, with parameters. */
+#include <string.h>
+#include "sim/scenario/scenario_reader.h"
+
+static const char *batching_name(const void *list, size_t index) {
+    return ((const struct batching_policy *const *)list)[index]->name;
+}
+
+static const char *schedule_name(const void *list, size_t index) {
+    return ((const struct schedule_policy *const *)list)[index]->name;
+}
+
+/* Reads "name" or {"name": ..., parameters}; *row is left NULL when the name is unknown. */
+static bool policy_node(struct reader *r, const char *slot, const cJSON *node, const char *fallback,
+                        struct policy_choice *choice, const cJSON **name_node) {
+    struct scenario *s = r->s;
+    *name_node = node;
+    if (node == NULL) {
+        choice->name = fallback;
+        return true;
+    }
+    if (cJSON_IsObject(node)) {
+        *name_node = cJSON_GetObjectItemCaseSensitive(node, "name");
+        if (*name_node == NULL)
+            return json_error(s->json, node, r->err, "for example {\"name\": \"isf\", \"qv\": 9}",
+                              "\"name\" is missing from the %s policy", slot);
+    }
+    if (!cJSON_IsString(*name_node))
+        return json_error(s->json, *name_node, r->err, NULL,
+                          "a %s policy is a name, or an object with a name", slot);
+    choice->name = (*name_node)->valuestring;
+    return true;
+}
+
+/* Parameters are every key but "name". */
+static bool policy_parameters(struct reader *r, const cJSON *node, size_t size,
+                              struct policy_choice *choice) {
+    struct scenario *s = r->s;
+    bool object = cJSON_IsObject(node);
+    if (choice->table == NULL) {
+        if (object && cJSON_GetArraySize(node) > 1) {
+            const cJSON *extra = node->child;
+            while (strcmp(extra->string, "name") == 0)
+                extra = extra->next;
+            return json_error(s->json, extra, r->err, NULL, "policy \"%s\" has no parameters",
+                              choice->name);
+        }
+        return true;
+    }
+    for (size_t i = 0; !object && i < choice->table->count; i++) {
+        const struct field *field = &choice->table->fields[i];
+        if (field->fallback != NULL) continue;
+        const char *hint = arena_format(s->arena, "write {\"name\": \"%s\", \"%s\": ...}: %s",
+                                        choice->name, field->name, field->help);
+        return json_error(s->json, node, r->err, hint, "policy \"%s\" needs \"%s\"", choice->name,
+                          field->name);
+    }
+    choice->parameters = arena_alloc(s->arena, size);
+    return field_table_read_beside(choice->table, s->json, object ? node : NULL, "name",
+                                   choice->parameters, s->arena, r->err);
+}
+
+static bool unknown_policy(struct reader *r, const char *slot, const cJSON *node, const char *name,
+                           const char *near) {
+    const char *hint = near != NULL ? arena_format(r->s->arena, "did you mean \"%s\"?", near)
+                                    : "docs/SCENARIOS.md lists the policies";
+    return json_error(r->s->json, node, r->err, hint, "unknown %s policy \"%s\"", slot, name);
+}
+
+bool scenario_read_batching(struct reader *r) {
+    struct policy_choice *choice = &r->s->batching;
+    const cJSON *node = scenario_present(r->policy.batching), *name_node;
+    if (!policy_node(r, "batching", node, "random", choice, &name_node)) return false;
+    const struct batching_policy *row = batching_policy_find(choice->name);
+    if (row == NULL) {
+        size_t count;
+        const struct batching_policy *const *list = batching_policies(&count);
+        return unknown_policy(r, "batching", name_node, choice->name,
+                              nearest_name(choice->name, count, batching_name, list));
+    }
+    choice->row = row;
+    choice->table = row->parameters;
+    return policy_parameters(r, node, row->parameters_size, choice);
+}
+
+bool scenario_read_schedule(struct reader *r) {
+    struct policy_choice *choice = &r->s->schedule;
+    const cJSON *node = scenario_present(r->policy.schedule), *name_node;
+    if (!policy_node(r, "schedule", node, r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b",
+                     choice, &name_node))
+        return false;
+    choice->row = schedule_policy_find(choice->name);
+    if (choice->row == NULL) {
+        size_t count;
+        const struct schedule_policy *const *list = schedule_policies(&count);
+        return unknown_policy(r, "schedule", name_node, choice->name,
+                              nearest_name(choice->name, count, schedule_name, list));
+    }
+    return policy_parameters(r, node, 0, choice);
+}
+
+static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *node,
+                         const char *fallback, struct policy_choice *choice) {
+    const cJSON *name_node;
+    node = scenario_present(node);
+    if (!policy_node(r, planner_slot_name(slot), node, fallback, choice, &name_node)) return false;
+    const struct planner *row = planner_find(slot, choice->name);
+    if (row == NULL)
+        return unknown_policy(r, planner_slot_name(slot), name_node, choice->name,
+                              planner_nearest(slot, choice->name));
+    choice->row = row;
+    choice->table = row->parameters;
+    if (!policy_parameters(r, node, row->parameters_size, choice)) return false;
+    struct error reason = { 0 };
+    if (row->check != NULL && !row->check(r->s->model, r->s->layout.pp * r->s->layout_fields.vpp,
+                                          choice->parameters, &reason))
+        return json_error(r->s->json, node, r->err, NULL, "%s", reason.text);
+    return true;
+}
+
+bool scenario_read_partition(struct reader *r) {
+    return read_planner(r, PLANNER_PARTITION, r->policy.partition, "layer", &r->s->partition);
+}
+
+bool scenario_read_recompute(struct reader *r) {
+    return read_planner(r, PLANNER_RECOMPUTE, r->policy.recompute, "none", &r->s->recompute);
+}

@@ -1,0 +1,52 @@
+/* scenario_reader.h - the scenario while it is being read. Private to sim/scenario.
+ *
+ * scenario.c reads sections and files, scenario_policies.c the policies, scenario_rules.c weighs
+ * resolved values against each other. All of them fail with a message that points at the field that
+ * a user would change.
+ */
+#ifndef BALLAST_SIM_SCENARIO_READER_H
+#define BALLAST_SIM_SCENARIO_READER_H
+
+#include "sim/scenario/scenario.h"
+#include "sim/scenario/scenario_fields.h"
+
+struct reader {
+    struct scenario *s;
+    const struct scenario_options *options;
+    struct error *err;
+    struct scenario_top top;
+    struct scenario_policy policy;
+    int64_t assumption_count;
+    const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
+};
+
+/* NULL for a field that is left out or null. */
+const cJSON *scenario_present(const cJSON *node);
+/* Where a message points: the field, or the section without it. */
+const cJSON *scenario_member(const cJSON *object, const char *name);
+/* Of the values that a rule weighs against each other, the one to point at: what --set changed,
+ * otherwise the first. */
+const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_t count);
+#define SUSPECT(r, ...)                                                                            \
+    scenario_suspect((r), (const cJSON *const[]){ __VA_ARGS__ },                                   \
+                     sizeof((const cJSON *const[]){ __VA_ARGS__ }) / sizeof(const cJSON *))
+/* Static or arena text. */
+void scenario_assume(struct reader *r, const char *text);
+
+/* scenario_policies.c; in this order, because a schedule depends on the layout. */
+bool scenario_read_batching(struct reader *r);
+bool scenario_read_schedule(struct reader *r);
+bool scenario_read_partition(struct reader *r);
+bool scenario_read_recompute(struct reader *r);
+
+/* scenario_rules.c; in this order, each on what those before it resolved. */
+bool rule_tiling(struct reader *r);
+bool rule_precision(struct reader *r);
+bool rule_layout(struct reader *r);
+bool rule_model(struct reader *r);
+bool rule_batch(struct reader *r);
+bool rule_iterations(struct reader *r);
+bool rule_schedule(struct reader *r);
+void standing_assumptions(struct reader *r);
+
+#endif

@@ -1,0 +1,272 @@
+/* scenario_rules.c - rules between fields.
+ *
+ * They come after reading so that their messages can speak of resolved values; each points at the
+ * field that a user would change.
+ */
+#include <math.h>
+#include <string.h>
+#include "sim/policy/partition/partition.h"
+#include "sim/scenario/scenario_reader.h"
+
+#define DEFAULT_GLOBAL_BATCH_SAMPLES 1024
+
+bool rule_layout(struct reader *r) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const cJSON *section = r->top.layout, *cluster = r->top.cluster;
+    if (f->cp != 1)
+        return json_error(s->json, scenario_member(section, "cp"), r->err, NULL,
+                          "context parallelism is not simulated in this version: cp must be 1");
+    if (f->zero_stage > 1 && f->pp > 1)
+        return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
+                          "ZeRO-1 goes with pipelines",
+                          "ZeRO-%ld is simulated without a pipeline only: pp must be 1, got %ld",
+                          (long)f->zero_stage, (long)f->pp);
+    int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
+    if (f->dp < 0) {
+        if (gpus % model_ranks != 0)
+            return json_error(
+                s->json,
+                SUSPECT(r, scenario_member(cluster, "gpu_count"), scenario_member(section, "tp"),
+                        scenario_member(section, "pp")),
+                r->err, "choose a multiple, or change tp or pp",
+                "%ld GPUs cannot be divided by tp x pp x cp = %ld", (long)gpus, (long)model_ranks);
+        f->dp = gpus / model_ranks;
+    }
+    if (gpus != model_ranks * f->dp)
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(section, "dp"), scenario_member(section, "tp"),
+                                  scenario_member(section, "pp"),
+                                  scenario_member(cluster, "gpu_count")),
+                          r->err, "leave dp out to derive it",
+                          "tp x pp x cp x dp = %ld, but the cluster has gpu_count %ld",
+                          (long)(model_ranks * f->dp), (long)gpus);
+    int64_t node = s->cluster_fields.gpus_per_node;
+    if (gpus > node && gpus % node != 0)
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(cluster, "gpu_count"),
+                                  scenario_member(cluster, "gpus_per_node")),
+                          r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus,
+                          (long)node);
+    if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
+        return json_error(
+            s->json,
+            SUSPECT(r, scenario_member(section, "tp"), scenario_member(cluster, "gpus_per_node")),
+            r->err, "tensor parallel groups must not straddle nodes",
+            "tp %ld does not fit nodes of %ld GPUs", (long)f->tp, (long)node);
+    int64_t shards = f->dp * f->cp;
+    if (f->zero_group < 0) f->zero_group = shards;
+    if (f->zero_group > shards || shards % f->zero_group != 0)
+        return json_error(s->json, scenario_member(section, "zero_group"), r->err, NULL,
+                          "zero_group %ld does not divide the %ld data-parallel ranks",
+                          (long)f->zero_group, (long)shards);
+    s->layout = (struct layout){ .tp = f->tp,
+                                 .pp = f->pp,
+                                 .cp = f->cp,
+                                 .dp = f->dp,
+                                 .sequence_parallel = f->sp && f->tp > 1,
+                                 .zero_stage = f->zero_stage,
+                                 .zero_group = f->zero_group,
+                                 .overlap_gradient_reduce = f->overlap_gradient_reduce,
+                                 .overlap_parameter_gather = f->overlap_parameter_gather,
+                                 .gpus_per_node = node };
+    return true;
+}
+
+bool rule_model(struct reader *r) {
+    struct scenario *s = r->s;
+    const cJSON *model_node = scenario_member(r->top.model, "name");
+    const cJSON *tp_node = SUSPECT(r, scenario_member(r->top.layout, "tp"), model_node);
+    const cJSON *pp_node = SUSPECT(r, scenario_member(r->top.layout, "pp"), model_node);
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
+        const struct module *m = &s->model->modules[role];
+        if (m->layer_count == 0 || m->heads == 0) continue;
+        if (m->heads % s->layout.tp != 0 && role == MODULE_VISION) {
+            /* InternViT has 25 heads and is trained at TP 2: frameworks pad them. */
+            scenario_assume(
+                r, arena_format(s->arena, "the %ld heads of %s are padded to a multiple of tp %ld",
+                                (long)m->heads, m->name, (long)s->layout.tp));
+        } else if (m->heads % s->layout.tp != 0)
+            return json_error(s->json, tp_node, r->err, "tp must divide the heads of every module",
+                              "tp %ld does not divide the %ld attention heads of %s",
+                              (long)s->layout.tp, (long)m->heads, m->name);
+        if (m->ffn_hidden % s->layout.tp != 0)
+            return json_error(s->json, tp_node, r->err, NULL,
+                              "tp %ld does not divide the ffn width %ld of %s", (long)s->layout.tp,
+                              (long)m->ffn_hidden, m->name);
+    }
+    int64_t blocks = partition_block_count(s->model);
+    int64_t parts = s->layout.pp * s->layout_fields.vpp;
+    if (blocks < parts)
+        return json_error(s->json,
+                          blocks < s->layout.pp ? pp_node : scenario_member(r->top.layout, "vpp"),
+                          r->err, NULL, "%ld stages need at least as many layers, %s has %ld",
+                          (long)parts, s->model->name, (long)blocks);
+    return true;
+}
+
+/* *place becomes the number that was given, or NULL. */
+static bool read_batch(struct reader *r, const cJSON **place, const char *key,
+                       bool micro_batches_too, double *samples, double *micro_batches) {
+    *samples = *micro_batches = -1;
+    const cJSON *node = *place = scenario_present(*place);
+    if (node == NULL) return true;
+    if (cJSON_IsNumber(node)) {
+        *samples = node->valuedouble;
+    } else {
+        if (!cJSON_IsObject(node) || cJSON_GetArraySize(node) != 1)
+            return json_error(r->s->json, node, r->err,
+                              "write the whole object, for example {\"samples\": 4}",
+                              "%s has exactly one unit", key);
+        const cJSON *value = node->child;
+        if (strcmp(value->string, "samples") == 0)
+            *samples = cJSON_IsNumber(value) ? value->valuedouble : 0;
+        else if (micro_batches_too && strcmp(value->string, "micro_batches") == 0)
+            *micro_batches = cJSON_IsNumber(value) ? value->valuedouble : 0;
+        else
+            return json_error(r->s->json, value, r->err,
+                              micro_batches_too ? "samples or micro_batches" : "samples",
+                              "unknown unit \"%s\" of %s", value->string, key);
+        *place = node = value;
+    }
+    double given = *samples != -1 ? *samples : *micro_batches;
+    if (!(given >= 1 && given <= 1e9) || given != floor(given))
+        return json_error(r->s->json, node, r->err, NULL, "must be a whole number from 1 to 1e9");
+    return true;
+}
+
+bool rule_batch(struct reader *r) {
+    struct scenario *s = r->s;
+    double micro, global, global_micro_batches, none;
+    const cJSON *global_node = s->training_fields.global_batch;
+    const cJSON *micro_node = s->training_fields.micro_batch;
+    if (!read_batch(r, &micro_node, "micro_batch", false, &micro, &none)) return false;
+    if (!read_batch(r, &global_node, "global_batch", true, &global, &global_micro_batches))
+        return false;
+    const cJSON *layout = r->top.layout;
+    const cJSON *dividend = SUSPECT(r, global_node, micro_node, scenario_member(layout, "dp"),
+                                    scenario_member(layout, "tp"), scenario_member(layout, "pp"),
+                                    scenario_member(r->top.cluster, "gpu_count"));
+    if (dividend == NULL) dividend = r->top.training;
+    if (micro < 0) {
+        micro = 1;
+        scenario_assume(r, "micro_batch: 1 sample (not given)");
+    }
+    if (global < 0 && global_micro_batches < 0) {
+        global = DEFAULT_GLOBAL_BATCH_SAMPLES;
+        scenario_assume(r, "global_batch: 1024 samples (not given)");
+    }
+    s->micro_batch_samples = (int64_t)micro;
+    int64_t dp = s->layout.dp, per_step;
+    if (global > 0) {
+        int64_t unit = s->micro_batch_samples * dp;
+        if ((int64_t)global % unit != 0)
+            return json_error(
+                s->json, dividend, r->err,
+                arena_format(s->arena, "use a multiple of %ld", (long)unit),
+                "%ld samples do not divide into micro-batches of %ld on %ld data-parallel ranks",
+                (long)global, (long)s->micro_batch_samples, (long)dp);
+        per_step = (int64_t)global / s->micro_batch_samples;
+    } else {
+        per_step = (int64_t)global_micro_batches;
+        if (per_step % dp != 0)
+            return json_error(s->json, dividend, r->err, NULL,
+                              "%ld micro-batches cannot be dealt to %ld data-parallel ranks",
+                              (long)per_step, (long)dp);
+    }
+    s->micro_batches_per_rank = per_step / dp;
+    return true;
+}
+
+/* Chunks need a schedule that knows them, several stages, and micro-batches in whole rounds. */
+bool rule_schedule(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct schedule_policy *schedule = s->schedule.row;
+    const cJSON *vpp = scenario_member(r->top.layout, "vpp");
+    if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
+        return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
+                          (long)s->layout_fields.vpp);
+    if (s->layout_fields.vpp > 1 && !schedule->interleaves)
+        return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
+                          "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",
+                          schedule->name, (long)s->layout_fields.vpp);
+    if (schedule->whole_rounds && s->micro_batches_per_rank % s->layout.pp != 0)
+        return json_error(
+            s->json, scenario_present(s->training_fields.global_batch), r->err, NULL,
+            "schedule \"%s\" needs a multiple of %ld micro-batches per rank and step, got %ld",
+            schedule->name, (long)s->layout.pp, (long)s->micro_batches_per_rank);
+    return true;
+}
+
+bool rule_iterations(struct reader *r) {
+    struct scenario *s = r->s;
+    const cJSON *node = scenario_present(s->simulate_fields.iterations);
+    if (node == NULL || (cJSON_IsString(node) && strcmp(node->valuestring, "epoch") == 0))
+        return true;
+    if (!cJSON_IsNumber(node) || node->valuedouble < 1 || node->valuedouble > 1e9 ||
+        node->valuedouble != floor(node->valuedouble))
+        return json_error(s->json, node, r->err, "\"epoch\" replays the whole data set",
+                          "must be \"epoch\" or a number of steps from 1 to 1e9");
+    s->iteration_limit = (int64_t)node->valuedouble;
+    return true;
+}
+
+void standing_assumptions(struct reader *r) {
+    struct scenario *s = r->s;
+    scenario_assume(
+        r, "sequences of packed samples attend only within their own sample; padded ones to the "
+           "padded length");
+    scenario_assume(
+        r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
+           "weight- or input-gradient matmul");
+    if (s->backend->send_blocks_compute && s->layout.pp > 1)
+        scenario_assume(r, "a stage waits for its sends to finish before it computes on (backend "
+                           "megatron-deepspeed)");
+    if (s->layout.zero_stage > 1)
+        scenario_assume(
+            r, "each block is gathered and reduced on its own, one block ahead; collectives "
+               "hold the ranks together");
+    else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
+        scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
+                           "(layout.overlap_gradient_reduce)");
+    scenario_assume(
+        r, "not modelled: data loading, checkpoints, evaluation, failures, host launch stalls, "
+           "allocator stalls");
+}
+
+/* Tiles are those of the encoder. A learned table of positions or a class token means that it takes
+ * one image size only. */
+bool rule_tiling(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct module *vision = &s->model->modules[MODULE_VISION];
+    if (vision->layer_count == 0) return true;
+    s->tiling.tile_pixels = vision->image_size;
+    s->tiling.tile_language_tokens = s->model->tile_language_tokens;
+    s->tiling.patch_pixels = vision->patch_size;
+    if (vision->merge > 0) s->tiling.merge = vision->merge;
+    s->fixed_tiles = vision->class_token || vision->position == POSITION_LEARNED;
+    if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;
+    return json_error(s->json, scenario_member(r->top.dataset, "tiling"), r->err,
+                      "\"internvl\" cuts images into tiles of the model's size",
+                      "the encoder of model \"%s\" takes tiles of %ld pixels only: data set \"%s\" "
+                      "cannot have native resolution",
+                      s->model->name, (long)vision->image_size, s->dataset_fields.name);
+}
+
+/* The GPU must compute in what each module asks for. */
+bool rule_precision(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct gpu *gpu = cost_model_gpu(s->cost_model);
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
+        const struct module *m = &s->model->modules[role];
+        if (m->layer_count > 0 && gpu->peak_flop_per_s[m->precision] <= 0)
+            return json_error(s->json,
+                              r->precision_nodes[role] != NULL
+                                  ? r->precision_nodes[role]
+                                  : SUSPECT(r, scenario_member(r->top.training, "precision"),
+                                            scenario_member(r->top.cluster, "hardware")),
+                              r->err, NULL, "%s cannot compute in %s", gpu->name,
+                              precision_name(m->precision));
+    }
+    return true;
+}
