@@ -13,9 +13,9 @@
 #include "sim/cli/cli.h"
 
 static const struct command *const table[] = {
-    &command_bench,   &command_calibrate, &command_check,    &command_compare, &command_dataset,
-    &command_explain, &command_export,    &command_pack,     &command_plot,    &command_reproduce,
-    &command_run,     &command_trace,     &command_validate, &command_version,
+    &command_bench,     &command_calibrate, &command_check, &command_compare,  &command_dataset,
+    &command_explain,   &command_export,    &command_model, &command_pack,     &command_plot,
+    &command_reproduce, &command_run,       &command_trace, &command_validate, &command_version,
 };
 enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
 

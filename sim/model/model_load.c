@@ -109,7 +109,7 @@ const struct field_table module_table =
 
 struct connector_row {
     int64_t merge;
-    int inner;
+    int inner, norm_kind;
     bool norm, norm_before_merge, linear_bias;
     int precision;
     const char *source, *notes;
@@ -123,8 +123,9 @@ static const struct field connector_fields[] = {
       "width between two linear layers: of the language model or of the merged patches; none: a "
       "single linear layer",
       inner_choices },
-    { "norm", FIELD_BOOL, AT(norm), 0, 0, "true", "", "a layer norm before the linear layers",
-      NULL },
+    { "norm", FIELD_BOOL, AT(norm), 0, 0, "true", "", "a norm before the linear layers", NULL },
+    { "norm_kind", FIELD_CHOICE, AT(norm_kind), 0, 0, "\"layer\"", "", "which norm it is",
+      norm_choices },
     { "norm_before_merge", FIELD_BOOL, AT(norm_before_merge), 0, 0, "false", "",
       "the norm runs over single patches", NULL },
     { "linear_bias", FIELD_BOOL, AT(linear_bias), 0, 0, "true", "", "linear layers have biases",
@@ -452,7 +453,7 @@ static bool read_connector(const struct loader *loader, const cJSON *node, struc
         .layer_count = 1,
         .hidden = out,
         .ffn = FFN_GELU,
-        .norm = NORM_LAYER,
+        .norm = (enum norm_kind)row.norm_kind,
         .linear_bias = row.linear_bias,
         .merge = row.merge,
         .connector_in = in,

@@ -1,0 +1,355 @@
+/* huggingface.c - which parts a config.json has, and the model file made of them.
+ *
+ * Connectors as in the modelling files of huggingface/transformers, OpenGVLab/InternVL and
+ * haotian-liu/LLaVA:
+ *
+ *     internvl_chat, internvl   pixel shuffle, LayerNorm, Linear, GELU, Linear (inner: language)
+ *     llava, llava_next, ...    Linear, GELU, Linear (inner: language); one Linear if "linear"
+ *     qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear (inner: merged)
+ */
+#include "sim/model/huggingface.h"
+
+#include <math.h>
+#include <string.h>
+#include "sim/model/huggingface_config.h"
+
+/* What a model type is made of. */
+struct parts {
+    const cJSON *text, *vision;
+    const char *text_type, *vision_type; /* NULL: as the part says */
+    int64_t feature_layer;
+};
+
+struct joint {
+    const char *model_type;
+    bool (*connector)(struct huggingface_config *c, const struct huggingface_tower *tower,
+                      int64_t text_hidden, cJSON *connector);
+    const char *source;
+};
+
+static cJSON *root_of(const struct huggingface_config *c) {
+    return json_root(c->json);
+}
+
+/* ---- connectors ---- */
+
+static bool intern_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
+                             int64_t text_hidden, cJSON *connector) {
+    (void)tower, (void)text_hidden;
+    const cJSON *ratio = huggingface_key(root_of(c), "downsample_ratio");
+    double merge = ratio == NULL ? 2 : cJSON_IsNumber(ratio) ? 1 / ratio->valuedouble : 0;
+    if (!(merge >= 1 && merge <= 64) || fabs(merge - round(merge)) > 1e-9)
+        return json_error(c->json, ratio, c->err, "0.5 joins 2 x 2 patches",
+                          "must be one over a whole number");
+    cJSON_AddNumberToObject(connector, "merge", round(merge));
+    cJSON_AddStringToObject(connector, "inner", "language");
+    cJSON_AddBoolToObject(connector, "norm", true);
+    return true;
+}
+
+/* haotian-liu/LLaVA says "mlp2x_gelu" or "linear"; transformers has the first only. */
+static bool llava_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
+                            int64_t text_hidden, cJSON *connector) {
+    (void)tower;
+    const cJSON *root = root_of(c);
+    const char *type = huggingface_text(root, "mm_projector_type", "mlp2x_gelu");
+    bool linear = strcmp(type, "linear") == 0, bias;
+    if (!linear && strcmp(type, "mlp2x_gelu") != 0)
+        return json_error(c->json, huggingface_key(root, "mm_projector_type"), c->err,
+                          "mlp2x_gelu and linear are", "projector \"%s\" is not modelled", type);
+    if (!huggingface_flag(c, root, "multimodal_projector_bias", true, &bias)) return false;
+    cJSON_AddNumberToObject(connector, "merge", 1);
+    cJSON_AddStringToObject(connector, "inner", linear ? "none" : "language");
+    cJSON_AddBoolToObject(connector, "norm", false);
+    cJSON_AddBoolToObject(connector, "linear_bias", bias);
+    const char *model_type = huggingface_text(root, "model_type", "");
+    const char *patches = huggingface_text(root, "mm_patch_merge_type", "");
+    if (strcmp(model_type, "llava_next") == 0 || strcmp(model_type, "llava_onevision") == 0 ||
+        strstr(patches, "unpad") != NULL)
+        huggingface_leave_out(c, "token that ends a row of an image", text_hidden);
+    if (strcmp(huggingface_text(root, "vision_feature_select_strategy", "default"), "full") == 0)
+        huggingface_note(c, "the connector drops class tokens; this model keeps them");
+    return true;
+}
+
+static bool qwen_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
+                           int64_t text_hidden, cJSON *connector) {
+    (void)text_hidden;
+    bool rms = strcmp(huggingface_text(root_of(c), "model_type", ""), "qwen2_5_vl") == 0;
+    cJSON_AddNumberToObject(connector, "merge", (double)tower->merge);
+    cJSON_AddStringToObject(connector, "inner", "vision");
+    cJSON_AddBoolToObject(connector, "norm", true);
+    cJSON_AddBoolToObject(connector, "norm_before_merge", true);
+    if (rms) cJSON_AddStringToObject(connector, "norm_kind", "rms");
+    return true;
+}
+
+static const struct joint joints[] = {
+    { "internvl", intern_connector,
+      "InternVLForConditionalGeneration in huggingface/transformers" },
+    { "internvl_chat", intern_connector, "modeling_internvl_chat.py in OpenGVLab/InternVL" },
+    { "llava", llava_connector, "LlavaMultiModalProjector in huggingface/transformers" },
+    { "llava_llama", llava_connector, "multimodal_projector in haotian-liu/LLaVA" },
+    { "llava_mistral", llava_connector, "multimodal_projector in haotian-liu/LLaVA" },
+    { "llava_next", llava_connector, "LlavaNextMultiModalProjector in huggingface/transformers" },
+    { "llava_onevision", llava_connector,
+      "LlavaOnevisionMultiModalProjector in huggingface/transformers" },
+    { "qwen2_5_vl", qwen_connector, "Qwen2_5_VLPatchMerger in huggingface/transformers" },
+    { "qwen2_vl", qwen_connector, "PatchMerger of Qwen2-VL in huggingface/transformers" },
+};
+enum { JOINT_COUNT = sizeof joints / sizeof joints[0] };
+
+static const struct joint *find_joint(const char *model_type) {
+    for (size_t i = 0; i < JOINT_COUNT; i++)
+        if (strcmp(joints[i].model_type, model_type) == 0) return &joints[i];
+    return NULL;
+}
+
+const char *const *huggingface_model_types(void) {
+    static const char *const names[] = {
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "internlm2",
+        "phi3",
+        "gemma",
+        "internvl_chat",
+        "internvl",
+        "llava",
+        "llava_next",
+        "llava_onevision",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "clip",
+        "siglip",
+        "clip_vision_model",
+        "siglip_vision_model",
+        "intern_vit_6b",
+        NULL,
+    };
+    return names;
+}
+
+/* ---- parts ---- */
+
+static bool starts(const char *text, const char *beginning) {
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* One layer of the encoder's outputs is read; several beside each other are another connector. */
+static bool read_feature_layer(struct huggingface_config *c, const char *key, int64_t fallback,
+                               int64_t *out) {
+    const cJSON *node = huggingface_key(root_of(c), key);
+    *out = fallback;
+    if (node == NULL) return true;
+    if (!cJSON_IsNumber(node) || fabs(node->valuedouble) > 1e4)
+        return json_error(c->json, node, c->err, NULL,
+                          "only one layer of the vision encoder can be read: a whole number");
+    *out = (int64_t)node->valuedouble;
+    return true;
+}
+
+static bool read_parts(struct huggingface_config *c, const char *model_type, struct parts *p) {
+    const cJSON *root = root_of(c);
+    p->vision = huggingface_key(root, "vision_config");
+    p->text =
+        huggingface_key(root, starts(model_type, "internvl_chat") ? "llm_config" : "text_config");
+    if (starts(model_type, "llava_llama") || starts(model_type, "llava_mistral")) {
+        p->text = root;
+        p->text_type = model_type + strlen("llava_");
+        return read_feature_layer(c, "mm_vision_select_layer", -2, &p->feature_layer);
+    }
+    if (starts(model_type, "qwen2")) {
+        if (p->text == NULL) p->text = root;
+        p->text_type = strcmp(model_type, "qwen2_vl") == 0 ? "qwen2_vl_text" : "qwen2_5_vl_text";
+        p->vision_type = model_type;
+        return true;
+    }
+    if (starts(model_type, "internvl_chat")) {
+        p->vision_type = "intern_vit_6b";
+        return read_feature_layer(c, "select_layer", -1, &p->feature_layer);
+    }
+    int64_t usual =
+        starts(model_type, "llava") && strcmp(model_type, "llava_onevision") != 0 ? -2 : -1;
+    return read_feature_layer(c, "vision_feature_layer", usual, &p->feature_layer);
+}
+
+/* InternVL resizes the position table of its encoder to this size before it trains. */
+static bool force_image_size(struct huggingface_config *c, cJSON *module) {
+    int64_t size, patch_size = (int64_t)cJSON_GetObjectItem(module, "patch_size")->valuedouble;
+    if (!huggingface_count_or(c, root_of(c), "force_image_size", 0, &size)) return false;
+    if (size >= patch_size)
+        cJSON_GetObjectItem(module, "image_size")->valuedouble =
+            (double)(size / patch_size * patch_size);
+    return true;
+}
+
+static bool read_joint(struct huggingface_config *c, const struct joint *joint, cJSON *file) {
+    const cJSON *root = root_of(c);
+    struct parts p = { 0 };
+    if (!read_parts(c, joint->model_type, &p)) return false;
+    if (!cJSON_IsObject(p.text))
+        return json_error(c->json, p.text, c->err, NULL, "the language model's config is missing");
+    /* Experts and the like first: that is what decides. */
+    if (!huggingface_check_text(c, p.text)) return false;
+    struct huggingface_tower tower;
+    const char *named = huggingface_text(root, "mm_vision_tower", NULL);
+    bool ok = cJSON_IsObject(p.vision)
+                  ? huggingface_vision_module(c, p.vision, p.vision_type, p.feature_layer, &tower)
+              : named != NULL ? huggingface_named_tower(c, named, p.feature_layer, &tower)
+                              : json_error(c->json, p.vision, c->err, NULL,
+                                           "the vision encoder's config is missing");
+    if (!ok) return false;
+    cJSON_AddItemToObject(file, "vision", tower.module);
+    if (!force_image_size(c, tower.module)) return false;
+    const cJSON *tied = huggingface_key(root, "tie_word_embeddings");
+    int64_t hidden;
+    cJSON *text = huggingface_text_module(c, p.text, p.text_type,
+                                          tied == NULL ? -1 : cJSON_IsTrue(tied), &hidden);
+    if (text == NULL) return false;
+    cJSON *connector = cJSON_AddObjectToObject(file, "connector");
+    cJSON_AddItemToObject(file, "language", text);
+    if (!joint->connector(c, &tower, hidden, connector)) return false;
+    cJSON_AddStringToObject(connector, "source", joint->source);
+    return true;
+}
+
+static bool refuse_type(struct huggingface_config *c, const char *model_type) {
+    const cJSON *root = root_of(c), *text = huggingface_key(root, "text_config");
+    if (!cJSON_IsObject(text)) text = root;
+    if (!huggingface_check_text(c, text)) return false;
+    const char *bound = huggingface_lower_bound(c->arena, text), *known = "";
+    for (const char *const *name = huggingface_model_types(); *name != NULL; name++)
+        known = arena_format(c->arena, "%s%s%s", known, known[0] != '\0' ? ", " : "", *name);
+    return json_error(c->json, huggingface_key(root, "model_type"), c->err,
+                      arena_format(c->arena, "%s%sthese types can be imported: %s", bound,
+                                   bound[0] != '\0' ? "; " : "", known),
+                      "models of type \"%s\" are not modelled", model_type);
+}
+
+static bool read_single(struct huggingface_config *c, const char *model_type, cJSON *file) {
+    const cJSON *root = root_of(c), *vision = root;
+    int64_t hidden;
+    if (huggingface_knows_text(model_type)) {
+        cJSON *module = huggingface_text_module(c, root, model_type, -1, &hidden);
+        return module != NULL && cJSON_AddItemToObject(file, "language", module);
+    }
+    const char *vision_type = model_type;
+    if (strcmp(model_type, "clip") == 0 || strcmp(model_type, "siglip") == 0) {
+        vision = huggingface_key(root, "vision_config");
+        vision_type = arena_format(c->arena, "%s_vision_model", model_type);
+        huggingface_note(c, "the vision encoder only: the text encoder and both projections are "
+                            "left out and not counted");
+        if (!cJSON_IsObject(vision))
+            return json_error(c->json, vision, c->err, NULL,
+                              "the vision encoder's config is missing");
+    }
+    if (!huggingface_knows_vision(vision_type)) return refuse_type(c, model_type);
+    struct huggingface_tower tower;
+    if (!huggingface_vision_module(c, vision, vision_type, 0, &tower)) return false;
+    cJSON_AddItemToObject(file, "vision", tower.module);
+    return true;
+}
+
+/* ---- the file ---- */
+
+static const char *base_name(struct arena *arena, const char *path) {
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    size_t begin = length;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return arena_format(arena, "%.*s", (int)(length - begin), path + begin);
+}
+
+static const char *without_ending(struct arena *arena, const char *file) {
+    size_t length = strlen(file);
+    bool json = length > 5 && strcmp(file + length - 5, ".json") == 0;
+    return arena_format(arena, "%.*s", (int)(json ? length - 5 : length), file);
+}
+
+/* "Qwen/Qwen2-7B" -> qwen2-7b; else the folder that holds config.json, else the type. */
+static const char *default_name(struct huggingface_config *c, const char *model_type) {
+    const char *name = base_name(c->arena, huggingface_text(root_of(c), "_name_or_path", ""));
+    if (name[0] == '\0') {
+        const char *path = json_name(c->json), *file = strrchr(path, '/');
+        if (file != NULL && strcmp(file, "/config.json") == 0)
+            name = base_name(c->arena, arena_format(c->arena, "%.*s", (int)(file - path), path));
+        else if (strcmp(path, "config.json") != 0)
+            name = without_ending(c->arena, base_name(c->arena, path));
+    }
+    if (name[0] == '\0' || name[0] == '.') name = model_type;
+    char *lower = arena_text(c->arena, name);
+    for (char *at = lower; *at != '\0'; at++)
+        if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
+    return lower;
+}
+
+static void add_notes(cJSON *file, struct huggingface_config *c) {
+    const char *text = "";
+    for (int64_t i = 0; i < c->out->note_count; i++)
+        text =
+            arena_format(c->arena, "%s%s%s", text, text[0] != '\0' ? "; " : "", c->out->notes[i]);
+    for (int64_t i = 0; i < c->out->left_out_count; i++)
+        text = arena_format(c->arena, "%s%sleft out: %s (%lld parameters)", text,
+                            text[0] != '\0' ? "; " : "", c->out->left_out[i].what,
+                            (long long)c->out->left_out[i].parameters);
+    if (text[0] != '\0') cJSON_AddStringToObject(file, "notes", text);
+}
+
+/* The file is read back as any model file is: what the tables refuse is refused here. */
+static bool check_file(struct huggingface_config *c) {
+    char *text = cJSON_PrintUnformatted(c->out->file);
+    const char *label = arena_format(c->arena, "model made from %s", json_name(c->json));
+    struct json *json = json_parse(label, text, strlen(text), c->err);
+    cJSON_free(text);
+    if (json == NULL) return false;
+    c->out->model = model_from_json(c->arena, ".", json, json_root(json), c->err);
+    json_destroy(json);
+    return c->out->model != NULL;
+}
+
+static void note_quantization(struct huggingface_config *c) {
+    if (huggingface_key(root_of(c), "quantization_config") != NULL)
+        huggingface_note(c, "the checkpoint is quantized; the model describes training in the "
+                            "scenario's precision");
+}
+
+bool huggingface_import(struct arena *arena, const struct json *config, const char *name,
+                        struct huggingface_model *out, struct error *err) {
+    *out = (struct huggingface_model){ 0 };
+    struct huggingface_config c = { arena, config, out, NULL, err };
+    const cJSON *root = json_root(config);
+    if (!cJSON_IsObject(root))
+        return json_error(config, NULL, err, NULL, "a config.json is an object { ... }");
+    const char *model_type = huggingface_text(root, "model_type", NULL);
+    if (model_type == NULL)
+        return json_error(config, huggingface_key(root, "model_type"), err,
+                          "this reads the config.json beside a checkpoint of Hugging Face",
+                          "\"model_type\" is missing");
+    out->file = cJSON_CreateObject();
+    const char *path = huggingface_text(root, "_name_or_path", "");
+    cJSON_AddStringToObject(out->file, "name", name != NULL ? name : default_name(&c, model_type));
+    cJSON_AddStringToObject(
+        out->file, "description",
+        arena_format(arena, "imported from a config.json of type %s", model_type));
+    const struct joint *joint = find_joint(model_type);
+    note_quantization(&c);
+    bool ok =
+        joint != NULL ? read_joint(&c, joint, out->file) : read_single(&c, model_type, out->file);
+    if (ok) {
+        cJSON_AddStringToObject(
+            out->file, "source",
+            path[0] != '\0' ? arena_format(arena, "config.json of %s (Hugging Face)", path)
+                            : arena_format(arena, "%s", base_name(arena, json_name(config))));
+        add_notes(out->file, &c);
+        ok = check_file(&c);
+    }
+    if (!ok) {
+        cJSON_Delete(out->file);
+        out->file = NULL;
+    }
+    return ok;
+}

@@ -1,0 +1,248 @@
+/* huggingface_text.c - language models: shapes and defaults of the transformers classes, what is
+ * refused, and a lower bound on the parameters of what is.
+ *
+ * The defaults are those of LlamaConfig, MistralConfig, ... in huggingface/transformers and of
+ * InternLM2Config in internlm/internlm2-7b. They matter for configs inside others: transformers
+ * writes only what differs from the class (the "text_config" of LLaVA-1.5 names no width at all).
+ */
+#include "sim/model/huggingface_config.h"
+
+#include <string.h>
+
+struct text_family {
+    const char *model_type;
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocabulary; /* 0: derived */
+    const char *qkv_bias, *qk_norm;
+    const char *bias_key; /* switches the biases of attention, its output included; NULL: none */
+    bool bias, tied;
+};
+
+static const struct text_family families[] = {
+    { "gemma", 28, 3072, 24576, 16, 16, 256, 256000, "none", "none", "attention_bias", false,
+      true },
+    { "internlm2", 32, 4096, 11008, 32, 0, 0, 103168, "none", "none", "bias", true, false },
+    { "llama", 32, 4096, 11008, 32, 0, 0, 32000, "none", "none", "attention_bias", false, false },
+    { "mistral", 32, 4096, 14336, 32, 8, 0, 32000, "none", "none", NULL, false, false },
+    { "phi3", 32, 3072, 8192, 32, 0, 0, 32064, "none", "none", NULL, false, false },
+    { "qwen2", 32, 4096, 22016, 32, 32, 0, 151936, "all", "none", NULL, false, false },
+    { "qwen2_5_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false },
+    { "qwen2_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false },
+    { "qwen3", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias", false,
+      false },
+};
+enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
+
+const char *const *huggingface_text_types(void) {
+    static const char *const names[] = { "gemma", "internlm2", "llama", "mistral",
+                                         "phi3",  "qwen2",     "qwen3", NULL };
+    return names;
+}
+
+static const struct text_family *find_family(const char *model_type) {
+    for (size_t i = 0; model_type != NULL && i < FAMILY_COUNT; i++)
+        if (strcmp(families[i].model_type, model_type) == 0) return &families[i];
+    return NULL;
+}
+
+bool huggingface_knows_text(const char *model_type) {
+    return find_family(model_type) != NULL;
+}
+
+/* ---- what is not modelled ---- */
+
+static const char *const expert_keys[] = { "num_local_experts", "num_experts",
+                                           "n_routed_experts",  "moe_num_experts",
+                                           "num_moe_experts",   NULL };
+static const struct {
+    const char *key, *reason;
+} foreign[] = {
+    { "kv_lora_rank", "latent attention (MLA) is not modelled" },
+    { "cross_attention_layers", "cross-attention layers are not modelled" },
+    { "attn_type_list", "layers of linear attention are not modelled" },
+    { "linear_num_value_heads", "layers of linear attention are not modelled" },
+    { "ssm_cfg", "state-space layers are not modelled" },
+    { "mamba_d_state", "state-space layers are not modelled" },
+    { "query_pre_attn_scalar",
+      "blocks with four norms and windows in alternate layers (Gemma 2 and 3) are not modelled" },
+};
+
+/* 0 where the key is missing or unreadable: this only serves a bound. */
+static double number(const cJSON *object, const char *key) {
+    const cJSON *node = huggingface_key(object, key);
+    return cJSON_IsNumber(node) && node->valuedouble > 0 ? node->valuedouble : 0;
+}
+
+static const cJSON *experts_node(const cJSON *text) {
+    for (int i = 0; expert_keys[i] != NULL; i++)
+        if (number(text, expert_keys[i]) > 1) return huggingface_key(text, expert_keys[i]);
+    return NULL;
+}
+
+/* Layers that have experts: all, less the first dense ones, or every n-th. */
+static double expert_layers(const cJSON *text, double layers) {
+    double step = number(text, "decoder_sparse_step");
+    if (step > 1) layers = (double)(int64_t)(layers / step);
+    double dense = number(text, "first_k_dense_replace") +
+                   (double)cJSON_GetArraySize(huggingface_key(text, "mlp_only_layers"));
+    double every = number(text, "interleave_moe_layer_step");
+    if (every > 1) layers = (double)(int64_t)(layers / every);
+    return layers > dense ? layers - dense : 0;
+}
+
+/* Embedding, attention and feed-forward matrices; no biases, norms, routers, shared experts. */
+const char *huggingface_lower_bound(struct arena *arena, const cJSON *text) {
+    const double hidden = number(text, "hidden_size"), heads = number(text, "num_attention_heads");
+    const double layers = number(text, "num_hidden_layers"),
+                 vocabulary = number(text, "vocab_size");
+    if (hidden == 0 || layers == 0) return "";
+    double head_dim = number(text, "head_dim");
+    if (head_dim == 0 && heads > 0) head_dim = hidden / heads;
+    double kv_heads = number(text, "num_key_value_heads");
+    if (kv_heads == 0) kv_heads = 1;
+    const bool tied = cJSON_IsTrue(huggingface_key(text, "tie_word_embeddings"));
+    double common = vocabulary * hidden * (tied ? 1 : 2);
+    if (huggingface_key(text, "kv_lora_rank") == NULL)
+        common += layers * 2 * hidden * head_dim * (heads + kv_heads);
+    double total = common, used = common;
+    const cJSON *experts = experts_node(text);
+    const double ffn_hidden = number(text, "intermediate_size");
+    if (experts != NULL) {
+        double width = number(text, "moe_intermediate_size");
+        if (width == 0) width = ffn_hidden;
+        const double with = expert_layers(text, layers), expert = 3 * hidden * width;
+        total += with * experts->valuedouble * expert + (layers - with) * 2 * hidden * ffn_hidden;
+        used += with * number(text, "num_experts_per_tok") * expert +
+                (layers - with) * 2 * hidden * ffn_hidden;
+        return arena_format(arena,
+                            "at least %.1f B parameters, at least %.1f B of them used by a token: "
+                            "%.0f GiB of bf16 weights, %.0f GiB to train with Adam (16 bytes each)",
+                            total / 1e9, used / 1e9, total * 2 / 1073741824.0,
+                            total * 16 / 1073741824.0);
+    }
+    total += layers * 2 * hidden * ffn_hidden;
+    return arena_format(arena,
+                        "the part that can be read has at least %.1f B parameters: %.0f GiB of "
+                        "bf16 weights, %.0f GiB to train with Adam (16 bytes each)",
+                        total / 1e9, total * 2 / 1073741824.0, total * 16 / 1073741824.0);
+}
+
+bool huggingface_check_text(struct huggingface_config *c, const cJSON *text) {
+    const char *bound = huggingface_lower_bound(c->arena, text);
+    const char *hint = bound[0] != '\0' ? bound : NULL;
+    const cJSON *experts = experts_node(text);
+    if (experts != NULL)
+        return json_error(c->json, experts, c->err, hint,
+                          "mixture-of-experts layers are not modelled (%.0f experts)",
+                          experts->valuedouble);
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        const cJSON *node = huggingface_key(text, foreign[i].key);
+        if (node != NULL) return json_error(c->json, node, c->err, hint, "%s", foreign[i].reason);
+    }
+    const cJSON *kinds = huggingface_key(text, "layer_types"), *kind;
+    cJSON_ArrayForEach(kind, kinds) {
+        if (!cJSON_IsString(kind) || strcmp(kind->valuestring, "full_attention") == 0 ||
+            strcmp(kind->valuestring, "sliding_attention") == 0)
+            continue;
+        return json_error(c->json, kind, c->err, hint, "layers of \"%s\" are not modelled",
+                          kind->valuestring);
+    }
+    if (cJSON_IsTrue(huggingface_key(text, "is_encoder_decoder")))
+        return json_error(c->json, huggingface_key(text, "is_encoder_decoder"), c->err, hint,
+                          "models of encoder and decoder are not modelled");
+    return true;
+}
+
+/* ---- the module ---- */
+
+static const char *gated_activation(struct huggingface_config *c, const cJSON *text) {
+    const char *key =
+        huggingface_key(text, "hidden_activation") != NULL ? "hidden_activation" : "hidden_act";
+    const char *name = huggingface_text(text, key, "silu");
+    if (strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0) return "swiglu";
+    if (strncmp(name, "gelu", 4) == 0) {
+        huggingface_note(c,
+                         "a GELU gates the feed-forward network: priced as swiglu, which has the "
+                         "same matrices and traffic");
+        return "swiglu";
+    }
+    json_error(c->json, huggingface_key(text, key), c->err, "silu and gelu are",
+               "activation \"%s\" of a gated feed-forward network is not modelled", name);
+    return NULL;
+}
+
+static void note_windows(struct huggingface_config *c, const cJSON *text) {
+    const double window = number(text, "sliding_window");
+    const cJSON *used = huggingface_key(text, "use_sliding_window");
+    if (window > 0 && (used == NULL || cJSON_IsTrue(used)))
+        huggingface_note(c, arena_format(c->arena,
+                                         "attention sees %.0f tokens back: samples longer than "
+                                         "that are priced with full attention, an upper bound",
+                                         window));
+}
+
+/* Biases that the model has no switch for. */
+static void leave_out_biases(struct huggingface_config *c, bool attention, bool mlp, int64_t layers,
+                             int64_t hidden, int64_t ffn_hidden) {
+    if (attention && !mlp)
+        huggingface_leave_out(c, "biases of the attention output", layers * hidden);
+    if (mlp && !attention)
+        huggingface_leave_out(c, "biases of the feed-forward network",
+                              layers * (2 * ffn_hidden + hidden));
+}
+
+cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
+                               const char *model_type, int tied_here, int64_t *hidden_out) {
+    if (model_type == NULL) model_type = huggingface_text(text, "model_type", "llama");
+    if (!huggingface_check_text(c, text)) return NULL;
+    const struct text_family *f = find_family(model_type);
+    if (f == NULL) {
+        const char *bound = huggingface_lower_bound(c->arena, text);
+        const cJSON *node = huggingface_key(text, "model_type");
+        json_error(c->json, node != NULL ? node : text, c->err, bound[0] != '\0' ? bound : NULL,
+                   "language models of type \"%s\" are not modelled", model_type);
+        return NULL;
+    }
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocabulary;
+    bool attention_bias = false, mlp_bias, tied;
+    if (!huggingface_count(c, text, "num_hidden_layers", f->layers, &layers) ||
+        !huggingface_count(c, text, "hidden_size", f->hidden, &hidden) ||
+        !huggingface_count(c, text, "intermediate_size", f->ffn_hidden, &ffn_hidden) ||
+        !huggingface_count(c, text, "num_attention_heads", f->heads, &heads) ||
+        !huggingface_count(c, text, "vocab_size", f->vocabulary, &vocabulary) ||
+        !huggingface_count_or(c, text, "num_key_value_heads", f->kv_heads > 0 ? f->kv_heads : heads,
+                              &kv_heads) ||
+        !huggingface_count_or(c, text, "head_dim", f->head_dim > 0 ? f->head_dim : hidden / heads,
+                              &head_dim) ||
+        !huggingface_flag(c, text, "mlp_bias", false, &mlp_bias) ||
+        !huggingface_flag(c, text, "tie_word_embeddings", tied_here < 0 ? f->tied : tied_here > 0,
+                          &tied) ||
+        (f->bias_key != NULL && !huggingface_flag(c, text, f->bias_key, f->bias, &attention_bias)))
+        return NULL;
+    huggingface_note_defaults(c, model_type);
+    const char *ffn = gated_activation(c, text);
+    if (ffn == NULL) return NULL;
+    note_windows(c, text);
+    leave_out_biases(c, attention_bias, mlp_bias, layers, hidden, ffn_hidden);
+
+    cJSON *m = cJSON_CreateObject();
+    cJSON_AddStringToObject(m, "name", huggingface_text(text, "_name_or_path", model_type));
+    cJSON_AddStringToObject(m, "role", "language");
+    cJSON_AddNumberToObject(m, "layer_count", (double)layers);
+    cJSON_AddNumberToObject(m, "hidden", (double)hidden);
+    cJSON_AddNumberToObject(m, "ffn_hidden", (double)ffn_hidden);
+    cJSON_AddNumberToObject(m, "heads", (double)heads);
+    cJSON_AddNumberToObject(m, "kv_heads", (double)kv_heads);
+    cJSON_AddNumberToObject(m, "head_dim", (double)head_dim);
+    cJSON_AddStringToObject(m, "ffn", ffn);
+    cJSON_AddStringToObject(m, "norm", "rms");
+    cJSON_AddStringToObject(m, "qkv_bias", attention_bias ? "all" : f->qkv_bias);
+    if (attention_bias && mlp_bias) cJSON_AddBoolToObject(m, "linear_bias", true);
+    cJSON_AddStringToObject(m, "qk_norm", f->qk_norm);
+    cJSON_AddStringToObject(m, "position", "rotary");
+    cJSON_AddNumberToObject(m, "vocabulary", (double)vocabulary);
+    cJSON_AddBoolToObject(m, "tied_embeddings", tied);
+    cJSON_AddStringToObject(m, "source",
+                            arena_format(c->arena, "config.json, model_type %s", model_type));
+    *hidden_out = hidden;
+    return m;
+}

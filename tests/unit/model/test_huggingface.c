@@ -1,0 +1,196 @@
+/* test_huggingface.c - imported configs against the parameter counts of the published checkpoints. */
+#include "sim/model/huggingface.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct {
+    const char *file;
+    int64_t model, checkpoint; /* parameters */
+    const char *name;
+} published[] = {
+    { "llama-3-8b", 8030261248, 8030261248, "llama-3-8b" },
+    { "llama-3.2-1b", 1235814400, 1235814400, "llama-3.2-1b" },
+    { "mistral-7b", 7241732096, 7241732096, "mistral-7b" },
+    { "qwen2-7b", 7615616512, 7615616512, "qwen2-7b" },
+    { "qwen2.5-0.5b", 494032768, 494032768, "qwen2.5-0.5b" },
+    { "qwen3-8b", 8190735360, 8190735360, "qwen3-8b" },
+    { "internlm2-20b", 19861149696, 19861149696, "internlm2-20b" },
+    { "yi-34b", 34388917248, 34388917248, "yi-34b" },
+    { "gemma-2b", 2506172416, 2506172416, "gemma-2b" },
+    { "gemma-7b", 8537680896, 8537680896, "gemma-7b" },
+    { "internvl2-8b", 8075365376, 8075365376, "internvl2-8b" },
+    { "internvl-chat-v1-5", 25514186112, 25514186112, "internvl-chat-v1-5" },
+    /* one of 24 blocks and the norm behind it are not run */
+    { "llava-1.5-7b", 7063427072 - 12596224 - 2048, 7063427072, "llava-1.5-7b" },
+    { "llava-v1.6-mistral-7b", 7566747648 - 12596224 - 2048 - 4096, 7566747648,
+      "llava-v1.6-mistral-7b" },
+    { "qwen2-vl-7b", 8291375616, 8291375616, "qwen2-vl-7b" },
+    { "qwen2.5-vl-3b", 3754622976, 3754622976, "qwen2.5-vl-3b" },
+    { "qwen2.5-vl-7b", 8292166656, 8292166656, "qwen2.5-vl-7b" },
+    { "siglip-so400m", 412984944, 428225600, "siglip-so400m" },
+    { "clip-vit-large-336", 303505408, 303507456, "clip-vit-large-336" },
+    { "intern-vit-300m", 304012288, 304012288, "intern-vit-300m" },
+};
+
+static int64_t left_out(const struct huggingface_model *m) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < m->left_out_count; i++)
+        sum += m->left_out[i].parameters;
+    return sum;
+}
+
+static void counts_are_those_published(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const char *path = arena_format(arena, "%s/tests/data/huggingface/%s.json",
+                                        BALLAST_SOURCE_DIR, published[i].file);
+        struct json *config = json_load(path, &err);
+        struct huggingface_model m;
+        if (config == NULL || !huggingface_import(arena, config, NULL, &m, &err))
+            fail_msg("%s: %s", published[i].file, err.text);
+        int64_t count = model_parameters(m.model);
+        if (count != published[i].model || count + left_out(&m) != published[i].checkpoint)
+            fail_msg("%s: %lld parameters and %lld left out, want %lld of %lld", published[i].file,
+                     (long long)count, (long long)left_out(&m), (long long)published[i].model,
+                     (long long)published[i].checkpoint);
+        assert_string_equal(m.model->name, published[i].name);
+        cJSON_Delete(m.file);
+        json_destroy(config);
+        arena_destroy(arena);
+    }
+}
+
+/* The parts of an import of `text`; the caller frees arena and file. */
+static bool import(struct arena *arena, const char *text, struct huggingface_model *m,
+                   struct error *err) {
+    struct json *config = json_parse("config.json", text, strlen(text), err);
+    assert_non_null(config);
+    bool ok = huggingface_import(arena, config, NULL, m, err);
+    json_destroy(config);
+    return ok;
+}
+
+#define SMALL                                                                                      \
+    "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_attention_heads\": 4, "                \
+    "\"num_hidden_layers\": 2, \"vocab_size\": 100"
+
+static void biases_without_a_switch_are_left_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        int64_t left_out;
+    } cases[] = {
+        { "", 0 },
+        { ", \"attention_bias\": true", 2 * 64 },
+        { ", \"mlp_bias\": true", 2 * (2 * 128 + 64) },
+        { ", \"attention_bias\": true, \"mlp_bias\": true", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct huggingface_model m;
+        if (!import(
+                arena,
+                arena_format(arena, "{ \"model_type\": \"llama\", " SMALL "%s }", cases[i].keys),
+                &m, &err))
+            fail_msg("%s: %s", cases[i].keys, err.text);
+        assert_int_equal(left_out(&m), cases[i].left_out);
+        cJSON_Delete(m.file);
+        arena_destroy(arena);
+    }
+}
+
+static void what_is_not_modelled_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "[]", "is an object" },
+        { "{}", "\"model_type\" is missing" },
+        { "{ \"model_type\": \"mamba2\" }", "models of type \"mamba2\" are not modelled" },
+        { "{ \"model_type\": \"qwen3_moe\", " SMALL
+          ", \"num_experts\": 128, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 32 }",
+          "mixture-of-experts layers are not modelled (128 experts)" },
+        { "{ \"model_type\": \"internvl_chat\", \"llm_config\": { \"model_type\": \"qwen3_moe\", "
+          "\"num_experts\": 128 } }",
+          "/llm_config/num_experts: mixture-of-experts" },
+        { "{ \"model_type\": \"llama\", " SMALL ", \"kv_lora_rank\": 512 }", "latent attention" },
+        { "{ \"model_type\": \"qwen3_next\", \"layer_types\": [\"linear_attention\"] }",
+          "layers of \"linear_attention\" are not modelled" },
+        { "{ \"model_type\": \"llama\", \"hidden_size\": 64.5 }", "/hidden_size: must be a whole" },
+        { "{ \"model_type\": \"llama\", \"hidden_size\": 1e99 }", "/hidden_size: must be a whole" },
+        { "{ \"model_type\": \"llama\", " SMALL ", \"hidden_act\": \"relu\" }",
+          "activation \"relu\"" },
+        { "{ \"model_type\": \"llama\", " SMALL ", \"num_key_value_heads\": 3 }",
+          "must divide the 4 query heads" },
+        { "{ \"model_type\": \"llava\" }", "the language model's config is missing" },
+        { "{ \"model_type\": \"llava\", \"text_config\": {} }",
+          "the vision encoder's config is missing" },
+        { "{ \"model_type\": \"llava\", \"text_config\": {}, \"vision_feature_layer\": [-2, -5] }",
+          "only one layer of the vision encoder" },
+        { "{ \"model_type\": \"llava\", \"text_config\": {}, \"vision_feature_layer\": -99, "
+          "\"vision_config\": { \"model_type\": \"clip_vision_model\" } }",
+          "no output of layer -99" },
+        { "{ \"model_type\": \"llava\", \"text_config\": {}, \"vision_config\": { "
+          "\"model_type\": \"resnet\" } }",
+          "vision encoders of type \"resnet\" are not modelled" },
+        { "{ \"model_type\": \"clip_vision_model\", \"patch_size\": [14, 16] }", "square sizes" },
+        { "{ \"model_type\": \"llava_llama\", \"mm_vision_tower\": \"own/tower\" }",
+          "\"own/tower\" is not in the file and not known" },
+        { "{ \"model_type\": \"internvl_chat\", \"llm_config\": { \"model_type\": \"llama\", "
+          "\"tie_word_embeddings\": 3 }, \"vision_config\": {} }",
+          "/llm_config/tie_word_embeddings: must be true or false" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct huggingface_model m;
+        if (import(arena, cases[i].text, &m, &err)) fail_msg("%s: imported", cases[i].text);
+        if (strstr(err.text, cases[i].want) == NULL)
+            fail_msg("%s: got \"%s\", want \"%s\"", cases[i].text, err.text, cases[i].want);
+        assert_null(m.file);
+        arena_destroy(arena);
+    }
+}
+
+/* The bound of a refused model must not be above what is published. */
+static void bounds_are_below_the_published_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *bound;
+    } cases[] = {
+        { "mixtral-8x7b", "at least 46.7 B parameters, at least 12.9 B" }, /* 46.70 and 12.88 B */
+        { "deepseek-v3", "at least 656.6 B parameters, at least 23.1 B" }, /* 671 and 37 B */
+        { "gemma-2-9b", "at least 8.0 B parameters" },                     /* 9.24 B */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct json *config = json_load(arena_format(arena, "%s/tests/data/huggingface/%s.json",
+                                                     BALLAST_SOURCE_DIR, cases[i].file),
+                                        &err);
+        struct huggingface_model m;
+        assert_non_null(config);
+        assert_false(huggingface_import(arena, config, NULL, &m, &err));
+        if (strstr(err.text, cases[i].bound) == NULL)
+            fail_msg("%s: got \"%s\", want \"%s\"", cases[i].file, err.text, cases[i].bound);
+        json_destroy(config);
+        arena_destroy(arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_published),
+        cmocka_unit_test(biases_without_a_switch_are_left_out),
+        cmocka_unit_test(what_is_not_modelled_is_refused),
+        cmocka_unit_test(bounds_are_below_the_published_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
