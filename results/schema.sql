@@ -251,9 +251,12 @@ SELECT id AS run_id, scenario_name,
        dp,
        resolved_scenario ->> '$.layout.zero_stage' AS zero_stage,
        coalesce(resolved_scenario ->> '$.policy.batching.name', resolved_scenario ->> '$.policy.batching') AS batching,
-       coalesce(resolved_scenario ->> '$.policy.partition.name', resolved_scenario ->> '$.policy.partition') AS partition,
-       coalesce(resolved_scenario ->> '$.policy.recompute.name', resolved_scenario ->> '$.policy.recompute') AS recompute,
-       coalesce(resolved_scenario ->> '$.policy.schedule.name', resolved_scenario ->> '$.policy.schedule') AS schedule
+       coalesce(resolved_scenario ->> '$.policy.partition.name', resolved_scenario ->> '$.policy.partition',
+                resolved_scenario ->> '$.policy.joint.name') AS partition,
+       coalesce(resolved_scenario ->> '$.policy.recompute.name', resolved_scenario ->> '$.policy.recompute',
+                resolved_scenario ->> '$.policy.joint.name') AS recompute,
+       coalesce(resolved_scenario ->> '$.policy.schedule.name', resolved_scenario ->> '$.policy.schedule',
+                resolved_scenario ->> '$.policy.joint.name') AS schedule
 FROM run ORDER BY id;
 
 -- Where the time of a mean step goes, one row a part. 'unexplained' closes the sum.

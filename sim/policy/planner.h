@@ -9,6 +9,10 @@
  * optional
  *
  * One policy is one file and one row in the table of its slot.
+ *
+ * A joint policy fills several slots: its preset names the policies that they take unless the
+ * scenario names its own, or says that its own plan_job fills them. Plans are made in the order
+ * partition, recompute, joint; the joint one may also change how many parts the model is cut into.
  */
 #ifndef BALLAST_SIM_POLICY_PLANNER_H
 #define BALLAST_SIM_POLICY_PLANNER_H
@@ -37,6 +41,17 @@ struct iteration_plan {
     struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */
 };
 
+/* What a simulated iteration of one data-parallel rank took; arrays have stage_count entries and
+ * may be NULL. */
+struct planner_outcome {
+    double seconds;       /* pipeline alone: without gradient reduction and update */
+    double *busy_seconds; /* passes, and sends that block compute */
+    double *bytes;        /* at the peak, context included: compare with capacity_bytes */
+};
+
+/* Unless it says otherwise, a call is for plan_job only. Calls for plan_iteration too change
+ * nothing, so threads may make them at once, but know the shapes of the job alone and those that
+ * `prepare` was given. */
 struct planner_oracle {
     void *context;
     struct arena *arena;
@@ -44,6 +59,7 @@ struct planner_oracle {
     const struct layout *layout;
     int64_t micro_batch_count;  /* per data-parallel rank and iteration */
     struct batch_shape typical; /* mean micro-batch of the job */
+    struct batch_shape largest; /* each size the largest of all micro-batches */
     /* Seconds of one layer on one rank, tensor-parallel traffic included. */
     double (*layer_seconds)(void *context, int64_t layer_index, const struct batch_shape *shape,
                             enum pass_set set);
@@ -51,9 +67,38 @@ struct planner_oracle {
     double (*stage_bytes)(void *context, const struct job_plan *plan, int64_t stage,
                           const struct batch_shape *shape);
     double capacity_bytes; /* of a GPU, context included; compare with stage_bytes */
+    /* Decides what the plan leaves to the job's later policies (a partition policy: which blocks
+     * recompute), so that a candidate is timed as it would run. */
+    bool (*complete)(void *context, struct job_plan *plan, struct error *err);
     /* Full simulation of one iteration of `typical` micro-batches under the plan. */
     bool (*simulate)(void *context, const struct job_plan *plan, double *seconds,
                      struct error *err);
+    /* Prices shapes that are not the job's, for the calls below and for layer_seconds. */
+    void (*prepare)(void *context, const struct batch_shape *shapes, int64_t count);
+    /* Full simulation of one iteration of the shapes given, in the order of iteration->entries
+     * (NULL: in that of plan->schedule). For plan_iteration too. */
+    bool (*simulate_iteration)(void *context, const struct job_plan *plan,
+                               const struct iteration_plan *iteration,
+                               struct planner_outcome *outcome, struct error *err);
+    /* Bytes that one rank keeps of a layer from its forward to its backward, and what it needs on
+     * top while it computes. For plan_iteration too. */
+    double (*layer_saved_bytes)(void *context, int64_t layer_index, const struct batch_shape *shape,
+                                bool recompute);
+    double (*layer_workspace_bytes)(void *context, int64_t layer_index,
+                                    const struct batch_shape *shape);
+    /* Seconds to send what a layer puts out over the link after a stage; the gradient of it takes
+     * as long on its way back. For plan_iteration too. */
+    double (*send_seconds)(void *context, int64_t stage, int64_t layer_index,
+                           const struct batch_shape *shape);
+    bool send_blocks_compute; /* a send occupies the sender's compute stream */
+};
+
+/* What the slots beside a joint policy hold: a policy's name, NULL for the default of the slot, or
+ * PLANNER_ITSELF where the joint policy's plan_job decides. Its check sees the model cut into
+ * pp x vpp parts. */
+#define PLANNER_ITSELF ""
+struct planner_preset {
+    const char *batching, *partition, *recompute, *schedule;
 };
 
 enum planner_slot { PLANNER_PARTITION, PLANNER_RECOMPUTE, PLANNER_JOINT, PLANNER_SLOT_COUNT };
@@ -64,10 +109,12 @@ struct planner {
     enum planner_slot slot;
     const struct field_table *parameters;
     size_t parameters_size;
+    const struct planner_preset *preset; /* of joint policies; NULL: defaults */
     /* Checks parameters against model and layout while the scenario is read; optional. Errors come
      * without position: the caller adds it. */
     bool (*check)(const struct model *model, int64_t part_count, const void *parameters,
                   struct error *err);
+    /* Joint policies may leave it out: their preset is the plan. */
     bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
                      struct job_plan *plan, struct error *err);
     /* Optional: NULL keeps the static order of plan->schedule. Called by several threads at once;

@@ -137,7 +137,9 @@ static void make_shapes(struct job *job) {
     }
     job->typical = batch_shape_mean(job->shapes, count);
     price_table_prepare(job->prices, job->shapes, count);
+    job->largest = batch_shape_largest(job->shapes, count);
     price_table_prepare(job->prices, &job->typical, 1);
+    price_table_prepare(job->prices, &job->largest, 1);
 }
 
 /* ---- the oracle ---- */
@@ -181,6 +183,32 @@ static void constant_peak(const struct job_plan *plan, int64_t stage, int64_t mi
     free(entries);
 }
 
+static double oracle_layer_saved_bytes(void *context, int64_t layer_index,
+                                       const struct batch_shape *shape, bool recompute) {
+    const struct job *job = context;
+    enum layer_kind kind = job->scenario->model->layers[layer_index].kind;
+    return price_table_saved_bytes(job->prices, kind, shape, recompute);
+}
+
+static double oracle_layer_workspace_bytes(void *context, int64_t layer_index,
+                                           const struct batch_shape *shape) {
+    const struct job *job = context;
+    return price_table_workspace_bytes(
+        job->prices, job->scenario->model->layers[layer_index].kind, shape);
+}
+
+static double oracle_send_seconds(void *context, int64_t stage, int64_t layer_index,
+                                  const struct batch_shape *shape) {
+    const struct job *job = context;
+    return seconds_from_ns(price_table_send_ns(
+        job->prices, stage, job->scenario->model->layers[layer_index].kind, shape));
+}
+
+static void oracle_prepare(void *context, const struct batch_shape *shapes, int64_t count) {
+    struct job *job = context;
+    price_table_prepare(job->prices, shapes, count);
+}
+
 static double oracle_stage_bytes(void *context, const struct job_plan *plan, int64_t stage,
                                  const struct batch_shape *shape) {
     struct job *job = context;
@@ -214,6 +242,37 @@ static bool oracle_simulate(void *context, const struct job_plan *plan, double *
     return ok;
 }
 
+static bool oracle_simulate_iteration(void *context, const struct job_plan *plan,
+                                      const struct iteration_plan *iteration,
+                                      struct planner_outcome *outcome, struct error *err) {
+    const struct job *job = context;
+    struct arena *scratch = arena_create();
+    struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
+    struct step_runner *runner = step_runner_create(step);
+    step_runner_order(runner, iteration->entries);
+    struct rank_outcome rank;
+    bool ok = step_run_rank(runner, FIDELITY_STAGE, iteration->shapes,
+                            iteration->micro_batch_count, &rank, err);
+    outcome->seconds = ok ? seconds_from_ns(rank.makespan_ns) : 0;
+    for (int64_t stage = 0; ok && stage < step->stage_count; stage++) {
+        if (outcome->busy_seconds != NULL)
+            outcome->busy_seconds[stage] = seconds_from_ns(rank.busy_ns[stage]);
+        if (outcome->bytes != NULL)
+            outcome->bytes[stage] = stage_memory_device(&rank.memory[stage]);
+    }
+    step_runner_destroy(runner);
+    arena_destroy(scratch);
+    return ok;
+}
+
+static bool oracle_complete(void *context, struct job_plan *plan, struct error *err) {
+    struct job *job = context;
+    const struct policy_choice *choice = &job->scenario->recompute;
+    const struct planner *planner = choice->row;
+    struct planner_oracle oracle = job_oracle(job);
+    return planner == NULL || planner->plan_job(&oracle, choice->parameters, plan, err);
+}
+
 struct planner_oracle job_oracle(struct job *job) {
     const struct scenario *s = job->scenario;
     return (struct planner_oracle){
@@ -223,11 +282,31 @@ struct planner_oracle job_oracle(struct job *job) {
         .layout = &s->layout,
         .micro_batch_count = s->micro_batches_per_rank,
         .typical = job->typical,
+        .largest = job->largest,
         .layer_seconds = oracle_layer_seconds,
         .stage_bytes = oracle_stage_bytes,
         .capacity_bytes = cost_model_gpu(s->cost_model)->hbm_bytes,
+        .complete = oracle_complete,
         .simulate = oracle_simulate,
+        .prepare = oracle_prepare,
+        .simulate_iteration = oracle_simulate_iteration,
+        .layer_saved_bytes = oracle_layer_saved_bytes,
+        .layer_workspace_bytes = oracle_layer_workspace_bytes,
+        .send_seconds = oracle_send_seconds,
+        .send_blocks_compute = s->backend->send_blocks_compute,
     };
+}
+
+/* What every planner owes: all layers in order on non-empty parts, and an order to run them in. */
+static void check_plan(const struct scenario *s, const struct job_plan *plan) {
+    ballast_check(plan->stage_count == s->layout.pp);
+    ballast_check(plan->part_count == plan->stage_count * plan->chunk_count);
+    ballast_check(plan->first_layer[0] == 0);
+    ballast_check(plan->first_layer[plan->part_count] == s->model->layer_count);
+    for (int64_t part = 0; part < plan->part_count; part++)
+        ballast_check(plan->first_layer[part] < plan->first_layer[part + 1]);
+    ballast_check(plan->schedule != NULL);
+    ballast_check(plan->chunk_count == 1 || plan->schedule->interleaves);
 }
 
 static bool make_plan(struct job *job, struct error *err) {
@@ -240,27 +319,30 @@ static bool make_plan(struct job *job, struct error *err) {
     plan->recompute = arena_array(job->arena, bool, s->model->layer_count);
     plan->schedule = s->schedule.row;
     struct planner_oracle oracle = job_oracle(job);
-    const struct policy_choice *choices[] = { &s->partition, &s->recompute };
+    const struct policy_choice *choices[] = { &s->partition, &s->recompute, &s->joint };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const struct planner *planner = choices[i]->row;
+        if (planner == NULL || planner->plan_job == NULL) continue;
         if (!planner->plan_job(&oracle, choices[i]->parameters, plan, err))
             return error_context(err, "while planning with policy \"%s\"", planner->name);
     }
+    check_plan(s, plan);
     return true;
 }
 
-/* The first policy that plans iterations does so. */
+/* The joint policy orders iterations, else the first that plans them. */
 static void attach_iteration_planner(struct job *job) {
-    const struct policy_choice *choices[] = { &job->scenario->partition,
-                                              &job->scenario->recompute };
+    const struct scenario *s = job->scenario;
+    const struct policy_choice *choices[] = { &s->joint, &s->partition, &s->recompute };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const struct planner *planner = choices[i]->row;
-        if (planner->plan_iteration == NULL || job->step->iteration_planner != NULL) continue;
+        if (planner == NULL || planner->plan_iteration == NULL) continue;
         struct planner_oracle *oracle = arena_new(job->arena, struct planner_oracle);
         *oracle = job_oracle(job);
         job->step->iteration_planner = planner;
         job->step->iteration_parameters = choices[i]->parameters;
         job->step->oracle = oracle;
+        return;
     }
 }
 

@@ -20,6 +20,7 @@ struct job {
     struct batch_shape *shapes; /* in the order of consumption: rank r, micro-batch i at
                                    shapes[r * batches.per_rank + i]; owned */
     struct batch_shape typical; /* their mean */
+    struct batch_shape largest; /* each size the largest of all */
     const char **data_notes;    /* what was assumed of the data, one sentence each */
     int64_t data_note_count;
     struct job_plan plan;

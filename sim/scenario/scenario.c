@@ -260,6 +260,7 @@ static bool read_all(struct reader *r) {
     if (!rule_precision(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
         !rule_iterations(r))
         return false;
+    if (!scenario_read_joint(r)) return false;
     if (!scenario_read_batching(r) || !scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
@@ -318,6 +319,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
 /* ---- the resolved scenario ---- */
 
 static cJSON *resolved_policy(const struct policy_choice *choice) {
+    if (choice->row == NULL) return cJSON_CreateNull();
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "name", choice->name);
     if (choice->table == NULL) return object;
@@ -358,6 +360,7 @@ cJSON *scenario_resolved(const struct scenario *s) {
     cJSON_AddItemToObject(policy, "partition", resolved_policy(&s->partition));
     cJSON_AddItemToObject(policy, "recompute", resolved_policy(&s->recompute));
     cJSON_AddItemToObject(policy, "schedule", resolved_policy(&s->schedule));
+    if (s->joint.row != NULL) cJSON_AddItemToObject(policy, "joint", resolved_policy(&s->joint));
     cJSON *simulate = field_table_write(&scenario_simulate_table, &s->simulate_fields);
     if (s->iteration_limit == 0)
         cJSON_ReplaceItemInObjectCaseSensitive(simulate, "iterations", cJSON_CreateString("epoch"));

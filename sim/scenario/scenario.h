@@ -62,7 +62,8 @@ struct scenario_simulate {
     int64_t seed;
 };
 
-/* A policy by name with its parameters. `row` is the policy's table row. */
+/* A policy by name with its parameters. `row` is the policy's table row; NULL with the name of the
+ * joint policy where that decides itself, and both NULL where there is no joint policy. */
 struct policy_choice {
     const char *name;
     const void *row;
@@ -83,7 +84,7 @@ struct scenario {
     struct scenario_layout layout_fields;
     struct scenario_training training_fields;
     struct scenario_simulate simulate_fields;
-    struct policy_choice batching, partition, recompute, schedule;
+    struct policy_choice batching, partition, recompute, schedule, joint;
 
     /* resolved */
     const struct model *model;

@@ -154,6 +154,8 @@ static const struct field policy_fields[] = {
     NODE(scenario_policy, recompute, "null", "which blocks recompute activations; default none"),
     NODE(scenario_policy, schedule, "null",
          "order of forward and backward passes; default 1f1b, with vpp interleaved"),
+    NODE(scenario_policy, joint, "null",
+         "a policy that fills several of the slots above unless they are given"),
 };
 const struct field_table scenario_policy_table = FIELD_TABLE(
     "policy", "each a name, or an object with the name and its parameters", policy_fields);

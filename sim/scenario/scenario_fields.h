@@ -11,7 +11,7 @@ struct scenario_top {
 };
 
 struct scenario_policy {
-    const cJSON *batching, *partition, *recompute, *schedule;
+    const cJSON *batching, *partition, *recompute, *schedule, *joint;
 };
 
 extern const struct field_table scenario_top_table, scenario_model_table, scenario_dataset_table,

@@ -67,10 +67,33 @@ static bool unknown_policy(struct reader *r, const char *slot, const cJSON *node
     return json_error(r->s->json, node, r->err, hint, "unknown %s policy \"%s\"", slot, name);
 }
 
+static const struct planner_preset *preset_of(const struct scenario *s) {
+    static const struct planner_preset none = { 0 };
+    const struct planner *joint = s->joint.row;
+    return joint != NULL && joint->preset != NULL ? joint->preset : &none;
+}
+
+/* Without a policy of the scenario's own, that of the joint policy, else the default. *decided: the
+ * joint policy fills the slot itself, so the scenario must not. */
+static bool preset_slot(struct reader *r, const char *slot, const cJSON *node, const char *preset,
+                        const char **fallback, struct policy_choice *choice, bool *decided) {
+    *decided = preset != NULL && strcmp(preset, PLANNER_ITSELF) == 0;
+    if (!*decided) {
+        if (preset != NULL) *fallback = preset;
+        return true;
+    }
+    choice->name = r->s->joint.name;
+    return node == NULL ||
+           json_error(r->s->json, node, r->err, "leave it out",
+                      "the joint policy \"%s\" decides the %s itself", r->s->joint.name, slot);
+}
+
 bool scenario_read_batching(struct reader *r) {
     struct policy_choice *choice = &r->s->batching;
+    const char *preset = preset_of(r->s)->batching;
     const cJSON *node = scenario_present(r->policy.batching), *name_node;
-    if (!policy_node(r, "batching", node, "random", choice, &name_node)) return false;
+    if (!policy_node(r, "batching", node, preset != NULL ? preset : "random", choice, &name_node))
+        return false;
     const struct batching_policy *row = batching_policy_find(choice->name);
     if (row == NULL) {
         size_t count;
@@ -86,9 +109,12 @@ bool scenario_read_batching(struct reader *r) {
 bool scenario_read_schedule(struct reader *r) {
     struct policy_choice *choice = &r->s->schedule;
     const cJSON *node = scenario_present(r->policy.schedule), *name_node;
-    if (!policy_node(r, "schedule", node, r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b",
-                     choice, &name_node))
+    const char *fallback = r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b";
+    bool decided;
+    if (!preset_slot(r, "schedule", node, preset_of(r->s)->schedule, &fallback, choice, &decided))
         return false;
+    if (decided) return true;
+    if (!policy_node(r, "schedule", node, fallback, choice, &name_node)) return false;
     choice->row = schedule_policy_find(choice->name);
     if (choice->row == NULL) {
         size_t count;
@@ -101,8 +127,16 @@ bool scenario_read_schedule(struct reader *r) {
 
 static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *node,
                          const char *fallback, struct policy_choice *choice) {
+    const struct planner_preset *presets = preset_of(r->s);
+    const char *preset = slot == PLANNER_PARTITION   ? presets->partition
+                         : slot == PLANNER_RECOMPUTE ? presets->recompute
+                                                     : NULL;
     const cJSON *name_node;
+    bool decided;
     node = scenario_present(node);
+    if (!preset_slot(r, planner_slot_name(slot), node, preset, &fallback, choice, &decided))
+        return false;
+    if (decided) return true;
     if (!policy_node(r, planner_slot_name(slot), node, fallback, choice, &name_node)) return false;
     const struct planner *row = planner_find(slot, choice->name);
     if (row == NULL)
@@ -124,4 +158,9 @@ bool scenario_read_partition(struct reader *r) {
 
 bool scenario_read_recompute(struct reader *r) {
     return read_planner(r, PLANNER_RECOMPUTE, r->policy.recompute, "none", &r->s->recompute);
+}
+
+bool scenario_read_joint(struct reader *r) {
+    if (scenario_present(r->policy.joint) == NULL) return true;
+    return read_planner(r, PLANNER_JOINT, r->policy.joint, NULL, &r->s->joint);
 }

@@ -186,6 +186,7 @@ bool rule_schedule(struct reader *r) {
     if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
         return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
                           (long)s->layout_fields.vpp);
+    if (schedule == NULL) return true; /* the joint policy's own */
     if (s->layout_fields.vpp > 1 && !schedule->interleaves)
         return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
                           "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",

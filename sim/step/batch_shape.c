@@ -71,3 +71,24 @@ struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t co
         .useful_language_tokens = llround(useful / n),
     };
 }
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count) {
+    struct batch_shape most = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        const struct batch_shape *shape = &shapes[i];
+        most.samples = larger(most.samples, shape->samples);
+        most.vision_tiles = larger(most.vision_tiles, shape->vision_tiles);
+        most.vision_tokens = larger(most.vision_tokens, shape->vision_tokens);
+        most.vision_square_sum = fmax(most.vision_square_sum, shape->vision_square_sum);
+        most.connector_tokens = larger(most.connector_tokens, shape->connector_tokens);
+        most.language_tokens = larger(most.language_tokens, shape->language_tokens);
+        most.language_square_sum = fmax(most.language_square_sum, shape->language_square_sum);
+        most.useful_language_tokens =
+            larger(most.useful_language_tokens, shape->useful_language_tokens);
+    }
+    return most;
+}

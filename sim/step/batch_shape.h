@@ -17,5 +17,7 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
                                         const uint32_t *samples, int64_t count, bool packed);
 /* Element-wise mean of shapes, rounded; for planners. */
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
+/* Element-wise largest: no micro-batch needs more memory than this one. */
+struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count);
 
 #endif

@@ -138,6 +138,9 @@ bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_p
  * times[micro-batch][kind], borrowed until the next call; NULL: each rank on its own. */
 void step_runner_lock(struct step_runner *runner,
                       const struct layer_time (*times)[LAYER_KIND_COUNT]);
+/* The order of the next runs, stage after stage, instead of the planner's or the schedule's; checked,
+ * borrowed until the next call; NULL: back to those. */
+void step_runner_order(struct step_runner *runner, const struct schedule_entry *entries);
 int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */
 
 /* The timeline of the last run, for plots and traces. */

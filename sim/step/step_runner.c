@@ -36,6 +36,8 @@ struct step_runner {
     struct stage_memory *memory;
     const struct batch_shape *shapes; /* of the last run */
     const struct layer_time (*locked)[LAYER_KIND_COUNT];
+    const struct schedule_entry *given; /* order of the next runs, or NULL */
+    bool static_order;                  /* the graph's order is that of the schedule */
 };
 
 struct step_runner *step_runner_create(const struct step_model *model) {
@@ -122,7 +124,7 @@ static void fill_static_order(struct step_runner *r) {
 }
 
 /* Every stage must run each pass of each micro-batch and chunk once. */
-static bool check_order(const struct step_runner *r, struct error *err) {
+static bool check_order(const struct step_runner *r, const char *name, struct error *err) {
     int64_t count = r->micro_batch_count;
     bool *seen = memory_alloc(sizeof *seen * (size_t)r->entry_count);
     bool ok = true;
@@ -138,9 +140,9 @@ static bool check_order(const struct step_runner *r, struct error *err) {
             ok = inside && !*cell;
             if (inside) *cell = true;
             if (!ok)
-                error_set(err, "policy \"%s\" orders stage %ld wrongly: micro-batch %ld, %s",
-                          r->model->iteration_planner->name, (long)stage + 1,
-                          (long)entry->micro_batch, inside ? "twice" : "which does not exist");
+                error_set(err, "policy \"%s\" orders stage %ld wrongly: micro-batch %ld, %s", name,
+                          (long)stage + 1, (long)entry->micro_batch,
+                          inside ? "twice" : "which does not exist");
         }
     }
     free(seen);
@@ -157,7 +159,19 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
                                         .entries = r->entries };
     return m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
                                                 &iteration, err) &&
-           check_order(r, err);
+           check_order(r, m->iteration_planner->name, err);
+}
+
+static bool fill_order(struct step_runner *r, struct error *err) {
+    r->static_order = r->given == NULL && r->model->iteration_planner == NULL;
+    if (r->given != NULL) {
+        memcpy(r->entries, r->given,
+               sizeof *r->entries * (size_t)(r->model->stage_count * r->entry_count));
+        return check_order(r, "given", err);
+    }
+    if (!r->static_order) return plan_iteration(r, err);
+    fill_static_order(r);
+    return true;
 }
 
 /* ---- building ---- */
@@ -415,7 +429,8 @@ static void sum_flop(const struct step_model *m, const struct batch_shape *shape
 static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro_batch_count) {
     ballast_check(micro_batch_count > 0);
     bool rebuild = fidelity == FIDELITY_OPERATOR || r->fidelity != fidelity ||
-                   r->micro_batch_count != micro_batch_count || r->model->iteration_planner != NULL;
+                   r->micro_batch_count != micro_batch_count || !r->static_order ||
+                   r->given != NULL || r->model->iteration_planner != NULL;
     if (r->micro_batch_count != micro_batch_count) grow(r, micro_batch_count);
     r->fidelity = fidelity;
     r->micro_batch_count = micro_batch_count;
@@ -443,11 +458,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
             step_stage_cost(m, part, &shapes[i], times, r->locked != NULL ? r->locked[i] : NULL,
                             &r->costs[part * micro_batch_count + i]);
     }
-    if (m->iteration_planner != NULL) {
-        if (!plan_iteration(r, err)) return false;
-    } else if (rebuild) {
-        fill_static_order(r);
-    }
+    if (rebuild && !fill_order(r, err)) return false;
     if (rebuild)
         build_graph(r);
     else
@@ -481,6 +492,7 @@ bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
             r->costs[part * micro_batch_count + i] = by_part[part];
     if (rebuild) {
         fill_static_order(r);
+        r->static_order = true;
         build_graph(r);
     } else {
         update_durations(r);
@@ -492,6 +504,10 @@ bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
 
 void step_runner_lock(struct step_runner *r, const struct layer_time (*times)[LAYER_KIND_COUNT]) {
     r->locked = times;
+}
+
+void step_runner_order(struct step_runner *r, const struct schedule_entry *entries) {
+    r->given = entries;
 }
 
 int64_t step_runner_task_count(const struct step_runner *r) {

@@ -219,6 +219,83 @@ static void test_oracle(void **state) {
     scenario_destroy(s);
 }
 
+/* An iteration of the job's own micro-batches, in the static order and in one that is given. */
+static void test_oracle_simulates_iterations(void **state) {
+    (void)state;
+    static const char *const none[] = { NULL };
+    struct scenario *s = fixture_scenario("samples.csv", none);
+    struct job *job = fixture_job(s);
+    struct planner_oracle oracle = job_oracle(job);
+    struct step_runner *runner = step_runner_create(job->step);
+    struct rank_outcome want;
+    assert_true(step_run_rank(runner, FIDELITY_STAGE, job->shapes, 8, &want, NULL));
+    double busy_s[2], bytes[2];
+    struct planner_outcome got = { .busy_seconds = busy_s, .bytes = bytes };
+    struct iteration_plan iteration = { .micro_batch_count = 8, .shapes = job->shapes };
+    struct error err = { 0 };
+    assert_true(oracle.simulate_iteration(oracle.context, &job->plan, &iteration, &got, &err));
+    assert_true(got.seconds == (double)want.makespan_ns / 1e9);
+    for (int stage = 0; stage < 2; stage++) {
+        assert_true(busy_s[stage] == (double)want.busy_ns[stage] / 1e9);
+        assert_true(bytes[stage] == stage_memory_device(&want.memory[stage]));
+    }
+    /* All forwards first: as the schedule gpipe, and with all eight micro-batches in flight. */
+    struct schedule_entry entries[2 * 16];
+    struct job_plan gpipe = job->plan;
+    gpipe.schedule = &schedule_gpipe;
+    for (int64_t stage = 0; stage < 2; stage++) {
+        struct schedule_place place = { stage, 2, 1, 8 };
+        schedule_gpipe.order(&place, entries + stage * 16);
+    }
+    struct planner_outcome ordered = { 0 }, static_order = { 0 };
+    assert_true(
+        oracle.simulate_iteration(oracle.context, &gpipe, &iteration, &static_order, &err));
+    iteration.entries = entries;
+    assert_true(oracle.simulate_iteration(oracle.context, &job->plan, &iteration, &ordered, &err));
+    assert_true(ordered.seconds == static_order.seconds);
+    entries[1] = entries[0];
+    assert_false(oracle.simulate_iteration(oracle.context, &job->plan, &iteration, &ordered, &err));
+    assert_string_equal(err.text,
+                        "policy \"given\" orders stage 1 wrongly: micro-batch 0, twice");
+    step_runner_destroy(runner);
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
+/* The oracle's bytes and sends of layers add up to those of the step model's stages. */
+static void test_oracle_of_layers(void **state) {
+    (void)state;
+    static const char *const overrides[] = { "policy.recompute=none", NULL };
+    struct scenario *s = fixture_scenario("samples.csv", overrides);
+    struct job *job = fixture_job(s);
+    struct planner_oracle o = job_oracle(job);
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(job->step, &o.largest, times);
+    for (int64_t stage = 0; stage < 2; stage++) {
+        struct stage_cost cost;
+        step_stage_cost(job->step, stage, &o.largest, times, NULL, &cost);
+        double saved = 0, workspace = 0;
+        int64_t end = job->plan.first_layer[stage + 1];
+        for (int64_t i = job->plan.first_layer[stage]; i < end; i++) {
+            saved += o.layer_saved_bytes(o.context, i, &o.largest, false);
+            workspace = fmax(workspace, o.layer_workspace_bytes(o.context, i, &o.largest));
+        }
+        assert_true(fabs(saved - cost.activation_bytes) < 1);
+        assert_true(workspace == cost.workspace_bytes);
+        if (stage > 0) continue;
+        double send_s = o.send_seconds(o.context, stage, end - 1, &o.largest);
+        assert_true(fabs(send_s * 1e9 - (double)cost.send_forward_ns) < 0.5);
+    }
+    for (int64_t i = 0; i < job->batches.rank_count * job->batches.per_rank; i++) {
+        assert_true(job->shapes[i].language_tokens <= o.largest.language_tokens);
+        assert_true(job->shapes[i].vision_tokens <= o.largest.vision_tokens);
+        assert_true(job->shapes[i].language_square_sum <= o.largest.language_square_sum);
+    }
+    assert_true(o.send_blocks_compute); /* megatron-deepspeed */
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes_follow_the_order_of_consumption),
@@ -227,6 +304,8 @@ int main(void) {
         cmocka_unit_test(test_the_notes_of_the_data_set_arrive),
         cmocka_unit_test(test_samples_of_a_step),
         cmocka_unit_test(test_oracle),
+        cmocka_unit_test(test_oracle_simulates_iterations),
+        cmocka_unit_test(test_oracle_of_layers),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
