@@ -33,8 +33,10 @@ static void print_head(const struct execution *e) {
            (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
            data_label(e, label, sizeof label),
            r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage");
-    printf("  %ld x %s: TP %ld, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
-           cost_model_gpu(s->cost_model)->name, (long)l->tp, (long)l->pp, (long)l->dp,
+    char context[32] = "";
+    if (l->cp > 1) snprintf(context, sizeof context, ", CP %ld", (long)l->cp);
+    printf("  %ld x %s: TP %ld%s, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
+           cost_model_gpu(s->cost_model)->name, (long)l->tp, context, (long)l->pp, (long)l->dp,
            (long)l->zero_stage, s->backend->name);
     int64_t parts = e->job->plan.part_count, blocks[parts];
     partition_blocks(s->model, &e->job->plan, blocks);

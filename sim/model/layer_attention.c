@@ -55,7 +55,7 @@ struct naive_attention {
 /* So that a reader of the list knows what the work depends on. */
 static void push(const struct naive_attention *a, struct operator_work work) {
     work.token_sum = (double)a->d->tokens;
-    work.square_sum = a->d->square_sum;
+    work.square_sum = a->d->score_square_sum;
     operator_list_push(a->out, work);
 }
 
@@ -69,7 +69,7 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
     const struct layer_division *d = a->d;
     const int64_t head_dim = d->module->head_dim;
     const int64_t rows = d->attention_heads * d->tokens;
-    const double mean_length = d->square_sum / (double)d->tokens;
+    const double mean_length = d->score_square_sum / (double)d->tokens;
     const int64_t length = mean_length < 1 ? 1 : llround(mean_length);
     /* The gradient of an activation is written once, like a result of forward. */
     enum operator_pass pass = a->pass == PASS_FORWARD ? PASS_FORWARD : PASS_INPUT_GRADIENT;

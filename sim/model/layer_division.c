@@ -6,7 +6,9 @@
  * parallelism divides tokens by cp and, being balanced for causal masks, the attention work too: a
  * sequence is cut into 2 cp chunks and a rank takes one from the front and its mirror image from
  * the back (Megatron-LM, context parallelism; Striped Attention, arXiv 2311.09431, deals tokens out
- * singly to the same end). In the encoder whole tiles are dealt to the context-parallel ranks; with
+ * singly to the same end). Cut into cp runs instead, the last rank attends to half of its own run
+ * and to the cp - 1 before it: (2 cp - 1) / cp of the balanced work, and it sets the pace of the ring
+ * (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the context-parallel ranks; with
  * fewer tiles than ranks this is optimistic.
  *
  * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
@@ -78,9 +80,12 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention = split->attention;
     d.context = split->context;
     d.context_exchange = d.cp > 1 && d.causal;
+    d.score_square_sum = d.square_sum;
+    if (d.context_exchange && split->context_unbalanced && d.context != CONTEXT_ALL_TO_ALL)
+        d.square_sum *= (2 * (double)d.cp - 1) / (double)d.cp;
     const bool heads_dealt = d.context_exchange && d.context == CONTEXT_ALL_TO_ALL;
     d.attention_heads = heads_dealt ? divide_up(d.heads, d.cp) * d.cp : d.heads;
     d.attention_kv_heads = heads_dealt ? divide_up(d.kv_heads, d.cp) * d.cp : d.kv_heads;
-    d.score_count = d.square_sum * (double)d.attention_heads;
+    d.score_count = d.score_square_sum * (double)d.attention_heads;
     return d;
 }

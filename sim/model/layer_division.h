@@ -14,11 +14,12 @@ struct layer_division {
     const struct module *module;
     enum layer_kind kind;
     int64_t tp, cp;
-    bool sequence_parallel; /* and tp > 1 */
-    int64_t element_bytes;  /* of an activation */
-    int64_t tokens;         /* rows of the layer inside a TP region */
-    int64_t shard_tokens;   /* rows outside: divided by tp under sequence parallelism */
-    double square_sum;      /* of attention */
+    bool sequence_parallel;  /* and tp > 1 */
+    int64_t element_bytes;   /* of an activation */
+    int64_t tokens;          /* rows of the layer inside a TP region */
+    int64_t shard_tokens;    /* rows outside: divided by tp under sequence parallelism */
+    double square_sum;       /* of attention: half of it is masked where causal */
+    double score_square_sum; /* the same for unfused attention, which computes what it masks */
     bool causal;
     int64_t heads, kv_heads;
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */

@@ -232,6 +232,32 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
            (double)d->tokens * (double)(d->qkv_width + d->query_width) * element;
 }
 
+/* Around attention under context parallelism: queries, keys, values and output, or their gradients,
+ * and what the exchange holds beside them. All-gather: keys and values of all ranks, in backward
+ * their gradients too. Ring: the block on its way in and the one on its way out; in backward each
+ * with its gradient. All-to-all: what is sent is copied together first. */
+static double context_workspace_bytes(const struct layer_division *d, struct gradient_need need) {
+    if (!d->context_exchange) return 0;
+    const double key_value = 2 * (double)(d->attention_kv_heads * d->module->head_dim);
+    const double passes = need.input || need.weight ? 2 : 1;
+    double columns = 0;
+    switch (d->context) {
+    case CONTEXT_ALL_GATHER:
+        columns = passes * (double)d->cp * key_value;
+        break;
+    case CONTEXT_RING:
+        columns = passes * 2 * key_value;
+        break;
+    case CONTEXT_ALL_TO_ALL:
+        columns = (double)(d->attention_heads * d->module->head_dim) + key_value;
+        break;
+    case CONTEXT_KIND_COUNT:
+        ballast_bug("context parallelism of no kind");
+    }
+    return (double)d->tokens * ((double)(d->qkv_width + d->query_width) + columns) *
+           (double)d->element_bytes;
+}
+
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
                              const struct batch_shape *shape, const struct tensor_split *split) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
@@ -245,8 +271,9 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
         return rows * (double)(module_patch_width(m) + m->hidden) * element;
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
-        return larger(tokens * block_workspace_columns(&d, need) * element,
-                      naive_attention_workspace_bytes(&d, need));
+        return larger(
+            tokens * block_workspace_columns(&d, need) * element,
+            larger(naive_attention_workspace_bytes(&d, need), context_workspace_bytes(&d, need)));
     case LAYER_CONNECTOR: {
         /* the gathered encoder output, or the gradients around the first linear layer */
         double patches = (double)divide_up(shape->vision_tokens, d.cp) *

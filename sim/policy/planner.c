@@ -6,8 +6,9 @@
 #include "sim/policy/recompute/recompute.h"
 
 static const struct planner *const table[] = {
-    &partition_encoder_first, &partition_layer, &partition_manual, &partition_parameter,
-    &recompute_full,          &recompute_none,  &recompute_stages, &recompute_uniform,
+    &partition_encoder_first, &partition_layer,  &partition_manual,
+    &partition_parameter,     &recompute_full,   &recompute_none,
+    &recompute_selective,     &recompute_stages, &recompute_uniform,
 };
 
 static const char *const slot_names[PLANNER_SLOT_COUNT] = {

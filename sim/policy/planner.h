@@ -29,7 +29,8 @@ struct job_plan {
     int64_t chunk_count;  /* model chunks on each stage; 1 without interleaving */
     int64_t part_count;   /* stage_count x chunk_count; part p stands on stage p % stage_count */
     int64_t *first_layer; /* part p holds layers [first_layer[p], first_layer[p + 1]) */
-    bool *recompute;      /* by layer: its activations are dropped and computed again in backward */
+    /* by layer: what it drops and computes again in backward. Two values for most: none, full */
+    enum recompute_kind *recompute;
     const struct schedule_policy *schedule;
 };
 

@@ -63,9 +63,8 @@ static bool load_data(struct job *job, struct error *err) {
         options.model_tile_language_tokens = s->model->tile_language_tokens;
     const cJSON *definition = s->dataset_fields.definition;
     bool written = definition != NULL && !cJSON_IsNull(definition);
-    job->dataset =
-        written ? dataset_from_json(s->json, definition, ".", &options, err)
-                : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
+    job->dataset = written ? dataset_from_json(s->json, definition, ".", &options, err)
+                           : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
     if (job->dataset == NULL)
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
     if (!check_resolution(job, err)) return false;
@@ -316,7 +315,7 @@ static bool make_plan(struct job *job, struct error *err) {
     plan->chunk_count = s->layout_fields.vpp;
     plan->part_count = plan->stage_count * plan->chunk_count;
     plan->first_layer = arena_array(job->arena, int64_t, plan->part_count + 1);
-    plan->recompute = arena_array(job->arena, bool, s->model->layer_count);
+    plan->recompute = arena_array(job->arena, enum recompute_kind, s->model->layer_count);
     plan->schedule = s->schedule.row;
     struct planner_oracle oracle = job_oracle(job);
     const struct policy_choice *choices[] = { &s->partition, &s->recompute, &s->joint };

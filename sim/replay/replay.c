@@ -143,6 +143,9 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
                     most->forward_ns = times[kind].forward_ns;
                 if (times[kind].backward_ns > most->backward_ns)
                     most->backward_ns = times[kind].backward_ns;
+                for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+                    if (times[kind].recompute_ns[how] > most->recompute_ns[how])
+                        most->recompute_ns[how] = times[kind].recompute_ns[how];
             }
         }
     }

@@ -313,7 +313,10 @@ void scenario_destroy(struct scenario *scenario) {
 struct tensor_split scenario_split(const struct scenario *s) {
     return (struct tensor_split){ .tp = s->layout.tp,
                                   .sequence_parallel = s->layout.sequence_parallel,
-                                  .cp = s->layout.cp };
+                                  .cp = s->layout.cp,
+                                  .attention = (enum attention_kind)s->training_fields.attention,
+                                  .context = (enum context_kind)s->layout_fields.cp_kind,
+                                  .context_unbalanced = !s->layout_fields.cp_balanced };
 }
 
 /* ---- the resolved scenario ---- */

@@ -29,7 +29,7 @@ struct scenario_model {
 struct scenario_dataset {
     const char *name;
     const cJSON *definition; /* a description's content; NULL: read the file `name` */
-    int tiling; /* enum tiling_kind */
+    int tiling;              /* enum tiling_kind */
     int64_t max_tiles, min_tiles, min_pixels, max_pixels;
     int64_t tile_language_tokens; /* -1: as the data set states, otherwise as the model */
     bool thumbnail;
@@ -48,12 +48,14 @@ struct scenario_cluster {
 struct scenario_layout {
     int backend;
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
-    bool sp, overlap_gradient_reduce, overlap_parameter_gather;
+    int cp_kind; /* enum context_kind */
+    bool sp, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
 };
 
 struct scenario_training {
     const cJSON *global_batch, *micro_batch;
     int precision, optimizer;
+    int attention; /* enum attention_kind */
     int64_t epochs;
 };
 

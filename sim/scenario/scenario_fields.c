@@ -95,6 +95,8 @@ const struct field_table scenario_cluster_table =
 #undef AT
 
 #define AT(member) offsetof(struct scenario_layout, member)
+/* in the order of enum context_kind */
+static const char *const context_names[] = { "all-gather", "ring", "all-to-all", NULL };
 static const struct field layout_fields[] = {
     { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "", "the training framework",
       backend_names },
@@ -105,7 +107,16 @@ static const struct field layout_fields[] = {
     { "vpp", FIELD_COUNT, AT(vpp), 1, 64, "1", "chunks",
       "model chunks per stage; above 1 the schedule is interleaved", NULL },
     { "cp", FIELD_COUNT, AT(cp), 1, 1024, "1", "ranks",
-      "context parallel degree (only 1 is simulated so far)", NULL },
+      "context parallel degree: ranks that share each sequence of the language model", NULL },
+    { "cp_kind", FIELD_CHOICE, AT(cp_kind), 0, 0, "\"ring\"", "",
+      "how keys and values travel with cp > 1: all gathered before attention, around a ring beside "
+      "it (Megatron-LM's p2p), or heads exchanged for tokens (DeepSpeed Ulysses)",
+      context_names },
+    { "cp_balanced", FIELD_BOOL, AT(cp_balanced), 0, 0, "true", "",
+      "ring and all-gather: each rank holds tokens from both ends of a sequence (zigzag), so that "
+      "a "
+      "causal mask costs all ranks the same",
+      NULL },
     { "dp", FIELD_COUNT, AT(dp), 1, 1e6, "null", "ranks",
       "data parallel degree; null: gpu_count / (tp x pp x cp)", NULL },
     { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "1", "",
@@ -126,6 +137,8 @@ const struct field_table scenario_layout_table =
 #undef AT
 
 #define AT(member) offsetof(struct scenario_training, member)
+/* in the order of enum attention_kind */
+static const char *const attention_names[] = { "flash", "naive", NULL };
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
 static const struct field training_fields[] = {
     { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
@@ -139,6 +152,10 @@ static const struct field training_fields[] = {
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
       precision_names },
+    { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"flash\"", "",
+      "core attention in one fused kernel, or naive: matmul, softmax and matmul over scores in "
+      "memory, as Megatron-LM before FlashAttention",
+      attention_names },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
       "decides optimizer state and update time", optimizer_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",

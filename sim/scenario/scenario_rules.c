@@ -14,9 +14,6 @@ bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
     const cJSON *section = r->top.layout, *cluster = r->top.cluster;
-    if (f->cp != 1)
-        return json_error(s->json, scenario_member(section, "cp"), r->err, NULL,
-                          "context parallelism is not simulated in this version: cp must be 1");
     if (f->zero_stage > 1 && f->pp > 1)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
                           "ZeRO-1 goes with pipelines",
@@ -28,15 +25,15 @@ bool rule_layout(struct reader *r) {
             return json_error(
                 s->json,
                 SUSPECT(r, scenario_member(cluster, "gpu_count"), scenario_member(section, "tp"),
-                        scenario_member(section, "pp")),
-                r->err, "choose a multiple, or change tp or pp",
+                        scenario_member(section, "pp"), scenario_member(section, "cp")),
+                r->err, "choose a multiple, or change tp, pp or cp",
                 "%ld GPUs cannot be divided by tp x pp x cp = %ld", (long)gpus, (long)model_ranks);
         f->dp = gpus / model_ranks;
     }
     if (gpus != model_ranks * f->dp)
         return json_error(s->json,
                           SUSPECT(r, scenario_member(section, "dp"), scenario_member(section, "tp"),
-                                  scenario_member(section, "pp"),
+                                  scenario_member(section, "pp"), scenario_member(section, "cp"),
                                   scenario_member(cluster, "gpu_count")),
                           r->err, "leave dp out to derive it",
                           "tp x pp x cp x dp = %ld, but the cluster has gpu_count %ld",
@@ -95,6 +92,17 @@ bool rule_model(struct reader *r) {
                               "tp %ld does not divide the ffn width %ld of %s", (long)s->layout.tp,
                               (long)m->ffn_hidden, m->name);
     }
+    const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    if (s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL && language->layer_count > 0 &&
+        language->heads / s->layout.tp % s->layout.cp != 0)
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.layout, "cp"),
+                                  scenario_member(r->top.layout, "tp"),
+                                  scenario_member(r->top.layout, "cp_kind")),
+                          r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
+                          "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
+                          (long)s->layout.cp, (long)(language->heads / s->layout.tp),
+                          (long)s->layout.tp, language->name);
     int64_t blocks = partition_block_count(s->model);
     int64_t parts = s->layout.pp * s->layout_fields.vpp;
     if (blocks < parts)
@@ -230,6 +238,12 @@ void standing_assumptions(struct reader *r) {
     else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
         scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
                            "(layout.overlap_gradient_reduce)");
+    if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
+        scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
+    if (strcmp(s->recompute.name, "selective") == 0 &&
+        s->training_fields.attention == ATTENTION_FLASH)
+        scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
+                           "scores (training.attention)");
     scenario_assume(
         r, "not modelled: data loading, checkpoints, evaluation, failures, host launch stalls, "
            "allocator stalls");

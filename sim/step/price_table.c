@@ -2,9 +2,14 @@
  *
  * Two axes: the vision axis (patch embedding, vision blocks, connector) is indexed by the encoder's
  * tokens, the language axis by language tokens. A slot holds everything that depends on the count
- * alone. Attention operators are kept as templates whose sums are filled in per micro-batch. The
- * token embedding depends on both axes, because it merges the connector's tokens into the text: a
+ * alone. Core attention is a run of consecutive operators, one where it is fused, that are stated and
+ * priced per micro-batch from its sums of lengths. The token embedding depends on both axes, because it merges the connector's tokens into the text: a
  * slot of the language axis keeps its lists once for each count of connector tokens it has met.
+ *
+ * Ring attention (layer_attention.c) sends keys and values while it attends to those that it has: of
+ * cp equal steps the last has nothing to send. With A the time of attention and R that of the ring,
+ *
+ *     exposed = R - min(R, A (cp - 1) / cp)
  */
 #include "sim/step/price_table.h"
 
@@ -15,13 +20,14 @@
 #include "sim/base/units.h"
 
 enum { AXIS_VISION, AXIS_LANGUAGE, AXIS_COUNT };
-enum { SET_COUNT = 2, NO_SLOT = -1 };
+enum { SET_COUNT = 2, NO_SLOT = -1, ATTENTION_OPERATOR_LIMIT = 8 };
 
 /* The operators of one layer kind and pass, at one token count. */
 struct priced_list {
     struct operator_time *operators; /* attention: 0 ns, priced per micro-batch; owned */
     int64_t count;                   /* 0: no tokens, or nothing to do in this pass */
-    int64_t fixed_ns, comm_ns;
+    int64_t fixed_ns, comm_ns;       /* without attention and the ring beside it */
+    int64_t ring_ns;
     double band_ns;    /* sum of ns x band */
     double outside_ns; /* priced outside the measured range */
 };
@@ -36,16 +42,17 @@ struct slot {
     struct priced_list lists[LAYER_KIND_COUNT][SET_COUNT]; /* but of the token embedding */
     struct merged_lists *merged;                           /* owned */
     int64_t merged_count, merged_capacity;
-    double saved_bytes[LAYER_KIND_COUNT][2];
+    double saved_bytes[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
     double workspace_bytes[LAYER_KIND_COUNT];
     double flop_fixed[LAYER_KIND_COUNT];
     int64_t *send_ns; /* [kind][stage link]; owned */
 };
 
-/* What does not depend on the token count: where attention stands, if the list is not empty. */
+/* What does not depend on the token count: where core attention stands, if the list is not empty,
+ * and the ring right before it. */
 struct list_template {
-    int64_t attention_index; /* -1: none */
-    struct operator_work attention;
+    int64_t attention_index, attention_count; /* -1 and 0: none */
+    int64_t ring_index;                       /* -1: none */
 };
 
 struct axis {
@@ -76,10 +83,6 @@ static int axis_of_kind(enum layer_kind kind) {
 
 static int64_t axis_tokens(int axis, const struct batch_shape *shape) {
     return axis == AXIS_VISION ? shape->vision_tokens : shape->language_tokens;
-}
-
-static double attention_tokens(enum layer_kind kind, const struct batch_shape *shape) {
-    return (double)axis_tokens(axis_of_kind(kind), shape);
 }
 
 static double attention_squares(enum layer_kind kind, const struct batch_shape *shape) {
@@ -119,13 +122,16 @@ static void make_template(struct price_table *table, enum layer_kind kind, enum 
                     table->need[kind], &list);
     ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
     struct list_template *t = &table->templates[kind][set];
-    t->attention_index = -1;
+    *t = (struct list_template){ .attention_index = -1, .ring_index = -1 };
     for (int64_t i = 0; i < list.count; i++) {
-        if (list.operators[i].kind != OPERATOR_ATTENTION) continue;
-        ballast_check(t->attention_index < 0); /* one attention per layer pass */
-        t->attention_index = i;
-        t->attention = list.operators[i];
+        if (operator_runs_beside_attention(&list.operators[i])) t->ring_index = i;
+        if (!operator_is_core_attention(&list.operators[i])) continue;
+        if (t->attention_index < 0) t->attention_index = i;
+        /* one run per layer pass */
+        ballast_check(i == t->attention_index + t->attention_count++);
     }
+    ballast_check(t->attention_count <= ATTENTION_OPERATOR_LIMIT);
+    ballast_check(t->ring_index < 0 || t->ring_index + 1 == t->attention_index);
     operator_list_free(&list);
 }
 
@@ -214,18 +220,25 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
     struct operator_list list = { 0 };
     layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
                     table->need[kind], &list);
-    int64_t attention_index = table->templates[kind][set].attention_index, compute_ns = 0;
-    ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
+    const struct list_template *t = &table->templates[kind][set];
+    int64_t compute_ns = 0;
+    ballast_check(list.count < PRICE_OPERATOR_LIMIT); /* a ring adds one, see ring_operators() */
     out->operators =
         memory_alloc(sizeof *out->operators * (size_t)(list.count > 0 ? list.count : 1));
     out->count = list.count;
     for (int64_t i = 0; i < list.count; i++) {
         struct operator_time *timed = &out->operators[i];
         *timed = (struct operator_time){ .stream = stream_of(&list, i) };
-        if (i == attention_index) continue;
+        if (t->attention_index >= 0 && i >= t->attention_index &&
+            i < t->attention_index + t->attention_count)
+            continue;
         const struct operator_work *work = &list.operators[i];
         struct price price =
             cost_model_price(s->cost_model, work, &table->groups[work->communicator]);
+        if (i == t->ring_index) {
+            out->ring_ns = ns_from_seconds(price.seconds);
+            continue;
+        }
         timed->ns = ns_from_seconds(price.seconds);
         if (timed->stream == STREAM_COMPUTE) compute_ns += timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
@@ -239,7 +252,8 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
 static double rank_output_bytes(const struct price_table *table, enum layer_kind kind,
                                 const struct batch_shape *shape) {
     double whole = layer_output_bytes(table->scenario->model, table->layer_of_kind[kind], shape);
-    /* With sequence parallelism each TP rank sends its share of the sequence. */
+    /* With sequence parallelism each TP rank sends its share of the sequence, as CP ranks do. */
+    whole /= (double)table->split.cp;
     return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
 }
 
@@ -255,8 +269,9 @@ static void price_slot(struct price_table *table, int axis, const struct batch_s
         for (int set = 0; set < SET_COUNT && kind != LAYER_TOKEN_EMBEDDING; set++)
             price_list(table, (enum layer_kind)kind, (enum pass_set)set, shape,
                        &slot->lists[kind][set]);
-        slot->saved_bytes[kind][0] = layer_saved_bytes(model, layer, shape, &table->split, false);
-        slot->saved_bytes[kind][1] = layer_saved_bytes(model, layer, shape, &table->split, true);
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            slot->saved_bytes[kind][how] =
+                layer_saved_bytes(model, layer, shape, &table->split, (enum recompute_kind)how);
         slot->workspace_bytes[kind] = layer_workspace_bytes(model, layer, shape, &table->split);
         struct batch_shape fixed = *shape;
         fixed.vision_square_sum = fixed.language_square_sum = 0;
@@ -352,15 +367,40 @@ static const struct slot *slot_of(const struct price_table *table, enum layer_ki
     return &axis->slots[axis->slot_of_tokens[tokens]];
 }
 
-static struct price attention_price(const struct price_table *table, enum layer_kind kind,
-                                    enum pass_set set, const struct batch_shape *shape) {
-    const struct list_template *t = &table->templates[kind][set];
-    double cp = (double)table->split.cp;
-    struct operator_work work = operator_attention(
-        t->attention.name, t->attention.pass, t->attention.precision,
-        attention_tokens(kind, shape) / cp, attention_squares(kind, shape) / cp, t->attention.heads,
-        t->attention.kv_heads, t->attention.head_dim, t->attention.causal);
-    return cost_model_price(table->scenario->cost_model, &work, &table->groups[COMMUNICATOR_NONE]);
+/* The core attention of one micro-batch; returns the count. */
+static int64_t attention_works(const struct price_table *table, enum layer_kind kind,
+                               enum pass_set set, const struct batch_shape *shape,
+                               struct operator_work works[ATTENTION_OPERATOR_LIMIT]) {
+    struct operator_list list = { works, 0, ATTENTION_OPERATOR_LIMIT };
+    layer_attention_operators(table->scenario->model, table->layer_of_kind[kind], shape,
+                              &table->split, set, table->need[kind], &list);
+    ballast_check(list.operators == works); /* did not grow */
+    return list.count;
+}
+
+static struct price attention_price(const struct price_table *table,
+                                    const struct operator_work *work) {
+    return cost_model_price(table->scenario->cost_model, work, &table->groups[COMMUNICATOR_NONE]);
+}
+
+static int64_t attention_ns(const struct price_table *table, enum layer_kind kind,
+                            enum pass_set set, const struct batch_shape *shape) {
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, set, shape, works), ns = 0;
+    for (int64_t i = 0; i < count; i++)
+        ns += ns_from_seconds(attention_price(table, &works[i]).seconds);
+    return ns;
+}
+
+/* Of attention, what runs while the ring does: all steps but the last. */
+static int64_t beside_ring_ns(const struct price_table *table, int64_t attention) {
+    return attention - attention / table->split.cp;
+}
+
+static int64_t exposed_ring_ns(const struct price_table *table, const struct priced_list *list,
+                               int64_t attention) {
+    int64_t beside = beside_ring_ns(table, attention);
+    return list->ring_ns > beside ? list->ring_ns - beside : 0;
 }
 
 static const struct priced_list *list_of(const struct price_table *table, const struct slot *slot,
@@ -377,12 +417,21 @@ static bool has_attention(const struct price_table *table, const struct priced_l
     return list->count > 0 && table->templates[kind][set].attention_index >= 0;
 }
 
-static int64_t list_ns(const struct price_table *table, const struct priced_list *list,
-                       enum layer_kind kind, enum pass_set set, const struct batch_shape *shape) {
-    int64_t ns = list->fixed_ns;
-    if (has_attention(table, list, kind, set))
-        ns += ns_from_seconds(attention_price(table, kind, set, shape).seconds);
-    return ns;
+static void list_time(const struct price_table *table, const struct priced_list *list,
+                      enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
+                      int64_t *ns, int64_t *comm_ns) {
+    *ns = list->fixed_ns;
+    *comm_ns = list->comm_ns;
+    if (!has_attention(table, list, kind, set)) return;
+    int64_t attention = attention_ns(table, kind, set, shape);
+    int64_t exposed = exposed_ring_ns(table, list, attention);
+    *ns += attention + exposed;
+    *comm_ns += exposed;
+}
+
+static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
+    return table->split.attention == ATTENTION_NAIVE &&
+           (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK);
 }
 
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
@@ -392,10 +441,37 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     if (slot == NULL) return;
     const struct priced_list *forward = list_of(table, slot, kind, PASS_SET_FORWARD, shape),
                              *backward = list_of(table, slot, kind, PASS_SET_BACKWARD, shape);
-    time->forward_ns = list_ns(table, forward, kind, PASS_SET_FORWARD, shape);
-    time->backward_ns = list_ns(table, backward, kind, PASS_SET_BACKWARD, shape);
-    time->forward_comm_ns = forward->comm_ns;
-    time->backward_comm_ns = backward->comm_ns;
+    list_time(table, forward, kind, PASS_SET_FORWARD, shape, &time->forward_ns,
+              &time->forward_comm_ns);
+    list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
+              &time->backward_comm_ns);
+    if (time->backward_ns == 0) return;
+    time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
+    time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
+    if (has_unfused_attention(table, kind))
+        time->recompute_ns[RECOMPUTE_SELECTIVE] =
+            attention_ns(table, kind, PASS_SET_FORWARD, shape);
+}
+
+/* Puts the run of attention that starts at *out there; returns its count. Beside a ring it is stated
+ * as two: what runs while keys and values travel, and the step after that. */
+static int64_t attention_operators(const struct price_table *table, const struct priced_list *list,
+                                   enum layer_kind kind, enum pass_set set,
+                                   const struct batch_shape *shape, struct operator_time *out) {
+    if (table->templates[kind][set].ring_index >= 0) {
+        int64_t attention = attention_ns(table, kind, set, shape);
+        int64_t beside = beside_ring_ns(table, attention);
+        out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
+        out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
+        out[1] = (struct operator_time){ attention - beside, STREAM_COMPUTE };
+        return 2;
+    }
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, set, shape, works);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (struct operator_time){ ns_from_seconds(attention_price(table, &works[i]).seconds),
+                                         STREAM_COMPUTE };
+    return count;
 }
 
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
@@ -404,12 +480,33 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
     const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
     if (slot == NULL) return 0;
     const struct priced_list *list = list_of(table, slot, kind, set, shape);
-    for (int64_t i = 0; i < list->count; i++)
-        out[i] = list->operators[i];
-    if (has_attention(table, list, kind, set))
-        out[table->templates[kind][set].attention_index].ns =
-            ns_from_seconds(attention_price(table, kind, set, shape).seconds);
-    return list->count;
+    const struct list_template *t = &table->templates[kind][set];
+    int64_t count = 0, next = 0;
+    if (has_attention(table, list, kind, set)) {
+        for (; next < t->attention_index; next++)
+            out[count++] = list->operators[next];
+        count += attention_operators(table, list, kind, set, shape, &out[count]);
+        next += t->attention_count;
+    }
+    for (; next < list->count; next++)
+        out[count++] = list->operators[next];
+    return count;
+}
+
+int64_t price_table_recompute_operators(const struct price_table *table, enum layer_kind kind,
+                                        const struct batch_shape *shape, enum recompute_kind how,
+                                        struct operator_time *out) {
+    if (how == RECOMPUTE_FULL)
+        return price_table_operators(table, kind, shape, PASS_SET_FORWARD, out);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) ||
+        slot_of(table, kind, shape) == NULL)
+        return 0;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (struct operator_time){ ns_from_seconds(attention_price(table, &works[i]).seconds),
+                                         STREAM_COMPUTE };
+    return count;
 }
 
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
@@ -418,16 +515,23 @@ int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum
     return slot == NULL ? 0 : slot->send_ns[(int64_t)kind * table->link_count + stage];
 }
 
+/* Scores of unfused attention follow the squares of lengths, all else the token count. */
 double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
-                               const struct batch_shape *shape, bool recompute) {
+                               const struct batch_shape *shape, enum recompute_kind how) {
     const struct slot *slot = slot_of(table, kind, shape);
-    return slot == NULL ? 0 : slot->saved_bytes[kind][recompute];
+    if (slot == NULL) return 0;
+    if (!has_unfused_attention(table, kind)) return slot->saved_bytes[kind][how];
+    return layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
+                             &table->split, how);
 }
 
 double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape) {
     const struct slot *slot = slot_of(table, kind, shape);
-    return slot == NULL ? 0 : slot->workspace_bytes[kind];
+    if (slot == NULL) return 0;
+    if (!has_unfused_attention(table, kind)) return slot->workspace_bytes[kind];
+    return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
+                                 &table->split);
 }
 
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
@@ -436,6 +540,13 @@ double price_table_flop(const struct price_table *table, enum layer_kind kind,
     return slot == NULL ? 0
                         : slot->flop_fixed[kind] +
                               table->flop_per_square[kind] * attention_squares(kind, shape);
+}
+
+double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
+                                  const struct batch_shape *shape, enum recompute_kind how) {
+    if (how == RECOMPUTE_FULL) return price_table_flop(table, kind, shape);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
+    return table->flop_per_square[kind] * attention_squares(kind, shape);
 }
 
 double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
@@ -462,11 +573,15 @@ double price_table_band(const struct price_table *table, const struct batch_shap
             double ns = (double)list->fixed_ns, band_ns = list->band_ns;
             double outside_ns = list->outside_ns;
             if (has_attention(table, list, (enum layer_kind)kind, (enum pass_set)set)) {
-                struct price p =
-                    attention_price(table, (enum layer_kind)kind, (enum pass_set)set, shape);
-                ns += p.seconds * NS_PER_S;
-                band_ns += p.seconds * NS_PER_S * p.band_fraction;
-                if (!p.inside_range) outside_ns += p.seconds * NS_PER_S;
+                struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+                int64_t count =
+                    attention_works(table, (enum layer_kind)kind, (enum pass_set)set, shape, works);
+                for (int64_t i = 0; i < count; i++) {
+                    struct price p = attention_price(table, &works[i]);
+                    ns += p.seconds * NS_PER_S;
+                    band_ns += p.seconds * NS_PER_S * p.band_fraction;
+                    if (!p.inside_range) outside_ns += p.seconds * NS_PER_S;
+                }
             }
             weighted += band_ns * (double)layers_by_kind[kind];
             outside += outside_ns * (double)layers_by_kind[kind];

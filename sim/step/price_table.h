@@ -1,6 +1,6 @@
 /* price_table.h - layer times of one scenario, tabulated once.
  *
- * Layers of one kind are equal, and all their operators but attention depend on the token count
+ * Layers of one kind are equal, and all their operators but core attention depend on the token count
  * alone. So each (layer kind, token count) is priced once, operator by operator, each rounded to
  * nanoseconds; attention is priced per micro-batch, from its sum of squared lengths. A stage's time
  * is a sum of such integers, and the same integers, one by one, are the operators of operator
@@ -16,16 +16,20 @@
 #include "sim/step/batch_shape.h"
 
 struct layer_time {
-    int64_t forward_ns, backward_ns;           /* communication included */
-    int64_t forward_comm_ns, backward_comm_ns; /* tensor-parallel collectives, exposed part */
+    int64_t forward_ns, backward_ns; /* communication included */
+    /* tensor- and context-parallel communication, exposed part */
+    int64_t forward_comm_ns, backward_comm_ns;
+    /* before the backward of a block that recomputes so; communication included */
+    int64_t recompute_ns[RECOMPUTE_KIND_COUNT], recompute_comm_ns[RECOMPUTE_KIND_COUNT];
 };
 
 /* How an operator stands to its neighbours. Megatron's linear layers gather their saved input while
- * the input gradient is computed, and reduce the input gradient while the weight gradient is. */
+ * the input gradient is computed, and reduce the input gradient while the weight gradient is. Ring
+ * attention passes keys and values on while it attends to those it has. */
 enum operator_stream {
     STREAM_COMPUTE,
     STREAM_EXPOSED, /* a collective that the next operator waits for */
-    STREAM_HIDDEN,  /* a collective beside the next matmul; the operator after that waits for it */
+    STREAM_HIDDEN,  /* a collective beside the next operator; the one after that waits for it */
 };
 
 struct operator_time {
@@ -51,17 +55,24 @@ enum { PRICE_OPERATOR_LIMIT = 128 };
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
                               const struct batch_shape *shape, enum pass_set set,
                               struct operator_time *out);
+/* What runs again before the backward of a block that recomputes so; as above. */
+int64_t price_table_recompute_operators(const struct price_table *table, enum layer_kind kind,
+                                        const struct batch_shape *shape, enum recompute_kind how,
+                                        struct operator_time *out);
 /* Time to send the output of a layer of this kind over the link after `stage`. */
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape);
 /* Bytes of one rank that live from forward to backward. */
 double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
-                               const struct batch_shape *shape, bool recompute);
+                               const struct batch_shape *shape, enum recompute_kind how);
 double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape);
 /* Model FLOPs of one layer's forward, whole model (all TP ranks). */
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape);
+/* The same of what a block that recomputes so runs again. */
+double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
+                                  const struct batch_shape *shape, enum recompute_kind how);
 /* The same of forward and backward, as model_layer_training_flop() defines it. */
 double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
                                  const struct batch_shape *shape);

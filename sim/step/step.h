@@ -46,7 +46,7 @@ double stage_memory_device(const struct stage_memory *memory);
  * whatever kind, is padding. */
 enum time_class {
     TIME_COMPUTE,
-    TIME_COMMUNICATION, /* tensor-parallel collectives */
+    TIME_COMMUNICATION, /* tensor- and context-parallel, exposed */
     TIME_RECOMPUTE,
     TIME_PADDING,
     TIME_SEND, /* sends that block compute */
@@ -70,11 +70,12 @@ struct step_model {
     const struct job_plan *plan;
     const struct price_table *prices;
     int64_t stage_count, chunk_count, part_count; /* as in struct job_plan */
-    /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind] */
+    /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
+     * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
     int64_t *layers, *recomputing;
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
-    /* in the whole model, by kind: layers, and those whose backward repeats the forward */
-    double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT];
+    /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
+    double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
     int64_t *trainable_part_parameters;
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */

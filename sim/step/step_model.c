@@ -63,7 +63,8 @@ static void count_layers(struct step_model *m) {
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             enum layer_kind kind = model->layers[i].kind;
             m->layers[part * LAYER_KIND_COUNT + kind]++;
-            if (m->plan->recompute[i]) m->recomputing[part * LAYER_KIND_COUNT + kind]++;
+            m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT +
+                           m->plan->recompute[i]]++;
             m->last_kind[part] = kind;
             int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
             /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
@@ -84,8 +85,8 @@ static void count_kinds(struct step_model *m) {
     for (int64_t i = 0; i < model->layer_count; i++) {
         struct gradient_need need = model_gradient_need(model, i);
         m->kind_layers[model->layers[i].kind] += 1;
-        if (m->plan->recompute[i] && (need.input || need.weight))
-            m->kind_recomputing[model->layers[i].kind] += 1;
+        if (need.input || need.weight)
+            m->kind_recomputing[model->layers[i].kind][m->plan->recompute[i]] += 1;
     }
 }
 
@@ -95,7 +96,8 @@ static void fill_static_memory(struct step_model *m) {
     double group = (double)layout->zero_group;
     double shards = layout->zero_stage >= 1 ? group : 1;
     double gradient_shards = layout->zero_stage >= 2 ? group : 1;
-    int64_t communicators = (layout->tp > 1) + (layout->dp > 1) + 2 * (layout->pp > 1);
+    int64_t communicators =
+        (layout->tp > 1) + (layout->cp > 1) + (layout->dp * layout->cp > 1) + 2 * (layout->pp > 1);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double *bytes = m->static_memory[stage].bytes;
@@ -240,7 +242,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->part_count = plan->part_count;
     ballast_check(m->part_count == m->stage_count * m->chunk_count && m->part_count > 0);
     m->layers = arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT);
-    m->recomputing = arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT);
+    m->recomputing =
+        arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
     m->last_kind = arena_array(arena, enum layer_kind, m->part_count);
     m->trainable_part_parameters = arena_array(arena, int64_t, m->part_count);
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
@@ -288,7 +291,7 @@ static void shard_passes(const struct step_model *m, const struct layer_time *ti
             unit = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct layer_time *time = &times[model->layers[i].kind];
-        int64_t again = m->plan->recompute[i] && time->backward_ns > 0 ? time->forward_ns : 0;
+        int64_t again = time->recompute_ns[m->plan->recompute[i]];
         forward_ns += time->forward_ns;
         backward_ns += time->backward_ns + again;
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
@@ -318,7 +321,6 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost) {
     *cost = (struct stage_cost){ 0 };
     const int64_t *layers = &m->layers[part * LAYER_KIND_COUNT];
-    const int64_t *recomputing = &m->recomputing[part * LAYER_KIND_COUNT];
     double padded = shape->language_tokens > 0
                         ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
                         : 0;
@@ -326,18 +328,22 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
         if (layers[k] == 0) continue;
         enum layer_kind kind = (enum layer_kind)k;
         const struct layer_time *time = &times[k];
-        /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
-        int64_t again = time->backward_ns > 0 ? recomputing[k] : 0;
+        const int64_t *recomputing =
+            &m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT];
         int64_t passes_ns = layers[k] * (time->forward_ns + time->backward_ns);
-        int64_t recompute_ns = again * time->forward_ns;
-        int64_t communication_ns = layers[k] * (time->forward_comm_ns + time->backward_comm_ns) +
-                                   again * time->forward_comm_ns;
+        int64_t recompute_ns = 0, recompute_comm_ns = 0;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            recompute_ns += recomputing[how] * time->recompute_ns[how];
+            recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
+        }
+        int64_t communication_ns =
+            layers[k] * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
         cost->forward_ns += layers[k] * time->forward_ns;
         cost->backward_ns += layers[k] * time->backward_ns + recompute_ns;
         cost->recompute_ns += recompute_ns;
 
         double useful = kind >= LAYER_TOKEN_EMBEDDING ? 1 - padded : 1;
-        double recompute_alone = (double)(recompute_ns - again * time->forward_comm_ns);
+        double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
         cost->class_ns[TIME_COMMUNICATION] += useful * (double)communication_ns;
         cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;
         cost->class_ns[TIME_COMPUTE] +=
@@ -346,11 +352,16 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
 
         double working = price_table_workspace_bytes(m->prices, kind, shape);
         cost->workspace_bytes = fmax(cost->workspace_bytes, working);
-        if (time->backward_ns == 0) continue; /* forward alone keeps nothing */
-        double kept = price_table_saved_bytes(m->prices, kind, shape, false);
-        double input = price_table_saved_bytes(m->prices, kind, shape, true);
-        cost->activation_bytes += (double)(layers[k] - again) * kept + (double)again * input;
-        cost->workspace_bytes = fmax(cost->workspace_bytes, working + (again > 0 ? kept : 0));
+        /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
+        if (time->backward_ns == 0) continue;
+        double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            if (recomputing[how] == 0) continue;
+            /* What a block dropped stands there once more while its backward runs. */
+            double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
+            cost->activation_bytes += (double)recomputing[how] * kept;
+            cost->workspace_bytes = fmax(cost->workspace_bytes, working + whole - kept);
+        }
     }
     cost->backward_ns += m->accumulate_ns[part];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];

@@ -213,11 +213,9 @@ static void wait_for(struct task_graph *graph, int32_t before, int32_t after) {
 
 /* As list_makespan_ns() of the price table, task by task. Stream order stands for the dependency
  * between two tasks of one stream. */
-static void add_layer_operators(struct pass_builder *b, enum layer_kind kind, enum pass_set set,
-                                const struct batch_shape *shape) {
+static void add_operators(struct pass_builder *b, const struct operator_time *operators,
+                          int64_t count) {
     struct step_runner *r = b->runner;
-    struct operator_time operators[PRICE_OPERATOR_LIMIT];
-    int64_t count = price_table_operators(r->model->prices, kind, shape, set, operators);
     for (int64_t i = 0; i < count; i++) {
         if (operators[i].stream == STREAM_COMPUTE) {
             int32_t task =
@@ -252,14 +250,20 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
     int64_t begin = m->plan->first_layer[part], end = m->plan->first_layer[part + 1];
     *first = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
     struct pass_builder b = { r, stage, *first, NO_TASK, NO_TASK, NO_TASK };
+    struct operator_time operators[PRICE_OPERATOR_LIMIT];
     for (int64_t n = 0; n < end - begin; n++) {
         int64_t i = backward ? end - 1 - n : begin + n;
         enum layer_kind kind = model->layers[i].kind;
         struct gradient_need need = model_gradient_need(model, i);
         if (backward && !need.input && !need.weight) continue;
-        if (!backward || m->plan->recompute[i])
-            add_layer_operators(&b, kind, PASS_SET_FORWARD, shape);
-        if (backward) add_layer_operators(&b, kind, PASS_SET_BACKWARD, shape);
+        int64_t count = 0;
+        if (backward)
+            count = price_table_recompute_operators(m->prices, kind, shape, m->plan->recompute[i],
+                                                    operators);
+        add_operators(&b, operators, count);
+        count = price_table_operators(m->prices, kind, shape,
+                                      backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
+        add_operators(&b, operators, count);
     }
     *last = b.last_compute;
     int64_t tail_ns = backward ? m->accumulate_ns[part] : 0;
@@ -419,9 +423,11 @@ static void sum_flop(const struct step_model *m, const struct batch_shape *shape
         enum layer_kind k = (enum layer_kind)kind;
         outcome->model_flop +=
             m->kind_layers[kind] * price_table_training_flop(m->prices, k, shape);
-        if (m->kind_recomputing[kind] > 0)
-            outcome->recompute_flop +=
-                m->kind_recomputing[kind] * price_table_flop(m->prices, k, shape);
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            if (m->kind_recomputing[kind][how] > 0)
+                outcome->recompute_flop +=
+                    m->kind_recomputing[kind][how] *
+                    price_table_recompute_flop(m->prices, k, shape, (enum recompute_kind)how);
     }
 }
 

@@ -194,8 +194,8 @@ static const char *shape_text(const struct operator_work *work, struct arena *ar
 }
 
 static void add_prices(const struct execution *e, struct arena *arena, int64_t layer_index,
-                       int64_t layers, int64_t recomputing, struct price_record *records,
-                       int64_t *count) {
+                       int64_t layers, const int64_t recomputing[RECOMPUTE_KIND_COUNT],
+                       struct price_record *records, int64_t *count) {
     const struct scenario *s = e->scenario;
     struct tensor_split split = scenario_split(s);
     /* Calls of a rank that holds such layers, on average over those ranks. */
@@ -217,8 +217,12 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
             const struct operator_work *work = &list.operators[i];
             struct communicator group = layout_communicator(&s->layout, work->communicator);
             struct price price = cost_model_price(s->cost_model, work, &group);
-            double calls = (double)(layers + (set == PASS_SET_FORWARD ? recomputing : 0)) *
-                           (double)s->micro_batches_per_rank / (double)holders;
+            int64_t runs = layers;
+            if (set == PASS_SET_FORWARD) runs += recomputing[RECOMPUTE_FULL];
+            if (set == PASS_SET_FORWARD && split.attention == ATTENTION_NAIVE &&
+                operator_is_core_attention(work))
+                runs += recomputing[RECOMPUTE_SELECTIVE];
+            double calls = (double)runs * (double)s->micro_batches_per_rank / (double)holders;
             records[*count] = (struct price_record){
                 .price_index = *count,
                 .layer_kind = layer_kind_name(s->model->layers[layer_index].kind),
@@ -252,13 +256,13 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
         arena_array(arena, struct price_record, LAYER_KIND_COUNT * 2 * PRICE_OPERATOR_LIMIT);
     *count = 0;
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        int64_t layers = 0, recomputing = 0, first = -1;
+        int64_t layers = 0, recomputing[RECOMPUTE_KIND_COUNT] = { 0 }, first = -1;
         for (int64_t i = 0; i < model->layer_count; i++) {
             if ((int)model->layers[i].kind != kind) continue;
             if (first < 0) first = i;
             layers++;
             struct gradient_need need = model_gradient_need(model, i);
-            recomputing += e->job->plan.recompute[i] && (need.input || need.weight);
+            recomputing[e->job->plan.recompute[i]] += need.input || need.weight;
         }
         bool vision = kind <= LAYER_CONNECTOR;
         const struct batch_shape *shape = &e->job->typical;

@@ -24,8 +24,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_HARDWARE] = "no hardware profile",
     [SKIP_SHAPE] = "the model's shape is not given",
     [SKIP_PRECISION] = "the precision is not simulated on this hardware",
-    [SKIP_ATTENTION] = "unfused attention is not simulated",
-    [SKIP_CONTEXT_PARALLEL] = "context parallelism is not simulated",
+    [SKIP_ATTENTION] = "this kind of attention is not simulated",
     [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
     [SKIP_LAYOUT] = "the layout does not add up",
     [SKIP_BATCH] = "the batch does not add up",
@@ -51,7 +50,7 @@ static int64_t given(int64_t value, int64_t fallback) {
 struct layout_of_row {
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group, micro_batch, global_batch;
     bool sp;
-    const char *backend, *recompute;
+    const char *backend, *recompute, *attention;
     int64_t recompute_layers; /* of layers:N; -1 otherwise */
 };
 
@@ -64,10 +63,9 @@ static enum validation_skip place_row(const struct measured_run *r, struct layou
     if (r->gpu_count < 1 || model_ranks < 1 || r->gpu_count % model_ranks != 0) return SKIP_LAYOUT;
     l->dp = r->gpu_count / model_ranks;
     if (r->dp >= 0 && r->dp != l->dp) return SKIP_LAYOUT;
-    if (l->cp > 1) return SKIP_CONTEXT_PARALLEL;
     l->zero_stage = given(r->zero_stage, is_fsdp(r) ? 3 : 1);
     if (l->zero_stage > 1 && l->pp > 1) return SKIP_LAYOUT;
-    l->zero_group = r->zero_group > 0 && l->dp % r->zero_group == 0 ? r->zero_group : -1;
+    l->zero_group = r->zero_group > 0 && l->dp * l->cp % r->zero_group == 0 ? r->zero_group : -1;
     l->sp = r->sp >= 0 ? r->sp == 1 : l->tp > 1 && !family(r, "2021") && !family(r, "deepspeed");
     l->backend = l->pp == 1 && l->tp == 1 && is_fsdp(r) ? "fsdp"
                  : family(r, "deepspeed") || family(r, "easyllm")
@@ -82,12 +80,13 @@ static enum validation_skip place_row(const struct measured_run *r, struct layou
     l->recompute = r->recompute[0] != '\0' ? r->recompute : family(r, "jax-fsdp") ? "full" : "none";
     if (sscanf(l->recompute, "layers:%ld", (long *)&l->recompute_layers) == 1) {
         if (l->recompute_layers > r->layers) return SKIP_RECOMPUTE;
-    } else if (strcmp(l->recompute, "selective") == 0) {
-        /* Without the unfused core attention there is nothing for it to drop. */
-        l->recompute = "none";
-    } else if (strcmp(l->recompute, "full") != 0 && strcmp(l->recompute, "none") != 0) {
+    } else if (strcmp(l->recompute, "full") != 0 && strcmp(l->recompute, "none") != 0 &&
+               strcmp(l->recompute, "selective") != 0) {
         return SKIP_RECOMPUTE;
     }
+    l->attention = r->attention[0] != '\0' ? r->attention : "flash";
+    if (strcmp(l->attention, "flash") != 0 && strcmp(l->attention, "naive") != 0)
+        return SKIP_ATTENTION;
     return SKIP_NOTHING;
 }
 
@@ -106,7 +105,6 @@ static enum validation_skip check_row(const struct scenario_options *options,
     if (r->layers < 1 || r->hidden < 1 || r->ffn_hidden < 1 || r->heads < 1 || r->vocab < 1 ||
         r->seq_len < 1)
         return SKIP_SHAPE;
-    if (strcmp(r->attention, "naive") == 0) return SKIP_ATTENTION;
     if (strcmp(r->precision, "fp4") == 0) return SKIP_PRECISION;
     return place_row(r, l);
 }
@@ -136,6 +134,8 @@ static cJSON *row_scenario(const struct measured_run *r, const struct layout_of_
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
+    cJSON_AddBoolToObject(language, "dropout", gpt && strcmp(l->attention, "naive") == 0);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 
@@ -172,6 +172,7 @@ static cJSON *row_scenario(const struct measured_run *r, const struct layout_of_
     cJSON_AddBoolToObject(layout, "sp", l->sp);
     cJSON_AddNumberToObject(layout, "pp", (double)l->pp);
     cJSON_AddNumberToObject(layout, "vpp", (double)l->vpp);
+    cJSON_AddNumberToObject(layout, "cp", (double)l->cp);
     cJSON_AddNumberToObject(layout, "dp", (double)l->dp);
     cJSON_AddNumberToObject(layout, "zero_stage", (double)l->zero_stage);
     if (l->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)l->zero_group);
@@ -185,6 +186,7 @@ static cJSON *row_scenario(const struct measured_run *r, const struct layout_of_
           *micro = cJSON_AddObjectToObject(training, "micro_batch");
     cJSON_AddNumberToObject(global, "samples", (double)l->global_batch);
     cJSON_AddNumberToObject(micro, "samples", (double)l->micro_batch);
+    cJSON_AddStringToObject(training, "attention", l->attention);
     cJSON_AddStringToObject(training, "precision", r->precision[0] != '\0' ? r->precision : "bf16");
 
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");

@@ -22,7 +22,6 @@ enum validation_skip {
     SKIP_SHAPE,
     SKIP_PRECISION,
     SKIP_ATTENTION,
-    SKIP_CONTEXT_PARALLEL,
     SKIP_RECOMPUTE,
     SKIP_LAYOUT,
     SKIP_BATCH,

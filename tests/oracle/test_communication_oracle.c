@@ -87,7 +87,8 @@ static void test_sends_carry_these_bytes(void **state) {
                              .chunk_count = 1,
                              .part_count = STAGES,
                              .first_layer = arena_array(arena, int64_t, STAGES + 1),
-                             .recompute = arena_array(arena, bool, s->model->layer_count),
+                             .recompute =
+                                 arena_array(arena, enum recompute_kind, s->model->layer_count),
                              .schedule = schedule_policy_find("1f1b") };
     partition_apply(s->model, partitions[4].blocks, &plan);
     struct step_model *step = step_model_create(arena, s, &plan, prices);

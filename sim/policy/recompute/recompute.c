@@ -1,4 +1,4 @@
-/* recompute.c - none and full, and what the counted policies share. */
+/* recompute.c - none, selective and full, and what the counted policies share. */
 #include "sim/policy/recompute/recompute.h"
 
 void recompute_first_blocks(const struct model *model, struct job_plan *plan, int64_t stage,
@@ -6,7 +6,7 @@ void recompute_first_blocks(const struct model *model, struct job_plan *plan, in
     for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1]; i++) {
         enum layer_kind kind = model->layers[i].kind;
         bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
-        plan->recompute[i] = block && count-- > 0;
+        plan->recompute[i] = block && count-- > 0 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     }
 }
 
@@ -28,6 +28,17 @@ static bool full_plan(const struct planner_oracle *oracle, const void *parameter
     return true;
 }
 
+/* Megatron-LM's --recompute-granularity selective (Korthikanti et al. 2022, section 5). */
+static bool selective_plan(const struct planner_oracle *oracle, const void *parameters,
+                           struct job_plan *plan, struct error *err) {
+    (void)parameters;
+    (void)err;
+    for (int64_t i = 0; i < oracle->model->layer_count; i++)
+        plan->recompute[i] =
+            layer_can_recompute(oracle->model, i) ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    return true;
+}
+
 const struct planner recompute_none = {
     .name = "none",
     .help = "keep all activations",
@@ -40,4 +51,11 @@ const struct planner recompute_full = {
     .help = "every transformer block keeps its input only",
     .slot = PLANNER_RECOMPUTE,
     .plan_job = full_plan,
+};
+
+const struct planner recompute_selective = {
+    .name = "selective",
+    .help = "every transformer block drops its attention scores (training.attention naive)",
+    .slot = PLANNER_RECOMPUTE,
+    .plan_job = selective_plan,
 };

@@ -7,9 +7,10 @@
 
 #include "sim/policy/planner.h"
 
-extern const struct planner recompute_none, recompute_full, recompute_uniform, recompute_stages;
+extern const struct planner recompute_none, recompute_full, recompute_selective, recompute_uniform,
+    recompute_stages;
 
-/* Sets the first `count` blocks of the stage to recompute and the others to keep. Blocks of a kind
+/* Sets the first `count` blocks of the stage to recompute fully and the others to keep. Blocks of a kind
  * are alike, so which ones recompute matters only where vision and language share a stage: the
  * vision blocks, which come first, save more bytes per second of recomputation. */
 void recompute_first_blocks(const struct model *model, struct job_plan *plan, int64_t stage,

@@ -363,6 +363,38 @@ static void test_workspace_of_scores(void **state) {
     arena_destroy(arena);
 }
 
+/* 96 heads of 128 on 8 TP ranks are 1536 columns each of q, k, v and output: keys and values of all
+ * four ranks and their gradients (4 x 3072 x 2) are more than the MLP's buffers, two blocks with
+ * gradients (4 x 3072) and copies for the all-to-all (3 x 1536) are not. */
+static void test_exchange_workspace(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    struct batch_shape whole = model_batch_shape(m, 1, 0, 8192, 8192.0 * 8192.0),
+                       quarter = model_batch_shape(m, 1, 0, 2048, 8192.0 * 2048.0);
+    struct tensor_split alone = { .tp = 8, .cp = 1 };
+    const double mlp = layer_workspace_bytes(m, block, &quarter, &alone);
+    static const struct {
+        enum context_kind context;
+        double columns;
+    } cases[] = {
+        { CONTEXT_ALL_GATHER, 4 * 1536 + 4 * 3072 * 2 },
+        { CONTEXT_RING, 4 * 1536 + 4 * 3072 },
+        { CONTEXT_ALL_TO_ALL, 4 * 1536 + 3 * 1536 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tensor_split split = { .tp = 8, .cp = 4, .context = cases[i].context };
+        double got = layer_workspace_bytes(m, block, &whole, &split);
+        double want = fmax(mlp, 2 * 2048 * cases[i].columns);
+        if (got != want)
+            fail_msg("%s: got %.0f, want %.0f", context_kind_name(cases[i].context), got, want);
+    }
+    struct tensor_split gathered = { .tp = 8, .cp = 4, .context = CONTEXT_ALL_GATHER };
+    assert_true(layer_workspace_bytes(m, block, &whole, &gathered) > mlp);
+    arena_destroy(arena);
+}
+
 /* ---- cuts ---- */
 
 static void test_cuts(void **state) {
@@ -415,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_workspace_of_frozen),
         cmocka_unit_test(test_workspace_of_scores),
+        cmocka_unit_test(test_exchange_workspace),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static inline struct planning planning_of(const struct model *model, int64_t sta
     p.plan.stage_count = p.plan.part_count = stage_count;
     p.plan.chunk_count = 1;
     p.plan.first_layer = arena_array(p.arena, int64_t, stage_count + 1);
-    p.plan.recompute = arena_array(p.arena, bool, model->layer_count);
+    p.plan.recompute = arena_array(p.arena, enum recompute_kind, model->layer_count);
     return p;
 }
 

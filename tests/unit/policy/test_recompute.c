@@ -14,7 +14,7 @@ static const char *recomputing(struct planning *p) {
             if (p->plan.recompute[i] && kept)
                 fail_msg("not the first blocks of stage %ld", (long)stage);
             kept = kept || (block && !p->plan.recompute[i]);
-            count += p->plan.recompute[i];
+            count += p->plan.recompute[i] != RECOMPUTE_NONE;
         }
         text = arena_format(p->arena, stage > 0 ? "%s %ld" : "%s%ld", text, (long)count);
     }
@@ -27,7 +27,7 @@ static struct planning partitioned(const struct model *model) {
         fail_msg("%s", p.err.text);
     /* Whatever stood there before is overwritten. */
     for (int64_t i = 0; i < model->layer_count; i++)
-        p.plan.recompute[i] = i % 2 == 0;
+        p.plan.recompute[i] = (enum recompute_kind)(i % RECOMPUTE_KIND_COUNT);
     return p;
 }
 
@@ -38,6 +38,7 @@ static void test_counts(void **state) {
     } cases[] = {
         { "none", NULL, "0 0 0 0" },
         { "full", NULL, "57 12 12 12" },
+        { "selective", NULL, "57 12 12 12" },
         { "uniform", "{\"blocks_per_stage\": 0}", "0 0 0 0" },
         { "uniform", "{\"blocks_per_stage\": 5}", "5 5 5 5" },
         { "uniform", "{\"blocks_per_stage\": 20}", "20 12 12 12" },
@@ -54,6 +55,37 @@ static void test_counts(void **state) {
             fail_msg("%s %s: got %s, want %s", cases[i].policy,
                      cases[i].parameters != NULL ? cases[i].parameters : "", recomputing(&p),
                      cases[i].want);
+        planning_free(&p);
+    }
+    arena_destroy(arena);
+}
+
+/* Only "selective" recomputes less than a whole block. */
+static void test_kinds(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *parameters;
+        enum recompute_kind want;
+    } cases[] = {
+        { "none", NULL, RECOMPUTE_NONE },
+        { "full", NULL, RECOMPUTE_FULL },
+        { "selective", NULL, RECOMPUTE_SELECTIVE },
+        { "uniform", "{\"blocks_per_stage\": 1000}", RECOMPUTE_FULL },
+        { "stages", "{\"blocks\": [1000, 1000, 1000, 1000]}", RECOMPUTE_FULL },
+    };
+    struct arena *arena = arena_create();
+    const struct model *model = fixture_model(arena, "internvl-6b-20b");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct planning p = partitioned(model);
+        if (!planning_run(&p, PLANNER_RECOMPUTE, cases[i].policy, cases[i].parameters))
+            fail_msg("%s: %s", cases[i].policy, p.err.text);
+        for (int64_t layer = 0; layer < model->layer_count; layer++) {
+            enum recompute_kind want =
+                layer_can_recompute(model, layer) ? cases[i].want : RECOMPUTE_NONE;
+            if (p.plan.recompute[layer] != want)
+                fail_msg("%s, layer %ld: %s", cases[i].policy, (long)layer,
+                         recompute_kind_name(p.plan.recompute[layer]));
+        }
         planning_free(&p);
     }
     arena_destroy(arena);
@@ -91,6 +123,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

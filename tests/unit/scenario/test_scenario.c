@@ -103,6 +103,20 @@ static void test_assumptions(void **state) {
           "a stage waits for its sends to finish before it computes on (backend "
           "megatron-deepspeed)",
           false },
+        { "selective recomputation of fused attention",
+          { "policy.recompute=selective" },
+          "selective recomputation has nothing to drop: flash attention keeps no scores "
+          "(training.attention)",
+          true },
+        { "selective recomputation of scores",
+          { "policy.recompute=selective", "training.attention=naive" },
+          "selective recomputation has nothing to drop: flash attention keeps no scores "
+          "(training.attention)",
+          false },
+        { "tiles dealt to context-parallel ranks",
+          { "layout.cp=2" },
+          "context-parallel ranks share the encoder's work by whole tiles",
+          true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);

@@ -95,7 +95,7 @@ static void test_rules_in_the_file(void **state) {
           "tp must divide the heads of every module" },
         { "GPUs not divisible", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 3 }",
           "4:55: error: /cluster/gpu_count: 32 GPUs cannot be divided by tp x pp x cp = 6",
-          "choose a multiple, or change tp or pp" },
+          "choose a multiple, or change tp, pp or cp" },
         { "dp wrong", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"dp\": 3 }",
           "5:37: error: /layout/dp: tp x pp x cp x dp = 24, but the cluster has gpu_count 32",
           "leave dp out to derive it" },
@@ -150,10 +150,21 @@ static void test_rules_in_the_file(void **state) {
           "write the whole object, for example {\"samples\": 4}" },
         { "vpp without stages", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 1, \"vpp\": 2 }",
           "5:38: error: /layout/vpp: vpp 2 needs more than one pipeline stage", NULL },
-        { "cp", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"cp\": 2 }",
-          "5:37: error: /layout/cp: context parallelism is not simulated in this version: cp must "
-          "be 1",
-          NULL },
+        { "GPUs not divisible: cp", LAYOUT, "\"layout\": { \"tp\": 2, \"cp\": 3 }",
+          "4:55: error: /cluster/gpu_count: 32 GPUs cannot be divided by tp x pp x cp = 6",
+          "choose a multiple, or change tp, pp or cp" },
+        { "heads dealt to context ranks", LAYOUT,
+          "\"layout\": { \"tp\": 1, \"pp\": 1, \"cp\": 32, \"cp_kind\": \"all-to-all\" }",
+          "5:37: error: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 leaves "
+          "of "
+          "InternLM2-20B",
+          "\"cp_kind\": \"ring\" divides tokens, not heads" },
+        { "unknown cp_kind", LAYOUT, "\"layout\": { \"tp\": 2, \"cp_kind\": \"rings\" }",
+          "5:33: error: /layout/cp_kind: unknown cp_kind \"rings\"",
+          "did you mean \"ring\"? one of: all-gather, ring, all-to-all" },
+        { "unknown attention", TRAINING, "\"training\": { \"attention\": \"native\" }",
+          "6:28: error: /training/attention: unknown attention \"native\"",
+          "did you mean \"naive\"? one of: flash, naive" },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
           "5:45: error: /layout/zero_stage: ZeRO-3 is simulated without a pipeline only: pp must "
           "be 1, "
@@ -401,12 +412,12 @@ static void test_rules_in_overrides(void **state) {
         { "GPUs not divisible: tp",
           { "layout.tp=3" },
           "--set layout.tp=3: /layout/tp: 32 GPUs cannot be divided by tp x pp x cp = 12",
-          "choose a multiple, or change tp or pp" },
+          "choose a multiple, or change tp, pp or cp" },
         { "GPUs not divisible: gpu_count",
           { "cluster.gpu_count=30" },
           "--set cluster.gpu_count=30: /cluster/gpu_count: 30 GPUs cannot be divided by tp x pp x "
           "cp = 8",
-          "choose a multiple, or change tp or pp" },
+          "choose a multiple, or change tp, pp or cp" },
         { "dp",
           { "layout.dp=3" },
           "--set layout.dp=3: /layout/dp: tp x pp x cp x dp = 24, but the cluster has gpu_count 32",
@@ -450,11 +461,11 @@ static void test_rules_in_overrides(void **state) {
           "--set layout.vpp=2: /layout/vpp: schedule \"gpipe\" runs one chunk a stage, vpp asks "
           "for 2",
           "\"policy\": { \"schedule\": \"interleaved\" }" },
-        { "cp",
-          { "layout.cp=2" },
-          "--set layout.cp=2: /layout/cp: context parallelism is not simulated in this version: cp "
-          "must be 1",
-          NULL },
+        { "heads dealt to context ranks",
+          { "layout.cp_kind=all-to-all", "layout.cp=32", "layout.tp=1", "layout.pp=1" },
+          "--set layout.cp=32: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 "
+          "leaves of InternLM2-20B",
+          "\"cp_kind\": \"ring\" divides tokens, not heads" },
         { "zero_stage",
           { "layout.zero_stage=2" },
           "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 is simulated without a pipeline "

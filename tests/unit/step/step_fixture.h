@@ -85,7 +85,7 @@ static inline void random_plan(struct step_fixture *f, struct random_mt *mt, con
     plan->stage_count = plan->part_count = f->scenario->layout.pp;
     plan->chunk_count = 1;
     plan->first_layer = arena_array(f->arena, int64_t, plan->stage_count + 1);
-    plan->recompute = arena_array(f->arena, bool, model->layer_count);
+    plan->recompute = arena_array(f->arena, enum recompute_kind, model->layer_count);
     plan->schedule = schedule_policy_find(schedule);
     plan->first_layer[plan->stage_count] = model->layer_count;
     for (int64_t stage = 1; stage < plan->stage_count; stage++) {
@@ -95,7 +95,9 @@ static inline void random_plan(struct step_fixture *f, struct random_mt *mt, con
     }
     bool any = random_below(mt, 3) > 0;
     for (int64_t i = 0; i < model->layer_count; i++)
-        plan->recompute[i] = any && layer_can_recompute(model, i) && random_below(mt, 2) == 0;
+        plan->recompute[i] = any && layer_can_recompute(model, i)
+                                 ? (enum recompute_kind)random_below(mt, RECOMPUTE_KIND_COUNT)
+                                 : RECOMPUTE_NONE;
 }
 
 static inline void fixture_plan(struct step_fixture *f, struct random_mt *mt,

@@ -21,8 +21,9 @@ static void halves(struct step_fixture *f) {
     random_mt_seed(&mt, 1);
     random_plan(f, &mt, "1f1b");
     for (int64_t i = 0; i < f->scenario->model->layer_count; i++)
-        f->plan.recompute[i] = i >= 1 && i <= 10; /* ten blocks of the first stage */
-    f->plan.first_layer[1] = 25;                  /* token embedding and 24 blocks */
+        f->plan.recompute[i] = /* ten blocks of the first stage */
+            i >= 1 && i <= 10 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f->plan.first_layer[1] = 25; /* token embedding and 24 blocks */
     f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
 }
 
@@ -46,8 +47,12 @@ static void test_hand_computed_stages(void **state) {
     assert_int_equal(first[LAYER_HEAD], 0);
     assert_int_equal(second[LAYER_LANGUAGE_BLOCK], 24);
     assert_int_equal(second[LAYER_HEAD], 1);
-    assert_int_equal(m->recomputing[LAYER_LANGUAGE_BLOCK], 10);
-    assert_int_equal(m->recomputing[LAYER_KIND_COUNT + LAYER_LANGUAGE_BLOCK], 0);
+    const int64_t *again = &m->recomputing[LAYER_LANGUAGE_BLOCK * RECOMPUTE_KIND_COUNT];
+    assert_int_equal(again[RECOMPUTE_FULL], 10);
+    assert_int_equal(again[RECOMPUTE_NONE], 14);
+    again += LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT;
+    assert_int_equal(again[RECOMPUTE_FULL], 0);
+    assert_int_equal(again[RECOMPUTE_NONE], 24);
     assert_int_equal(m->last_kind[0], LAYER_LANGUAGE_BLOCK);
     const double parameters[] = { 24 * BLOCK + EMBEDDING, 24 * BLOCK + HEAD };
     for (int64_t stage = 0; stage < 2; stage++) {
@@ -102,7 +107,8 @@ static void test_frozen_encoder(void **state) {
     random_mt_seed(&mt, 1);
     random_plan(&f, &mt, "1f1b");
     for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
-        f.plan.recompute[i] = layer_can_recompute(f.scenario->model, i);
+        f.plan.recompute[i] =
+            layer_can_recompute(f.scenario->model, i) ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     f.plan.first_layer[1] = 40; /* inside the encoder, which has 45 blocks */
     struct step_model *m = f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
     assert_int_equal(m->trainable_rank_parameters[0], 0);
@@ -132,6 +138,74 @@ static void test_frozen_encoder(void **state) {
     fixture_close(&f);
 }
 
+/* ---- selective recomputation ---- */
+
+/* One block's scores, 48 heads on two ranks and 14,000 tokens in two samples, two bytes each: what a
+ * selective block drops, and what stands beside its backward again. */
+static void test_selective_recomputation(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                         "training.attention=naive", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    halves(&f);
+    struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 2, 0, 14000, 8000.0 * 8000.0 + 6000.0 * 6000.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    struct stage_cost costs[RECOMPUTE_KIND_COUNT];
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+            f.plan.recompute[i] = layer_can_recompute(f.scenario->model, i)
+                                      ? (enum recompute_kind)how
+                                      : RECOMPUTE_NONE;
+        struct step_model *m = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        step_layer_times(m, &shape, times);
+        step_stage_cost(m, 0, &shape, times, NULL, &costs[how]);
+    }
+    const double scores = 2 * 24 * 1e8;
+    const struct stage_cost *none = &costs[RECOMPUTE_NONE], *some = &costs[RECOMPUTE_SELECTIVE],
+                            *full = &costs[RECOMPUTE_FULL];
+    assert_true(none->activation_bytes - some->activation_bytes == 24 * scores);
+    assert_true(some->workspace_bytes - none->workspace_bytes == scores);
+    assert_true(full->activation_bytes < some->activation_bytes);
+    assert_true(full->workspace_bytes > some->workspace_bytes);
+    assert_int_equal(none->recompute_ns, 0);
+    assert_true(none->forward_ns == some->forward_ns && some->recompute_ns > 0);
+    assert_int_equal(some->backward_ns, none->backward_ns + some->recompute_ns);
+    assert_int_equal(some->recompute_ns,
+                     24 * times[LAYER_LANGUAGE_BLOCK].recompute_ns[RECOMPUTE_SELECTIVE]);
+    assert_int_equal(full->recompute_ns, 24 * times[LAYER_LANGUAGE_BLOCK].forward_ns);
+    fixture_close(&f);
+}
+
+/* ---- context parallelism ---- */
+
+/* Sharded state is divided by all ranks that hold the same parameters, and half as much is sent. */
+static void test_context_parallel_ranks_share_parameters(void **state) {
+    (void)state;
+    static const char *const setups[][6] = {
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", NULL },
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", "layout.cp=2", NULL },
+    };
+    double optimizer[2];
+    int64_t synchronize_ns[2], send_ns[2];
+    for (int i = 0; i < 2; i++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[i]);
+        halves(&f);
+        optimizer[i] = f.step->static_memory[0].bytes[MEMORY_OPTIMIZER];
+        synchronize_ns[i] = f.step->synchronize_ns[0];
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096);
+        price_table_prepare(f.prices, &shape, 1);
+        send_ns[i] = price_table_send_ns(f.prices, 0, LAYER_LANGUAGE_BLOCK, &shape);
+        fixture_close(&f);
+    }
+    assert_true(optimizer[0] == optimizer[1]); /* dp 2 against dp 1 x cp 2 */
+    assert_int_equal(synchronize_ns[0], synchronize_ns[1]);
+    assert_true(send_ns[1] < send_ns[0]);
+}
+
 /* ---- FLOPs ---- */
 
 static const char *const flop_setups[][3] = {
@@ -159,7 +233,7 @@ static void test_flop_are_those_of_the_model(void **state) {
             for (int64_t layer = 0; layer < model->layer_count; layer++) {
                 struct gradient_need need = model_gradient_need(model, layer);
                 want += model_layer_training_flop(model, layer, &shapes[i]);
-                if (f.plan.recompute[layer] && (need.input || need.weight))
+                if (f.plan.recompute[layer] == RECOMPUTE_FULL && (need.input || need.weight))
                     want_again += model_layer_flop(model, layer, &shapes[i]);
             }
         }
@@ -298,6 +372,8 @@ int main(void) {
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_memory_sums),
         cmocka_unit_test(test_frozen_encoder),
+        cmocka_unit_test(test_selective_recomputation),
+        cmocka_unit_test(test_context_parallel_ranks_share_parameters),
         cmocka_unit_test(test_flop_are_those_of_the_model),
         cmocka_unit_test(test_synchronisation),
         cmocka_unit_test(test_classes_sum_to_both_passes),

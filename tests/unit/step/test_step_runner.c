@@ -24,8 +24,8 @@ enum place {
 };
 
 struct setup {
-    char texts[8][96];
-    const char *overrides[9];
+    char texts[10][96];
+    const char *overrides[11];
     int count;
     int64_t pp;
     const char *schedule;
@@ -55,7 +55,10 @@ static void random_setup(struct setup *s, struct random_mt *mt, enum place place
     add_text(s, blocking ? "layout.backend=megatron-deepspeed" : "layout.backend=megatron-lm");
     add(s, "layout.tp", tp);
     add(s, "layout.pp", s->pp);
-    add(s, "cluster.gpu_count", tp * s->pp);
+    int64_t cp = place == PLACE_ALONE ? 1 + random_below(mt, 2) : 1;
+    add(s, "layout.cp", cp);
+    if (random_below(mt, 3) == 0) add_text(s, "training.attention=naive");
+    add(s, "cluster.gpu_count", tp * s->pp * cp);
     add(s, "cluster.gpus_per_node", node);
     /* From slow enough that sends pile up to fast enough that they hardly show. */
     add(s, "cluster.nic_Gbit_per_s_per_gpu", 1 + random_below(mt, 3) * 100);
