@@ -5,10 +5,18 @@
 #include "sim/policy/partition/partition.h"
 #include "sim/policy/recompute/recompute.h"
 
+/* One a line, so that branches that add one do not collide. */
 static const struct planner *const table[] = {
-    &partition_encoder_first, &partition_layer,  &partition_manual,
-    &partition_parameter,     &recompute_full,   &recompute_none,
-    &recompute_selective,     &recompute_stages, &recompute_uniform,
+    &partition_encoder_first,
+    &partition_layer,
+    &partition_manual,
+    &partition_parameter,
+    &partition_uneven_flop,
+    &recompute_full,
+    &recompute_none,
+    &recompute_selective,
+    &recompute_stages,
+    &recompute_uniform,
 };
 
 static const char *const slot_names[PLANNER_SLOT_COUNT] = {

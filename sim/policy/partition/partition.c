@@ -53,3 +53,35 @@ void partition_blocks(const struct model *model, const struct job_plan *plan, in
             blocks[stage] += is_block(&model->layers[i]);
     }
 }
+
+/* best[s][b]: smallest possible maximum when blocks b.. go to the last s stages. */
+void partition_min_max(struct arena *arena, const double *weights, int64_t block_count,
+                       int64_t stage_count, int64_t *blocks) {
+    double *prefix = arena_array(arena, double, block_count + 1);
+    for (int64_t i = 0; i < block_count; i++)
+        prefix[i + 1] = prefix[i] + weights[i];
+    int64_t width = block_count + 1;
+    double *best = arena_array(arena, double, (stage_count + 1) * width);
+    int64_t *take = arena_array(arena, int64_t, (stage_count + 1) * width);
+    for (int64_t b = 0; b < block_count; b++) {
+        best[width + b] = prefix[block_count] - prefix[b];
+        take[width + b] = block_count - b;
+    }
+    for (int64_t s = 2; s <= stage_count; s++) {
+        for (int64_t b = 0; b + s <= block_count; b++) {
+            double found = -1;
+            for (int64_t n = 1; b + n + s - 1 <= block_count; n++) {
+                double own = prefix[b + n] - prefix[b], rest = best[(s - 1) * width + b + n];
+                double worst = own > rest ? own : rest;
+                if (found >= 0 && worst >= found) continue;
+                found = worst;
+                take[s * width + b] = n;
+            }
+            best[s * width + b] = found;
+        }
+    }
+    for (int64_t stage = 0, b = 0; stage < stage_count; stage++) {
+        blocks[stage] = take[(stage_count - stage) * width + b];
+        b += blocks[stage];
+    }
+}

@@ -11,7 +11,7 @@
 #include "sim/policy/planner.h"
 
 extern const struct planner partition_encoder_first, partition_layer, partition_manual,
-    partition_parameter;
+    partition_parameter, partition_uneven_flop;
 
 /* Transformer blocks of the model, in order; returns how many. */
 int64_t partition_block_count(const struct model *model);
@@ -23,5 +23,9 @@ bool partition_is_vision(const struct model *model, int64_t block);
 void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan);
 /* The inverse, for printing. */
 void partition_blocks(const struct model *model, const struct job_plan *plan, int64_t *blocks);
+/* Blocks per stage whose heaviest stage is as light as can be, by dynamic programming; of equal
+ * ones, that with fewer blocks on the first stages. Every stage gets a block. */
+void partition_min_max(struct arena *arena, const double *weights, int64_t block_count,
+                       int64_t stage_count, int64_t *blocks);
 
 #endif

@@ -19,6 +19,7 @@ struct planning {
     struct arena *arena;
     const struct model *model;
     struct job_plan plan;
+    struct batch_shape typical; /* what the oracle says; zero unless the test sets it */
     struct error err;
 };
 
@@ -57,7 +58,9 @@ static inline bool planning_run(struct planning *p, enum planner_slot slot, cons
         ok =
             field_table_read(planner->parameters, json, json_root(json), values, p->arena, &p->err);
     }
-    struct planner_oracle oracle = { .arena = p->arena, .model = p->model };
+    struct planner_oracle oracle = { .arena = p->arena,
+                                     .model = p->model,
+                                     .typical = p->typical };
     if (ok && planner->check != NULL)
         ok = planner->check(p->model, p->plan.stage_count, values, &p->err);
     ok = ok && planner->plan_job(&oracle, values, &p->plan, &p->err);

@@ -45,6 +45,40 @@ static void test_known_partitions(void **state) {
     }
 }
 
+/* The guide's three cases at one image of 224 pixels and 1024 tokens; by the models' own FLOP, which
+ * know that the decoder's network is gated; and more stages than the guide has. */
+static void test_uneven_flop(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        int64_t stages;
+        const char *parameters, *want;
+    } cases[] = {
+        { "uneven-pp-1", 2, NULL, "41 15" }, /* 28 + 13 */
+        { "uneven-pp-2", 2, NULL, "38 18" }, /* 28 + 10 */
+        { "uneven-pp-3", 2, NULL, "28 28" }, /* 28 + 0 */
+        { "uneven-pp-2", 4, NULL, "29 9 9 9" },
+        { "uneven-pp-3", 4, NULL, "28 9 9 10" }, /* the formula asks for 19, 19, -10 */
+        { "uneven-pp-2", 1, NULL, "56" },
+        { "llama3-8b", 4, NULL, "8 8 8 8" },
+        { "llama3-8b", 5, NULL, "4 7 7 7 7" },
+        { "uneven-pp-2", 2, "{\"count\": \"model\"}", "40 16" },
+        { "llama3-8b", 4, "{\"count\": \"model\"}", "8 9 9 6" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct planning p = planning_of(fixture_model(arena, cases[i].model), cases[i].stages);
+        p.typical = model_batch_shape(p.model, 1, 1, 1024, 1024.0 * 1024);
+        if (!planning_run(&p, PLANNER_PARTITION, "uneven-flop", cases[i].parameters))
+            fail_msg("%s: %s", cases[i].model, p.err.text);
+        if (strcmp(planning_blocks(&p), cases[i].want) != 0)
+            fail_msg("%s on %ld stages: got %s, want %s", cases[i].model, (long)cases[i].stages,
+                     planning_blocks(&p), cases[i].want);
+        planning_free(&p);
+        arena_destroy(arena);
+    }
+}
+
 static void test_glued_layers(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -217,6 +251,7 @@ static void test_all_models(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_partitions),
+        cmocka_unit_test(test_uneven_flop),
         cmocka_unit_test(test_glued_layers),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_all_models),
