@@ -30,7 +30,9 @@ struct command {
     const struct option *options;
     size_t option_count, options_size;
     int64_t min_arguments, max_arguments; /* -1: any number */
+    const char *const *words;             /* of the first argument, NULL at the end; may be NULL */
     bool takes_scenario;                  /* --set is refused where it could change nothing */
+    bool without_scenarios;               /* runs where no scenarios folder can be found */
     /* options come zeroed, then set by the command line; defaults() may fill them before. */
     void (*defaults)(void *options);
     int (*run)(struct cli *cli, void *options);
@@ -41,9 +43,10 @@ struct command {
     .options_size = sizeof(type)
 
 extern const struct command command_bench, command_calibrate, command_check, command_compare,
-    command_dataset, command_explain, command_export, command_model, command_pack, command_plot,
-    command_reproduce, command_run, command_trace, command_validate, command_version;
-const struct command *const *commands(size_t *count);
+    command_completion, command_dataset, command_explain, command_export, command_man,
+    command_model, command_pack, command_plot, command_reproduce, command_run, command_trace,
+    command_validate, command_version;
+const struct command *const *commands(size_t *count); /* sorted by name */
 
 /* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */
 int cli_error(const struct error *err);

@@ -28,6 +28,8 @@ static const struct option options_table[] = {
       "cut longer samples to this many language tokens", NULL, 1, 1e9 },
 };
 
+static const char *const verbs[] = { "import", "stats", NULL };
+
 static void defaults(void *options) {
     *(struct dataset_cli_options *)options = (struct dataset_cli_options){ .max_tiles = 12 };
 }
@@ -144,9 +146,11 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
         return cli_error(err);
     }
     const char *description = dataset_description_path(cli->arena, o->output);
-    if (!cli_check_output(o->output, err) || !dataset_check_description(d, o->output, err) ||
-        !dataset_write_csv(d, o->output, err) || !dataset_write_description(d, o->output, err))
-        return cli_error(err);
+    struct progress progress = cli_progress(cli, "writing", "samples");
+    bool ok = cli_check_output(o->output, err) && dataset_check_description(d, o->output, err) &&
+              dataset_write_csv_with(d, o->output, cli_progress_update, &progress, err);
+    cli_progress_end(&progress);
+    if (!ok || !dataset_write_description(d, o->output, err)) return cli_error(err);
     if (cli->common.json) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddStringToObject(object, "output", o->output);
@@ -208,6 +212,8 @@ const struct command command_dataset = {
     COMMAND_OPTIONS(options_table, struct dataset_cli_options),
     .min_arguments = 2,
     .max_arguments = 2,
+    .words = verbs,
+    .without_scenarios = true,
     .defaults = defaults,
     .run = run,
 };

@@ -51,5 +51,6 @@ const struct command command_export = {
     COMMAND_OPTIONS(options_table, struct export_options),
     .min_arguments = 0,
     .max_arguments = 1,
+    .without_scenarios = true,
     .run = run,
 };

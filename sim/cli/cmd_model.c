@@ -15,6 +15,8 @@ static const struct option options_table[] = {
       NULL, 0, 0 },
 };
 
+static const char *const verbs[] = { "import", "show", NULL };
+
 static int64_t left_out_parameters(const struct huggingface_model *imported) {
     int64_t sum = 0;
     for (int64_t i = 0; i < imported->left_out_count; i++)
@@ -233,5 +235,7 @@ const struct command command_model = {
     COMMAND_OPTIONS(options_table, struct model_options),
     .min_arguments = 2,
     .max_arguments = 2,
+    .words = verbs,
+    .without_scenarios = true,
     .run = run,
 };

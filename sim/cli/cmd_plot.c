@@ -203,6 +203,8 @@ const struct command command_plot = {
     .min_arguments = 2,
     .max_arguments = -1,
     .defaults = defaults,
+    .words = kind_names,
     .takes_scenario = true,
+    .without_scenarios = true,
     .run = run,
 };

@@ -28,5 +28,6 @@ const struct command command_version = {
     .name = "version",
     .usage = "",
     .help = "print version, commit and libraries",
+    .without_scenarios = true,
     .run = run,
 };

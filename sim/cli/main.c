@@ -13,9 +13,11 @@
 #include "sim/cli/cli.h"
 
 static const struct command *const table[] = {
-    &command_bench,     &command_calibrate, &command_check, &command_compare,  &command_dataset,
-    &command_explain,   &command_export,    &command_model, &command_pack,     &command_plot,
-    &command_reproduce, &command_run,       &command_trace, &command_validate, &command_version,
+    &command_bench,      &command_calibrate, &command_check,   &command_compare,
+    &command_completion, &command_dataset,   &command_explain, &command_export,
+    &command_man,        &command_model,     &command_pack,    &command_plot,
+    &command_reproduce,  &command_run,       &command_trace,   &command_validate,
+    &command_version,
 };
 enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
 
@@ -130,6 +132,9 @@ void cli_progress_update(void *context, int64_t done, int64_t total) {
     p->last_s = now;
     double rate = (double)done / (now - p->start_s),
            left_s = rate > 0 ? (double)(total - done) / rate : 0;
+    const bool bytes = strcmp(p->unit, "B") == 0;
+    const char *unit = bytes ? "MB" : p->unit;
+    if (bytes) rate /= 1e6;
     int percent = (int)(100 * done / total);
     if (p->terminal) {
         char bar[31];
@@ -137,10 +142,10 @@ void cli_progress_update(void *context, int64_t done, int64_t total) {
             bar[i] = i < percent * 30 / 100 ? '#' : '.';
         bar[30] = '\0';
         fprintf(stderr, "\r%s [%s] %3d %%  %.0f %s/s  %.0f s left ", p->label, bar, percent, rate,
-                p->unit, left_s);
+                unit, left_s);
     } else {
-        fprintf(stderr, "%s: %lld of %lld %s, %.0f/s, %.0f s left\n", p->label, (long long)done,
-                (long long)total, p->unit, rate, left_s);
+        fprintf(stderr, "%s: %lld of %lld %s, %.0f %s/s, %.0f s left\n", p->label, (long long)done,
+                (long long)total, p->unit, rate, unit, left_s);
     }
     p->shown = true;
 }
@@ -245,7 +250,11 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
         !cli_refuse_overrides(cli, arena_format(cli->arena, "\"%s\"", command->name), &err))
         return cli_error(&err);
     cli->scenario_options.directory = find_scenarios(cli, &err);
-    if (cli->scenario_options.directory == NULL) return cli_error(&err);
+    if (cli->scenario_options.directory == NULL) {
+        if (!command->without_scenarios || cli->common.scenarios != NULL) return cli_error(&err);
+        cli->scenario_options.directory = "scenarios"; /* what needs a file there will miss it */
+        err = (struct error){ 0 };
+    }
     cli->scenario_options.overrides = cli->common.set.items;
     return command->run(cli, options);
 }

@@ -18,6 +18,11 @@ static const struct option common_table[] = {
 };
 enum { COMMON_SET = 0, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
 
+const struct option *options_common(size_t *count) {
+    *count = COMMON_COUNT;
+    return common_table;
+}
+
 struct name_tables {
     const struct option *options;
     size_t count;

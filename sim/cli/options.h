@@ -54,6 +54,8 @@ struct arguments {
 bool options_parse(const struct option *options, size_t option_count, void *values,
                    struct common_options *common, int argc, char **argv, struct arena *arena,
                    struct arguments *arguments, struct error *err);
+/* What every command takes, as a table. */
+const struct option *options_common(size_t *count);
 /* --set is left out where there is no scenario to change. */
 void options_help(const struct option *options, size_t option_count, bool takes_scenario,
                   FILE *out);

@@ -110,6 +110,9 @@ void dataset_destroy(struct dataset *dataset);
 /* Writes the samples as dataset_load reads them back; gzipped when the path ends in .gz. The file
  * appears whole or not at all. False also for a file that the data set was read from. */
 bool dataset_write_csv(const struct dataset *dataset, const char *path, struct error *err);
+/* The same; `progress` (may be NULL) is told now and then how many of all samples are written. */
+bool dataset_write_csv_with(const struct dataset *dataset, const char *path,
+                            dataset_progress progress, void *context, struct error *err);
 
 /* Where the description of such a table stands: the path with .json for .csv or .csv.gz. */
 const char *dataset_description_path(struct arena *arena, const char *csv_path);

@@ -475,7 +475,9 @@ bool dataset_csv_read(struct dataset_builder *builder, const char *path, const c
 struct csv_writer {
     gzFile file;
     const struct dataset *dataset;
-    bool sizes, single; /* image sizes are known; at most one image in a sample */
+    bool sizes, single;        /* image sizes are known; at most one image in a sample */
+    dataset_progress progress; /* may be NULL */
+    void *progress_context;
 };
 
 static void find_layout(struct csv_writer *w) {
@@ -517,6 +519,8 @@ static bool write_images(const struct csv_writer *w, int64_t i) {
     return true;
 }
 
+enum { ROWS_BETWEEN_REPORTS = 1 << 16 };
+
 static bool write_rows(const struct csv_writer *w) {
     const struct dataset *d = w->dataset;
     bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s\n",
@@ -534,19 +538,26 @@ static bool write_rows(const struct csv_writer *w) {
                           (unsigned long long)d->vision_squares[i]) > 0;
         if (ok && d->image_starts != NULL) ok = write_images(w, i);
         if (ok) ok = gzputc(w->file, '\n') >= 0;
+        if (w->progress != NULL && i % ROWS_BETWEEN_REPORTS == 0)
+            w->progress(w->progress_context, i, d->sample_count);
     }
     return ok;
 }
 
 bool dataset_write_csv(const struct dataset *dataset, const char *path, struct error *err) {
+    return dataset_write_csv_with(dataset, path, NULL, NULL, err);
+}
+
+bool dataset_write_csv_with(const struct dataset *dataset, const char *path,
+                            dataset_progress progress, void *context, struct error *err) {
     size_t length = strlen(path);
     bool zipped = length > 3 && strcmp(path + length - 3, ".gz") == 0;
     if (!output_draft_allowed(dataset, path, err)) return false;
     struct output_draft draft;
-    struct csv_writer w = { .dataset = dataset };
+    struct csv_writer w = { .dataset = dataset, .progress = progress, .progress_context = context };
     bool ok = output_draft_open(&draft, path);
     if (ok) {
-        w.file = gzdopen(dup(draft.descriptor), zipped ? "wb9" : "wbT");
+        w.file = gzdopen(dup(draft.descriptor), zipped ? "wb6" : "wbT");
         ok = w.file != NULL;
     }
     if (ok) {

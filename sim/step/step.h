@@ -38,8 +38,7 @@ struct stage_memory {
     double bytes[MEMORY_CLASS_COUNT]; /* at the peak of the rank */
 };
 double stage_memory_allocated(const struct stage_memory *memory);
-/* What the allocator keeps over what is allocated. */
-void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved_fraction);
+void stage_memory_add_fragmentation(struct stage_memory *memory); /* from what is allocated */
 double stage_memory_reserved(const struct stage_memory *memory);
 double stage_memory_device(const struct stage_memory *memory);
 
