@@ -9,7 +9,7 @@
 set -euo pipefail
 export LC_ALL=C.UTF-8 # the messages of tools are read below
 
-packages=(gcc libc6-dev cmake ninja-build pkg-config libgsl-dev libsqlite3-dev libcjson-dev
+packages=(gcc libc6-dev cmake ninja-build pkg-config libgsl-dev libglpk-dev libsqlite3-dev libcjson-dev
     zlib1g-dev libcmocka-dev gnuplot-nox)
 cmake_needed=3.25
 needed_MiB=300 # for one build, with room for results

@@ -33,6 +33,7 @@
 #include <string.h>
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
+#include "costmodel/stack.h"
 
 #define NIC_EFFICIENCY_DEFAULT 0.90
 #define FILL_BYTES             16777216.0
@@ -55,6 +56,7 @@ struct cost_model {
     double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
     const char *across_source;
     const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
+    struct stack_use stack;
 };
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -397,9 +399,41 @@ static struct price price_of(const struct cost_model *model,
     }
 }
 
+void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
+                          enum precision precision) {
+    model->stack = stack_on(stack, model->gpu.name, precision);
+}
+
+/* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */
+static void adjust(const struct cost_model *model, const struct operator_work *work,
+                   struct price *p) {
+    const struct stack *stack = model->stack.stack;
+    const double traffic = stack_traffic_factor(stack, work);
+    if (traffic != 1) {
+        p->memory_s *= traffic;
+        p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+    }
+    const bool streams = work->kind == OPERATOR_NORM || work->kind == OPERATOR_ELEMENTWISE ||
+                         work->kind == OPERATOR_EMBEDDING || work->kind == OPERATOR_LOSS ||
+                         work->kind == OPERATOR_OPTIMIZER;
+    if (streams && !isnan(stack->launch_gap_s) && p->seconds > 0) {
+        p->seconds += stack->launch_gap_s - p->launch_s;
+        p->launch_s = stack->launch_gap_s;
+    }
+    const double factor = stack_time_factor(&model->stack, work);
+    p->seconds *= factor;
+    p->launch_s *= factor;
+    p->compute_s *= factor;
+    p->memory_s *= factor;
+    p->network_s *= factor;
+    if (factor > 0) p->efficiency = fmin(p->efficiency / (factor * traffic), 1);
+}
+
 struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
                               const struct communicator *group) {
-    return price_of(model, NULL, work, group, true);
+    struct price p = price_of(model, NULL, work, group, true);
+    if (model->stack.stack != NULL) adjust(model, work, &p);
+    return p;
 }
 
 struct price cost_model_price_isolated(const struct cost_model *model,

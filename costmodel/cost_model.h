@@ -76,12 +76,17 @@ struct cluster_preset {
 };
 
 struct cost_model;
+struct stack;
 
 /* Reads scenarios/hardware/<name>.json (or a path) with its efficiency curves. `search` is the
  * directory that holds hardware/; borrowed texts live in the arena. */
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err);
+/* cost_model_price() from here on gives what this stack (stack.h, borrowed; NULL: none) makes of the
+ * profile when its matmuls are of this precision. Before any thread prices. */
+void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
+                          enum precision precision);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
 /* Name and hash of the profile, stored with each run. */

@@ -37,7 +37,7 @@ static cJSON *to_json(const struct validation *v) {
         add_number(row, "band_low_s", r->band_low_s);
         add_number(row, "band_high_s", r->band_high_s);
         cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
-        cJSON_AddBoolToObject(row, "calibrated_on", false);
+        cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
         add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
         add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
         add_number(row, "memory_relative_error", r->memory_relative_error);

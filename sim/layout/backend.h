@@ -7,21 +7,29 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "costmodel/stack.h"
 
 struct backend {
     const char *name;
     const char *help;
-    bool send_blocks_compute;      /* a stage computes nothing while it sends */
-    int64_t gradient_bytes;        /* per parameter, as held between micro-batches */
-    int64_t gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
+    bool send_blocks_compute;     /* a stage computes nothing while it sends */
+    double gradient_bytes;        /* per parameter, as held between micro-batches */
+    double gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
     /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept
      * one; 0 where the weight-gradient matmul adds in place. */
-    int64_t accumulate_bytes_moved;
+    double accumulate_bytes_moved;
     bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
+    double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
+    /* memory: see struct stack */
+    double reserved_fraction, communicator_bytes;
+    double context_bytes;                   /* NaN: as the GPU file says */
+    double host_forward_s, host_backward_s; /* a block's pass is never shorter */
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */
 const struct backend *backend_at(int index);
+/* What the stack states takes the place of the backend's own figure. */
+void backend_use_stack(struct backend *backend, const struct stack *stack);
 
 struct optimizer {
     const char *name;
@@ -32,5 +40,6 @@ struct optimizer {
 
 extern const char *const optimizer_names[];
 const struct optimizer *optimizer_at(int index);
+void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack);
 
 #endif

@@ -181,6 +181,28 @@ static bool check_dataset(struct reader *r) {
     return relocate(r, scenario_member(r->top.dataset, "name"), "data set", name);
 }
 
+/* What the stack states holds instead of the figures of backend and optimizer. */
+static bool use_stack(struct reader *r, struct cost_model *cost_model) {
+    static const enum precision by_choice[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
+                                                PRECISION_FP32 };
+    struct scenario *s = r->s;
+    const char *name = s->layout_fields.stack;
+    struct backend *backend = arena_new(s->arena, struct backend);
+    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
+    *backend = *backend_at(s->layout_fields.backend);
+    *optimizer = *optimizer_at(s->training_fields.optimizer);
+    s->backend = backend;
+    s->optimizer = optimizer;
+    if (name == NULL) return true;
+    s->stack = stack_load(s->arena, s->directory, name, r->err);
+    if (s->stack == NULL)
+        return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
+    cost_model_use_stack(cost_model, s->stack, by_choice[s->training_fields.precision]);
+    backend_use_stack(backend, s->stack);
+    optimizer_use_stack(optimizer, s->stack);
+    return true;
+}
+
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *definition = scenario_present(s->model_fields.definition);
@@ -190,6 +212,7 @@ static bool read_files(struct reader *r) {
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
+    struct cost_model *cost_model;
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
         .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * 1e9 / 8,
@@ -198,7 +221,7 @@ static bool read_files(struct reader *r) {
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
     };
-    s->cost_model =
+    s->cost_model = cost_model =
         cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
     if (s->cost_model == NULL) {
         /* Whichever of the two names is wrong. */
@@ -213,7 +236,7 @@ static bool read_files(struct reader *r) {
                    : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
                               s->cluster_fields.hardware);
     }
-    return rule_tiling(r) && check_dataset(r);
+    return use_stack(r, cost_model) && rule_tiling(r) && check_dataset(r);
 }
 
 static bool read_all(struct reader *r) {
@@ -236,8 +259,6 @@ static bool read_all(struct reader *r) {
     if (!read_section(r, &scenario_simulate_table, &r->top.simulate, &s->simulate_fields))
         return false;
 
-    s->backend = backend_at(s->layout_fields.backend);
-    s->optimizer = optimizer_at(s->training_fields.optimizer);
     s->tiling = tiling_default();
     s->tiling.kind = (enum tiling_kind)s->dataset_fields.tiling;
     s->tiling.min_tiles = s->dataset_fields.min_tiles;

@@ -11,6 +11,7 @@
 #define BALLAST_SIM_SCENARIO_SCENARIO_H
 
 #include "costmodel/cost_model.h"
+#include "costmodel/stack.h"
 #include "sim/data/dataset.h"
 #include "sim/layout/backend.h"
 #include "sim/layout/layout.h"
@@ -47,6 +48,7 @@ struct scenario_cluster {
 
 struct scenario_layout {
     int backend;
+    const char *stack; /* NULL: kernels as the profile has them */
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
     int cp_kind; /* enum context_kind */
     bool sp, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
@@ -94,8 +96,9 @@ struct scenario {
     struct tiling tiling; /* tiles and patches as the model takes them */
     bool fixed_tiles;     /* the encoder takes images of one size only, never native resolution */
     struct layout layout;
-    const struct backend *backend;
-    const struct optimizer *optimizer;
+    const struct stack *stack;         /* NULL: none */
+    const struct backend *backend;     /* with the stack's own figures */
+    const struct optimizer *optimizer; /* as above */
     int64_t micro_batch_samples;    /* samples of a padded micro-batch; packed: one group */
     int64_t micro_batches_per_rank; /* per step */
     int64_t iteration_limit;        /* 0: the whole epoch */

@@ -434,6 +434,17 @@ static bool has_unfused_attention(const struct price_table *table, enum layer_ki
            (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK);
 }
 
+/* What the host needs to launch one pass of a transformer block: none is faster. */
+static int64_t host_ns(const struct price_table *table, enum layer_kind kind, enum pass_set set) {
+    const struct backend *b = table->scenario->backend;
+    if (kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK) return 0;
+    return ns_from_seconds(set == PASS_SET_FORWARD ? b->host_forward_s : b->host_backward_s);
+}
+
+static int64_t at_least(int64_t ns, int64_t floor_ns) {
+    return ns > 0 && ns < floor_ns ? floor_ns : ns;
+}
+
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time) {
     *time = (struct layer_time){ 0 };
@@ -445,6 +456,8 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
               &time->forward_comm_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
               &time->backward_comm_ns);
+    time->forward_ns = at_least(time->forward_ns, host_ns(table, kind, PASS_SET_FORWARD));
+    time->backward_ns = at_least(time->backward_ns, host_ns(table, kind, PASS_SET_BACKWARD));
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
@@ -490,6 +503,11 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
     }
     for (; next < list->count; next++)
         out[count++] = list->operators[next];
+    if (count == 0) return 0;
+    /* A block ends with a kernel: what it waits for the host stands there. */
+    int64_t ns, comm_ns;
+    list_time(table, list, kind, set, shape, &ns, &comm_ns);
+    out[count - 1].ns += at_least(ns, host_ns(table, kind, set)) - ns;
     return count;
 }
 

@@ -38,7 +38,8 @@ struct stage_memory {
     double bytes[MEMORY_CLASS_COUNT]; /* at the peak of the rank */
 };
 double stage_memory_allocated(const struct stage_memory *memory);
-void stage_memory_add_fragmentation(struct stage_memory *memory); /* from what is allocated */
+/* What the allocator keeps over what is allocated. */
+void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved_fraction);
 double stage_memory_reserved(const struct stage_memory *memory);
 double stage_memory_device(const struct stage_memory *memory);
 

@@ -13,14 +13,6 @@
 #include "sim/base/units.h"
 #include "sim/step/sharded_pass.h"
 
-/* What PyTorch's caching allocator reserves beyond what is allocated: the one public run that logs
- * both (nanotron Llama 1B, TP2 PP4 on 8 H100: 23,018 against 22,493 MiB). Its shapes are fixed;
- * varying shapes fragment more, by how much is not known here. */
-#define FRAGMENTATION_SHARE 0.023
-/* NCCL allocates NCCL_BUFFSIZE (4 MiB) per channel and neighbour; 24 channels and 2 neighbours are
- * assumed for each communicator. */
-#define COMMUNICATOR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
-
 static const char *const class_names[MEMORY_CLASS_COUNT] = {
     [MEMORY_WEIGHTS] = "weights",
     [MEMORY_GRADIENTS] = "gradients",
@@ -43,8 +35,8 @@ double stage_memory_allocated(const struct stage_memory *memory) {
     return sum;
 }
 
-void stage_memory_add_fragmentation(struct stage_memory *memory) {
-    memory->bytes[MEMORY_FRAGMENTATION] = FRAGMENTATION_SHARE * stage_memory_allocated(memory);
+void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved_fraction) {
+    memory->bytes[MEMORY_FRAGMENTATION] = reserved_fraction * stage_memory_allocated(memory);
 }
 
 double stage_memory_reserved(const struct stage_memory *memory) {
@@ -108,10 +100,12 @@ static void fill_static_memory(struct step_model *m) {
             bytes[MEMORY_WEIGHTS] =
                 m->root_bytes + 2 * m->largest_unit_bytes +
                 (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group;
-        bytes[MEMORY_GRADIENTS] = trainable * (double)s->backend->gradient_bytes / gradient_shards;
+        bytes[MEMORY_GRADIENTS] = trainable * s->backend->gradient_bytes / gradient_shards;
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
-        bytes[MEMORY_COMMUNICATION] = COMMUNICATOR_BYTES * (double)communicators;
-        bytes[MEMORY_CONTEXT] = cost_model_gpu(s->cost_model)->reserved_bytes;
+        bytes[MEMORY_COMMUNICATION] = s->backend->communicator_bytes * (double)communicators;
+        bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)
+                                    ? cost_model_gpu(s->cost_model)->reserved_bytes
+                                    : s->backend->context_bytes;
     }
 }
 
@@ -138,7 +132,7 @@ static void price_accumulation(struct step_model *m) {
     for (int64_t part = 0; part < m->part_count; part++) {
         struct operator_work work = operator_streaming(
             "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
-            (double)(m->trainable_part_parameters[part] * s->backend->accumulate_bytes_moved));
+            (double)m->trainable_part_parameters[part] * s->backend->accumulate_bytes_moved);
         if (work.memory_bytes > 0)
             m->accumulate_ns[part] =
                 ns_from_seconds(cost_model_price(s->cost_model, &work, &alone).seconds);
@@ -154,7 +148,7 @@ static void price_synchronisation(struct step_model *m) {
     struct communicator shards = layout_shard_group(layout);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
-        double reduced = trainable * (double)s->backend->gradient_reduce_bytes;
+        double reduced = trainable * s->backend->gradient_reduce_bytes;
         if (layout->zero_stage <= 1)
             m->synchronize_ns[stage] = sharded_state && !s->backend->zero1_all_reduce
                                            ? sharded_reduce_ns(s, reduced)
@@ -167,8 +161,10 @@ static void price_synchronisation(struct step_model *m) {
             m->optimizer_ns[stage] =
                 ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds);
         if (sharded_state && layout->zero_stage < 3)
-            m->gather_ns[stage] =
-                collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage], &shards);
+            m->gather_ns[stage] = llround(
+                s->backend->gather_time *
+                (double)collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage],
+                                      &shards));
         if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
             m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
@@ -211,7 +207,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
         double bytes = 2 * parameters;
         double gradients = model_gradient_need(model, i).weight
-                               ? parameters * (double)s->backend->gradient_reduce_bytes
+                               ? parameters * s->backend->gradient_reduce_bytes
                                : 0;
         enum layer_kind kind = model->layers[i].kind;
         if (kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK) {

@@ -28,6 +28,7 @@ static const struct column {
     { "vocab", COLUMN_COUNT, AT(vocab) },
     { "moe", COLUMN_TEXT, AT(moe) },
     { "seq_len", COLUMN_COUNT, AT(seq_len) },
+    { "seq_len", COLUMN_TEXT, AT(seq_len_text) }, /* "2048 max": the longest sample */
     { "hardware", COLUMN_TEXT, AT(hardware) },
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node) },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count) },

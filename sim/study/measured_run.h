@@ -14,7 +14,7 @@
 struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
         *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
-        *notes; /* "" when empty */
+        *notes, *seq_len_text; /* "" when empty */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,

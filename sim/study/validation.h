@@ -1,7 +1,7 @@
 /* validation.h - measured training runs beside their simulation.
  *
  * A row that cannot be simulated is skipped with a reason from a fixed list, never guessed. What a
- * source leaves out takes the format's defaults (docs/DATA.md).
+ * source leaves out is filled in by measured_scenario.h.
  *
  *     struct validation *v = validation_run(&options, "rows.csv", NULL, NULL, err);
  *     v->rows[i].relative_error, v->groups[0].mean_abs_relative_error
@@ -10,32 +10,16 @@
 #define BALLAST_SIM_STUDY_VALIDATION_H
 
 #include "sim/study/execution.h"
-#include "sim/study/measured_run.h"
-
-enum validation_skip {
-    SKIP_NOTHING,
-    SKIP_NO_MEASUREMENT, /* neither step time nor memory */
-    SKIP_OUT_OF_MEMORY_UNPLACED,
-    SKIP_EXPERTS,
-    SKIP_MODALITY,
-    SKIP_HARDWARE,
-    SKIP_SHAPE,
-    SKIP_PRECISION,
-    SKIP_ATTENTION,
-    SKIP_RECOMPUTE,
-    SKIP_LAYOUT,
-    SKIP_BATCH,
-    SKIP_ADAPTER,
-    VALIDATION_SKIP_COUNT
-};
-const char *validation_skip_name(enum validation_skip skip);
+#include "sim/study/measured_scenario.h"
 
 struct validation_row {
     const struct measured_run *measured;
     enum validation_skip skip;
     const char *skip_detail;                                     /* what exactly; may be NULL */
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
-    bool inside_range, fits_predicted;
+    bool inside_range, calibrated_on, fits_predicted;
+    const struct stack *stack; /* NULL when skipped before it was chosen */
+    const char **notes;        /* what was filled in; NULL at the end */
     double predicted_peak_GiB,
         memory_relative_error; /* of the kind that was measured; NaN without */
 };

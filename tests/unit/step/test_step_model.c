@@ -86,7 +86,7 @@ static void test_memory_sums(void **state) {
     for (int class = 0; class < MEMORY_CLASS_COUNT; class ++)
         memory.bytes[class] = pow(10, class);
     assert_true(stage_memory_allocated(&memory) == 11111);
-    stage_memory_add_fragmentation(&memory);
+    stage_memory_add_fragmentation(&memory, 0.023);
     assert_true(memory.bytes[MEMORY_FRAGMENTATION] > 0);
     double reserved = 11111 + memory.bytes[MEMORY_FRAGMENTATION];
     assert_true(stage_memory_reserved(&memory) == reserved);

@@ -1,0 +1,363 @@
+/* stack.c - stack files, the search by name, and the factors on a price.
+ *
+ *     t = launch_gap + f max( compute, traffic x memory )            memory-bound kernels and matmul
+ *     t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
+ *     t = (1 - hidden) t_collective                                  TP and CP traffic
+ *
+ * f is the factor that calibration left (1 without), a that of a fitted attention kernel. A GPU
+ * family or precision without a factor of its own takes the mean (of logarithms) of the stack's
+ * others; validation widens its band.
+ */
+#include "costmodel/stack.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "costmodel/hardware.h"
+#include "sim/base/units.h"
+
+struct stack_fields {
+    const char *name, *description, *backend, *hardware, *recompute;
+    const cJSON *words, *factors, *sources;
+    int64_t year;
+    bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
+    double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double launch_gap_us, host_forward_us, host_backward_us;
+    double attention_forward_time, attention_backward_time;
+    double tensor_hidden_fraction, context_hidden_fraction, gather_time;
+    double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    double reserved_fraction, context_GiB, communicator_MiB;
+};
+
+#define AT(member) offsetof(struct stack_fields, member)
+static const struct field stack_rows[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
+      "a source's stack whose name holds one of these is this one", NULL },
+    { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
+    { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
+      NULL },
+    { "hardware", FIELD_TEXT, AT(hardware), 0, 0, "null", "",
+      "of measured runs that do not name their GPU", NULL },
+    { "recompute", FIELD_TEXT, AT(recompute), 0, 0, "\"none\"", "",
+      "of measured runs that do not say", NULL },
+    { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
+      "with TP, of measured runs that do not say", NULL },
+    { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
+      "gradients are reduced behind the last backward", NULL },
+    { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
+      "parameters are gathered behind the next forward", NULL },
+    { "norm_traffic", FIELD_DOUBLE, AT(norm_traffic), 0.1, 100, "1", "",
+      "memory traffic of a norm over the fused kernel's", NULL },
+    { "elementwise_traffic", FIELD_DOUBLE, AT(elementwise_traffic), 0.1, 100, "1", "",
+      "of activation, residual and dropout", NULL },
+    { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
+      NULL },
+    { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
+    { "optimizer_traffic", FIELD_DOUBLE, AT(optimizer_traffic), 0.1, 100, "1", "",
+      "of the optimizer, casts and gradient norm included", NULL },
+    { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_us), 0, 1000, "null", "us",
+      "from kernel to kernel; null: the GPU profile's", NULL },
+    { "host_forward_us", FIELD_DOUBLE, AT(host_forward_us), 0, 1e6, "0", "us",
+      "host time to launch the forward of one block: no block is faster", NULL },
+    { "host_backward_us", FIELD_DOUBLE, AT(host_backward_us), 0, 1e6, "0", "us",
+      "the same of its backward", NULL },
+    { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
+      "time of its attention kernel over the profile's", NULL },
+    { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
+      "the same in backward", NULL },
+    { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
+      "calibration fits a factor on attention too", NULL },
+    { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
+      "of the TP collectives that the layer rule exposes", NULL },
+    { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
+      "of the CP traffic that the layer rule exposes", NULL },
+    { "gather_time", FIELD_DOUBLE, AT(gather_time), 0.1, 100, "1", "",
+      "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
+    { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
+      "kept per trainable parameter; null: the backend's", NULL },
+    { "gradient_reduce_bytes", FIELD_DOUBLE, AT(gradient_reduce_bytes), 0, 64, "null", "bytes",
+      "reduced per trainable parameter; null: the backend's", NULL },
+    { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
+      "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
+    { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
+      "optimizer state per trainable parameter; null: the optimizer's", NULL },
+    { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
+      "what the allocator keeps over what it hands out", NULL },
+    { "context_GiB", FIELD_DOUBLE, AT(context_GiB), 0, 64, "null", "GiB",
+      "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
+    { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "192", "MiB",
+      "buffers of one communicator", NULL },
+    { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
+      "what calibration left, by GPU family and precision", NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
+};
+#undef AT
+const struct field_table stack_table = FIELD_TABLE("stack", "a software stack", stack_rows);
+
+struct factor_fields {
+    const char *gpu;
+    int precision;
+    double kernel_time_factor, attention_time_factor, fit_error;
+    const cJSON *calibrated_on;
+};
+
+static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const enum precision precision_of[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
+                                               PRECISION_FP32 };
+
+#define AT(member) offsetof(struct factor_fields, member)
+static const struct field factor_rows[] = {
+    { "gpu", FIELD_TEXT, AT(gpu), 0, 0, NULL, "", "what the names of its hardware begin with",
+      NULL },
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, NULL, "", "of the matmuls", precision_names },
+    { "kernel_time_factor", FIELD_DOUBLE, AT(kernel_time_factor), 0.1, 10, NULL, "",
+      "on every kernel", NULL },
+    { "attention_time_factor", FIELD_DOUBLE, AT(attention_time_factor), 0.1, 20, "1", "",
+      "on core attention besides", NULL },
+    { "fit_error", FIELD_DOUBLE, AT(fit_error), 0, 10, "0", "",
+      "root mean square of ln(predicted / measured) of its rows", NULL },
+    { "calibrated_on", FIELD_NODE, AT(calibrated_on), 0, 0, NULL, "", "ids of measured runs",
+      NULL },
+};
+#undef AT
+const struct field_table stack_factor_table =
+    FIELD_TABLE("factor", "what calibration left", factor_rows);
+
+/* ---- reading ---- */
+
+static bool read_texts(const struct json *json, const cJSON *list, struct arena *arena,
+                       const char ***out, struct error *err) {
+    const int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    *out = arena_array(arena, const char *, count + 1);
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of texts");
+    const cJSON *item;
+    int i = 0;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsString(item)) return json_error(json, item, err, NULL, "must be a text");
+        (*out)[i++] = arena_text(arena, item->valuestring);
+    }
+    return true;
+}
+
+static bool read_factors(const struct json *json, const cJSON *list, struct arena *arena,
+                         struct stack *out, struct error *err) {
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of factors");
+    out->factors = arena_array(arena, struct stack_factor, cJSON_GetArraySize(list) + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        struct factor_fields f;
+        if (!field_table_read(&stack_factor_table, json, item, &f, arena, err)) return false;
+        struct stack_factor *factor = &out->factors[out->factor_count++];
+        *factor = (struct stack_factor){ .gpu = f.gpu,
+                                         .precision = precision_of[f.precision],
+                                         .kernel_time_factor = f.kernel_time_factor,
+                                         .attention_time_factor = f.attention_time_factor,
+                                         .fit_error = f.fit_error };
+        if (!read_texts(json, f.calibrated_on, arena, &factor->calibrated_on, err)) return false;
+        if (factor->calibrated_on[0] == NULL)
+            return json_error(json, item, err, NULL, "names no row that it was fitted on");
+    }
+    return true;
+}
+
+/* Every figure that the file states has its source. */
+static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
+    const cJSON *item;
+    if (!cJSON_IsObject(sources))
+        return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
+    cJSON_ArrayForEach(item, json_root(json)) {
+        if (!cJSON_IsNumber(item) || strcmp(item->string, "year") == 0) continue;
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
+        if (!cJSON_IsString(source) || source->valuestring[0] == '\0')
+            return json_error(json, item, err, "add it to \"sources\"",
+                              "has no source; every figure needs one");
+    }
+    return true;
+}
+
+static bool read_stack(const struct json *json, struct arena *arena, struct stack *out,
+                       struct error *err) {
+    struct stack_fields f;
+    if (!field_table_read(&stack_table, json, json_root(json), &f, arena, err) ||
+        !check_sources(json, f.sources, err))
+        return false;
+    *out = (struct stack){
+        .name = f.name,
+        .description = f.description,
+        .year = f.year,
+        .backend = f.backend,
+        .hardware = f.hardware,
+        .recompute = f.recompute,
+        .sequence_parallel = f.sequence_parallel,
+        .overlap_gradient_reduce = f.overlap_gradient_reduce,
+        .overlap_parameter_gather = f.overlap_parameter_gather,
+        .norm_traffic = f.norm_traffic,
+        .elementwise_traffic = f.elementwise_traffic,
+        .rotary_traffic = f.rotary_traffic,
+        .loss_traffic = f.loss_traffic,
+        .optimizer_traffic = f.optimizer_traffic,
+        .launch_gap_s = f.launch_gap_us / 1e6,
+        .host_forward_s = f.host_forward_us / 1e6,
+        .host_backward_s = f.host_backward_us / 1e6,
+        .attention_forward_time = f.attention_forward_time,
+        .attention_backward_time = f.attention_backward_time,
+        .attention_fitted = f.attention_fitted,
+        .tensor_hidden_fraction = f.tensor_hidden_fraction,
+        .context_hidden_fraction = f.context_hidden_fraction,
+        .gather_time = f.gather_time,
+        .gradient_bytes = f.gradient_bytes,
+        .gradient_reduce_bytes = f.gradient_reduce_bytes,
+        .accumulate_bytes_moved = f.accumulate_bytes_moved,
+        .state_bytes = f.state_bytes,
+        .reserved_fraction = f.reserved_fraction,
+        .context_bytes = f.context_GiB * BYTES_PER_GiB,
+        .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,
+    };
+    return read_texts(json, f.words, arena, &out->words, err) &&
+           read_factors(json, f.factors, arena, out, err);
+}
+
+const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
+                               struct error *err) {
+    struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
+    struct stack *stack = arena_new(arena, struct stack);
+    const bool ok = json != NULL && read_stack(json, arena, stack, err);
+    json_destroy(json);
+    if (ok) return stack;
+    error_context(err, "while loading stack '%s'", name);
+    return NULL;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
+                    struct error *err) {
+    enum { LIMIT = 256 };
+    const char *folder = arena_format(arena, "%s/stacks", search_directory);
+    const char **names = arena_array(arena, const char *, LIMIT);
+    size_t count = 0;
+    DIR *directory = opendir(folder);
+    if (directory == NULL) return error_system(err, "cannot read %s", folder);
+    struct dirent *entry;
+    while (count < LIMIT && (entry = readdir(directory)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0)
+            names[count++] = arena_format(arena, "%.*s", (int)(length - 5), entry->d_name);
+    }
+    closedir(directory);
+    qsort(names, count, sizeof *names, compare_names);
+    *list =
+        (struct stack_list){ .stacks = arena_array(arena, const struct stack *, (int64_t)count) };
+    for (size_t i = 0; i < count; i++) {
+        const struct stack *stack = stack_load(arena, search_directory, names[i], err);
+        if (stack == NULL) return false;
+        list->stacks[list->count++] = stack;
+    }
+    return true;
+}
+
+/* ---- search ---- */
+
+/* A year in a stack's name, 0: none. */
+static int64_t year_in(const char *name) {
+    for (const char *at = strstr(name, "20"); at != NULL; at = strstr(at + 1, "20")) {
+        char *end;
+        const long year = strtol(at, &end, 10);
+        if (end - at == 4 && year >= 2018 && year <= 2100) return year;
+    }
+    return 0;
+}
+
+const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
+    const int64_t year = year_in(name);
+    const struct stack *best = NULL;
+    size_t best_length = 0;
+    int64_t best_distance = 0;
+    *exact = false;
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct stack *stack = list->stacks[i];
+        if (strcmp(stack->name, name) == 0) {
+            *exact = true;
+            return stack;
+        }
+        const int64_t distance = year > 0 ? llabs(year - stack->year) : 0;
+        for (const char **word = stack->words; *word != NULL; word++) {
+            const size_t length = strlen(*word);
+            const bool better =
+                length > best_length || (length == best_length && distance < best_distance);
+            if (strstr(name, *word) == NULL || (best != NULL && !better)) continue;
+            best = stack;
+            best_length = length;
+            best_distance = distance;
+        }
+    }
+    *exact = best != NULL && best_distance == 0;
+    return best;
+}
+
+/* ---- factors on a price ---- */
+
+struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
+    struct stack_use use = { stack, 1, 1, false };
+    if (stack == NULL || stack->factor_count == 0) return use;
+    double kernel = 0, attention = 0, weights = 0;
+    for (int64_t i = 0; i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
+        const bool same_gpu = strncmp(gpu, f->gpu, strlen(f->gpu)) == 0;
+        const bool same_precision =
+            f->precision == precision ||
+            (f->precision != PRECISION_FP8 && precision != PRECISION_FP8); /* bf16 and fp16 */
+        if (same_gpu && same_precision)
+            return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
+                                       true };
+        const double weight = same_gpu || same_precision ? 1 : 1e-6;
+        kernel += weight * log(f->kernel_time_factor);
+        attention += weight * log(f->attention_time_factor);
+        weights += weight;
+    }
+    use.kernel_time_factor = exp(kernel / weights);
+    use.attention_time_factor = exp(attention / weights);
+    return use;
+}
+
+double stack_time_factor(const struct stack_use *use, const struct operator_work *work) {
+    const struct stack *stack = use->stack;
+    switch (work->communicator) {
+    case COMMUNICATOR_TENSOR:
+        return 1 - stack->tensor_hidden_fraction;
+    case COMMUNICATOR_CONTEXT:
+        return 1 - stack->context_hidden_fraction;
+    case COMMUNICATOR_DATA:
+    case COMMUNICATOR_PIPELINE:
+        return 1;
+    default:
+        break;
+    }
+    if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
+    return use->kernel_time_factor * use->attention_time_factor *
+           (work->pass == PASS_FORWARD ? stack->attention_forward_time
+                                       : stack->attention_backward_time);
+}
+
+double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
+    switch (work->kind) {
+    case OPERATOR_NORM:
+        return stack->norm_traffic;
+    case OPERATOR_ELEMENTWISE:
+        return strcmp(work->name, "rotary") == 0 ? stack->rotary_traffic
+                                                 : stack->elementwise_traffic;
+    case OPERATOR_LOSS:
+        return stack->loss_traffic;
+    case OPERATOR_OPTIMIZER:
+        return stack->optimizer_traffic;
+    default:
+        return 1;
+    }
+}

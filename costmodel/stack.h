@@ -1,0 +1,89 @@
+/* stack.h - a software stack: what a training framework of a given year makes of the hardware.
+ *
+ * The same GPU trains at 40 % of its peak under one stack and at 60 % under another. A file of
+ * scenarios/stacks states the known causes, each with its source: the attention kernel, kernels
+ * that are not fused, what the host needs to launch a block, which traffic hides behind compute,
+ * what memory holds. What is left is one factor on kernel times per GPU family and precision,
+ * fitted on the calibration rows that it names (`ballast calibrate fit --steps`).
+ *
+ *     const struct stack *stack = stack_load(arena, "scenarios", "nemo-2025", err);
+ *     cost_model_use_stack(model, stack, PRECISION_BF16);    // cost_model_price() from here on
+ *
+ * Everything lives in the arena and is read-only after loading.
+ */
+#ifndef BALLAST_COSTMODEL_STACK_H
+#define BALLAST_COSTMODEL_STACK_H
+
+#include "costmodel/operator_work.h"
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+#include "sim/base/field.h"
+#include "sim/base/json.h"
+
+/* What calibration left for one GPU family ("a100", a prefix of hardware names) and precision. */
+struct stack_factor {
+    const char *gpu;
+    enum precision precision;
+    double kernel_time_factor;    /* on every kernel */
+    double attention_time_factor; /* on core attention besides; 1 unless the stack's is fitted */
+    double fit_error;             /* root mean square of ln(predicted / measured) of its rows */
+    const char **calibrated_on;   /* row ids, NULL at the end */
+};
+
+struct stack {
+    const char *name, *description;
+    const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
+    int64_t year;
+    /* what a measured run of this stack does where its source does not say */
+    const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
+    bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
+    /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
+    double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
+    /* the host's time to launch one transformer block: a pass is never shorter */
+    double host_forward_s, host_backward_s;
+    double attention_forward_time, attention_backward_time; /* over the profile's attention */
+    bool attention_fitted;
+    /* traffic */
+    double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
+    double context_hidden_fraction; /* of CP traffic that it exposes */
+    double gather_time; /* ZeRO parameter gather and gradient reduction over the ring's */
+    /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
+    double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    double reserved_fraction; /* of what is allocated, on top */
+    double context_bytes, communicator_bytes;
+    struct stack_factor *factors;
+    int64_t factor_count;
+};
+
+/* `name` is a file in <search_directory>/stacks or a path. */
+const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
+                               struct error *err);
+/* All of the folder, sorted by name. */
+struct stack_list {
+    const struct stack **stacks;
+    int64_t count;
+};
+bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
+                    struct error *err);
+
+/* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
+ * whose word it holds (the longest; of equal ones the nearest year), else NULL. *exact: the name
+ * itself, or a word and no other year. */
+const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact);
+
+/* A stack on one GPU and precision: what the pricing needs. */
+struct stack_use {
+    const struct stack *stack; /* NULL: kernels as the profile has them */
+    double kernel_time_factor, attention_time_factor;
+    bool calibrated; /* on this GPU family and precision */
+};
+struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
+/* Time of the priced operator over the price of its kernel. */
+double stack_time_factor(const struct stack_use *use, const struct operator_work *work);
+/* HBM traffic over the fused kernel's; 1 for operators that are not memory bound. */
+double stack_traffic_factor(const struct stack *stack, const struct operator_work *work);
+
+extern const struct field_table stack_table, stack_factor_table;
+
+#endif

@@ -1,0 +1,454 @@
+/* interleaver.c - the dual-queue algorithm (DIP, section 5.2) and orders that are given.
+ *
+ * Segments are numbered by urgency (position) for a run, so that a queue of ready passes is a bit
+ * set whose lowest bit is the most urgent one. Passes whose inputs arrive later stand in a short list
+ * beside it. Ranks are served in the order of the start of their next pass; whatever runs afterwards
+ * on another rank starts no earlier, so a decision never sees the future.
+ *
+ * Where the paper leaves a choice: "ready" means start <= end of the rank's last pass; of ready
+ * passes of one kind the most urgent runs, not the oldest; of passes that are not ready the earliest,
+ * then the backward, then the more urgent. The reserve for one micro-batch is ours: without it the
+ * forwards of many micro-batches fill a rank, and none can finish.
+ */
+#include "sim/policy/joint/interleaver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/error.h"
+
+struct arrival {
+    int64_t ready_ns;
+    int32_t position;
+};
+
+enum { FORWARD, BACKWARD };
+
+struct queue {
+    uint64_t *ready; /* bit set over positions */
+    int32_t ready_count;
+    struct arrival *later;
+    int32_t later_count;
+};
+
+struct rank_state {
+    struct queue queue[2];
+    int64_t free_ns; /* end of the last pass, with its blocking send */
+    int64_t next_ns; /* start of the next pass; INT64_MAX: none can run */
+    bool last_backward, checks_memory;
+    double live_bytes;
+    int32_t head; /* index into micro_order: the first that has not finished on this rank */
+    int32_t done;
+};
+
+struct interleaver {
+    const struct segment_graph *graph;
+    int32_t words;
+    enum interleaver_turn turn;
+    struct rank_state *ranks;
+    int32_t *position_of, *segment_at;
+    int32_t *forward_waits, *backward_waits; /* by segment: predecessors, successors to go */
+    int64_t *forward_ready, *backward_ready; /* latest of their arrivals so far */
+    int32_t *micro_order;                    /* micro-batches, most urgent first */
+    bool *micro_seen;
+    double *need_bytes;    /* [rank x micro_batches + m]: forwards to come */
+    double *live_bytes;    /* the same: forwards whose backward is to come */
+    int32_t *unfinished;   /* the same: backwards to come */
+    double *need_at_start; /* need_bytes and unfinished before the first pass */
+    int32_t *unfinished_at_start;
+    double *workspace; /* by rank: the largest */
+    bool *tight;       /* by rank: all activations together do not fit */
+    void *block; /* everything above */
+};
+
+static void *take(char **at, size_t bytes) {
+    void *here = *at;
+    *at += (bytes + 15) / 16 * 16;
+    return here;
+}
+
+static void measure_memory(struct interleaver *x) {
+    const struct segment_graph *g = x->graph;
+    for (int32_t r = 0; r < g->rank_count; r++) {
+        double sum = 0, workspace = 0;
+        for (int32_t s = 0; s < g->segment_count; s++) {
+            const struct segment_pass *pass = segment_graph_pass(g, s, r);
+            int64_t cell = (int64_t)r * g->micro_batch_count + g->micro_batch_of[s];
+            sum += pass->bytes;
+            if (pass->workspace_bytes > workspace) workspace = pass->workspace_bytes;
+            x->need_at_start[cell] += pass->bytes;
+            x->unfinished_at_start[cell]++;
+        }
+        x->workspace[r] = workspace;
+        x->tight[r] = sum + workspace > g->capacity_bytes[r];
+    }
+}
+
+struct interleaver *interleaver_create(const struct segment_graph *g) {
+    struct interleaver *x = memory_alloc(sizeof *x);
+    *x = (struct interleaver){ .graph = g, .words = (g->segment_count + 63) / 64 };
+    size_t ranks = (size_t)g->rank_count, segments = (size_t)g->segment_count;
+    size_t micro = (size_t)g->micro_batch_count, words = (size_t)x->words;
+    size_t per_queue = words * 8 + segments * sizeof(struct arrival) + 64;
+    size_t bytes = ranks * (sizeof(struct rank_state) + 2 * per_queue) +
+                   segments * (4 * sizeof(int32_t) + 2 * sizeof(int64_t)) + micro * 8 +
+                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 9 + 16 * 64;
+    x->block = memory_alloc(bytes);
+    memset(x->block, 0, bytes);
+    char *at = x->block;
+    x->ranks = take(&at, ranks * sizeof *x->ranks);
+    for (size_t r = 0; r < ranks; r++)
+        for (int q = 0; q < 2; q++) {
+            x->ranks[r].queue[q].ready = take(&at, words * 8);
+            x->ranks[r].queue[q].later = take(&at, segments * sizeof(struct arrival));
+        }
+    x->forward_ready = take(&at, segments * sizeof(int64_t));
+    x->backward_ready = take(&at, segments * sizeof(int64_t));
+    x->position_of = take(&at, segments * sizeof(int32_t));
+    x->segment_at = take(&at, segments * sizeof(int32_t));
+    x->forward_waits = take(&at, segments * sizeof(int32_t));
+    x->backward_waits = take(&at, segments * sizeof(int32_t));
+    x->need_bytes = take(&at, ranks * micro * sizeof(double));
+    x->live_bytes = take(&at, ranks * micro * sizeof(double));
+    x->need_at_start = take(&at, ranks * micro * sizeof(double));
+    x->unfinished = take(&at, ranks * micro * sizeof(int32_t));
+    x->unfinished_at_start = take(&at, ranks * micro * sizeof(int32_t));
+    x->micro_order = take(&at, micro * sizeof(int32_t));
+    x->micro_seen = take(&at, micro);
+    x->workspace = take(&at, ranks * sizeof(double));
+    x->tight = take(&at, ranks);
+    ballast_check(at <= (char *)x->block + bytes);
+    measure_memory(x);
+    return x;
+}
+
+void interleaver_destroy(struct interleaver *x) {
+    if (x == NULL) return;
+    free(x->block);
+    free(x);
+}
+
+/* ---- queues ---- */
+
+static inline void add_ready(struct queue *q, int32_t position) {
+    q->ready[position >> 6] |= UINT64_C(1) << (position & 63);
+    q->ready_count++;
+}
+
+static inline void drop_ready(struct queue *q, int32_t position) {
+    q->ready[position >> 6] &= ~(UINT64_C(1) << (position & 63));
+    q->ready_count--;
+}
+
+static inline void promote(struct queue *q, int64_t now_ns) {
+    for (int32_t i = 0; i < q->later_count;) {
+        if (q->later[i].ready_ns > now_ns) {
+            i++;
+            continue;
+        }
+        add_ready(q, q->later[i].position);
+        q->later[i] = q->later[--q->later_count];
+    }
+}
+
+/* The most urgent ready pass at or after `from`, or -1. */
+static inline int32_t first_ready(const struct queue *q, int32_t words, int32_t from) {
+    int32_t word = from >> 6;
+    if (word >= words) return -1;
+    uint64_t bits = q->ready[word] & (~UINT64_C(0) << (from & 63));
+    while (bits == 0) {
+        if (++word == words) return -1;
+        bits = q->ready[word];
+    }
+    return word * 64 + __builtin_ctzll(bits);
+}
+
+static inline int64_t earliest(const struct queue *q) {
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < q->later_count; i++)
+        if (q->later[i].ready_ns < least) least = q->later[i].ready_ns;
+    return least;
+}
+
+/* ---- memory ---- */
+
+/* Banker's rule: with this forward run, the unfinished micro-batches could still be finished one
+ * after another, most urgent first. The same order holds on all ranks, so the first of them can
+ * always go on, and there is no dead end while each fits alone. */
+static bool fits(const struct interleaver *x, int32_t rank, int32_t segment) {
+    const struct segment_graph *g = x->graph;
+    const struct rank_state *state = &x->ranks[rank];
+    const double *need = x->need_bytes + (int64_t)rank * g->micro_batch_count;
+    const double *live = x->live_bytes + (int64_t)rank * g->micro_batch_count;
+    double own = segment_graph_pass(g, segment, rank)->bytes;
+    double room = g->capacity_bytes[rank] - x->workspace[rank] - state->live_bytes - own;
+    if (room < 0) return false;
+    double held = state->live_bytes + own;
+    for (int32_t i = state->head; i < g->micro_batch_count && held > 0; i++) {
+        int32_t m = x->micro_order[i];
+        if (x->unfinished[(int64_t)rank * g->micro_batch_count + m] == 0) continue;
+        double mine = m == g->micro_batch_of[segment] ? own : 0;
+        if (need[m] - mine > room) return false;
+        room += live[m] + mine;
+        held -= live[m] + mine;
+    }
+    return true;
+}
+
+/* The most urgent ready forward that fits, or -1. */
+static int32_t ready_forward(const struct interleaver *x, int32_t rank) {
+    const struct rank_state *state = &x->ranks[rank];
+    const struct queue *q = &state->queue[FORWARD];
+    int32_t position = first_ready(q, x->words, 0);
+    if (!state->checks_memory) return position;
+    while (position >= 0 && !fits(x, rank, x->segment_at[position]))
+        position = first_ready(q, x->words, position + 1);
+    return position;
+}
+
+static int64_t earliest_forward(const struct interleaver *x, int32_t rank) {
+    const struct rank_state *state = &x->ranks[rank];
+    const struct queue *q = &state->queue[FORWARD];
+    if (!state->checks_memory) return earliest(q);
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < q->later_count; i++)
+        if (q->later[i].ready_ns < least && fits(x, rank, x->segment_at[q->later[i].position]))
+            least = q->later[i].ready_ns;
+    return least;
+}
+
+static void set_next(struct interleaver *x, int32_t rank) {
+    struct rank_state *state = &x->ranks[rank];
+    struct queue *forward = &state->queue[FORWARD], *backward = &state->queue[BACKWARD];
+    if (backward->ready_count > 0 ||
+        (forward->ready_count > 0 && (!state->checks_memory || ready_forward(x, rank) >= 0))) {
+        state->next_ns = state->free_ns;
+        return;
+    }
+    int64_t next = earliest_forward(x, rank), other = earliest(backward);
+    if (other < next) next = other;
+    state->next_ns = next == INT64_MAX || next > state->free_ns ? next : state->free_ns;
+}
+
+/* ---- one pass ---- */
+
+static inline void arrive(struct interleaver *x, int32_t rank, int queue, int32_t segment,
+                          int64_t ready_ns) {
+    struct rank_state *state = &x->ranks[rank];
+    struct queue *q = &state->queue[queue];
+    int32_t position = x->position_of[segment];
+    if (ready_ns <= state->free_ns)
+        add_ready(q, position);
+    else
+        q->later[q->later_count++] = (struct arrival){ ready_ns, position };
+    if (queue == FORWARD && state->checks_memory) {
+        set_next(x, rank);
+        return;
+    }
+    int64_t start = ready_ns > state->free_ns ? ready_ns : state->free_ns;
+    if (start < state->next_ns) state->next_ns = start;
+}
+
+static void leave_forward(struct interleaver *x, int32_t rank, int32_t segment, int64_t sent_ns,
+                          int64_t finish_ns) {
+    const struct segment_graph *g = x->graph;
+    if (rank + 1 < g->rank_count) {
+        arrive(x, rank + 1, FORWARD, segment, sent_ns);
+        return;
+    }
+    int32_t from = g->successor_first[segment], to = g->successor_first[segment + 1];
+    if (from == to) arrive(x, rank, BACKWARD, segment, finish_ns);
+    for (int32_t i = from; i < to; i++) {
+        int32_t next = g->successors[i];
+        if (sent_ns > x->forward_ready[next]) x->forward_ready[next] = sent_ns;
+        if (--x->forward_waits[next] == 0)
+            arrive(x, 0, FORWARD, next, x->forward_ready[next]);
+    }
+}
+
+static void leave_backward(struct interleaver *x, int32_t rank, int32_t segment, int64_t sent_ns) {
+    const struct segment_graph *g = x->graph;
+    if (rank > 0) {
+        arrive(x, rank - 1, BACKWARD, segment, sent_ns);
+        return;
+    }
+    for (int32_t i = g->predecessor_first[segment]; i < g->predecessor_first[segment + 1]; i++) {
+        int32_t next = g->predecessors[i];
+        if (sent_ns > x->backward_ready[next]) x->backward_ready[next] = sent_ns;
+        if (--x->backward_waits[next] == 0)
+            arrive(x, g->rank_count - 1, BACKWARD, next, x->backward_ready[next]);
+    }
+}
+
+static void account(struct interleaver *x, int32_t rank, int32_t segment, bool backward) {
+    const struct segment_graph *g = x->graph;
+    struct rank_state *state = &x->ranks[rank];
+    if (!state->checks_memory) return;
+    const struct segment_pass *pass = segment_graph_pass(g, segment, rank);
+    int64_t row = (int64_t)rank * g->micro_batch_count, cell = row + g->micro_batch_of[segment];
+    if (!backward) {
+        state->live_bytes += pass->bytes;
+        x->need_bytes[cell] -= pass->bytes;
+        x->live_bytes[cell] += pass->bytes;
+        return;
+    }
+    state->live_bytes -= pass->bytes;
+    x->live_bytes[cell] -= pass->bytes;
+    x->unfinished[cell]--;
+    while (state->head < g->micro_batch_count &&
+           x->unfinished[row + x->micro_order[state->head]] == 0)
+        state->head++;
+}
+
+/* The sends of a pass take the rank's time where they block it. */
+static int64_t run_pass(struct interleaver *x, int32_t rank, int32_t segment, bool backward,
+                        int64_t start_ns, struct segment_schedule *schedule) {
+    const struct segment_graph *g = x->graph;
+    struct rank_state *state = &x->ranks[rank];
+    const struct segment_pass *pass = segment_graph_pass(g, segment, rank);
+    int64_t finish = start_ns + (backward ? pass->backward_ns : pass->forward_ns);
+    int64_t sent = finish + (backward ? pass->send_backward_ns : pass->send_forward_ns);
+    state->free_ns = g->send_blocks_compute ? sent : finish;
+    state->last_backward = backward;
+    account(x, rank, segment, backward);
+    if (schedule != NULL)
+        schedule->tasks[(int64_t)rank * 2 * g->segment_count + state->done] =
+            (struct segment_task){ segment, backward, start_ns, finish };
+    state->done++;
+    if (backward)
+        leave_backward(x, rank, segment, sent);
+    else
+        leave_forward(x, rank, segment, sent, finish);
+    return state->free_ns;
+}
+
+/* ---- starting a run ---- */
+
+static void reset(struct interleaver *x) {
+    const struct segment_graph *g = x->graph;
+    for (int32_t r = 0; r < g->rank_count; r++) {
+        struct rank_state *state = &x->ranks[r];
+        for (int q = 0; q < 2; q++) {
+            memset(state->queue[q].ready, 0, (size_t)x->words * 8);
+            state->queue[q].ready_count = state->queue[q].later_count = 0;
+        }
+        state->free_ns = 0;
+        state->next_ns = INT64_MAX;
+        state->last_backward = true; /* so that the first of two is a forward */
+        state->checks_memory = x->tight[r];
+        state->live_bytes = 0;
+        state->head = state->done = 0;
+    }
+    size_t cells = (size_t)(g->rank_count * g->micro_batch_count);
+    memcpy(x->need_bytes, x->need_at_start, cells * sizeof *x->need_bytes);
+    memset(x->live_bytes, 0, cells * sizeof *x->live_bytes);
+    memcpy(x->unfinished, x->unfinished_at_start, cells * sizeof *x->unfinished);
+    for (int32_t s = 0; s < g->segment_count; s++) {
+        x->forward_waits[s] = g->predecessor_first[s + 1] - g->predecessor_first[s];
+        x->backward_waits[s] = g->successor_first[s + 1] - g->successor_first[s];
+        x->forward_ready[s] = x->backward_ready[s] = 0;
+    }
+}
+
+static void number_segments(struct interleaver *x, const int32_t *class_order) {
+    const struct segment_graph *g = x->graph;
+    int32_t position = 0, micro_batches = 0;
+    memset(x->micro_seen, 0, (size_t)g->micro_batch_count);
+    for (int32_t i = 0; i < g->class_count; i++) {
+        int32_t class = class_order[i];
+        for (int32_t k = g->class_first[class]; k < g->class_first[class + 1]; k++) {
+            int32_t segment = g->class_members[k], micro = g->micro_batch_of[segment];
+            x->position_of[segment] = position;
+            x->segment_at[position++] = segment;
+            if (x->micro_seen[micro]) continue;
+            x->micro_seen[micro] = true;
+            x->micro_order[micro_batches++] = micro;
+        }
+    }
+    ballast_check(position == g->segment_count);
+}
+
+static void start(struct interleaver *x) {
+    const struct segment_graph *g = x->graph;
+    for (int32_t s = 0; s < g->segment_count; s++)
+        if (x->forward_waits[s] == 0) add_ready(&x->ranks[0].queue[FORWARD], x->position_of[s]);
+    set_next(x, 0);
+}
+
+/* ---- the dual queue ---- */
+
+static int32_t earliest_position(const struct interleaver *x, int32_t rank, int queue,
+                                 int64_t start_ns) {
+    const struct rank_state *state = &x->ranks[rank];
+    const struct queue *q = &state->queue[queue];
+    int32_t best = -1;
+    for (int32_t i = 0; i < q->later_count; i++) {
+        if (q->later[i].ready_ns != start_ns) continue;
+        if (best >= 0 && q->later[i].position > best) continue;
+        if (queue == FORWARD && state->checks_memory &&
+            !fits(x, rank, x->segment_at[q->later[i].position]))
+            continue;
+        best = q->later[i].position;
+    }
+    return best;
+}
+
+static void take_later(struct queue *q, int32_t position) {
+    for (int32_t i = 0; i < q->later_count; i++) {
+        if (q->later[i].position != position) continue;
+        q->later[i] = q->later[--q->later_count];
+        return;
+    }
+}
+
+/* Chooses the next pass of the rank and takes it out of its queue. */
+static int32_t choose(struct interleaver *x, int32_t rank, bool *backward) {
+    struct rank_state *state = &x->ranks[rank];
+    promote(&state->queue[FORWARD], state->free_ns);
+    promote(&state->queue[BACKWARD], state->free_ns);
+    int32_t forward = state->queue[FORWARD].ready_count > 0 ? ready_forward(x, rank) : -1;
+    int32_t back = state->queue[BACKWARD].ready_count > 0
+                       ? first_ready(&state->queue[BACKWARD], x->words, 0)
+                       : -1;
+    if (forward >= 0 || back >= 0) {
+        *backward = forward < 0 || (back >= 0 && (x->turn == TURN_URGENT ? back <= forward
+                                                                         : !state->last_backward));
+        int32_t position = *backward ? back : forward;
+        drop_ready(&state->queue[*backward], position);
+        return position;
+    }
+    *backward = true;
+    int32_t position = earliest_position(x, rank, BACKWARD, state->next_ns);
+    if (position < 0) {
+        *backward = false;
+        position = earliest_position(x, rank, FORWARD, state->next_ns);
+    }
+    ballast_check(position >= 0);
+    take_later(&state->queue[*backward], position);
+    return position;
+}
+
+int64_t interleaver_run(struct interleaver *x, const int32_t *class_order,
+                        enum interleaver_turn turn, struct segment_schedule *schedule) {
+    const struct segment_graph *g = x->graph;
+    x->turn = turn;
+    reset(x);
+    number_segments(x, class_order);
+    start(x);
+    int64_t makespan = 0, left = 2 * (int64_t)g->segment_count * g->rank_count;
+    for (; left > 0; left--) {
+        int32_t rank = 0;
+        for (int32_t r = 1; r < g->rank_count; r++)
+            if (x->ranks[r].next_ns < x->ranks[rank].next_ns) rank = r;
+        int64_t now = x->ranks[rank].next_ns;
+        if (now == INT64_MAX) break;
+        bool backward;
+        int32_t position = choose(x, rank, &backward);
+        x->ranks[rank].next_ns = INT64_MAX; /* set again below, after what the pass gives itself */
+        int64_t end = run_pass(x, rank, x->segment_at[position], backward, now, schedule);
+        set_next(x, rank);
+        if (end > makespan) makespan = end;
+    }
+    if (left > 0) makespan = SEGMENT_DEAD_END;
+    if (schedule != NULL) schedule->makespan_ns = makespan;
+    return makespan;
+}

@@ -1,0 +1,224 @@
+/* memory_program.c - one candidate a stage pair under a memory limit at every event.
+ *
+ * Dual: with a price on each event's memory, a pair pays for its bytes at all events it is alive, and
+ * each pair chooses alone; that gives a lower bound for any prices >= 0. Prices move by Polyak's
+ * subgradient steps towards the best choice known. Primal: from the smallest candidates, upgrades
+ * along each pair's hull in the order of seconds saved per priced byte while they fit. The prices
+ * make long-lived pairs dear where memory is short. Both give a proven gap.
+ */
+#include "sim/policy/joint/memory_program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/arena.h"
+
+enum { ROUND_LIMIT = 200, PRIMAL_EVERY = 10 };
+
+struct upgrade {
+    int32_t pair, to;
+    double value;
+};
+
+struct solver {
+    const struct memory_program *p;
+    double *price, *price_sum; /* by event; sums before it */
+    double *use;               /* by event */
+    double *least;             /* bytes of all smallest candidates, by event */
+    struct upgrade *upgrades;
+    int64_t upgrade_capacity;
+    int32_t *trial;
+};
+
+static const struct memory_candidate *candidate(const struct memory_program *p, int32_t pair,
+                                                int32_t index) {
+    return &p->candidates[pair][index];
+}
+
+static void add_use(const struct memory_program *p, const int32_t *chosen, double *use) {
+    /* Differences first, so that long lives cost no more than short ones. */
+    memset(use, 0, sizeof *use * (size_t)(p->event_count + 1));
+    for (int32_t i = 0; i < p->pair_count; i++) {
+        double bytes = candidate(p, i, chosen[i])->bytes;
+        use[p->first[i]] += bytes;
+        use[p->last[i] + 1] -= bytes;
+    }
+    for (int32_t k = 1; k < p->event_count; k++)
+        use[k] += use[k - 1];
+}
+
+static double total_seconds(const struct memory_program *p, const int32_t *chosen) {
+    double sum = 0;
+    for (int32_t i = 0; i < p->pair_count; i++)
+        sum += candidate(p, i, chosen[i])->seconds;
+    return sum;
+}
+
+static void sum_prices(struct solver *s) {
+    s->price_sum[0] = 0;
+    for (int32_t k = 0; k < s->p->event_count; k++)
+        s->price_sum[k + 1] = s->price_sum[k] + s->price[k];
+}
+
+static double pair_price(const struct solver *s, int32_t pair) {
+    return s->price_sum[s->p->last[pair] + 1] - s->price_sum[s->p->first[pair]];
+}
+
+/* Each pair on its own; returns the bound and leaves its choice in `trial`. */
+static double dual_value(struct solver *s) {
+    const struct memory_program *p = s->p;
+    double value = 0;
+    sum_prices(s);
+    for (int32_t i = 0; i < p->pair_count; i++) {
+        double price = pair_price(s, i), best = INFINITY;
+        for (int32_t j = 0; j < p->candidate_counts[i]; j++) {
+            double cost = candidate(p, i, j)->seconds + price * candidate(p, i, j)->bytes;
+            if (cost >= best) continue;
+            best = cost;
+            s->trial[i] = j;
+        }
+        value += best;
+    }
+    for (int32_t k = 0; k < p->event_count; k++)
+        value -= s->price[k] * p->capacity_bytes[k];
+    return value;
+}
+
+static int by_value(const void *left, const void *right) {
+    const struct upgrade *a = left, *b = right;
+    if (a->value != b->value) return a->value > b->value ? -1 : 1;
+    if (a->pair != b->pair) return a->pair - b->pair;
+    return a->to - b->to;
+}
+
+/* Upgrades from each candidate to the next; candidates come sorted and undominated. */
+static int64_t list_upgrades(struct solver *s) {
+    const struct memory_program *p = s->p;
+    int64_t count = 0;
+    double base = 0;
+    for (int32_t k = 0; k < p->event_count; k++)
+        base += s->price[k];
+    base = base > 0 ? base / p->event_count * 1e-3 : 1;
+    for (int32_t i = 0; i < p->pair_count; i++) {
+        double price = pair_price(s, i) + base, worst = INFINITY;
+        for (int32_t j = 1; j < p->candidate_counts[i]; j++) {
+            double saved = candidate(p, i, j - 1)->seconds - candidate(p, i, j)->seconds;
+            double bytes = candidate(p, i, j)->bytes - candidate(p, i, j - 1)->bytes;
+            double value = saved / (bytes * price);
+            if (value > worst) value = worst; /* a later upgrade never before an earlier one */
+            worst = value;
+            s->upgrades[count++] = (struct upgrade){ i, j, value };
+        }
+    }
+    qsort(s->upgrades, (size_t)count, sizeof *s->upgrades, by_value);
+    return count;
+}
+
+static bool fits(const struct solver *s, int32_t pair, double bytes) {
+    for (int32_t k = s->p->first[pair]; k <= s->p->last[pair]; k++)
+        if (s->use[k] + bytes > s->p->capacity_bytes[k]) return false;
+    return true;
+}
+
+static void greedy(struct solver *s, int32_t *chosen) {
+    const struct memory_program *p = s->p;
+    memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);
+    memcpy(s->use, s->least, sizeof *s->use * (size_t)(p->event_count + 1));
+    int64_t count = list_upgrades(s);
+    for (int64_t u = 0; u < count; u++) {
+        int32_t pair = s->upgrades[u].pair, to = s->upgrades[u].to;
+        double bytes = candidate(p, pair, to)->bytes - candidate(p, pair, chosen[pair])->bytes;
+        if (!fits(s, pair, bytes)) continue;
+        for (int32_t k = p->first[pair]; k <= p->last[pair]; k++)
+            s->use[k] += bytes;
+        chosen[pair] = to;
+    }
+}
+
+static void keep_better(struct solver *s, int32_t *spare, int32_t *chosen,
+                        struct memory_program_result *result) {
+    greedy(s, spare);
+    double seconds = total_seconds(s->p, spare);
+    if (seconds >= result->seconds) return;
+    result->seconds = seconds;
+    memcpy(chosen, spare, sizeof *chosen * (size_t)s->p->pair_count);
+}
+
+static void set_gap(struct memory_program_result *result) {
+    double gap = result->seconds > 0 ? 1 - result->bound_seconds / result->seconds : 0;
+    result->gap_fraction = gap > 0 ? gap : 0;
+}
+
+static void improve(struct solver *s, double gap_fraction, int32_t *spare, int32_t *chosen,
+                    struct memory_program_result *result) {
+    const struct memory_program *p = s->p;
+    double step = 1;
+    int32_t idle = 0;
+    for (int32_t round = 0; round < ROUND_LIMIT; round++) {
+        result->rounds++;
+        double value = dual_value(s);
+        idle++;
+        if (value > result->bound_seconds) {
+            result->bound_seconds = value;
+            idle = 0;
+        }
+        if (idle == 8) {
+            step /= 2;
+            idle = 0;
+        }
+        set_gap(result);
+        if (result->gap_fraction <= gap_fraction) return;
+        add_use(p, s->trial, s->use);
+        double norm = 0;
+        for (int32_t k = 0; k < p->event_count; k++) {
+            double over = s->use[k] - p->capacity_bytes[k];
+            if (over > 0 || s->price[k] > 0) norm += over * over;
+        }
+        if (norm == 0) return; /* the dual's choice fits: it is optimal */
+        double length = step * (result->seconds - value) / norm;
+        for (int32_t k = 0; k < p->event_count; k++)
+            s->price[k] = fmax(0, s->price[k] + length * (s->use[k] - p->capacity_bytes[k]));
+        if (round % PRIMAL_EVERY != PRIMAL_EVERY - 1) continue;
+        sum_prices(s);
+        keep_better(s, spare, chosen, result);
+    }
+    set_gap(result);
+}
+
+void memory_program_solve(const struct memory_program *p, double gap_fraction, int32_t *chosen,
+                          struct memory_program_result *result) {
+    int64_t upgrades = 0;
+    for (int32_t i = 0; i < p->pair_count; i++)
+        upgrades += p->candidate_counts[i];
+    struct solver s = { .p = p };
+    size_t events = (size_t)p->event_count + 1, pairs = (size_t)p->pair_count + 1;
+    double *numbers = memory_alloc(sizeof *numbers * (4 * events + 1));
+    int32_t *indices = memory_alloc(sizeof *indices * 2 * pairs);
+    s.price = numbers;
+    s.price_sum = numbers + events;
+    s.use = numbers + 2 * events + 1;
+    s.least = numbers + 3 * events + 1;
+    s.trial = indices;
+    s.upgrades = memory_alloc(sizeof *s.upgrades * (size_t)(upgrades + 1));
+    memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);
+    add_use(p, chosen, s.least);
+    *result = (struct memory_program_result){ .feasible = true,
+                                              .seconds = total_seconds(p, chosen) };
+    for (int32_t k = 0; k < p->event_count; k++)
+        if (s.least[k] > p->capacity_bytes[k]) result->feasible = false;
+    for (int32_t i = 0; i < p->pair_count; i++) /* the bound without any price */
+        result->bound_seconds += candidate(p, i, p->candidate_counts[i] - 1)->seconds;
+    if (result->feasible) {
+        /* Equal small prices: seconds per byte and event. */
+        for (int32_t k = 0; k < p->event_count; k++)
+            s.price[k] = 1;
+        sum_prices(&s);
+        keep_better(&s, indices + pairs, chosen, result);
+        memset(s.price, 0, sizeof *s.price * (size_t)p->event_count);
+        improve(&s, gap_fraction, indices + pairs, chosen, result);
+    }
+    set_gap(result);
+    free(numbers);
+    free(indices);
+    free(s.upgrades);
+}

@@ -1,0 +1,348 @@
+/* measured_scenario.c - checks a row, completes it, and writes the scenario that simulates it.
+ *
+ * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
+ * which data-parallel traffic is hidden. A stack that has no file stands for the nearest of its
+ * family (stack_find()), else for one that runs such a layout; both are noted and widen the band.
+ * Text samples are all seq_len long. A sample of images and text whose length the source gives as a
+ * limit only ("2048 max") holds its images and the mean text of a shipped data set: captions while
+ * the language model is frozen, instructions otherwise.
+ */
+#include "sim/study/measured_scenario.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/model/model.h"
+
+static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
+    [SKIP_NOTHING] = "",
+    [SKIP_NO_MEASUREMENT] = "no step time and no memory was measured",
+    [SKIP_EXPERTS] = "mixture of experts is not simulated",
+    [SKIP_ARCHITECTURE] = "layers that are not a transformer's are not simulated",
+    [SKIP_MODALITY] = "the vision encoder is not known",
+    [SKIP_HARDWARE] = "no hardware profile",
+    [SKIP_SHAPE] = "the model's shape is not given",
+    [SKIP_PRECISION] = "the precision is not simulated on this hardware",
+    [SKIP_ATTENTION] = "this kind of attention is not simulated",
+    [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
+    [SKIP_LAYOUT] = "the layout does not add up",
+    [SKIP_BATCH] = "the batch does not add up",
+    [SKIP_ADAPTER] = "adapters (LoRA) are not simulated",
+};
+
+const char *validation_skip_name(enum validation_skip skip) {
+    return skip_names[skip];
+}
+
+bool measured_context_make(struct measured_context *context, struct arena *arena,
+                           const char *directory, struct error *err) {
+    *context = (struct measured_context){ .arena = arena, .directory = directory };
+    return stack_load_all(arena, directory, &context->stacks, err);
+}
+
+static int64_t given(int64_t value, int64_t fallback) {
+    return value >= 0 ? value : fallback;
+}
+
+struct row {
+    const struct measured_context *context;
+    struct measured_run run; /* completed */
+    struct measured_scenario *out;
+    int64_t note_count;
+    int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group, micro_batch, global_batch;
+    bool sp;
+    const char *backend, *recompute, *attention;
+    int64_t recompute_layers; /* of layers:N; -1 otherwise */
+};
+
+static void note(struct row *row, const char *text) {
+    if (row->note_count < MEASURED_NOTE_LIMIT) row->out->notes[row->note_count++] = text;
+}
+
+/* ---- stack ---- */
+
+static const struct stack *stack_named(const struct stack_list *list, const char *name) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->stacks[i]->name, name) == 0) return list->stacks[i];
+    ballast_bug("a shipped stack is missing");
+}
+
+/* For names that tell nothing. */
+static const char *stack_of_layout(const struct measured_run *r) {
+    if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
+    if (r->zero_stage == 3 && given(r->tp, 1) == 1) return "torchtitan";
+    return strstr(r->stack, "2021") || strstr(r->stack, "2022") ? "megatron-2022" : "nemo-2025";
+}
+
+static void choose_stack(struct row *row) {
+    const struct measured_run *r = &row->run;
+    const struct stack_list *list = &row->context->stacks;
+    bool exact = false;
+    const struct stack *stack = r->stack[0] != '\0' ? stack_find(list, r->stack, &exact) : NULL;
+    if (stack == NULL) stack = stack_named(list, stack_of_layout(r));
+    row->out->stack = stack;
+    row->out->exact_stack = exact;
+    if (!exact)
+        note(row, arena_format(row->context->arena, "stack \"%s\" is not known: taken for %s",
+                               r->stack, stack->name));
+}
+
+/* ---- hardware ---- */
+
+static bool same_letters(const char *a, const char *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i])) return false;
+    return true;
+}
+
+/* Parts between dashes that both names have. */
+static int64_t shared_parts(const char *wanted, const char *name) {
+    int64_t shared = 0;
+    for (const char *part = wanted; part != NULL; part = strchr(part, '-')) {
+        part += *part == '-';
+        const size_t length = strcspn(part, "-");
+        for (const char *other = name; other != NULL; other = strchr(other, '-')) {
+            other += *other == '-';
+            shared +=
+                length > 0 && strcspn(other, "-") == length && same_letters(part, other, length);
+        }
+    }
+    return shared;
+}
+
+/* "b200-sxm" is b200-180g-sxm: the same first part, and of those the most parts in common. */
+static const char *hardware_file(const struct measured_context *context, const char *wanted) {
+    const size_t first = strcspn(wanted, "-");
+    const char *best = NULL;
+    int64_t best_shared = 0;
+    DIR *directory = opendir(arena_format(context->arena, "%s/hardware", context->directory));
+    struct dirent *entry;
+    while (first > 0 && directory != NULL && (entry = readdir(directory)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0) continue;
+        const char *name = arena_format(context->arena, "%.*s", (int)(length - 5), entry->d_name);
+        if (strcspn(name, "-") != first || !same_letters(wanted, name, first)) continue;
+        const int64_t shared = shared_parts(wanted, name);
+        if (best != NULL &&
+            (shared < best_shared || (shared == best_shared && strcmp(name, best) > 0)))
+            continue;
+        best = name;
+        best_shared = shared;
+    }
+    if (directory != NULL) closedir(directory);
+    return best;
+}
+
+static bool choose_hardware(struct row *row) {
+    const char *wanted = row->run.hardware;
+    if (wanted[0] == '\0' && row->out->stack->hardware != NULL) {
+        wanted = row->out->stack->hardware;
+        note(row, arena_format(row->context->arena,
+                               "the source names no GPU: %s, as its stack says", wanted));
+    }
+    row->out->hardware = hardware_file(row->context, wanted);
+    if (row->out->hardware == NULL) return false;
+    if (row->run.hardware[0] != '\0' && strcmp(row->out->hardware, wanted) != 0)
+        note(row, arena_format(row->context->arena, "hardware %s is the profile %s", wanted,
+                               row->out->hardware));
+    return true;
+}
+
+/* ---- layout and batch ---- */
+
+static enum validation_skip place(struct row *row) {
+    const struct measured_run *r = &row->run;
+    const struct stack *stack = row->out->stack;
+    row->tp = given(r->tp, 1);
+    row->pp = given(r->pp, 1);
+    row->cp = given(r->cp, 1);
+    row->vpp = row->pp > 1 ? given(r->vpp, 1) : 1;
+    const int64_t model_ranks = row->tp * row->pp * row->cp;
+    if (r->gpu_count < 1 || model_ranks < 1 || r->gpu_count % model_ranks != 0) return SKIP_LAYOUT;
+    row->dp = r->gpu_count / model_ranks;
+    if (r->dp >= 0 && r->dp != row->dp) return SKIP_LAYOUT;
+    const bool fsdp = strcmp(stack->backend, "fsdp") == 0;
+    row->zero_stage = given(r->zero_stage, fsdp && row->pp == 1 ? 3 : 1);
+    if (row->zero_stage > 1 && row->pp > 1) return SKIP_LAYOUT;
+    row->zero_group =
+        r->zero_group > 0 && row->dp * row->cp % r->zero_group == 0 ? r->zero_group : -1;
+    row->sp = r->sp >= 0 ? r->sp == 1 : row->tp > 1 && stack->sequence_parallel;
+    row->backend = stack->backend;
+    if (strcmp(row->backend, "deepspeed") == 0 && row->pp > 1) row->backend = "megatron-deepspeed";
+    if (row->zero_stage >= 2 && strncmp(row->backend, "megatron", 8) == 0)
+        row->backend = row->zero_stage == 3 ? "fsdp" : "deepspeed";
+    row->micro_batch = given(r->micro_batch, 1);
+    row->global_batch = r->global_batch > 0 ? r->global_batch
+                        : r->grad_accum > 0 ? r->grad_accum * row->micro_batch * row->dp
+                                            : -1;
+    if (row->global_batch < 1 || row->global_batch % (row->micro_batch * row->dp) != 0)
+        return SKIP_BATCH;
+    row->recompute_layers = -1;
+    row->recompute = r->recompute[0] != '\0' ? r->recompute : stack->recompute;
+    if (sscanf(row->recompute, "layers:%ld", (long *)&row->recompute_layers) == 1)
+        return row->recompute_layers > r->layers ? SKIP_RECOMPUTE : SKIP_NOTHING;
+    const bool known = strcmp(row->recompute, "full") == 0 || strcmp(row->recompute, "none") == 0 ||
+                       strcmp(row->recompute, "selective") == 0;
+    return known ? SKIP_NOTHING : SKIP_RECOMPUTE;
+}
+
+static bool holds(const char *text, const char *word) {
+    return strstr(text, word) != NULL;
+}
+
+static enum validation_skip check(struct row *row) {
+    struct measured_run *r = &row->run;
+    if (isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) && strcmp(r->outcome, "oom") != 0)
+        return SKIP_NO_MEASUREMENT;
+    if (r->moe[0] != '\0' || r->ep > 1) return SKIP_EXPERTS;
+    if (holds(r->notes, "LoRA") || holds(r->notes, "lora")) return SKIP_ADAPTER;
+    if (holds(r->notes, "Mamba") || holds(r->notes, "NOT a pure transformer"))
+        return SKIP_ARCHITECTURE;
+    const bool vision = strcmp(r->modality, "vision+text") == 0;
+    if (!vision && strcmp(r->modality, "text") != 0 && r->modality[0] != '\0') return SKIP_MODALITY;
+    choose_stack(row);
+    if (!choose_hardware(row)) return SKIP_HARDWARE;
+    if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
+        return SKIP_SHAPE;
+    row->attention = r->attention[0] != '\0' ? r->attention : "flash";
+    if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
+        return SKIP_ATTENTION;
+    if (strcmp(r->precision, "fp4") == 0) return SKIP_PRECISION;
+    return place(row);
+}
+
+/* ---- the document ---- */
+
+static void add_language(cJSON *definition, const struct row *row) {
+    const struct measured_run *r = &row->run;
+    cJSON *language = cJSON_AddObjectToObject(definition, "language");
+    const bool gpt = strcmp(r->ffn, "gelu") == 0;
+    cJSON_AddStringToObject(language, "name", "measured model");
+    cJSON_AddStringToObject(language, "role", "language");
+    cJSON_AddNumberToObject(language, "layer_count", (double)r->layers);
+    cJSON_AddNumberToObject(language, "hidden", (double)r->hidden);
+    cJSON_AddNumberToObject(language, "ffn_hidden", (double)r->ffn_hidden);
+    cJSON_AddNumberToObject(language, "heads", (double)r->heads);
+    cJSON_AddNumberToObject(language, "kv_heads", (double)given(r->kv_heads, r->heads));
+    cJSON_AddNumberToObject(language, "head_dim", (double)given(r->head_dim, r->hidden / r->heads));
+    cJSON_AddStringToObject(language, "ffn", r->ffn[0] != '\0' ? r->ffn : "swiglu");
+    cJSON_AddStringToObject(language, "norm", gpt ? "layer" : "rms");
+    cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
+    if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
+    cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
+    cJSON_AddBoolToObject(language, "dropout", gpt && strcmp(row->attention, "naive") == 0);
+    cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
+    cJSON_AddStringToObject(language, "source", "row of measured runs");
+}
+
+static void add_model(cJSON *root, const struct row *row) {
+    const struct measured_run *r = &row->run;
+    const char *name = r->model[0] != '\0' ? r->model : "measured model";
+    cJSON *model = cJSON_AddObjectToObject(root, "model");
+    cJSON_AddStringToObject(model, "name", name);
+    cJSON *definition = cJSON_AddObjectToObject(model, "definition");
+    cJSON_AddStringToObject(definition, "name", name);
+    cJSON_AddStringToObject(definition, "source", "row of measured runs");
+    add_language(definition, row);
+}
+
+static void add_constant(cJSON *samples, const char *key, double value) {
+    cJSON *what = cJSON_AddObjectToObject(samples, key);
+    cJSON_AddStringToObject(what, "distribution", "constant");
+    cJSON_AddNumberToObject(what, "value", value);
+}
+
+static void add_samples(cJSON *root, const struct row *row) {
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", "fixed length");
+    cJSON *samples = cJSON_AddObjectToObject(dataset, "definition");
+    cJSON_AddStringToObject(samples, "name", "fixed length");
+    cJSON_AddStringToObject(samples, "description", "samples of one length");
+    cJSON_AddStringToObject(samples, "kind", "distribution");
+    cJSON_AddNumberToObject(samples, "sample_count", (double)row->global_batch);
+    cJSON_AddNumberToObject(samples, "seed", 1);
+    add_constant(samples, "vision_tiles", 0);
+    add_constant(samples, "language_tokens", (double)row->run.seq_len);
+}
+
+static bool older_gpu(const char *hardware) {
+    return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0;
+}
+
+static void add_cluster(cJSON *root, const struct row *row) {
+    const struct measured_run *r = &row->run;
+    const char *hardware = row->out->hardware;
+    cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
+    cJSON_AddStringToObject(cluster, "hardware", hardware);
+    cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
+    /* The scale-up domain: 72 GPUs for the GB200 and GB300 racks. */
+    int64_t node = given(r->gpus_per_node, strncmp(hardware, "gb", 2) == 0 ? 72 : 8);
+    if (node > r->gpu_count) node = r->gpu_count;
+    while (r->gpu_count % node != 0 || (row->tp <= node && node % row->tp != 0))
+        node--;
+    cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
+    cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu",
+                            !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
+                            : older_gpu(hardware)             ? 200
+                                                              : 400);
+}
+
+static void add_layout(cJSON *root, const struct row *row) {
+    cJSON *layout = cJSON_AddObjectToObject(root, "layout");
+    cJSON_AddStringToObject(layout, "backend", row->backend);
+    cJSON_AddStringToObject(layout, "stack", row->out->stack->name);
+    cJSON_AddNumberToObject(layout, "tp", (double)row->tp);
+    cJSON_AddBoolToObject(layout, "sp", row->sp);
+    cJSON_AddNumberToObject(layout, "pp", (double)row->pp);
+    cJSON_AddNumberToObject(layout, "vpp", (double)row->vpp);
+    cJSON_AddNumberToObject(layout, "cp", (double)row->cp);
+    cJSON_AddNumberToObject(layout, "dp", (double)row->dp);
+    cJSON_AddNumberToObject(layout, "zero_stage", (double)row->zero_stage);
+    if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
+    cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
+                          row->out->stack->overlap_gradient_reduce);
+    cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
+                          row->out->stack->overlap_parameter_gather);
+}
+
+static void add_training(cJSON *root, const struct row *row) {
+    const char *precision = row->run.precision;
+    cJSON *training = cJSON_AddObjectToObject(root, "training");
+    cJSON *global = cJSON_AddObjectToObject(training, "global_batch"),
+          *micro = cJSON_AddObjectToObject(training, "micro_batch");
+    cJSON_AddNumberToObject(global, "samples", (double)row->global_batch);
+    cJSON_AddNumberToObject(micro, "samples", (double)row->micro_batch);
+    cJSON_AddStringToObject(training, "attention", row->attention);
+    cJSON_AddStringToObject(training, "precision", precision[0] != '\0' ? precision : "bf16");
+    cJSON *policy = cJSON_AddObjectToObject(root, "policy");
+    if (row->recompute_layers < 0) {
+        cJSON_AddStringToObject(policy, "recompute", row->recompute);
+        return;
+    }
+    /* The format counts layers of the model; a stage has its share. */
+    const int64_t parts = row->pp * row->vpp;
+    cJSON *recompute = cJSON_AddObjectToObject(policy, "recompute");
+    cJSON_AddStringToObject(recompute, "name", "uniform");
+    cJSON_AddNumberToObject(recompute, "blocks_per_stage",
+                            (double)((row->recompute_layers + parts - 1) / parts));
+}
+
+void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
+                            struct measured_scenario *out) {
+    *out = (struct measured_scenario){ .skip = SKIP_NOTHING };
+    struct row row = { .context = context, .run = *run, .out = out };
+    out->skip = check(&row);
+    if (out->skip != SKIP_NOTHING) return;
+    out->document = cJSON_CreateObject();
+    cJSON_AddStringToObject(out->document, "name",
+                            run->row_id[0] != '\0' ? run->row_id : "measured run");
+    add_model(out->document, &row);
+    add_samples(out->document, &row);
+    add_cluster(out->document, &row);
+    add_layout(out->document, &row);
+    add_training(out->document, &row);
+}

@@ -1,0 +1,60 @@
+/* measured_scenario.h - a row of measured runs as a scenario of its own.
+ *
+ * What a source leaves out takes the format's defaults (docs/VALIDATION.md), those of its software
+ * stack, or the public shape of the model it names; each is noted. A row that cannot be simulated
+ * is skipped with a reason from a fixed list, never guessed.
+ *
+ *     struct measured_scenario m;
+ *     measured_scenario_make(&context, run, &m);
+ *     if (m.skip == SKIP_NOTHING) simulate(m.document);      // the caller deletes the document
+ */
+#ifndef BALLAST_SIM_STUDY_MEASURED_SCENARIO_H
+#define BALLAST_SIM_STUDY_MEASURED_SCENARIO_H
+
+#include "costmodel/stack.h"
+#include "sim/study/measured_run.h"
+
+enum validation_skip {
+    SKIP_NOTHING,
+    SKIP_NO_MEASUREMENT, /* neither step time nor memory */
+    SKIP_EXPERTS,
+    SKIP_ARCHITECTURE,
+    SKIP_MODALITY,
+    SKIP_HARDWARE,
+    SKIP_SHAPE,
+    SKIP_PRECISION,
+    SKIP_ATTENTION,
+    SKIP_RECOMPUTE,
+    SKIP_LAYOUT,
+    SKIP_BATCH,
+    SKIP_ADAPTER,
+    VALIDATION_SKIP_COUNT
+};
+const char *validation_skip_name(enum validation_skip skip);
+
+struct measured_context {
+    struct arena *arena;
+    const char *directory; /* scenarios/ */
+    struct stack_list stacks;
+};
+bool measured_context_make(struct measured_context *context, struct arena *arena,
+                           const char *directory, struct error *err);
+
+enum { MEASURED_NOTE_LIMIT = 12 };
+struct measured_scenario {
+    enum validation_skip skip;
+    const char *skip_detail; /* may be NULL */
+    const struct stack *stack;
+    bool exact_stack; /* the source's stack, not a relative of it */
+    const char *hardware;
+    const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
+    cJSON *document;                            /* owned by the caller; NULL when skipped */
+};
+void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
+                            struct measured_scenario *out);
+
+/* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived. */
+bool measured_shape_complete(const struct measured_context *context, struct measured_run *run,
+                             const char **notes, int64_t *note_count);
+
+#endif

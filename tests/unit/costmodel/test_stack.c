@@ -1,0 +1,158 @@
+/* test_stack.c - stack files: what is shipped loads, names find their family, factors reach prices. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "costmodel/cost_model.h"
+#include "costmodel/stack.h"
+
+#define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
+
+static struct stack_list all(struct arena *arena) {
+    struct stack_list list;
+    struct error err = { 0 };
+    if (!stack_load_all(arena, SCENARIOS, &list, &err)) fail_msg("%s", err.text);
+    return list;
+}
+
+static void test_shipped(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct stack_list list = all(arena);
+    assert_true(list.count >= 10);
+    for (int64_t i = 0; i < list.count; i++)
+        for (int64_t k = 0; k < list.stacks[i]->factor_count; k++)
+            if (list.stacks[i]->factors[k].calibrated_on[0] == NULL)
+                fail_msg("%s has a factor of no rows", list.stacks[i]->name);
+    arena_destroy(arena);
+}
+
+static void test_find(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *want; /* NULL: none */
+        bool exact;
+    } cases[] = {
+        { "nemo-2025", "nemo-2025", true },
+        { "llm-foundry-fsdp1", "llm-foundry-2023", true },
+        { "nemo-2024", "nemo-2025", false },
+        { "megatron-deepspeed-2021", "megatron-deepspeed-2021", true },
+        { "megatron-2022", "megatron-2022", true },
+        { "megatron-2021", "megatron-2022", false },
+        { "something else", NULL, false },
+    };
+    struct arena *arena = arena_create();
+    struct stack_list list = all(arena);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool exact;
+        const struct stack *stack = stack_find(&list, cases[i].name, &exact);
+        const char *got = stack != NULL ? stack->name : "none";
+        if (strcmp(got, cases[i].want != NULL ? cases[i].want : "none") || exact != cases[i].exact)
+            fail_msg("%s: got %s, %s", cases[i].name, got, exact ? "exact" : "a relative");
+    }
+    arena_destroy(arena);
+}
+
+/* One factor on A100, none on H100; twice the traffic of norms; a fifth of TP traffic hidden. */
+static const char text[] =
+    "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
+    "\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
+    "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
+    "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
+    "\"sources\":{\"norm_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
+    "\"attention_forward_time\":\"x\"}}";
+
+static const struct stack *load_text(struct arena *arena, const char *content, struct error *err) {
+    char path[] = "/tmp/ballast-stack-XXXXXX.json";
+    const int file = mkstemps(path, 5);
+    FILE *out = fdopen(file, "w");
+    fputs(content, out);
+    fclose(out);
+    const struct stack *stack = stack_load(arena, SCENARIOS, path, err);
+    remove(path);
+    return stack;
+}
+
+static void test_prices(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *stack = load_text(arena, text, &err);
+    if (stack == NULL) fail_msg("%s", err.text);
+    struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    struct cost_model *plain = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+    struct cost_model *with = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+    cost_model_use_stack(with, stack, PRECISION_BF16);
+    const struct communicator group = { 8, 1, 8, 1 };
+    const struct operator_work works[] = {
+        operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 4096, 4096, 4096),
+        operator_attention("a", PASS_FORWARD, PRECISION_BF16, 4096, 4096.0 * 4096, 32, 32, 128,
+                           true),
+        operator_attention("a", PASS_BACKWARD, PRECISION_BF16, 4096, 4096.0 * 4096, 32, 32, 128,
+                           true),
+        operator_collective("c", OPERATOR_ALL_GATHER, PASS_FORWARD, COMMUNICATOR_TENSOR, 1e8),
+        operator_collective("c", OPERATOR_ALL_GATHER, PASS_UPDATE, COMMUNICATOR_DATA, 1e8),
+    };
+    const double want[] = { 1.1, 1.1 * 2 * 1.5, 1.1 * 2, 0.8, 1 };
+    for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+        const double ratio = cost_model_price(with, &works[i], &group).seconds /
+                             cost_model_price(plain, &works[i], &group).seconds;
+        if (fabs(ratio - want[i]) > 1e-9)
+            fail_msg("operator %zu: got %g, want %g", i, ratio, want[i]);
+        /* Microbenchmarks know no stack. */
+        assert_true(cost_model_price_isolated(with, &works[i], &group).seconds ==
+                    cost_model_price_isolated(plain, &works[i], &group).seconds);
+    }
+    const struct operator_work norm =
+        operator_streaming("n", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16, 1e9);
+    const struct price a = cost_model_price(plain, &norm, NULL),
+                       b = cost_model_price(with, &norm, NULL);
+    assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
+    /* Another GPU takes the mean of what there is, and says that it was not calibrated. */
+    struct stack_use use = stack_on(stack, "h100-80g-sxm", PRECISION_BF16);
+    assert_true(!use.calibrated && fabs(use.kernel_time_factor - 1.1) < 1e-12);
+    assert_true(stack_on(stack, "a100-40g-sxm", PRECISION_FP16).calibrated);
+    assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP8).calibrated);
+    arena_destroy(arena);
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"norm_traffic\":2,\"sources\":{}}",
+          "has no source" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1,"
+          "\"calibrated_on\":[]}],\"sources\":{}}",
+          "names no row" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"factors\":\"x\",\"sources\":{}}",
+          "must be a list" },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        if (load_text(arena, cases[i].text, &err) != NULL ||
+            strstr(err.text, cases[i].want) == NULL)
+            fail_msg("case %zu: \"%s\"", i, err.text);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_mistakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
