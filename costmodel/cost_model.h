@@ -102,6 +102,8 @@ struct price cost_model_price(const struct cost_model *model, const struct opera
 struct price cost_model_price_isolated(const struct cost_model *model,
                                        const struct operator_work *work,
                                        const struct communicator *group);
+/* Measured runs (row ids) to which a constant of the cost model was fitted; NULL at the end. */
+extern const char *const cost_model_calibration_rows[];
 /* Named variants: the kernels of one framework ("sglang", "vllm", "trtllm", "transformerengine",
  * "cudnn") as its benchmark ran them on this GPU. An index is valid from 0 to count - 1; find
  * returns -1 for a name that this profile does not have. */

@@ -54,6 +54,7 @@ struct operator_work {
     enum precision precision;
     enum communicator_kind communicator;
     int64_t m, n, k; /* matmul; zero otherwise */
+    bool unaligned;  /* matmul: an operand does not start on 16 bytes, so tensor cores stand idle */
     /* attention: sum over packed samples of length and of length squared (query x key) */
     double token_sum, square_sum;
     int64_t heads, kv_heads, head_dim;

@@ -106,8 +106,11 @@ static void print(const struct validation *v) {
     for (int64_t i = 0; i < v->group_count; i++)
         print_group(&v->groups[i], v->groups[i].source);
     print_group(&v->all, "all rows");
-    puts("Bands hold the errors of operator prices; no stack is calibrated yet, and none of these "
-         "rows was fitted.");
+    int64_t fitted = 0;
+    for (int64_t i = 0; i < v->runs.count; i++)
+        fitted += v->rows[i].calibrated_on;
+    printf("Bands hold the errors of operator prices; something was fitted on %ld of these rows.\n",
+           (long)fitted);
 }
 
 static int run(struct cli *cli, void *options) {

@@ -1,6 +1,11 @@
 /* layer_attention.c - core attention, fused or not, and context parallelism.
  *
- * Flash: one operator (costmodel/operator_work.c has its FLOP and bytes).
+ * Flash: one operator (costmodel/operator_work.c has its FLOP and bytes). Around a ring it is one
+ * kernel for the rank's own tokens, under the causal mask, and cp - 1 for those of the others, which
+ * are all past or all future: in the balanced division half as many scores each and no mask. The
+ * latter are stated as one operator of cp - 1 samples. Their results are merged as they come: output
+ * (in backward the gradients of queries, keys and values) is read, added to and written for each but
+ * the first, which is copied (Transformer Engine, context_parallel.py, attention with p2p).
  *
  * Naive, as Megatron-LM runs it without FlashAttention (Korthikanti et al. 2022, figure 3;
  * Megatron-LM, DotProductAttention). With A query elements (tokens x heads x head_dim), K elements
@@ -18,7 +23,9 @@
  * per head and sample of length L, is stated as one matmul with the rows of all: m = heads x
  * tokens, and n or k = L. FLOP and bytes are those of the batch (K is read for every head and
  * sample, not once). L is sum(L^2) / sum(L), the mean length that a token sees, so that FLOP are
- * exact for samples of any lengths. The copies that spread grouped keys and values over the query
+ * exact for samples of any lengths. Each head begins head_dim elements after the one before: where
+ * that is no multiple of 16 bytes (150, 450) the library falls back to kernels without tensor cores.
+ * The copies that spread grouped keys and values over the query
  * heads are not counted.
  *
  * Exchange between cp context-parallel ranks, each with `tokens` of the sequence, v columns of keys
@@ -81,6 +88,7 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
     const double query_elements = (double)rows * (double)head_dim;
     const double key_elements = query_elements * (all_keys ? (double)d->cp : 1);
     work.flop = 2 * d->score_count * (double)head_dim;
+    work.unaligned = head_dim * precision_bytes(a->precision) % 16 != 0;
     work.memory_bytes =
         (double)precision_bytes(a->precision) * (query_elements + key_elements + d->score_count);
     push(a, work);
@@ -110,8 +118,29 @@ static void naive_backward(const struct naive_attention *a) {
     batched_matmul(a, "attention key gradient", SCORES_OPERAND);
 }
 
+static bool has_ring(const struct layer_division *d) {
+    return d->context_exchange && d->context == CONTEXT_RING;
+}
+
+static void ring_attention(const struct layer_division *d, enum operator_pass pass,
+                           enum precision activation, struct operator_list *out) {
+    const double own = d->score_square_sum / (double)d->cp;
+    const double others = (d->square_sum - own) / 2; /* a mask would leave half of square_sum */
+    operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
+                                               own, d->attention_heads, d->attention_kv_heads,
+                                               d->module->head_dim, true));
+    operator_list_push(out, operator_attention("attention of other ranks' keys", pass, activation,
+                                               (double)((d->cp - 1) * d->tokens), others,
+                                               d->attention_heads, d->attention_kv_heads,
+                                               d->module->head_dim, false));
+}
+
 void core_attention(const struct layer_division *d, enum operator_pass pass,
                     enum precision activation, struct operator_list *out) {
+    if (d->attention == ATTENTION_FLASH && has_ring(d)) {
+        ring_attention(d, pass, activation, out);
+        return;
+    }
     if (d->attention == ATTENTION_FLASH) {
         operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
                                                    d->square_sum, d->attention_heads,
@@ -170,7 +199,7 @@ void context_exchange_before(const struct layer_division *d, enum operator_pass 
 }
 
 void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
-                            struct operator_list *out) {
+                            enum precision activation, struct operator_list *out) {
     if (!d->context_exchange) return;
     const bool forward = pass == PASS_FORWARD;
     const int64_t head_dim = d->module->head_dim;
@@ -182,8 +211,16 @@ void context_exchange_after(const struct layer_division *d, enum operator_pass p
             exchange(d, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, pass, (double)d->cp,
                      key_value, out);
         return;
-    case CONTEXT_RING:
+    case CONTEXT_RING: {
+        if (d->attention != ATTENTION_FLASH) return;
+        const double tensors = 3 * (double)(d->cp - 1) + 2;
+        const double columns = (double)(forward ? query : query + key_value);
+        operator_list_push(
+            out,
+            operator_streaming("attention merge", OPERATOR_ELEMENTWISE, pass, activation,
+                               tensors * (double)d->tokens * columns * (double)d->element_bytes));
         return;
+    }
     case CONTEXT_ALL_TO_ALL:
         if (forward) {
             exchange(d, "output all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);

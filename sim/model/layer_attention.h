@@ -14,6 +14,6 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
 void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
                              struct operator_list *out);
 void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
-                            struct operator_list *out);
+                            enum precision activation, struct operator_list *out);
 
 #endif

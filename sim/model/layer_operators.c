@@ -244,7 +244,7 @@ static void block_forward(struct emitter *e) {
     rotary(e, PASS_FORWARD);
     context_exchange_before(d, PASS_FORWARD, e->out);
     core_attention(d, PASS_FORWARD, e->activation, e->out);
-    context_exchange_after(d, PASS_FORWARD, e->out);
+    context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
     linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     leave_forward(e, &attention_half);
 
@@ -274,7 +274,7 @@ static void block_backward(struct emitter *e) {
     linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     context_exchange_before(d, PASS_BACKWARD, e->out);
     core_attention(d, PASS_BACKWARD, e->activation, e->out);
-    context_exchange_after(d, PASS_BACKWARD, e->out);
+    context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
     column_backward(e, &attention_half, "qkv", e->matmul, d->qkv_width);

@@ -10,6 +10,8 @@
 
 /* Some factor of its stack was fitted on the row. */
 static bool calibrated_on(const struct stack *stack, const char *row_id) {
+    for (const char *const *id = cost_model_calibration_rows; *id != NULL; id++)
+        if (strcmp(*id, row_id) == 0) return true;
     for (int64_t i = 0; i < stack->factor_count; i++)
         for (const char **id = stack->factors[i].calibrated_on; *id != NULL; id++)
             if (strcmp(*id, row_id) == 0) return true;

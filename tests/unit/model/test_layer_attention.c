@@ -328,9 +328,62 @@ static void test_exchange(void **state) {
             fail_msg("row %zu: %.0f and %.0f bytes", i, bytes[0], bytes[1]);
         /* The work is a quarter of the whole, whichever way the keys come. */
         const struct operator_work *w = &list.operators[attention];
-        assert_true(w->token_sum == 2048 && w->square_sum == 8192.0 * 8192.0 / 4);
+        double flop = 0;
+        for (int64_t j = 0; j < list.count; j++)
+            if (operator_is_core_attention(&list.operators[j])) flop += list.operators[j].flop;
+        assert_true(flop == (exchange_cases[i].set == PASS_SET_FORWARD ? 1 : 2.5) * 2 * 32 * 128 *
+                                8192.0 * 8192.0 / 4);
+        if (exchange_cases[i].context != CONTEXT_RING)
+            assert_true(w->token_sum == 2048 && w->square_sum == 8192.0 * 8192.0 / 4);
         assert_int_equal(w->heads, 32);
         assert_int_equal(w->kv_heads, 4);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* A ring of four: the rank's 2048 tokens under the mask, then half of the pairs with the 2048 of each of
+ * three others, without; outputs copied once and added three times. Cut into runs instead, the last
+ * rank attends to all of theirs. */
+static void test_ring_pieces(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-70b");
+    struct batch_shape shape = model_batch_shape(m, 1, 8, 8192, 8192.0 * 8192.0);
+    struct tensor_split split = { .tp = 2, .cp = 4, .context = CONTEXT_RING };
+    struct operator_list list = block_operators(m, &shape, split, PASS_SET_FORWARD);
+    const struct operator_work *own = find(&list, "attention"),
+                               *others = find(&list, "attention of other ranks' keys");
+    assert_true(own->causal && !others->causal);
+    assert_true(own->token_sum == 2048 && own->square_sum == 2048.0 * 2048.0);
+    assert_true(others->token_sum == 3 * 2048 && others->square_sum == 3 * 2048.0 * 1024.0);
+    assert_true(find(&list, "attention merge")->memory_bytes == 2048 * (32.0 * 128) * 2 * 11);
+    operator_list_free(&list);
+    split.context_unbalanced = true;
+    list = block_operators(m, &shape, split, PASS_SET_FORWARD);
+    assert_true(find(&list, "attention")->square_sum == 2048.0 * 2048.0);
+    assert_true(find(&list, "attention of other ranks' keys")->square_sum == 3 * 2048.0 * 2048.0);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* Heads of 150 begin on 300 bytes: no multiple of 16, unlike those of 192. */
+static void test_unaligned_heads(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model *m = arena_new(arena, struct model);
+    *m = *fixture_model(arena, "gpt-175b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = { .tp = 8, .cp = 1, .attention = ATTENTION_NAIVE };
+    static const int64_t head_dims[] = { 150, 192 };
+    for (int i = 0; i < 2; i++) {
+        m->modules[MODULE_LANGUAGE].head_dim = head_dims[i];
+        struct operator_list list = block_operators(m, &shape, split, PASS_SET_BACKWARD);
+        for (int64_t j = 0; j < list.count; j++) {
+            const struct operator_work *w = &list.operators[j];
+            bool core = operator_is_core_attention(w) && w->kind == OPERATOR_MATMUL;
+            assert_int_equal(w->unaligned, core && head_dims[i] == 150);
+        }
         operator_list_free(&list);
     }
     arena_destroy(arena);
@@ -493,6 +546,8 @@ int main(void) {
         cmocka_unit_test(test_naive_encoder),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_ring_pieces),
+        cmocka_unit_test(test_unaligned_heads),
         cmocka_unit_test(test_no_exchange),
         cmocka_unit_test(test_heads_dealt),
         cmocka_unit_test(test_naive_context_parallel),

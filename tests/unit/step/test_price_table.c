@@ -168,6 +168,7 @@ static void test_ring_hides_behind_attention(void **state) {
                             model_gradient_need(s->model, layer), &list);
             assert_true(has_ring(&list));
             int64_t sum_ns = 0, attention_ns = 0, ring_ns = 0;
+            double flop = 0;
             for (int64_t i = 0; i < list.count; i++) {
                 const struct operator_work *work = &list.operators[i];
                 struct communicator group = layout_communicator(&s->layout, work->communicator);
@@ -178,9 +179,11 @@ static void test_ring_hides_behind_attention(void **state) {
                     sum_ns += ns;
                 if (!operator_is_core_attention(work)) continue;
                 attention_ns += ns;
-                /* A quarter of the whole work. */
-                assert_true(work->square_sum == shape.language_square_sum / 4);
+                flop += work->flop;
             }
+            /* A quarter of the whole work: 2 x 32 heads of 128, in backward 2.5 times. */
+            double whole = 2 * 32 * 128 * shape.language_square_sum * (set == 0 ? 1 : 2.5);
+            assert_true(flop == whole / 4);
             int64_t beside_ns = attention_ns - attention_ns / 4;
             int64_t exposed_ns = ring_ns > beside_ns ? ring_ns - beside_ns : 0;
             assert_int_equal(exposed_ns > 0, cases[c].exposed);
@@ -208,8 +211,8 @@ static void test_unbalanced_ring(void **state) {
         struct operator_list list = { 0 };
         layer_attention_operators(f.scenario->model, 1, &shape, &split, PASS_SET_FORWARD,
                                   model_gradient_need(f.scenario->model, 1), &list);
-        assert_int_equal(list.count, 1);
-        flop[i] = list.operators[0].flop;
+        for (int64_t j = 0; j < list.count; j++)
+            flop[i] += list.operators[j].flop;
         operator_list_free(&list);
         fixture_close(&f);
     }
