@@ -7,10 +7,13 @@
 
 /* One a line, so that branches that add one do not collide. */
 static const struct planner *const table[] = {
+    &partition_bmp,
     &partition_encoder_first,
+    &partition_exact,
     &partition_layer,
     &partition_manual,
     &partition_parameter,
+    &partition_profile_based,
     &partition_uneven_flop,
     &recompute_full,
     &recompute_none,

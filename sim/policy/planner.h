@@ -42,6 +42,12 @@ struct iteration_plan {
     struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */
 };
 
+/* One micro-batch on one part of the model. Recomputation and gradient accumulation are part of the
+ * backward; sends are apart. */
+struct planner_part_cost {
+    double forward_seconds, backward_seconds, send_forward_seconds, send_backward_seconds;
+};
+
 /* What a simulated iteration of one data-parallel rank took; arrays have stage_count entries and
  * may be NULL. */
 struct planner_outcome {
@@ -69,8 +75,12 @@ struct planner_oracle {
                           const struct batch_shape *shape);
     double capacity_bytes; /* of a GPU, context included; compare with stage_bytes */
     /* Decides what the plan leaves to the job's later policies (a partition policy: which blocks
-     * recompute), so that a candidate is timed as it would run. */
-    bool (*complete)(void *context, struct job_plan *plan, struct error *err);
+     * recompute), so that a candidate is timed as it would run. stage -1: all; otherwise at least
+     * of that stage, whatever the others hold. */
+    bool (*complete)(void *context, struct job_plan *plan, int64_t stage, struct error *err);
+    /* One micro-batch on one part under the plan. */
+    void (*part_cost)(void *context, const struct job_plan *plan, int64_t part,
+                      const struct batch_shape *shape, struct planner_part_cost *cost);
     /* Full simulation of one iteration of `typical` micro-batches under the plan. */
     bool (*simulate)(void *context, const struct job_plan *plan, double *seconds,
                      struct error *err);
@@ -118,6 +128,10 @@ struct planner {
     /* Joint policies may leave it out: their preset is the plan. */
     bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
                      struct job_plan *plan, struct error *err);
+    /* Optional, of recompute policies: decides one stage as plan_job would, whatever is on the others.
+     * One chunk a stage. */
+    bool (*plan_stage)(const struct planner_oracle *oracle, const void *parameters,
+                       struct job_plan *plan, int64_t stage, struct error *err);
     /* Optional: NULL keeps the static order of plan->schedule. Called by several threads at once;
      * the oracle may then be asked only for prices of the iteration's own shapes. */
     bool (*plan_iteration)(const struct planner_oracle *oracle, const void *parameters,

@@ -264,12 +264,32 @@ static bool oracle_simulate_iteration(void *context, const struct job_plan *plan
     return ok;
 }
 
-static bool oracle_complete(void *context, struct job_plan *plan, struct error *err) {
+static void oracle_part_cost(void *context, const struct job_plan *plan, int64_t part,
+                             const struct batch_shape *shape, struct planner_part_cost *out) {
+    const struct job *job = context;
+    struct arena *scratch = arena_create();
+    struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
+    struct layer_time times[LAYER_KIND_COUNT];
+    struct stage_cost cost;
+    step_layer_times(step, shape, times);
+    step_stage_cost(step, part, shape, times, NULL, &cost);
+    *out = (struct planner_part_cost){ seconds_from_ns(cost.forward_ns),
+                                       seconds_from_ns(cost.backward_ns),
+                                       seconds_from_ns(cost.send_forward_ns),
+                                       seconds_from_ns(cost.send_backward_ns) };
+    arena_destroy(scratch);
+}
+
+static bool oracle_complete(void *context, struct job_plan *plan, int64_t stage,
+                            struct error *err) {
     struct job *job = context;
     const struct policy_choice *choice = &job->scenario->recompute;
     const struct planner *planner = choice->row;
     struct planner_oracle oracle = job_oracle(job);
-    return planner == NULL || planner->plan_job(&oracle, choice->parameters, plan, err);
+    if (planner == NULL) return true;
+    return stage >= 0 && planner->plan_stage != NULL
+               ? planner->plan_stage(&oracle, choice->parameters, plan, stage, err)
+               : planner->plan_job(&oracle, choice->parameters, plan, err);
 }
 
 struct planner_oracle job_oracle(struct job *job) {
@@ -286,6 +306,7 @@ struct planner_oracle job_oracle(struct job *job) {
         .stage_bytes = oracle_stage_bytes,
         .capacity_bytes = cost_model_gpu(s->cost_model)->hbm_bytes,
         .complete = oracle_complete,
+        .part_cost = oracle_part_cost,
         .simulate = oracle_simulate,
         .prepare = oracle_prepare,
         .simulate_iteration = oracle_simulate_iteration,

@@ -85,3 +85,13 @@ void partition_min_max(struct arena *arena, const double *weights, int64_t block
         b += blocks[stage];
     }
 }
+
+bool partition_evaluate(const struct planner_oracle *oracle, struct job_plan *plan, double *seconds,
+                        bool *fits, struct error *err) {
+    if (!oracle->complete(oracle->context, plan, -1, err)) return false;
+    *fits = true;
+    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+        *fits = *fits && oracle->stage_bytes(oracle->context, plan, stage, &oracle->largest) <=
+                             oracle->capacity_bytes;
+    return oracle->simulate(oracle->context, plan, seconds, err);
+}

@@ -10,8 +10,9 @@
 
 #include "sim/policy/planner.h"
 
-extern const struct planner partition_encoder_first, partition_layer, partition_manual,
-    partition_parameter, partition_uneven_flop;
+extern const struct planner partition_bmp, partition_encoder_first, partition_exact,
+    partition_layer, partition_manual, partition_parameter, partition_profile_based,
+    partition_uneven_flop;
 
 /* Transformer blocks of the model, in order; returns how many. */
 int64_t partition_block_count(const struct model *model);
@@ -27,5 +28,9 @@ void partition_blocks(const struct model *model, const struct job_plan *plan, in
  * ones, that with fewer blocks on the first stages. Every stage gets a block. */
 void partition_min_max(struct arena *arena, const double *weights, int64_t block_count,
                        int64_t stage_count, int64_t *blocks);
+/* Simulated seconds of an iteration under the partition in the plan, recomputation decided by the
+ * job's policy; whether every stage fits with the largest micro-batches. */
+bool partition_evaluate(const struct planner_oracle *oracle, struct job_plan *plan, double *seconds,
+                        bool *fits, struct error *err);
 
 #endif
