@@ -14,10 +14,11 @@
 #include "calibrate/fit/nccl_log.h"
 #include "sim/base/field.h"
 #include "sim/base/json.h"
+#include "sim/cli/calibrate_steps.h"
 #include "sim/cli/cli.h"
 
 struct calibrate_cli_options {
-    const char *output, *gpu, *measured, *profile, *interconnect;
+    const char *output, *gpu, *measured, *profile, *interconnect, *steps, *rows;
     int op;
     bool quick;
 };
@@ -32,6 +33,10 @@ static const struct option options_table[] = {
     { "measured", OPTION_TEXT, AT(measured), "DIR",
       "fit: folder of gemm, attention, nccl and membw .csv.gz (default: the shipped one)", NULL, 0,
       0 },
+    { "steps", OPTION_TEXT, AT(steps), "ROWS.csv",
+      "fit: measured runs; fits the factors of software stacks and writes their files (-o: there)",
+      NULL, 0, 0 },
+    { "rows", OPTION_TEXT, AT(rows), "ID,...", "fit --steps: only these rows", NULL, 0, 0 },
     { "profile", OPTION_TEXT, AT(profile), "NAME",
       "check: this hardware instead of the one each row was measured on", NULL, 0, 0 },
     { "op", OPTION_CHOICE, AT(op), "NAME", "import: the collective, where a log does not say",
@@ -318,8 +323,9 @@ static void print_fit(const struct cli *cli, const char *gpu,
 
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
+    if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output);
     if (o->gpu == NULL) {
-        error_set(&err, "name the profile to fit with --gpu NAME");
+        error_set(&err, "name the profile to fit with --gpu NAME, or measured runs with --steps");
         error_hint(&err, "`ballast calibrate --help` lists the names");
         return cli_error(&err);
     }
@@ -490,6 +496,7 @@ static void print_names(FILE *out) {
 const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "bench -o DIR [--quick] | fit --gpu NAME [--measured DIR] [-o FILE]\n"
+             "       | fit --steps ROWS.csv [--rows ID,...] [-o DIR]\n"
              "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]... [--profile NAME]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",
     .more = "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"

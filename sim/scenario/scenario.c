@@ -194,7 +194,8 @@ static bool use_stack(struct reader *r, struct cost_model *cost_model) {
     s->backend = backend;
     s->optimizer = optimizer;
     if (name == NULL) return true;
-    s->stack = stack_load(s->arena, s->directory, name, r->err);
+    s->stack = r->options->stack != NULL ? r->options->stack
+                                         : stack_load(s->arena, s->directory, name, r->err);
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
     cost_model_use_stack(cost_model, s->stack, by_choice[s->training_fields.precision]);

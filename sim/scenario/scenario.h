@@ -108,6 +108,7 @@ struct scenario {
 struct scenario_options {
     const char *directory;        /* the scenarios/ folder */
     const char *const *overrides; /* "path=value" of --set, NULL at the end; may be NULL */
+    const struct stack *stack;    /* instead of the one that layout.stack names; NULL: that one */
 };
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,

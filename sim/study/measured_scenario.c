@@ -333,16 +333,27 @@ static void add_training(cJSON *root, const struct row *row) {
 
 void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
                             struct measured_scenario *out) {
-    *out = (struct measured_scenario){ .skip = SKIP_NOTHING };
+    *out = (struct measured_scenario){ .skip = SKIP_NOTHING,
+                                       .row_id =
+                                           run->row_id[0] != '\0' ? run->row_id : "measured run" };
     struct row row = { .context = context, .run = *run, .out = out };
     out->skip = check(&row);
     if (out->skip != SKIP_NOTHING) return;
     out->document = cJSON_CreateObject();
-    cJSON_AddStringToObject(out->document, "name",
-                            run->row_id[0] != '\0' ? run->row_id : "measured run");
+    cJSON_AddStringToObject(out->document, "name", out->row_id);
     add_model(out->document, &row);
     add_samples(out->document, &row);
     add_cluster(out->document, &row);
     add_layout(out->document, &row);
     add_training(out->document, &row);
+}
+
+struct execution *measured_scenario_run(const struct scenario_options *options,
+                                        const struct measured_scenario *scenario,
+                                        struct error *err) {
+    char *text = cJSON_PrintUnformatted(scenario->document);
+    struct json *json = json_parse(scenario->row_id, text, strlen(text), err);
+    cJSON_free(text);
+    struct replay_options replay = { .fidelity = FIDELITY_STAGE, .threads = 1 };
+    return json != NULL ? execution_run_json(options, json, &replay, err) : NULL;
 }

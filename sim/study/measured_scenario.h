@@ -12,6 +12,7 @@
 #define BALLAST_SIM_STUDY_MEASURED_SCENARIO_H
 
 #include "costmodel/stack.h"
+#include "sim/study/execution.h"
 #include "sim/study/measured_run.h"
 
 enum validation_skip {
@@ -48,10 +49,16 @@ struct measured_scenario {
     bool exact_stack; /* the source's stack, not a relative of it */
     const char *hardware;
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
-    cJSON *document;                            /* owned by the caller; NULL when skipped */
+    const char *row_id;
+    cJSON *document; /* owned by the caller; NULL when skipped */
 };
 void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
                             struct measured_scenario *out);
+
+/* Simulates one step of the document. */
+struct execution *measured_scenario_run(const struct scenario_options *options,
+                                        const struct measured_scenario *scenario,
+                                        struct error *err);
 
 /* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived. */
 bool measured_shape_complete(const struct measured_context *context, struct measured_run *run,

@@ -21,12 +21,8 @@ static bool calibrated_on(const struct stack *stack, const char *row_id) {
 static void predict(const struct scenario_options *options, struct measured_scenario *scenario,
                     struct arena *arena, struct validation_row *row) {
     const struct measured_run *r = row->measured;
-    char *text = cJSON_PrintUnformatted(scenario->document);
     struct error err = { 0 };
-    struct json *json = json_parse(r->row_id, text, strlen(text), &err);
-    cJSON_free(text);
-    struct replay_options replay = { .fidelity = FIDELITY_STAGE, .threads = 1 };
-    struct execution *e = json != NULL ? execution_run_json(options, json, &replay, &err) : NULL;
+    struct execution *e = measured_scenario_run(options, scenario, &err);
     if (e == NULL) {
         row->skip = strstr(err.text, "cannot compute in") != NULL ? SKIP_PRECISION : SKIP_LAYOUT;
         row->skip_detail = arena_text(arena, err.text);

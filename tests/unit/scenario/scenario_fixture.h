@@ -69,7 +69,7 @@ static inline void write_lines(enum line replaced, const char *text) {
 }
 
 static inline struct scenario *load(const char *const *overrides, struct error *err) {
-    struct scenario_options options = { SCENARIOS, overrides };
+    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
     return scenario_load(&options, "s.json", err);
 }
 

@@ -34,7 +34,7 @@ static void test_files_that_are_no_scenario(void **state) {
         check_message(cases[i].name, &err, cases[i].want, cases[i].hint);
     }
     struct error err = { 0 };
-    struct scenario_options options = { SCENARIOS, NULL };
+    struct scenario_options options = { .directory = SCENARIOS };
     assert_null(scenario_load(&options, "none.json", &err));
     assert_string_equal(err.text, "cannot read none.json: No such file or directory");
     assert_null(scenario_load(&options, ".", &err));
@@ -301,7 +301,7 @@ static int64_t round_trip_folder(const char *path) {
         /* NAME.table.json lists scenarios; it is none. */
         if (length < 5 || strcmp(e->d_name + length - 5, ".json") != 0) continue;
         if (strstr(e->d_name, ".table.") != NULL) continue;
-        struct scenario_options options = { SCENARIOS, NULL };
+        struct scenario_options options = { .directory = SCENARIOS };
         struct error err = { 0 };
         struct scenario *s = scenario_load(&options, file, &err);
         if (s == NULL) fail_msg("%s: %s", file, err.text);

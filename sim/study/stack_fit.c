@@ -1,0 +1,206 @@
+/* stack_fit.c - least squares on ln(predicted / measured), each prediction a simulated step.
+ *
+ * Levenberg-Marquardt of GSL over the logarithms of the factors, derivatives by differences. A
+ * factor near 1 is likelier than one far away: one more residual per factor, ln(factor) over
+ * PRIOR_WIDTH against MEASUREMENT_WIDTH of a row, which also makes two factors of one row defined.
+ */
+#include "sim/study/stack_fit.h"
+
+#include <gsl/gsl_blas.h>
+#include <gsl/gsl_multifit_nlinear.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Run-to-run spread of published step times is 1 to 5 %. */
+#define MEASUREMENT_WIDTH 0.03
+#define PRIOR_WIDTH       0.5
+enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
+
+struct fit_row {
+    const struct measured_run *run;
+    struct measured_scenario scenario;
+    int64_t group;
+};
+
+struct problem {
+    const struct scenario_options *options;
+    const struct fit_row *rows;
+    int64_t row_count, group;
+    const struct stack *stack;
+    struct stack_factor factor; /* GPU and precision of the group */
+    int parameter_count;
+    struct error *err;
+};
+
+/* The stack with this one factor. */
+static struct stack with_factor(const struct problem *problem, const gsl_vector *x,
+                                struct stack_factor *factor) {
+    static const char *none[] = { NULL };
+    *factor = problem->factor;
+    factor->kernel_time_factor = exp(gsl_vector_get(x, 0));
+    factor->attention_time_factor = problem->parameter_count > 1 ? exp(gsl_vector_get(x, 1)) : 1;
+    factor->calibrated_on = none;
+    struct stack stack = *problem->stack;
+    stack.factors = factor;
+    stack.factor_count = 1;
+    return stack;
+}
+
+static int residuals(const gsl_vector *x, void *context, gsl_vector *out) {
+    struct problem *problem = context;
+    struct stack_factor factor;
+    struct stack stack = with_factor(problem, x, &factor);
+    struct scenario_options options = *problem->options;
+    options.stack = &stack;
+    size_t n = 0;
+    for (int64_t i = 0; i < problem->row_count; i++) {
+        const struct fit_row *row = &problem->rows[i];
+        if (row->group != problem->group) continue;
+        struct execution *e = measured_scenario_run(&options, &row->scenario, problem->err);
+        if (e == NULL) return GSL_EFAILED;
+        gsl_vector_set(
+            out, n++, log(e->replay->step_time_mean_s / row->run->iter_time_s) / MEASUREMENT_WIDTH);
+        execution_destroy(e);
+    }
+    for (int p = 0; p < problem->parameter_count; p++)
+        gsl_vector_set(out, n++, gsl_vector_get(x, (size_t)p) / PRIOR_WIDTH);
+    return GSL_SUCCESS;
+}
+
+static bool fit_group(struct problem *problem, struct stack_fit_group *group) {
+    const size_t p = (size_t)problem->parameter_count, n = (size_t)group->row_count + p;
+    double start[PARAMETER_LIMIT] = { 0, 0 };
+    gsl_vector_view x = gsl_vector_view_array(start, p);
+    gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
+    parameters.h_df = 0.01; /* steps are whole nanoseconds: finer differences are noise */
+    gsl_multifit_nlinear_fdf system = { .f = residuals, .n = n, .p = p, .params = problem };
+    gsl_multifit_nlinear_workspace *w =
+        gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, n, p);
+    gsl_error_handler_t *handler = gsl_set_error_handler_off();
+    int info, status = gsl_multifit_nlinear_init(&x.vector, &system, w);
+    if (status == GSL_SUCCESS)
+        status = gsl_multifit_nlinear_driver(ITERATION_LIMIT, 1e-5, 1e-5, 0, NULL, NULL, &info, w);
+    gsl_set_error_handler(handler);
+    const bool ok = problem->err->text[0] == '\0';
+    /* No progress at machine precision is an answer too. */
+    if (ok && status != GSL_SUCCESS && status != GSL_ENOPROG && status != GSL_EMAXITER)
+        error_set(problem->err, "the fit of stack \"%s\" failed: %s", problem->stack->name,
+                  gsl_strerror(status));
+    if (problem->err->text[0] == '\0') {
+        const gsl_vector *best = gsl_multifit_nlinear_position(w);
+        const gsl_vector *f = gsl_multifit_nlinear_residual(w);
+        double squares = 0;
+        for (int64_t i = 0; i < group->row_count; i++)
+            squares += pow(gsl_vector_get(f, (size_t)i) * MEASUREMENT_WIDTH, 2);
+        group->factor.kernel_time_factor = exp(gsl_vector_get(best, 0));
+        group->factor.attention_time_factor = p > 1 ? exp(gsl_vector_get(best, 1)) : 1;
+        group->factor.fit_error = sqrt(squares / (double)group->row_count);
+    }
+    gsl_multifit_nlinear_free(w);
+    return problem->err->text[0] == '\0';
+}
+
+/* ---- groups ---- */
+
+/* "h100-80g-sxm" belongs to h100. */
+static const char *gpu_family(struct arena *arena, const char *hardware) {
+    return arena_format(arena, "%.*s", (int)strcspn(hardware, "-"), hardware);
+}
+
+static enum precision precision_of_row(const struct measured_run *run) {
+    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
+}
+
+static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row) {
+    const char *gpu = gpu_family(arena, row->scenario.hardware);
+    const enum precision precision = precision_of_row(row->run);
+    for (int64_t i = 0; i < fit->group_count; i++) {
+        const struct stack_fit_group *g = &fit->groups[i];
+        if (g->stack == row->scenario.stack && strcmp(g->factor.gpu, gpu) == 0 &&
+            g->factor.precision == precision)
+            return i;
+    }
+    struct stack_fit_group *g = &fit->groups[fit->group_count];
+    *g = (struct stack_fit_group){ .stack = row->scenario.stack,
+                                   .factor = { .gpu = gpu, .precision = precision } };
+    struct stack_use use = stack_on(g->stack, row->scenario.hardware, precision);
+    g->before_kernel = use.calibrated ? use.kernel_time_factor : 1;
+    g->before_attention = use.calibrated ? use.attention_time_factor : 1;
+    return fit->group_count++;
+}
+
+static bool wanted(const char *const *row_ids, const char *row_id) {
+    if (row_ids == NULL) return true;
+    for (; *row_ids != NULL; row_ids++)
+        if (strcmp(*row_ids, row_id) == 0) return true;
+    return false;
+}
+
+static bool check_ids(const struct measured_runs *runs, const char *const *row_ids,
+                      struct error *err) {
+    for (; row_ids != NULL && *row_ids != NULL; row_ids++) {
+        bool found = false;
+        for (int64_t i = 0; i < runs->count && !found; i++)
+            found = strcmp(runs->rows[i].row_id, *row_ids) == 0;
+        if (!found) return error_set(err, "%s has no row \"%s\"", runs->path, *row_ids);
+    }
+    return true;
+}
+
+static void skip(struct stack_fit *fit, const char *row_id, const char *reason) {
+    fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
+}
+
+struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_options *options,
+                                const char *path, const char *const *row_ids,
+                                void (*progress)(void *context, int64_t done, int64_t total),
+                                void *progress_context, struct error *err) {
+    struct measured_runs runs;
+    struct measured_context context;
+    if (!measured_runs_read(arena, path, &runs, err) || !check_ids(&runs, row_ids, err) ||
+        !measured_context_make(&context, arena, options->directory, err))
+        return NULL;
+    struct stack_fit *fit = arena_new(arena, struct stack_fit);
+    fit->stacks = context.stacks;
+    fit->groups = arena_array(arena, struct stack_fit_group, runs.count + 1);
+    fit->skips = arena_array(arena, struct stack_fit_skip, runs.count + 1);
+    struct fit_row *rows = arena_array(arena, struct fit_row, runs.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < runs.count; i++) {
+        struct fit_row *row = &rows[count];
+        *row = (struct fit_row){ .run = &runs.rows[i] };
+        if (!wanted(row_ids, row->run->row_id)) continue;
+        measured_scenario_make(&context, row->run, &row->scenario);
+        if (row->scenario.skip != SKIP_NOTHING || !(row->run->iter_time_s > 0)) {
+            skip(fit, row->run->row_id,
+                 row->scenario.skip != SKIP_NOTHING ? validation_skip_name(row->scenario.skip)
+                                                    : "no step time was measured");
+            cJSON_Delete(row->scenario.document);
+            continue;
+        }
+        row->group = group_of(fit, arena, row);
+        fit->groups[row->group].row_count++;
+        count++;
+    }
+    bool ok = true;
+    for (int64_t g = 0; ok && g < fit->group_count; g++) {
+        struct stack_fit_group *group = &fit->groups[g];
+        group->factor.calibrated_on = arena_array(arena, const char *, group->row_count + 1);
+        for (int64_t i = 0, n = 0; i < count; i++)
+            if (rows[i].group == g) group->factor.calibrated_on[n++] = rows[i].run->row_id;
+        struct problem problem = { .options = options,
+                                   .rows = rows,
+                                   .row_count = count,
+                                   .group = g,
+                                   .stack = group->stack,
+                                   .factor = group->factor,
+                                   .parameter_count = group->stack->attention_fitted ? 2 : 1,
+                                   .err = err };
+        ok = fit_group(&problem, group);
+        if (progress != NULL) progress(progress_context, g + 1, fit->group_count);
+    }
+    for (int64_t i = 0; i < count; i++)
+        cJSON_Delete(rows[i].scenario.document);
+    return ok ? fit : NULL;
+}

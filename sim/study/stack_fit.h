@@ -1,0 +1,43 @@
+/* stack_fit.h - the factors that are left of a software stack, fitted on measured runs.
+ *
+ * One group per stack, GPU family and precision. Each has a factor on all kernel times and, where the
+ * stack says so, one more on core attention. Rows that cannot be simulated, and rows without a step
+ * time, are left out and named.
+ *
+ *     struct stack_fit *fit = stack_fit_run(arena, &options, "calibrate/measured/steps.csv", NULL,
+ *                                           NULL, NULL, err);
+ *     fit->groups[0].stack->name, fit->groups[0].factor.kernel_time_factor
+ *
+ * Everything lives in the arena.
+ */
+#ifndef BALLAST_SIM_STUDY_STACK_FIT_H
+#define BALLAST_SIM_STUDY_STACK_FIT_H
+
+#include "sim/study/measured_scenario.h"
+
+struct stack_fit_group {
+    const struct stack *stack;
+    struct stack_factor factor;             /* calibrated_on names its rows */
+    double before_kernel, before_attention; /* what held until now; 1 without */
+    int64_t row_count;
+};
+
+struct stack_fit_skip {
+    const char *row_id, *reason;
+};
+
+struct stack_fit {
+    struct stack_list stacks;
+    struct stack_fit_group *groups; /* by stack, GPU, precision, in order of appearance */
+    int64_t group_count;
+    struct stack_fit_skip *skips;
+    int64_t skip_count;
+};
+
+/* row_ids: only these, NULL at the end; NULL: all. An id that the file does not have is an error. */
+struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_options *options,
+                                const char *path, const char *const *row_ids,
+                                void (*progress)(void *context, int64_t done, int64_t total),
+                                void *progress_context, struct error *err);
+
+#endif
