@@ -2,6 +2,7 @@
 #include "sim/policy/planner.h"
 
 #include <string.h>
+#include "sim/policy/joint/joint.h"
 #include "sim/policy/partition/partition.h"
 #include "sim/policy/recompute/recompute.h"
 
@@ -15,11 +16,13 @@ static const struct planner *const table[] = {
     &partition_parameter,
     &partition_profile_based,
     &partition_uneven_flop,
+    &recompute_adaptive,
     &recompute_full,
     &recompute_none,
     &recompute_selective,
     &recompute_stages,
     &recompute_uniform,
+    &joint_omnibal,
 };
 
 static const char *const slot_names[PLANNER_SLOT_COUNT] = {

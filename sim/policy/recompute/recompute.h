@@ -7,8 +7,8 @@
 
 #include "sim/policy/planner.h"
 
-extern const struct planner recompute_none, recompute_full, recompute_selective, recompute_uniform,
-    recompute_stages;
+extern const struct planner recompute_adaptive, recompute_full, recompute_none,
+    recompute_selective, recompute_stages, recompute_uniform;
 
 /* Sets the first `count` blocks of the stage to recompute fully and the others to keep. Blocks of a kind
  * are alike, so which ones recompute matters only where vision and language share a stage: the
