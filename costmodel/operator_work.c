@@ -138,6 +138,21 @@ struct operator_work operator_attention(const char *name, enum operator_pass pas
     };
 }
 
+struct operator_work operator_cross_attention(const char *name, enum operator_pass pass,
+                                              enum precision precision, double query_token_sum,
+                                              double key_token_sum, double pair_sum, int64_t heads,
+                                              int64_t kv_heads, int64_t head_dim) {
+    ballast_check(key_token_sum >= 0);
+    struct operator_work work = operator_attention(name, pass, precision, query_token_sum, pair_sum,
+                                                   heads, kv_heads, head_dim, false);
+    work.key_token_sum = key_token_sum;
+    const double key_columns = (double)precision_bytes(precision) * (double)(kv_heads * head_dim);
+    /* keys and values, or also their gradients: those of other tokens instead of their own */
+    work.memory_bytes +=
+        (pass == PASS_FORWARD ? 2 : 4) * key_columns * (key_token_sum - query_token_sum);
+    return work;
+}
+
 struct operator_work operator_streaming(const char *name, enum operator_kind kind,
                                         enum operator_pass pass, enum precision precision,
                                         double memory_bytes) {

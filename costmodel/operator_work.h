@@ -55,8 +55,10 @@ struct operator_work {
     enum communicator_kind communicator;
     int64_t m, n, k; /* matmul; zero otherwise */
     bool unaligned;  /* matmul: an operand does not start on 16 bytes, so tensor cores stand idle */
-    /* attention: sum over packed samples of length and of length squared (query x key) */
+    /* attention: sum over packed samples of length and of length squared (query x key); cross
+     * attention: of queries, and of queries x keys */
     double token_sum, square_sum;
+    double key_token_sum; /* cross attention: of keys; 0: every token is query and key */
     int64_t heads, kv_heads, head_dim;
     bool causal;
     double flop; /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
@@ -84,6 +86,12 @@ struct operator_work operator_attention(const char *name, enum operator_pass pas
                                         enum precision precision, double token_sum,
                                         double square_sum, int64_t heads, int64_t kv_heads,
                                         int64_t head_dim, bool causal);
+/* Queries attend to other tokens than their own: `pair_sum` is the sum over packed samples of
+ * queries x keys. Without a mask. */
+struct operator_work operator_cross_attention(const char *name, enum operator_pass pass,
+                                              enum precision precision, double query_token_sum,
+                                              double key_token_sum, double pair_sum, int64_t heads,
+                                              int64_t kv_heads, int64_t head_dim);
 /* A memory-bound kernel that moves `memory_bytes`. */
 struct operator_work operator_streaming(const char *name, enum operator_kind kind,
                                         enum operator_pass pass, enum precision precision,

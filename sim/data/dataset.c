@@ -5,7 +5,8 @@
  * tokens u and v (v chooses the component of a mixture). Correlation is a Gaussian copula: with
  * standard normal scores a = F^-1(u_tiles) and b = F^-1(u_tokens), tokens use F(c a + sqrt(1 - c^2)
  * b). The count of random numbers does not depend on the parameters, so changing one column's
- * distribution leaves the other column as it was.
+ * distribution leaves the other column as it was. Samples with video clips take two more numbers, the
+ * clip's u and v; their tokens correlate with the clip instead of the tiles.
  */
 #include "sim/data/dataset.h"
 
@@ -39,8 +40,9 @@ struct description {
     const char *name, *description, *file, *provenance, *licence, *tokenizer;
     int kind, format, status;
     int64_t tile_language_tokens, sample_count, seed;
+    int64_t clip_limit_ms;
     double correlation;
-    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens;
+    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens, *clip_ms;
 };
 
 #define AT(member) offsetof(struct description, member)
@@ -75,8 +77,12 @@ static const struct field description_fields[] = {
       "distribution of text tokens, template included", NULL },
     { "language_tokens", FIELD_NODE, AT(language_tokens), 0, 0, "null", "",
       "distribution of text and vision tokens together, instead of text_tokens", NULL },
+    { "clip_ms", FIELD_NODE, AT(clip_ms), 0, 0, "null", "ms",
+      "distribution of the length of a video clip (null: no video)", NULL },
+    { "clip_limit_ms", FIELD_COUNT, AT(clip_limit_ms), 1, RECORD_MAX_CLIP_MS, "null", "ms",
+      "longer video clips are cut to this", NULL },
     { "correlation", FIELD_DOUBLE, AT(correlation), -0.999, 0.999, "0", "",
-      "distribution: of the normal scores of tiles and tokens", NULL },
+      "distribution: of the normal scores of tiles (or clips) and tokens", NULL },
 };
 #undef AT
 const struct field_table dataset_fields =
@@ -223,8 +229,8 @@ static bool read_files(struct loading *l) {
 
 /* Keys that only a drawn data set has. */
 static bool refuse_distribution_keys(const struct loading *l) {
-    const char *const keys[] = { "seed", "vision_tiles", "text_tokens", "language_tokens",
-                                 "correlation" };
+    const char *const keys[] = { "seed",    "vision_tiles", "text_tokens", "language_tokens",
+                                 "clip_ms", "correlation" };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (key_of(l, keys[i]) != NULL)
             return json_error(l->json, key_of(l, keys[i]), l->err,
@@ -261,14 +267,18 @@ static bool check_distribution(const struct loading *l) {
     return true;
 }
 
-static double correlated(double u_tiles, double u_tokens, double correlation) {
+static double correlated(double u_other, double u_tokens, double correlation) {
     if (correlation == 0) return u_tokens;
-    double a = gsl_cdf_ugaussian_Pinv(u_tiles), b = gsl_cdf_ugaussian_Pinv(u_tokens);
+    double a = gsl_cdf_ugaussian_Pinv(u_other), b = gsl_cdf_ugaussian_Pinv(u_tokens);
     return gsl_cdf_ugaussian_P(correlation * a + sqrt(1 - correlation * correlation) * b);
 }
 
-static bool draw_samples(struct loading *l, const struct distribution *tiles,
-                         const struct distribution *tokens, int64_t part) {
+/* NULL: the column is not drawn. */
+struct drawn_columns {
+    const struct distribution *tiles, *clips, *tokens;
+};
+
+static bool draw_samples(struct loading *l, const struct drawn_columns *columns, int64_t part) {
     const struct description *d = l->d;
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
     gsl_rng_set(rng, (unsigned long)d->seed);
@@ -278,9 +288,16 @@ static bool draw_samples(struct loading *l, const struct distribution *tiles,
         double u_tokens = gsl_rng_uniform_pos(rng), v_tokens = gsl_rng_uniform_pos(rng);
         struct sample_record record = sample_record_empty;
         record.part = part;
-        record.vision_tiles = tiles == NULL ? 0 : distribution_quantile(tiles, u_tiles, v_tiles);
-        int64_t drawn =
-            distribution_quantile(tokens, correlated(u_tiles, u_tokens, d->correlation), v_tokens);
+        record.vision_tiles =
+            columns->tiles == NULL ? 0 : distribution_quantile(columns->tiles, u_tiles, v_tiles);
+        double u_other = u_tiles;
+        if (columns->clips != NULL) {
+            u_other = gsl_rng_uniform_pos(rng);
+            record.clip_ms =
+                distribution_quantile(columns->clips, u_other, gsl_rng_uniform_pos(rng));
+        }
+        int64_t drawn = distribution_quantile(
+            columns->tokens, correlated(u_other, u_tokens, d->correlation), v_tokens);
         if (d->text_tokens != NULL)
             record.text_tokens = drawn;
         else
@@ -296,17 +313,23 @@ static bool draw_samples(struct loading *l, const struct distribution *tiles,
 static bool load_distribution(struct loading *l) {
     const struct description *d = l->d;
     struct arena *arena = l->builder->dataset->arena;
-    const struct distribution *tiles = NULL, *tokens;
     if (!check_distribution(l)) return false;
-    if (d->vision_tiles != NULL) {
-        tiles = distribution_read(arena, l->json, d->vision_tiles, l->err);
-        if (tiles == NULL) return false;
+    struct drawn_columns columns = { 0 };
+    const struct {
+        const cJSON *node;
+        const struct distribution **column;
+    } given[] = {
+        { d->vision_tiles, &columns.tiles },
+        { d->clip_ms, &columns.clips },
+        { d->text_tokens != NULL ? d->text_tokens : d->language_tokens, &columns.tokens },
+    };
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (given[i].node == NULL) continue;
+        *given[i].column = distribution_read(arena, l->json, given[i].node, l->err);
+        if (*given[i].column == NULL) return false;
     }
-    tokens = distribution_read(
-        arena, l->json, d->text_tokens != NULL ? d->text_tokens : d->language_tokens, l->err);
-    if (tokens == NULL) return false;
     int64_t part = dataset_builder_part(l->builder, d->name, strlen(d->name));
-    return draw_samples(l, tiles, tokens, part);
+    return draw_samples(l, &columns, part);
 }
 
 /* ---- a whole description ---- */
@@ -347,6 +370,7 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
         take_texts(builder->dataset, &d);
         if (d.tile_language_tokens >= 0)
             dataset_builder_tile_tokens(builder, d.tile_language_tokens);
+        if (d.clip_limit_ms > 0) builder->clip_limit_ms = d.clip_limit_ms;
         dataset_builder_source(builder, json_name(json));
         ok = d.kind == KIND_DISTRIBUTION ? load_distribution(&l) : load_samples(&l);
     }

@@ -19,6 +19,7 @@ const struct sample_record sample_record_empty = { .language_tokens = -1,
                                                    .vision_tiles = -1,
                                                    .vision_patches = -1,
                                                    .vision_squares = -1,
+                                                   .clip_ms = -1,
                                                    .image_flags = -1,
                                                    .image_count = -1 };
 
@@ -60,6 +61,7 @@ void dataset_destroy(struct dataset *dataset) {
     free(dataset->samples);
     free(dataset->vision_patches);
     free(dataset->vision_squares);
+    free(dataset->clip_ms);
     free(dataset->parts);
     free(dataset->images);
     free(dataset->image_starts);
@@ -325,6 +327,7 @@ static void grow_samples(struct dataset_builder *b) {
         d->vision_patches = memory_realloc(d->vision_patches, capacity * sizeof *d->vision_patches);
         d->vision_squares = memory_realloc(d->vision_squares, capacity * sizeof *d->vision_squares);
     }
+    if (d->clip_ms != NULL) d->clip_ms = memory_realloc(d->clip_ms, capacity * sizeof *d->clip_ms);
     if (b->keep_images)
         d->image_starts = memory_realloc(d->image_starts, (capacity + 1) * sizeof *d->image_starts);
 }
@@ -342,6 +345,20 @@ static void keep_patches(struct dataset_builder *b, const struct outcome *out) {
     }
     d->vision_patches[d->sample_count] = (uint32_t)out->patches;
     d->vision_squares[d->sample_count] = out->squares;
+}
+
+static void keep_clip(struct dataset_builder *b, int64_t clip_ms) {
+    struct dataset *d = b->dataset;
+    if (b->clip_limit_ms > 0 && clip_ms > b->clip_limit_ms) {
+        clip_ms = b->clip_limit_ms;
+        b->cut_clips++;
+    }
+    if (d->clip_ms == NULL) {
+        if (clip_ms <= 0) return;
+        d->clip_ms = memory_alloc((size_t)b->sample_capacity * sizeof *d->clip_ms);
+        memset(d->clip_ms, 0, (size_t)b->sample_capacity * sizeof *d->clip_ms);
+    }
+    d->clip_ms[d->sample_count] = clip_ms > 0 ? (uint32_t)clip_ms : 0;
 }
 
 static void keep_images(struct dataset_builder *b, const struct sample_record *r) {
@@ -378,6 +395,7 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
                                                    .vision_tiles = (uint16_t)out.tiles,
                                                    .part = (uint16_t)record->part };
     keep_patches(builder, &out);
+    keep_clip(builder, record->clip_ms);
     if (builder->keep_images) keep_images(builder, record);
     struct dataset_part *part = &d->parts[record->part];
     part->sample_count++;
@@ -405,6 +423,9 @@ static void describe_assumptions(struct dataset_builder *b) {
                              "token counts of %lld samples are estimated from their characters "
                              "(4.62 a token, 1.79 in Chinese, Japanese and Korean)",
                              (long long)b->estimated_samples);
+    if (b->cut_clips > 0)
+        dataset_builder_note(b, "%lld clips are cut to %.6g s", (long long)b->cut_clips,
+                             (double)b->clip_limit_ms / 1000);
     if (b->cut_samples > 0)
         dataset_builder_note(b, "%lld samples are cut to %lld language tokens",
                              (long long)b->cut_samples, (long long)b->max_language_tokens);

@@ -16,6 +16,7 @@ enum {
     RECORD_MAX_TOKENS = 100000000, /* of one sample; more is a mistake in the file */
     RECORD_MAX_TILES = 65535,
     RECORD_MAX_SIDE = 1000000, /* pixels */
+    RECORD_MAX_CLIP_MS = 86400000, /* a day */
     DATASET_MAX_PARTS = 65535,
     DEFAULT_TILE_LANGUAGE_TOKENS = 256
 };
@@ -23,6 +24,7 @@ enum {
 /* What one row or element says. -1: it does not say. */
 struct sample_record {
     int64_t language_tokens, text_tokens, vision_tiles, vision_patches;
+    int64_t clip_ms;        /* 0: no clip */
     int64_t vision_squares; /* sum over the images of their squared patches */
     int64_t image_flags;    /* 0: no image (any tile is a dummy) */
     int64_t image_count;    /* 0: none */
@@ -38,6 +40,7 @@ struct dataset_builder {
     struct tiling tiling;
     struct tiling_grids grids;
     int64_t max_language_tokens, model_tile_language_tokens;
+    int64_t clip_limit_ms; /* longer clips are cut to this; 0: no */
     bool tile_tokens_stated; /* by the options: a description has no say */
     bool keep_images;
     int64_t sample_capacity, image_count, image_capacity, part_capacity;
@@ -45,7 +48,7 @@ struct dataset_builder {
     size_t part_slot_count;
     int64_t last_part;
     int64_t declared_part_count; /* by a description, before any record */
-    int64_t assumed_tiles, assumed_squares, cut_samples, estimated_samples;
+    int64_t assumed_tiles, assumed_squares, cut_samples, cut_clips, estimated_samples;
     char problem[256]; /* of the last failed add */
     const char *hint;  /* or NULL */
 };

@@ -21,6 +21,7 @@ enum role {
     ROLE_VISION_PATCHES,
     ROLE_VISION_SQUARES,
     ROLE_IMAGE_FLAGS,
+    ROLE_CLIP,
     ROLE_WIDTH,
     ROLE_HEIGHT,
     ROLE_PART_ID,
@@ -43,6 +44,7 @@ static const struct column_name {
     { "vision_patches", ROLE_VISION_PATCHES },
     { "vision_squares", ROLE_VISION_SQUARES },
     { "image_flags", ROLE_IMAGE_FLAGS },
+    { "clip_ms", ROLE_CLIP },
     { "width", ROLE_WIDTH },
     { "height", ROLE_HEIGHT },
     { "part", ROLE_PART },
@@ -61,6 +63,7 @@ static const struct role_rule {
     [ROLE_VISION_PATCHES] = { RECORD_MAX_TOKENS, false },
     [ROLE_VISION_SQUARES] = { (int64_t)RECORD_MAX_TOKENS * RECORD_MAX_TOKENS, true },
     [ROLE_IMAGE_FLAGS] = { RECORD_MAX_TILES, true },
+    [ROLE_CLIP] = { RECORD_MAX_CLIP_MS, true },
     [ROLE_WIDTH] = { RECORD_MAX_SIDE, true },
     [ROLE_HEIGHT] = { RECORD_MAX_SIDE, true },
     [ROLE_PART_ID] = { DATASET_MAX_PARTS - 1, false },
@@ -267,6 +270,7 @@ static bool add_row(struct csv_reader *r, const char *line_start) {
                                     .vision_patches = r->values[ROLE_VISION_PATCHES],
                                     .vision_squares = r->values[ROLE_VISION_SQUARES],
                                     .image_flags = r->values[ROLE_IMAGE_FLAGS],
+                                    .clip_ms = r->values[ROLE_CLIP],
                                     .image_count = r->image_count,
                                     .images = r->images,
                                     .part = r->part };
@@ -523,7 +527,8 @@ enum { ROWS_BETWEEN_REPORTS = 1 << 16 };
 
 static bool write_rows(const struct csv_writer *w) {
     const struct dataset *d = w->dataset;
-    bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s\n",
+    bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s%s\n",
+                       d->clip_ms != NULL ? ",clip_ms" : "",
                        d->vision_patches != NULL ? ",vision_patches,vision_squares" : "",
                        d->image_starts != NULL ? ",image_flags" : "",
                        !w->sizes   ? ""
@@ -533,6 +538,7 @@ static bool write_rows(const struct csv_writer *w) {
         const struct sample *s = &d->samples[i];
         ok = write_name(w->file, d->parts[s->part].name) &&
              gzprintf(w->file, ",%u,%u", (unsigned)s->vision_tiles, s->language_tokens) > 0;
+        if (ok && d->clip_ms != NULL) ok = gzprintf(w->file, ",%u", d->clip_ms[i]) > 0;
         if (ok && d->vision_patches != NULL)
             ok = gzprintf(w->file, ",%u,%llu", d->vision_patches[i],
                           (unsigned long long)d->vision_squares[i]) > 0;

@@ -2,7 +2,8 @@
  *
  * Flash: one operator (costmodel/operator_work.c has its FLOP and bytes). Around a ring it is one
  * kernel for the rank's own tokens, under the causal mask, and cp - 1 for those of the others, which
- * are all past or all future: in the balanced division half as many scores each and no mask. The
+ * are all past or all future: in the balanced division half as many scores each and no mask (all of
+ * them, where nothing is masked at all). The
  * latter are stated as one operator of cp - 1 samples. Their results are merged as they come: output
  * (in backward the gradients of queries, keys and values) is read, added to and written for each but
  * the first, which is copied (Transformer Engine, context_parallel.py, attention with p2p).
@@ -125,10 +126,11 @@ static bool has_ring(const struct layer_division *d) {
 static void ring_attention(const struct layer_division *d, enum operator_pass pass,
                            enum precision activation, struct operator_list *out) {
     const double own = d->score_square_sum / (double)d->cp;
-    const double others = (d->square_sum - own) / 2; /* a mask would leave half of square_sum */
+    /* a mask would leave half of square_sum */
+    const double others = (d->square_sum - own) / (d->causal ? 2 : 1);
     operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
                                                own, d->attention_heads, d->attention_kv_heads,
-                                               d->module->head_dim, true));
+                                               d->module->head_dim, d->causal));
     operator_list_push(out, operator_attention("attention of other ranks' keys", pass, activation,
                                                (double)((d->cp - 1) * d->tokens), others,
                                                d->attention_heads, d->attention_kv_heads,
@@ -153,6 +155,24 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
         naive_forward(&naive);
     else
         naive_backward(&naive);
+}
+
+void core_cross_attention(const struct layer_division *d, enum operator_pass pass,
+                          enum precision activation, struct operator_list *out) {
+    if (d->attention == ATTENTION_FLASH) {
+        operator_list_push(out, operator_cross_attention("cross attention", pass, activation,
+                                                         (double)d->tokens, (double)d->text_tokens,
+                                                         d->cross_square_sum, d->heads, d->kv_heads,
+                                                         d->module->head_dim));
+        return;
+    }
+    struct layer_division cross = *d;
+    cross.square_sum = cross.score_square_sum = d->cross_square_sum;
+    cross.attention_heads = d->heads;
+    cross.attention_kv_heads = d->kv_heads;
+    cross.score_count = d->cross_square_sum * (double)d->heads;
+    cross.context_exchange = false;
+    core_attention(&cross, pass, activation, out);
 }
 
 bool operator_is_core_attention(const struct operator_work *work) {

@@ -10,6 +10,9 @@
  * values. */
 void core_attention(const struct layer_division *d, enum operator_pass pass,
                     enum precision activation, struct operator_list *out);
+/* That of video tokens to their text, in a diffusion block; keys and values do not travel. */
+void core_cross_attention(const struct layer_division *d, enum operator_pass pass,
+                          enum precision activation, struct operator_list *out);
 /* What travels before and after the core attention of that pass. */
 void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
                              struct operator_list *out);

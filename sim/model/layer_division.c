@@ -9,7 +9,9 @@
  * singly to the same end). Cut into cp runs instead, the last rank attends to half of its own run
  * and to the cp - 1 before it: (2 cp - 1) / cp of the balanced work, and it sets the pace of the ring
  * (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the context-parallel ranks; with
- * fewer tiles than ranks this is optimistic.
+ * fewer tiles than ranks this is optimistic. The clips of a diffusion decoder are cut like text, and
+ * each context-parallel rank holds the whole text that its video attends to (the text projection
+ * gathers it).
  *
  * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
  * is heads x tokens / cp, so the work is stated like that of the other exchanges, by heads and by
@@ -43,26 +45,15 @@ struct layer_division layer_division_weights(const struct model *model, int64_t 
     d.ffn_width = divide_up(module->ffn_hidden, tp);
     d.up_width = module->ffn == FFN_SWIGLU ? 2 * d.ffn_width : d.ffn_width;
     d.vocabulary = divide_up(module->vocabulary, tp);
+    d.modulation_width = divide_up(6 * module->hidden, tp);
     return d;
 }
 
 static int64_t layer_tokens(const struct module *module, enum layer_kind kind,
                             const struct batch_shape *shape) {
-    switch (kind) {
-    case LAYER_PATCH_EMBEDDING:
-        return batch_patch_count(module, shape);
-    case LAYER_VISION_BLOCK:
-        return shape->vision_tokens;
-    case LAYER_CONNECTOR:
-        return shape->connector_tokens;
-    case LAYER_TOKEN_EMBEDDING:
-    case LAYER_LANGUAGE_BLOCK:
-    case LAYER_HEAD:
-        return shape->language_tokens;
-    case LAYER_KIND_COUNT:
-        break;
-    }
-    ballast_bug("layer of no kind");
+    if (kind == LAYER_PATCH_EMBEDDING) return batch_patch_count(module, shape);
+    if (kind == LAYER_CONNECTOR) return shape->connector_tokens;
+    return batch_shape_tokens(shape, layer_kind_axis(kind));
 }
 
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
@@ -74,14 +65,18 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
-    double square_sum =
-        d.kind == LAYER_VISION_BLOCK ? shape->vision_square_sum : shape->language_square_sum;
-    d.square_sum = square_sum / (double)d.cp;
+    d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
+    if (d.kind == LAYER_DIFFUSION_BLOCK) {
+        d.text_tokens = shape->language_tokens;
+        d.text_shard_tokens = d.sequence_parallel ? divide_up(d.text_tokens, d.tp) : d.text_tokens;
+        d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
+    }
     d.attention = split->attention;
     d.context = split->context;
-    d.context_exchange = d.cp > 1 && d.causal;
+    d.context_exchange = d.cp > 1 && (d.causal || d.kind == LAYER_DIFFUSION_BLOCK);
     d.score_square_sum = d.square_sum;
-    if (d.context_exchange && split->context_unbalanced && d.context != CONTEXT_ALL_TO_ALL)
+    if (d.context_exchange && d.causal && split->context_unbalanced &&
+        d.context != CONTEXT_ALL_TO_ALL)
         d.square_sum *= (2 * (double)d.cp - 1) / (double)d.cp;
     const bool heads_dealt = d.context_exchange && d.context == CONTEXT_ALL_TO_ALL;
     d.attention_heads = heads_dealt ? divide_up(d.heads, d.cp) * d.cp : d.heads;

@@ -10,6 +10,9 @@
 
 #include "sim/model/model.h"
 
+/* Sines and cosines of the timestep (Peebles and Xie 2023, DiT, and all that follow it). */
+enum { TIMESTEP_FREQUENCIES = 256 };
+
 struct layer_division {
     const struct module *module;
     enum layer_kind kind;
@@ -25,6 +28,11 @@ struct layer_division {
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
     int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
     int64_t vocabulary;
+    /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
+     * columns of the modulation that this rank computes */
+    int64_t text_tokens, text_shard_tokens;
+    double cross_square_sum;
+    int64_t modulation_width;
     /* core attention */
     enum attention_kind attention;
     enum context_kind context;

@@ -79,6 +79,37 @@ static void core_attention_saved(struct saved_list *list) {
     save_scores(list, "attention dropout", d->element_bytes);
 }
 
+/* By a learned vector, or by the gate of a modulated block. */
+static bool branch_is_scaled(const struct module *m) {
+    return m->layer_scale || m->role == MODULE_DIFFUSION_DECODER;
+}
+
+/* The text states themselves are one tensor for all blocks of a stage: it is not counted here. */
+static void cross_attention_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    const struct module *m = d->module;
+    if (d->text_tokens == 0) return;
+    save(list, "cross norm input", d->shard_tokens, m->hidden);
+    save_norm_statistics(list, "cross norm statistics", d->shard_tokens);
+    save_for_weights(list, "cross query input", d->shard_tokens, m->hidden);
+    save(list, "cross query", d->tokens, d->query_width);
+    save(list, "cross key, value", d->text_tokens, 2 * d->kv_width);
+    if (d->attention == ATTENTION_FLASH) {
+        save_bytes(list, "cross log-sum-exp", 4.0 * (double)d->tokens * (double)d->heads);
+    } else {
+        struct layer_division scores = *d;
+        scores.score_count = d->cross_square_sum * (double)d->heads;
+        list->d = &scores;
+        core_attention_saved(list);
+        list->d = d;
+    }
+    if (d->attention == ATTENTION_NAIVE)
+        save_for_weights(list, "cross output", d->tokens, d->query_width);
+    else
+        save(list, "cross output", d->tokens, d->query_width);
+    save_mask(list, "cross branch mask");
+}
+
 static void block_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
@@ -97,14 +128,15 @@ static void block_saved(struct saved_list *list) {
         save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
     if (d->attention == ATTENTION_FLASH && d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)
         save_for_weights(list, "proj input", d->tokens, d->query_width);
-    if (m->layer_scale) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
+    if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
+    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
     save_for_weights(list, "up input", d->shard_tokens, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
     save_for_weights(list, "down input", d->tokens, d->ffn_width);
-    if (m->layer_scale) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
+    if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");
 }
 
@@ -137,6 +169,25 @@ static void token_embedding_saved(struct saved_list *list) {
     save_mask(list, "embedding mask");
 }
 
+static void text_projection_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    const struct module *m = d->module;
+    save(list, "text norm input", d->shard_tokens, m->text_hidden);
+    save_norm_statistics(list, "text norm statistics", d->shard_tokens);
+    save_for_weights(list, "text projection input", d->shard_tokens, m->text_hidden);
+    save(list, "projected norm input", d->shard_tokens, m->hidden);
+    save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
+}
+
+static void diffusion_head_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    const struct module *m = d->module;
+    save(list, "final norm input", d->shard_tokens, m->hidden);
+    save_norm_statistics(list, "final norm statistics", d->shard_tokens);
+    save_for_weights(list, "latent patches input", d->shard_tokens, m->hidden);
+    save_bytes(list, "fp32 error", 4.0 * (double)d->shard_tokens * (double)module_patch_width(m));
+}
+
 static void head_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     save(list, "final norm input", d->shard_tokens, d->module->hidden);
@@ -157,7 +208,17 @@ int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
         break;
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
+    case LAYER_DIFFUSION_BLOCK:
         block_saved(&list);
+        break;
+    case LAYER_TEXT_PROJECTION:
+        text_projection_saved(&list);
+        break;
+    case LAYER_LATENT_EMBEDDING:
+        save_for_weights(&list, "unfolded patches", d.shard_tokens, module_patch_width(d.module));
+        break;
+    case LAYER_DIFFUSION_HEAD:
+        diffusion_head_saved(&list);
         break;
     case LAYER_CONNECTOR:
         connector_saved(&list);
@@ -176,8 +237,7 @@ int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
 
 bool layer_can_recompute(const struct model *model, int64_t layer_index) {
     ballast_check(layer_index >= 0 && layer_index < model->layer_count);
-    enum layer_kind kind = model->layers[layer_index].kind;
-    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+    return layer_kind_is_block(model->layers[layer_index].kind);
 }
 
 double layer_saved_bytes(const struct model *model, int64_t layer_index,
@@ -271,6 +331,7 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
         return rows * (double)(module_patch_width(m) + m->hidden) * element;
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
+    case LAYER_DIFFUSION_BLOCK:
         return larger(
             tokens * block_workspace_columns(&d, need) * element,
             larger(naive_attention_workspace_bytes(&d, need), context_workspace_bytes(&d, need)));
@@ -293,6 +354,11 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
          * in all. Without any backward the softmax is transient too. */
         return gathered + tokens * (double)d.vocabulary *
                               (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
+    case LAYER_TEXT_PROJECTION:
+        return rows * (double)(m->text_hidden + m->hidden) * element;
+    case LAYER_LATENT_EMBEDDING:
+    case LAYER_DIFFUSION_HEAD:
+        return rows * (double)(module_patch_width(m) + m->hidden) * element;
     case LAYER_KIND_COUNT:
         break;
     }
@@ -313,9 +379,15 @@ double layer_output_bytes(const struct model *model, int64_t layer_index,
         break;
     case LAYER_TOKEN_EMBEDDING:
     case LAYER_LANGUAGE_BLOCK:
+    case LAYER_TEXT_PROJECTION:
         tokens = shape->language_tokens;
         break;
+    case LAYER_LATENT_EMBEDDING:
+    case LAYER_DIFFUSION_BLOCK:
+        tokens = shape->video_tokens > 0 ? shape->video_tokens + shape->language_tokens : 0;
+        break;
     case LAYER_HEAD:
+    case LAYER_DIFFUSION_HEAD:
         break;
     case LAYER_KIND_COUNT:
         ballast_bug("layer of no kind");

@@ -23,7 +23,8 @@
  *
  * The head computes logits in the activation precision and the loss in fp32 over a vocabulary
  * divided by tp, with three all-reduces of one fp32 value per token. Core attention and what
- * context parallelism exchanges around it are in layer_attention.c.
+ * context parallelism exchanges around it are in layer_attention.c, what only a diffusion decoder has
+ * in diffusion_layers.c.
  *
  * Dropout after a branch is one kernel with bias and residual add, which also writes a mask of one
  * byte a value; its backward reads gradient and mask and writes a gradient. That of the token
@@ -42,17 +43,9 @@
 #include "sim/model/model.h"
 
 #include <stdlib.h>
+#include "sim/model/diffusion_layers.h"
 #include "sim/model/layer_attention.h"
-
-struct emitter {
-    const struct layer_division *d;
-    const struct batch_shape *shape;
-    const struct module *connector; /* of the model, absent if layer_count is 0 */
-    enum precision matmul;          /* blocks and connector */
-    enum precision activation;      /* everything else: FP8 covers matmuls of blocks only */
-    struct gradient_need need;
-    struct operator_list *out;
-};
+#include "sim/model/layer_emitter.h"
 
 void operator_list_free(struct operator_list *list) {
     free(list->operators);
@@ -68,152 +61,6 @@ void operator_list_push(struct operator_list *list, struct operator_work work) {
     list->operators[list->count++] = work;
 }
 
-static void emit(struct emitter *e, struct operator_work work) {
-    operator_list_push(e->out, work);
-}
-
-/* ---- leaves ---- */
-
-/* A kernel that moves `tensors` tensors of rows x columns activations through memory. */
-static void stream(struct emitter *e, const char *name, enum operator_kind kind,
-                   enum operator_pass pass, double tensors, int64_t rows, int64_t columns) {
-    double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
-    emit(e, operator_streaming(name, kind, pass, e->activation, bytes));
-}
-
-/* The mask of a dropout beside tensors of activations. */
-static double mask_tensors(const struct emitter *e) {
-    return e->d->module->dropout ? 1.0 / (double)e->d->element_bytes : 0;
-}
-
-static void tensor_collective(struct emitter *e, const char *name, enum operator_kind kind,
-                              enum operator_pass pass, double bytes) {
-    if (e->d->tp > 1) emit(e, operator_collective(name, kind, pass, COMMUNICATOR_TENSOR, bytes));
-}
-
-/* The gathered activations that a collective of this layer handles. */
-static double gathered_bytes(const struct emitter *e, int64_t tokens, int64_t columns) {
-    return (double)tokens * (double)columns * (double)e->d->element_bytes;
-}
-
-static void linear_forward(struct emitter *e, const char *name, enum precision precision,
-                           int64_t rows, int64_t out, int64_t in) {
-    emit(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
-}
-
-static void linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
-                                  int64_t rows, int64_t out, int64_t in) {
-    emit(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
-}
-
-static void linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
-                                   int64_t rows, int64_t out, int64_t in) {
-    if (e->need.weight)
-        emit(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
-}
-
-/* ---- the frame around each half of a block ---- */
-
-struct half_names {
-    const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
-    const char *residual, *residual_gradient;
-};
-static const struct half_names attention_half = {
-    .norm = "attention norm",
-    .gather = "attention all-gather",
-    .saved_gather = "attention saved all-gather",
-    .gradient_gather = "attention gradient all-gather",
-    .reduce_scatter = "attention reduce-scatter",
-    .all_reduce = "attention all-reduce",
-    .residual = "attention residual",
-    .residual_gradient = "attention residual gradient",
-};
-static const struct half_names mlp_half = {
-    .norm = "mlp norm",
-    .gather = "mlp all-gather",
-    .saved_gather = "mlp saved all-gather",
-    .gradient_gather = "mlp gradient all-gather",
-    .reduce_scatter = "mlp reduce-scatter",
-    .all_reduce = "mlp all-reduce",
-    .residual = "mlp residual",
-    .residual_gradient = "mlp residual gradient",
-};
-static const struct half_names head_half = {
-    .norm = "final norm",
-    .gather = "head all-gather",
-    .saved_gather = "head saved all-gather",
-    .reduce_scatter = "head reduce-scatter",
-    .all_reduce = "head all-reduce",
-};
-
-static void enter_forward(struct emitter *e, const struct half_names *half) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
-    if (d->sequence_parallel)
-        tensor_collective(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
-                          gathered_bytes(e, d->tokens, hidden));
-}
-
-static void leave_forward(struct emitter *e, const struct half_names *half) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    const double bytes = gathered_bytes(e, d->tokens, hidden);
-    if (d->sequence_parallel)
-        tensor_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
-    else
-        tensor_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
-    /* reads branch and residual, writes their sum */
-    stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3 + mask_tensors(e),
-           d->shard_tokens, hidden);
-}
-
-static void leave_backward(struct emitter *e, const struct half_names *half) {
-    const struct layer_division *d = e->d;
-    const struct module *m = d->module;
-    /* The residual add itself passes the gradient on. Layer scale reads and writes the gradient,
-     * and reads the branch for its own gradient, which also sums the bias's; dropout reads and
-     * writes the gradient and reads its mask; a bias alone reads it.
-     */
-    double tensors = m->layer_scale                     ? (e->need.weight ? 3 : 2)
-                     : m->dropout                       ? 2
-                     : m->linear_bias && e->need.weight ? 1
-                                                        : 0;
-    tensors += mask_tensors(e);
-    if (tensors > 0)
-        stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors, d->shard_tokens,
-               m->hidden);
-    if (d->sequence_parallel)
-        tensor_collective(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
-                          gathered_bytes(e, d->tokens, m->hidden));
-}
-
-/* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
-static void column_backward(struct emitter *e, const struct half_names *half, const char *name,
-                            enum precision precision, int64_t out) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    const double bytes = gathered_bytes(e, d->tokens, hidden);
-    if (d->sequence_parallel && e->need.weight)
-        tensor_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT, bytes);
-    linear_input_gradient(e, name, precision, d->tokens, out, hidden);
-    if (d->sequence_parallel)
-        tensor_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
-                          bytes);
-    else
-        tensor_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT, bytes);
-    linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
-}
-
-static void enter_backward(struct emitter *e, const struct half_names *half) {
-    const struct layer_division *d = e->d;
-    /* the norm reads its input and a gradient and writes one */
-    stream(e, half->norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, d->module->hidden);
-    if (half->residual_gradient != NULL)
-        stream(e, half->residual_gradient, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->shard_tokens,
-               d->module->hidden);
-}
-
 /* ---- transformer block ---- */
 
 /* Two sums of squares per token, of queries and of keys, when the norm spans heads of other ranks.
@@ -223,37 +70,40 @@ static void qk_norm(struct emitter *e, enum operator_pass pass) {
     const struct module *m = d->module;
     if (!m->qk_norm) return;
     if (!m->qk_norm_per_head)
-        tensor_collective(e, "qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
-                          2.0 * 4.0 * (double)d->tokens);
-    stream(e, "qk norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3, d->tokens,
-           d->query_width + d->kv_width);
+        emit_collective(e, "qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
+                        2.0 * 4.0 * (double)d->tokens);
+    emit_stream(e, "qk norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3, d->tokens,
+                d->query_width + d->kv_width);
 }
 
 static void rotary(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     if (d->module->position == POSITION_ROTARY)
-        stream(e, "rotary", OPERATOR_ELEMENTWISE, pass, 2, d->tokens, d->query_width + d->kv_width);
+        emit_stream(e, "rotary", OPERATOR_ELEMENTWISE, pass, 2, d->tokens,
+                    d->query_width + d->kv_width);
 }
 
 static void block_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    enter_forward(e, &attention_half);
-    linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
+    emit_enter_forward(e, &emitter_attention_half);
+    emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
     context_exchange_before(d, PASS_FORWARD, e->out);
     core_attention(d, PASS_FORWARD, e->activation, e->out);
     context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
-    linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    leave_forward(e, &attention_half);
+    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_leave_forward(e, &emitter_attention_half);
 
-    enter_forward(e, &mlp_half);
-    linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
-    stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
-           d->up_width + d->ffn_width);
-    linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    leave_forward(e, &mlp_half);
+    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_forward(e);
+
+    emit_enter_forward(e, &emitter_mlp_half);
+    emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
+    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
+                d->up_width + d->ffn_width);
+    emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    emit_leave_forward(e, &emitter_mlp_half);
 }
 
 /* The gradients inside a block are needed whenever it runs backward at all: the weights of its
@@ -261,24 +111,26 @@ static void block_forward(struct emitter *e) {
 static void block_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    leave_backward(e, &mlp_half);
-    linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
-           2 * d->up_width + d->ffn_width);
-    column_backward(e, &mlp_half, "up", e->matmul, d->up_width);
-    enter_backward(e, &mlp_half);
+    emit_leave_backward(e, &emitter_mlp_half);
+    emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
+                2 * d->up_width + d->ffn_width);
+    emit_column_backward(e, &emitter_mlp_half, "up", e->matmul, d->up_width);
+    emit_enter_backward(e, &emitter_mlp_half);
 
-    leave_backward(e, &attention_half);
-    linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_backward(e);
+
+    emit_leave_backward(e, &emitter_attention_half);
+    emit_linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     context_exchange_before(d, PASS_BACKWARD, e->out);
     core_attention(d, PASS_BACKWARD, e->activation, e->out);
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
-    column_backward(e, &attention_half, "qkv", e->matmul, d->qkv_width);
-    enter_backward(e, &attention_half);
+    emit_column_backward(e, &emitter_attention_half, "qkv", e->matmul, d->qkv_width);
+    emit_enter_backward(e, &emitter_attention_half);
 }
 
 /* ---- patch embedding ---- */
@@ -287,13 +139,16 @@ static void patch_embedding_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t patch_width = module_patch_width(m);
-    stream(e, "patch unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens, patch_width);
-    linear_forward(e, "patch embedding", e->activation, d->shard_tokens, m->hidden, patch_width);
+    emit_stream(e, "patch unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
+                patch_width);
+    emit_linear_forward(e, "patch embedding", e->activation, d->shard_tokens, m->hidden,
+                        patch_width);
     if (m->class_token || m->position == POSITION_LEARNED)
-        stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
-               m->hidden);
+        emit_stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
+                    m->hidden);
     if (m->embedding_norm)
-        stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens,
+                    m->hidden);
 }
 
 /* Pixels have no gradient. */
@@ -301,20 +156,21 @@ static void patch_embedding_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     if (m->embedding_norm)
-        stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
+                    m->hidden);
     if (m->position == POSITION_LEARNED)
-        stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1, d->shard_tokens,
-               m->hidden);
-    linear_weight_gradient(e, "patch embedding", e->activation, d->shard_tokens, m->hidden,
-                           module_patch_width(m));
+        emit_stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1,
+                    d->shard_tokens, m->hidden);
+    emit_linear_weight_gradient(e, "patch embedding", e->activation, d->shard_tokens, m->hidden,
+                                module_patch_width(m));
 }
 
 /* ---- connector ---- */
 
 static double encoder_output_bytes(const struct emitter *e) {
     const struct module *m = e->d->module;
-    return gathered_bytes(e, divide_up(e->shape->vision_tokens, e->d->cp),
-                          m->connector_in / (m->merge * m->merge));
+    return emit_gathered_bytes(e, divide_up(e->shape->vision_tokens, e->d->cp),
+                               m->connector_in / (m->merge * m->merge));
 }
 
 static bool connector_copies_rows(const struct emitter *e) {
@@ -327,20 +183,22 @@ static void connector_forward(struct emitter *e) {
     const struct module *m = d->module;
     const int64_t rows = d->shard_tokens;
     if (d->sequence_parallel)
-        tensor_collective(e, "connector all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                          encoder_output_bytes(e));
+        emit_collective(e, "connector all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                        encoder_output_bytes(e));
     if (connector_copies_rows(e))
-        stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows, m->connector_in);
+        emit_stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
+                    m->connector_in);
     if (m->connector_norm)
-        stream(e, "connector norm", OPERATOR_NORM, PASS_FORWARD, 2, rows, m->connector_in);
+        emit_stream(e, "connector norm", OPERATOR_NORM, PASS_FORWARD, 2, rows, m->connector_in);
     if (m->connector_inner == 0) {
-        linear_forward(e, "connector linear", e->matmul, rows, m->connector_out, m->connector_in);
+        emit_linear_forward(e, "connector linear", e->matmul, rows, m->connector_out,
+                            m->connector_in);
         return;
     }
-    linear_forward(e, "connector up", e->matmul, rows, m->connector_inner, m->connector_in);
-    stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
-           m->connector_inner);
-    linear_forward(e, "connector down", e->matmul, rows, m->connector_out, m->connector_inner);
+    emit_linear_forward(e, "connector up", e->matmul, rows, m->connector_inner, m->connector_in);
+    emit_stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
+                m->connector_inner);
+    emit_linear_forward(e, "connector down", e->matmul, rows, m->connector_out, m->connector_inner);
 }
 
 static void connector_backward(struct emitter *e) {
@@ -351,26 +209,27 @@ static void connector_backward(struct emitter *e) {
     const char *lowest = "connector linear";
     int64_t lowest_out = m->connector_out;
     if (m->connector_inner > 0) {
-        linear_input_gradient(e, "connector down", e->matmul, rows, m->connector_out,
-                              m->connector_inner);
-        linear_weight_gradient(e, "connector down", e->matmul, rows, m->connector_out,
-                               m->connector_inner);
-        stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, rows,
-               m->connector_inner);
+        emit_linear_input_gradient(e, "connector down", e->matmul, rows, m->connector_out,
+                                   m->connector_inner);
+        emit_linear_weight_gradient(e, "connector down", e->matmul, rows, m->connector_out,
+                                    m->connector_inner);
+        emit_stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, rows,
+                    m->connector_inner);
         lowest = "connector up";
         lowest_out = m->connector_inner;
     }
     if (lowest_gradient)
-        linear_input_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
-    linear_weight_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
+        emit_linear_input_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
+    emit_linear_weight_gradient(e, lowest, e->matmul, rows, lowest_out, m->connector_in);
     if (m->connector_norm)
-        stream(e, "connector norm", OPERATOR_NORM, PASS_BACKWARD, 3, rows, m->connector_in);
+        emit_stream(e, "connector norm", OPERATOR_NORM, PASS_BACKWARD, 3, rows, m->connector_in);
     if (!e->need.input) return;
     if (connector_copies_rows(e))
-        stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, rows, m->connector_in);
+        emit_stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, rows,
+                    m->connector_in);
     if (d->sequence_parallel)
-        tensor_collective(e, "connector reduce-scatter", OPERATOR_REDUCE_SCATTER,
-                          PASS_INPUT_GRADIENT, encoder_output_bytes(e));
+        emit_collective(e, "connector reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
+                        encoder_output_bytes(e));
 }
 
 /* ---- token embedding ---- */
@@ -383,25 +242,27 @@ static void token_embedding_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t vision_rows = merged_rows(e);
-    const double bytes = gathered_bytes(e, d->tokens, m->hidden);
+    const double bytes = emit_gathered_bytes(e, d->tokens, m->hidden);
     if (d->sequence_parallel && vision_rows > 0)
-        tensor_collective(e, "vision rows all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                          gathered_bytes(e, vision_rows, m->hidden));
-    stream(e, "token lookup", OPERATOR_EMBEDDING, PASS_FORWARD, 2, d->tokens, m->hidden);
+        emit_collective(e, "vision rows all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                        emit_gathered_bytes(e, vision_rows, m->hidden));
+    emit_stream(e, "token lookup", OPERATOR_EMBEDDING, PASS_FORWARD, 2, d->tokens, m->hidden);
     if (vision_rows > 0)
-        stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, vision_rows, m->hidden);
+        emit_stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, vision_rows,
+                    m->hidden);
     if (d->sequence_parallel)
-        tensor_collective(e, "token reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
+        emit_collective(e, "token reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
     else
-        tensor_collective(e, "token all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
+        emit_collective(e, "token all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
     if (m->position == POSITION_LEARNED)
-        stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
-               m->hidden);
+        emit_stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
+                    m->hidden);
     if (m->embedding_norm)
-        stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens,
+                    m->hidden);
     if (m->dropout)
-        stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2 + mask_tensors(e),
-               d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_FORWARD,
+                    2 + emit_mask_tensors(e), d->shard_tokens, m->hidden);
 }
 
 static void token_embedding_backward(struct emitter *e) {
@@ -409,32 +270,41 @@ static void token_embedding_backward(struct emitter *e) {
     const struct module *m = d->module;
     const int64_t vision_rows = merged_rows(e);
     if (m->dropout)
-        stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2 + mask_tensors(e),
-               d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_BACKWARD,
+                    2 + emit_mask_tensors(e), d->shard_tokens, m->hidden);
     if (m->embedding_norm)
-        stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+        emit_stream(e, "embedding norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
+                    m->hidden);
     if (m->position == POSITION_LEARNED && e->need.weight)
-        stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1, d->shard_tokens,
-               m->hidden);
+        emit_stream(e, "token position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1,
+                    d->shard_tokens, m->hidden);
     if (d->sequence_parallel)
-        tensor_collective(e, "token gradient all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
-                          gathered_bytes(e, d->tokens, m->hidden));
+        emit_collective(e, "token gradient all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                        emit_gathered_bytes(e, d->tokens, m->hidden));
     if (e->need.weight) {
-        stream(e, "token scatter", OPERATOR_EMBEDDING, PASS_WEIGHT_GRADIENT, 3, d->tokens,
-               m->hidden);
+        emit_stream(e, "token scatter", OPERATOR_EMBEDDING, PASS_WEIGHT_GRADIENT, 3, d->tokens,
+                    m->hidden);
         /* The scatter makes a dense gradient of the table: written with zeros, read, and added to
          * the fp32 main gradient (read and written, 4 bytes each). */
         double bytes =
             (double)d->vocabulary * (double)m->hidden * (2.0 * (double)d->element_bytes + 8.0);
-        emit(e, operator_streaming("token gradient sum", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
-                                   e->activation, bytes));
+        emit_operator(e, operator_streaming("token gradient sum", OPERATOR_ELEMENTWISE,
+                                            PASS_WEIGHT_GRADIENT, e->activation, bytes));
     }
     if (e->need.input && vision_rows > 0)
-        stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_INPUT_GRADIENT, 2, vision_rows,
-               m->hidden);
+        emit_stream(e, "vision rows", OPERATOR_ELEMENTWISE, PASS_INPUT_GRADIENT, 2, vision_rows,
+                    m->hidden);
 }
 
 /* ---- head ---- */
+
+static const struct half_names head_half = {
+    .norm = "final norm",
+    .gather = "head all-gather",
+    .saved_gather = "head saved all-gather",
+    .reduce_scatter = "head reduce-scatter",
+    .all_reduce = "head all-reduce",
+};
 
 /* Bytes per logit. Forward: cast to fp32 (reads 2, writes 4), maximum (4), subtraction,
  * exponential and sum (4 + 4), division (4 + 4). Backward: softmax becomes the gradient in place
@@ -446,24 +316,24 @@ static void loss(struct emitter *e, enum operator_pass pass) {
     int fp32_bytes = pass == PASS_FORWARD ? LOSS_FORWARD_FP32_BYTES : LOSS_BACKWARD_FP32_BYTES;
     double bytes =
         (double)d->tokens * (double)d->vocabulary * (double)(fp32_bytes + d->element_bytes);
-    emit(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
+    emit_operator(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
 }
 
 static void head_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const double token_bytes = 4.0 * (double)d->tokens;
-    enter_forward(e, &head_half);
-    linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
-    tensor_collective(e, "loss maximum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+    emit_enter_forward(e, &head_half);
+    emit_linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
+    emit_collective(e, "loss maximum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
     loss(e, PASS_FORWARD);
-    tensor_collective(e, "loss target all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
-    tensor_collective(e, "loss sum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+    emit_collective(e, "loss target all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
+    emit_collective(e, "loss sum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
 }
 
 static void head_backward(struct emitter *e) {
     loss(e, PASS_BACKWARD);
-    column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
-    enter_backward(e, &head_half);
+    emit_column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
+    emit_enter_backward(e, &head_half);
 }
 
 /* ---- dispatch ---- */
@@ -478,6 +348,10 @@ static const struct {
     [LAYER_TOKEN_EMBEDDING] = { token_embedding_forward, token_embedding_backward },
     [LAYER_LANGUAGE_BLOCK] = { block_forward, block_backward },
     [LAYER_HEAD] = { head_forward, head_backward },
+    [LAYER_TEXT_PROJECTION] = { text_projection_forward, text_projection_backward },
+    [LAYER_LATENT_EMBEDDING] = { latent_embedding_forward, latent_embedding_backward },
+    [LAYER_DIFFUSION_BLOCK] = { block_forward, block_backward },
+    [LAYER_DIFFUSION_HEAD] = { diffusion_head_forward, diffusion_head_backward },
 };
 _Static_assert(sizeof layer_passes / sizeof layer_passes[0] == LAYER_KIND_COUNT, "a row per kind");
 
@@ -516,11 +390,15 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
                                enum pass_set set, struct gradient_need need,
                                struct operator_list *out) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
-    if (d.kind != LAYER_VISION_BLOCK && d.kind != LAYER_LANGUAGE_BLOCK) return;
-    if (d.tokens == 0) return;
+    if (!layer_kind_is_block(d.kind) || d.tokens == 0) return;
     if (set == PASS_SET_BACKWARD && !has_backward(need)) return;
-    core_attention(&d, set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD,
-                   activation_precision(d.module), out);
+    const enum operator_pass pass = set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    const bool cross = d.kind == LAYER_DIFFUSION_BLOCK && d.text_tokens > 0;
+    if (cross && pass == PASS_BACKWARD)
+        core_cross_attention(&d, pass, activation_precision(d.module), out);
+    core_attention(&d, pass, activation_precision(d.module), out);
+    if (cross && pass == PASS_FORWARD)
+        core_cross_attention(&d, pass, activation_precision(d.module), out);
 }
 
 void layer_recompute_operators(const struct model *model, int64_t layer_index,

@@ -7,7 +7,10 @@
  *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
  *   + 2 norms of h, norms of q and v (or of head_dim), 2h layer scale
  *
- * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. FLOPs follow
+ * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block adds
+ * its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h for the
+ * modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3; the layer
+ * behind it is shared by all blocks and counts with the latent embedding). FLOPs follow
  * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
  * a causal mask.
  */
@@ -26,21 +29,44 @@ const char *layer_kind_name(enum layer_kind kind) {
         [LAYER_TOKEN_EMBEDDING] = "token embedding",
         [LAYER_LANGUAGE_BLOCK] = "language block",
         [LAYER_HEAD] = "head",
+        [LAYER_TEXT_PROJECTION] = "text projection",
+        [LAYER_LATENT_EMBEDDING] = "latent embedding",
+        [LAYER_DIFFUSION_BLOCK] = "diffusion block",
+        [LAYER_DIFFUSION_HEAD] = "diffusion head",
     };
     _Static_assert(sizeof names / sizeof names[0] == LAYER_KIND_COUNT, "a name per layer kind");
     ballast_check(kind < LAYER_KIND_COUNT);
     return names[kind];
 }
 
+const char *const module_role_names[MODULE_ROLE_COUNT + 1] = {
+    [MODULE_VISION] = "vision",
+    [MODULE_CONNECTOR] = "connector",
+    [MODULE_LANGUAGE] = "language",
+    [MODULE_DIFFUSION_DECODER] = "diffusion_decoder",
+};
+
 const char *module_role_name(enum module_role role) {
-    static const char *const names[] = {
-        [MODULE_VISION] = "vision",
-        [MODULE_CONNECTOR] = "connector",
-        [MODULE_LANGUAGE] = "language",
+    ballast_check(role < MODULE_ROLE_COUNT && module_role_names[role] != NULL);
+    return module_role_names[role];
+}
+
+enum token_axis layer_kind_axis(enum layer_kind kind) {
+    static const enum token_axis axes[] = {
+        [LAYER_PATCH_EMBEDDING] = TOKENS_VISION,   [LAYER_VISION_BLOCK] = TOKENS_VISION,
+        [LAYER_CONNECTOR] = TOKENS_VISION,         [LAYER_TOKEN_EMBEDDING] = TOKENS_LANGUAGE,
+        [LAYER_LANGUAGE_BLOCK] = TOKENS_LANGUAGE,  [LAYER_HEAD] = TOKENS_LANGUAGE,
+        [LAYER_TEXT_PROJECTION] = TOKENS_LANGUAGE, [LAYER_LATENT_EMBEDDING] = TOKENS_VIDEO,
+        [LAYER_DIFFUSION_BLOCK] = TOKENS_VIDEO,    [LAYER_DIFFUSION_HEAD] = TOKENS_VIDEO,
     };
-    _Static_assert(sizeof names / sizeof names[0] == MODULE_ROLE_COUNT, "a name per role");
-    ballast_check(role < MODULE_ROLE_COUNT);
-    return names[role];
+    _Static_assert(sizeof axes / sizeof axes[0] == LAYER_KIND_COUNT, "an axis per layer kind");
+    ballast_check(kind < LAYER_KIND_COUNT);
+    return axes[kind];
+}
+
+bool layer_kind_is_block(enum layer_kind kind) {
+    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK ||
+           kind == LAYER_DIFFUSION_BLOCK;
 }
 
 const char *ffn_kind_name(enum ffn_kind kind) {
@@ -92,7 +118,7 @@ const char *recompute_kind_name(enum recompute_kind kind) {
 const struct model *model_with_frozen(struct arena *arena, const struct model *model,
                                       const char *const *role_names, int64_t role_count,
                                       struct error *err) {
-    static const char *const roles[] = { "vision", "connector", "language", NULL };
+    const char *const *roles = module_role_names;
     struct model *copy = arena_new(arena, struct model);
     *copy = *model; /* the layers are shared: they say nothing about trainability */
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
@@ -104,7 +130,7 @@ const struct model *model_with_frozen(struct arena *arena, const struct model *m
         if (roles[role] == NULL) {
             const char *near = nearest_in_list(role_names[i], roles);
             error_set(err, "no module is called \"%s\"", role_names[i]);
-            error_hint(err, "%s%s%sone of: vision, connector, language",
+            error_hint(err, "%s%s%sone of: " MODULE_ROLE_LIST,
                        near != NULL ? "did you mean \"" : "", near != NULL ? near : "",
                        near != NULL ? "\"? " : "");
             return NULL;
@@ -144,6 +170,29 @@ struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
     };
 }
 
+int64_t batch_shape_tokens(const struct batch_shape *shape, enum token_axis axis) {
+    ballast_check(axis < TOKEN_AXIS_COUNT);
+    return axis == TOKENS_VISION     ? shape->vision_tokens
+           : axis == TOKENS_LANGUAGE ? shape->language_tokens
+                                     : shape->video_tokens;
+}
+
+double batch_shape_squares(const struct batch_shape *shape, enum token_axis axis) {
+    ballast_check(axis < TOKEN_AXIS_COUNT);
+    return axis == TOKENS_VISION     ? shape->vision_square_sum
+           : axis == TOKENS_LANGUAGE ? shape->language_square_sum
+                                     : shape->video_square_sum;
+}
+
+int64_t model_clip_tokens(const struct model *model, int64_t clip_ms) {
+    const struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (m->layer_count == 0 || clip_ms <= 0) return 0;
+    int64_t frames = clip_ms * m->frames_per_second / 1000;
+    int64_t latents = divide_up(frames > 0 ? frames : 1, m->latent_frames);
+    int64_t side = m->image_size / (m->latent_pixels * m->patch_size);
+    return divide_up(latents, m->temporal_patch) * side * side;
+}
+
 /* ---- parameters ---- */
 
 static int64_t norm_parameters(const struct module *module, int64_t width) {
@@ -155,13 +204,36 @@ static int64_t block_parameters(const struct layer_division *d) {
     int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
     if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
     if (m->linear_bias) count += d->up_width + 2 * m->hidden;
-    count += 2 * norm_parameters(m, m->hidden);
+    if (d->kind != LAYER_DIFFUSION_BLOCK) count += 2 * norm_parameters(m, m->hidden);
     if (m->qk_norm && m->qk_norm_per_head)
         count += 2 * norm_parameters(m, m->head_dim);
     else if (m->qk_norm)
         count += norm_parameters(m, d->query_width) + norm_parameters(m, d->kv_width);
     if (m->layer_scale) count += 2 * m->hidden;
     return count;
+}
+
+/* Beside what every block has; its two norms have no parameters of their own, the modulation has:
+ * shift, scale and gate of both branches. */
+static int64_t cross_attention_parameters(const struct layer_division *d) {
+    const struct module *m = d->module;
+    int64_t count = m->hidden * (2 * d->query_width + 2 * d->kv_width);
+    if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
+    if (m->linear_bias) count += m->hidden;
+    return count + norm_parameters(m, m->hidden) + 6 * m->hidden;
+}
+
+static int64_t text_projection_parameters(const struct module *m) {
+    struct module text = { .norm = m->text_norm };
+    return norm_parameters(&text, m->text_hidden) +
+           (m->text_hidden + (m->linear_bias ? 1 : 0)) * m->hidden + norm_parameters(m, m->hidden);
+}
+
+/* Two biased layers over sines of the timestep, and one to the six vectors that all blocks share. */
+static int64_t timestep_parameters(const struct layer_division *d) {
+    const int64_t hidden = d->module->hidden;
+    return (TIMESTEP_FREQUENCIES + 1) * hidden + (hidden + 1) * hidden +
+           (hidden + 1) * d->modulation_width;
 }
 
 static int64_t connector_parameters(const struct module *m) {
@@ -186,6 +258,15 @@ static int64_t division_parameters(const struct layer_division *d, bool tied_hea
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
         return block_parameters(d);
+    case LAYER_DIFFUSION_BLOCK:
+        return block_parameters(d) + cross_attention_parameters(d);
+    case LAYER_TEXT_PROJECTION:
+        return text_projection_parameters(m);
+    case LAYER_LATENT_EMBEDDING:
+        return (module_patch_width(m) + (m->patch_bias ? 1 : 0)) * m->hidden + positions +
+               timestep_parameters(d);
+    case LAYER_DIFFUSION_HEAD: /* shift and scale; the norm itself has no parameters */
+        return 2 * m->hidden + (m->hidden + (m->patch_bias ? 1 : 0)) * module_patch_width(m);
     case LAYER_CONNECTOR:
         return connector_parameters(m);
     case LAYER_TOKEN_EMBEDDING:
@@ -246,7 +327,7 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
     const struct tensor_split whole = { .tp = 1, .sequence_parallel = false, .cp = 1 };
     struct layer_division d = layer_division_make(model, layer_index, shape, &whole);
     const struct module *m = d.module;
-    double weights = 0, attention = 0;
+    double weights = 0, attention = 0, text = 0;
     switch (d.kind) {
     case LAYER_PATCH_EMBEDDING:
         weights = (double)module_patch_width(m) * (double)m->hidden;
@@ -262,6 +343,19 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
                       ? (double)m->connector_in * (double)m->connector_out
                       : (double)m->connector_inner * (double)(m->connector_in + m->connector_out);
         break;
+    case LAYER_DIFFUSION_BLOCK:
+        weights = (double)m->hidden *
+                  (double)(d.qkv_width + 3 * d.query_width + d.up_width + d.ffn_width);
+        attention = 4.0 * (d.square_sum + d.cross_square_sum) * (double)d.query_width;
+        text = 2.0 * (double)d.text_tokens * (double)m->hidden * (double)(2 * d.kv_width);
+        break;
+    case LAYER_TEXT_PROJECTION:
+        weights = (double)m->text_hidden * (double)m->hidden;
+        break;
+    case LAYER_LATENT_EMBEDDING:
+    case LAYER_DIFFUSION_HEAD:
+        weights = (double)module_patch_width(m) * (double)m->hidden;
+        break;
     case LAYER_TOKEN_EMBEDDING:
         break;
     case LAYER_HEAD:
@@ -270,7 +364,7 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
     case LAYER_KIND_COUNT:
         ballast_bug("layer of no kind");
     }
-    return (struct layer_flop){ .matmul = 2.0 * (double)d.tokens * weights,
+    return (struct layer_flop){ .matmul = 2.0 * (double)d.tokens * weights + text,
                                 .attention = attention };
 }
 

@@ -1,10 +1,15 @@
 /* model.h - a multimodal model as a list of layers, and a layer as a list of operators.
  *
- * A model is vision encoder, connector and language model (any may be absent), each a module with
- * its own shape, precision and trainability. Layers are numbered over the whole model in the order
- * of execution:
+ * A model is vision encoder, connector, language model and diffusion decoder (any may be absent),
+ * each a module with its own shape, precision and trainability. Layers are numbered over the whole
+ * model in the order of execution:
  *
  *     patch embedding, vision blocks, connector, token embedding, language blocks, head
+ *
+ * or, where a diffusion decoder follows and the language model encodes its text, instead of the
+ * head
+ *
+ *     text projection, latent embedding, diffusion blocks, diffusion head
  *
  * Layers of one kind are equal: they emit the same operators for the same batch, split and gradient
  * need, so each kind is priced once.
@@ -26,7 +31,13 @@
 #include "sim/base/field.h"
 #include "sim/base/json.h"
 
-enum module_role { MODULE_VISION, MODULE_CONNECTOR, MODULE_LANGUAGE, MODULE_ROLE_COUNT };
+enum module_role {
+    MODULE_VISION,
+    MODULE_CONNECTOR,
+    MODULE_LANGUAGE,
+    MODULE_DIFFUSION_DECODER,
+    MODULE_ROLE_COUNT
+};
 
 enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_KIND_COUNT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
@@ -53,7 +64,8 @@ struct module {
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
     int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
-    /* vision encoder */
+    /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of the
+     * latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
     int64_t temporal_patch; /* frames in one patch */
     bool patch_bias;
@@ -63,8 +75,14 @@ struct module {
     int64_t connector_in, connector_inner, connector_out;
     bool connector_norm;
     bool connector_norm_before_merge; /* over the width of one patch (Qwen2-VL), not of merge^2 */
-    const char *source;               /* where the figures come from */
-    const char *notes;                /* inconsistencies between sources, assumptions; may be "" */
+    /* diffusion decoder: blocks modulated by the timestep, with cross attention to the text */
+    int64_t latent_pixels,
+        latent_frames; /* pixels of an edge and frames that one latent stands for */
+    int64_t frames_per_second;
+    int64_t text_hidden; /* of the language model that encodes the text */
+    enum norm_kind text_norm;
+    const char *source; /* where the figures come from */
+    const char *notes;  /* inconsistencies between sources, assumptions; may be "" */
 };
 
 enum layer_kind {
@@ -74,8 +92,15 @@ enum layer_kind {
     LAYER_TOKEN_EMBEDDING,
     LAYER_LANGUAGE_BLOCK,
     LAYER_HEAD /* final norm, head and loss */,
+    LAYER_TEXT_PROJECTION /* final norm of the text encoder, linear to the decoder's width, norm */,
+    LAYER_LATENT_EMBEDDING /* patches of the noised latent; modulation from the timestep */,
+    LAYER_DIFFUSION_BLOCK,
+    LAYER_DIFFUSION_HEAD /* final norm, linear to latent patches, loss */,
     LAYER_KIND_COUNT
 };
+
+/* Which tokens of a micro-batch a layer runs over. */
+enum token_axis { TOKENS_VISION, TOKENS_LANGUAGE, TOKENS_VIDEO, TOKEN_AXIS_COUNT };
 
 struct layer {
     enum layer_kind kind;
@@ -105,6 +130,11 @@ struct batch_shape {
     int64_t language_tokens;    /* with padding */
     double language_square_sum; /* sum of squared lengths of packed samples (padded: as padded) */
     int64_t useful_language_tokens; /* without padding */
+    /* diffusion decoder; never padded */
+    int64_t video_clips;
+    int64_t video_tokens;
+    double video_square_sum; /* sum of squared clip lengths */
+    double cross_square_sum; /* sum over clips of video tokens x the tokens of its text */
 };
 
 /* Core attention: one fused kernel whose scores never reach HBM, or a batched matmul, a softmax and
@@ -162,7 +192,7 @@ const struct model *model_load(struct arena *arena, const char *search_directory
  * afterwards. */
 const struct model *model_from_json(struct arena *arena, const char *search_directory,
                                     const struct json *json, const cJSON *node, struct error *err);
-/* The same model in which exactly the named roles ("vision", "connector", "language") are frozen;
+/* The same model in which exactly the named roles (module_role_name()) are frozen;
  * NULL and an error for an unknown role or one that the model does not have. */
 const struct model *model_with_frozen(struct arena *arena, const struct model *model,
                                       const char *const *role_names, int64_t role_count,
@@ -175,6 +205,11 @@ extern const struct field_table model_table, module_table, connector_table;
 
 const char *layer_kind_name(enum layer_kind kind);
 const char *module_role_name(enum module_role role);
+/* Their names, for messages; NULL ends them. */
+extern const char *const module_role_names[MODULE_ROLE_COUNT + 1];
+#define MODULE_ROLE_LIST "vision, connector, language, diffusion_decoder"
+enum token_axis layer_kind_axis(enum layer_kind kind);
+bool layer_kind_is_block(enum layer_kind kind); /* a transformer block */
 const char *ffn_kind_name(enum ffn_kind kind);
 const char *attention_kind_name(enum attention_kind kind);
 const char *context_kind_name(enum context_kind kind);
@@ -185,6 +220,14 @@ const char *recompute_kind_name(enum recompute_kind kind);
 struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
                                      int64_t vision_tiles, int64_t language_tokens,
                                      double language_square_sum);
+
+/* Tokens and sum of squared lengths on an axis. */
+int64_t batch_shape_tokens(const struct batch_shape *shape, enum token_axis axis);
+double batch_shape_squares(const struct batch_shape *shape, enum token_axis axis);
+/* Tokens of the diffusion decoder for a clip: its whole frames at the decoder's rate, compressed by
+ * latent_frames in time (rounded up) and by latent_pixels along each side, in patches. At least one
+ * frame; 0 for a clip of 0 ms. */
+int64_t model_clip_tokens(const struct model *model, int64_t clip_ms);
 
 /* ---- counting ---- */
 /* Exact, biases, norms, class token and position table included. A tied head counts with the token
@@ -210,7 +253,8 @@ void layer_operators(const struct model *model, int64_t layer_index,
 
 /* The core attention alone, as it stands in the list of layer_operators(): consecutive operators
  * there, one with flash attention, and the only ones that depend on more than the token count. No
- * exchange between ranks is among them. Nothing for layers other than transformer blocks. */
+ * exchange between ranks is among them. A diffusion block has that of its cross attention too, in
+ * the order of the pass. Nothing for layers other than transformer blocks. */
 void layer_attention_operators(const struct model *model, int64_t layer_index,
                                const struct batch_shape *shape, const struct tensor_split *split,
                                enum pass_set set, struct gradient_need need,
@@ -245,7 +289,7 @@ struct saved_tensor {
     double bytes;
     bool core_attention; /* dropped by selective recomputation */
 };
-enum { LAYER_SAVED_TENSOR_LIMIT = 20 };
+enum { LAYER_SAVED_TENSOR_LIMIT = 32 };
 /* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
  * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
@@ -266,7 +310,8 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
 /* Parameters of the layer held by one TP rank (norms, patch embedding and connector are whole). A
  * tied head holds a copy of the table, as it must when first and last stage differ. */
 int64_t layer_rank_parameters(const struct model *model, int64_t layer_index, int64_t tp);
-/* Bytes that a cut after this layer sends, all TP ranks together; 0 after the head. */
+/* Bytes that a cut after this layer sends, all TP ranks together; 0 after a head. Diffusion blocks
+ * hand on the text states beside the video. */
 double layer_output_bytes(const struct model *model, int64_t layer_index,
                           const struct batch_shape *shape);
 

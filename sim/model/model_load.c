@@ -10,7 +10,7 @@
  * A whole model may stand in another document, as an object with the keys of a model file.
  *
  * The connector's widths follow from its neighbours: in = merge^2 x vision hidden, out = language
- * hidden.
+ * hidden. A diffusion decoder takes the width of its text from the language model in front of it.
  */
 #include "sim/model/model.h"
 
@@ -25,7 +25,6 @@ enum qkv_bias_choice { QKV_BIAS_NONE, QKV_BIAS_QUERY_VALUE, QKV_BIAS_ALL };
 enum qk_norm_choice { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL_HEADS };
 enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
 
-static const char *const role_choices[] = { "vision", "connector", "language", NULL };
 static const char *const ffn_choices[] = { "gelu", "quick-gelu", "swiglu", "relu2", NULL };
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
@@ -47,7 +46,8 @@ static const struct field module_fields[] = {
     { "module", FIELD_TEXT, AT(base), 0, 0, "null", "",
       "module file that the other keys change; only in a model file", NULL },
     { "name", FIELD_TEXT, AT(module.name), 0, 0, NULL, "", "as its makers write it", NULL },
-    { "role", FIELD_CHOICE, AT(module.role), 0, 0, NULL, "", "place in the model", role_choices },
+    { "role", FIELD_CHOICE, AT(module.role), 0, 0, NULL, "", "place in the model",
+      module_role_names },
     { "layer_count", FIELD_COUNT, AT(module.layer_count), 1, 1e4, NULL, "", "transformer blocks",
       NULL },
     { "hidden", FIELD_COUNT, AT(module.hidden), 1, 1e6, NULL, "", "width of the residual stream",
@@ -84,12 +84,21 @@ static const struct field module_fields[] = {
     { "tied_embeddings", FIELD_BOOL, AT(module.tied_embeddings), 0, 0, "false", "",
       "embedding and head share one table", NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
-      "edge of a patch (vision)", NULL },
+      "edge of a patch (vision); in latent pixels (diffusion decoder)", NULL },
     { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",
-      "edge of a tile (vision); of a typical image where the resolution is free", NULL },
-    { "channels", FIELD_COUNT, AT(module.channels), 1, 1e4, "3", "", "of a pixel", NULL },
+      "edge of a tile (vision); of a typical image where the resolution is free; of a frame "
+      "(diffusion decoder)",
+      NULL },
+    { "channels", FIELD_COUNT, AT(module.channels), 1, 1e4, "3", "",
+      "of a pixel, or of a latent pixel", NULL },
     { "temporal_patch", FIELD_COUNT, AT(module.temporal_patch), 1, 1e3, "1", "frames",
-      "frames in one patch", NULL },
+      "frames, or latent frames, in one patch", NULL },
+    { "latent_pixels", FIELD_COUNT, AT(module.latent_pixels), 1, 1024, "null", "pixels",
+      "diffusion decoder: edge of what becomes one latent pixel", NULL },
+    { "latent_frames", FIELD_COUNT, AT(module.latent_frames), 1, 1024, "null", "frames",
+      "diffusion decoder: frames that become one latent frame", NULL },
+    { "frames_per_second", FIELD_COUNT, AT(module.frames_per_second), 1, 1000, "null", "",
+      "diffusion decoder: at which clips are sampled", NULL },
     { "patch_bias", FIELD_BOOL, AT(module.patch_bias), 0, 0, "true", "",
       "the patch convolution has a bias", NULL },
     { "class_token", FIELD_BOOL, AT(module.class_token), 0, 0, "false", "",
@@ -141,7 +150,7 @@ const struct field_table connector_table =
 
 struct model_row {
     const char *name, *description, *source, *notes;
-    const cJSON *vision, *connector, *language;
+    const cJSON *vision, *connector, *language, *diffusion_decoder;
 };
 
 #define AT(member) offsetof(struct model_row, member)
@@ -154,6 +163,9 @@ static const struct field model_fields[] = {
       "joins vision encoder and language model", NULL },
     { "language", FIELD_NODE, AT(language), 0, 0, "null", "",
       "language model: a module's name, or an object", NULL },
+    { "diffusion_decoder", FIELD_NODE, AT(diffusion_decoder), 0, 0, "null", "",
+      "makes video from the text that the language model encodes: a module's name, or an object",
+      NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "who combined the modules", NULL },
     { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
 };
@@ -305,6 +317,54 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
     return true;
 }
 
+static bool resolve_decoder(struct module *m, const struct module_place *place, struct error *err) {
+    static const struct {
+        const char *key, *hint;
+        size_t offset;
+    } needed[] = {
+        { "patch_size", "2 for most video decoders", offsetof(struct module, patch_size) },
+        { "image_size", "side of a frame in pixels", offsetof(struct module, image_size) },
+        { "latent_pixels", "8 for most autoencoders", offsetof(struct module, latent_pixels) },
+        { "latent_frames", "4 or 8 for most video autoencoders; 1 for images",
+          offsetof(struct module, latent_frames) },
+        { "frames_per_second", "16 in Movie Gen", offsetof(struct module, frames_per_second) },
+    };
+    char text[160];
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        const int64_t *value = (const void *)((const char *)m + needed[i].offset);
+        if (*value >= 0) continue;
+        snprintf(text, sizeof text, "a diffusion decoder needs \"%s\"", needed[i].key);
+        return mistake(place, needed[i].key, err, needed[i].hint, text);
+    }
+    if (m->vocabulary > 0)
+        return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
+    if (m->class_token)
+        return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
+    if (m->layer_scale)
+        return mistake(place, "layer_scale", err, "its gates follow the timestep",
+                       "a diffusion decoder has no learned scale of its branches");
+    if (m->position == POSITION_LEARNED && m->position_count < 0)
+        return mistake(place, "position", err, "rows of the tables of height, width and time",
+                       "learned positions of a diffusion decoder need \"position_count\"");
+    m->vocabulary = 0;
+    if (m->image_size % (m->latent_pixels * m->patch_size) == 0) return true;
+    snprintf(text, sizeof text, "must be a multiple of latent_pixels x patch_size (%lld), got %lld",
+             (long long)(m->latent_pixels * m->patch_size), (long long)m->image_size);
+    return mistake(place, "image_size", err, NULL, text);
+}
+
+/* Keys that only a diffusion decoder has. */
+static bool refuse_latent_keys(struct module *m, const struct module_place *place,
+                               struct error *err) {
+    const char *key = m->latent_pixels > 0       ? "latent_pixels"
+                      : m->latent_frames > 0     ? "latent_frames"
+                      : m->frames_per_second > 0 ? "frames_per_second"
+                                                 : NULL;
+    if (key != NULL) return mistake(place, key, err, NULL, "belongs to a diffusion decoder");
+    m->latent_pixels = m->latent_frames = m->frames_per_second = 0;
+    return true;
+}
+
 static int64_t tile_tokens(const struct module *vision) {
     int64_t side = vision->image_size / vision->patch_size;
     return side * side + (vision->class_token ? 1 : 0);
@@ -321,8 +381,10 @@ static bool resolve_module(const struct loader *loader, struct module_row *row,
     }
     if (!check_sources(place->file, row->sources, loader->err)) return false;
     if (!resolve_heads(row, place, loader->err)) return false;
-    bool ok = role == MODULE_VISION ? resolve_vision(m, place, loader->err)
-                                    : resolve_language(m, place, loader->err);
+    bool ok = role == MODULE_DIFFUSION_DECODER             ? resolve_decoder(m, place, loader->err)
+              : !refuse_latent_keys(m, place, loader->err) ? false
+              : role == MODULE_VISION                      ? resolve_vision(m, place, loader->err)
+                                      : resolve_language(m, place, loader->err);
     if (!ok) return false;
     if (m->position != POSITION_LEARNED) {
         if (m->position_count > 0)
@@ -477,8 +539,10 @@ static void add_layers(struct model *model, enum layer_kind kind, enum module_ro
 
 static void build_layers(struct arena *arena, struct model *model) {
     const struct module *m = model->modules;
+    const int64_t decoder_blocks = m[MODULE_DIFFUSION_DECODER].layer_count;
     model->layers = arena_array(arena, struct layer,
-                                m[MODULE_VISION].layer_count + m[MODULE_LANGUAGE].layer_count + 4);
+                                m[MODULE_VISION].layer_count + m[MODULE_LANGUAGE].layer_count +
+                                    decoder_blocks + 6);
     if (m[MODULE_VISION].layer_count > 0) {
         add_layers(model, LAYER_PATCH_EMBEDDING, MODULE_VISION, 1);
         add_layers(model, LAYER_VISION_BLOCK, MODULE_VISION, m[MODULE_VISION].layer_count);
@@ -487,8 +551,23 @@ static void build_layers(struct arena *arena, struct model *model) {
     if (m[MODULE_LANGUAGE].layer_count > 0) {
         add_layers(model, LAYER_TOKEN_EMBEDDING, MODULE_LANGUAGE, 1);
         add_layers(model, LAYER_LANGUAGE_BLOCK, MODULE_LANGUAGE, m[MODULE_LANGUAGE].layer_count);
-        add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
+        if (decoder_blocks == 0) add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
     }
+    if (decoder_blocks > 0) {
+        add_layers(model, LAYER_TEXT_PROJECTION, MODULE_DIFFUSION_DECODER, 1);
+        add_layers(model, LAYER_LATENT_EMBEDDING, MODULE_DIFFUSION_DECODER, 1);
+        add_layers(model, LAYER_DIFFUSION_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks);
+        add_layers(model, LAYER_DIFFUSION_HEAD, MODULE_DIFFUSION_DECODER, 1);
+    }
+}
+
+static bool read_decoder(const struct loader *loader, const cJSON *node, struct model *model) {
+    const struct module *language = &model->modules[MODULE_LANGUAGE];
+    struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (!read_module(loader, node, MODULE_DIFFUSION_DECODER, m)) return false;
+    m->text_hidden = language->hidden;
+    m->text_norm = language->norm;
+    return true;
 }
 
 static const cJSON *given(const cJSON *node) {
@@ -506,7 +585,10 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
     model->source = row.source;
     model->notes = row.notes;
     const cJSON *vision = given(row.vision), *language = given(row.language);
-    const cJSON *connector = given(row.connector);
+    const cJSON *connector = given(row.connector), *decoder = given(row.diffusion_decoder);
+    if (decoder != NULL && language == NULL)
+        return json_error(file, decoder, loader->err, NULL,
+                          "a diffusion decoder needs a language model that encodes the text");
     if (vision == NULL && language == NULL)
         return json_error(file, place, loader->err, "add \"vision\", \"language\" or both",
                           "model \"%s\" has no module", row.name);
@@ -527,6 +609,7 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
         !read_module(loader, language, MODULE_LANGUAGE, &model->modules[MODULE_LANGUAGE]))
         return false;
     if (both && !read_connector(loader, connector, model)) return false;
+    if (decoder != NULL && !read_decoder(loader, decoder, model)) return false;
     build_layers(loader->arena, model);
     return true;
 }

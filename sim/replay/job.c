@@ -24,6 +24,16 @@ static bool check_resolution(const struct job *job, struct error *err) {
                            "dataset.tiling \"internvl\"");
 }
 
+/* A diffusion decoder without video has nothing to do. */
+static bool check_video(const struct job *job, struct error *err) {
+    const struct model *model = job->scenario->model;
+    if (model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0 || job->dataset->clip_ms != NULL)
+        return true;
+    error_set(err, "data set \"%s\" has no video clips for the diffusion decoder of model \"%s\"",
+              job->dataset->name, model->name);
+    return error_hint(err, "give each sample's clip_ms, or take a language model alone");
+}
+
 static bool has_image_tiles(const struct dataset *d) {
     int64_t tiles = 0;
     for (int64_t i = 0; i < d->sample_count; i++)
@@ -36,9 +46,15 @@ static bool has_image_tiles(const struct dataset *d) {
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 1);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 2);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
+    if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
+        job->data_notes[job->data_note_count++] =
+            arena_format(job->arena,
+                         "data set \"%s\" has video clips, model \"%s\" no diffusion decoder: "
+                         "only their text is trained on",
+                         d->name, model->name);
     if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
     job->data_notes[job->data_note_count++] =
         model->modules[MODULE_VISION].layer_count == 0
@@ -67,7 +83,7 @@ static bool load_data(struct job *job, struct error *err) {
                            : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
     if (job->dataset == NULL)
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
-    if (!check_resolution(job, err)) return false;
+    if (!check_resolution(job, err) || !check_video(job, err)) return false;
     take_notes(job);
     job->load_s = wall_s() - start;
     return true;

@@ -310,7 +310,7 @@ static bool break_down(const struct job *job, struct replay *replay,
 
     const struct scenario *s = job->scenario;
     double peak =
-        0; /* the language model's precision sets the peak that utilisation is held against */
+        0; /* the precision of the last module sets the peak that utilisation is held against */
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         if (s->model->modules[role].layer_count > 0)
             peak =

@@ -107,7 +107,7 @@ static int role_by_name(const char *name) {
 static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
     int role = role_by_name(name);
     if (role < 0)
-        json_error(r->s->json, node, r->err, "one of: vision, connector, language",
+        json_error(r->s->json, node, r->err, "one of: " MODULE_ROLE_LIST,
                    "unknown module \"%s\"", name);
     else if (r->s->model->modules[role].layer_count == 0) {
         json_error(r->s->json, node, r->err, NULL, "model \"%s\" has no module \"%s\"",
@@ -133,7 +133,7 @@ static bool apply_model_options(struct reader *r) {
                           "must be a list of modules");
     cJSON_ArrayForEach(item, frozen) {
         if (!cJSON_IsString(item))
-            return json_error(s->json, item, r->err, "one of: vision, connector, language",
+            return json_error(s->json, item, r->err, "one of: " MODULE_ROLE_LIST,
                               "must be the name of a module");
         int role = role_of_node(r, item, item->valuestring);
         if (role < 0) return false;

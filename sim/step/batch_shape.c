@@ -1,11 +1,26 @@
 /* batch_shape.c - sums over the samples of a micro-batch.
  *
  * Attention stays within a sequence: in the encoder that is a tile, or an image of native
- * resolution; in the language model a packed sample, or a padded row.
+ * resolution; in the language model a packed sample, or a padded row; in a diffusion decoder a clip,
+ * which also attends to the text of its own sample.
  */
 #include "sim/step/batch_shape.h"
 
 #include <math.h>
+
+static void add_clips(struct batch_shape *shape, const struct model *model,
+                      const struct dataset *dataset, const uint32_t *samples, int64_t count) {
+    const bool padded = shape->language_tokens != shape->useful_language_tokens;
+    for (int64_t i = 0; i < count; i++) {
+        double tokens = (double)model_clip_tokens(model, dataset->clip_ms[samples[i]]);
+        double text = padded ? (double)(shape->language_tokens / count)
+                             : (double)dataset->samples[samples[i]].language_tokens;
+        shape->video_clips += tokens > 0;
+        shape->video_tokens += (int64_t)tokens;
+        shape->video_square_sum += tokens * tokens;
+        shape->cross_square_sum += tokens * text;
+    }
+}
 
 struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
                                         const uint32_t *samples, int64_t count, bool packed) {
@@ -43,12 +58,14 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
         shape.vision_square_sum = (double)shape.vision_tiles * tile * tile;
         shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
     }
+    if (dataset->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
+        add_clips(&shape, model, dataset, samples, count);
     return shape;
 }
 
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {
     double samples = 0, tiles = 0, vision = 0, vision_square = 0, connector = 0, language = 0,
-           square = 0, useful = 0;
+           square = 0, useful = 0, clips = 0, video = 0, video_square = 0, cross_square = 0;
     for (int64_t i = 0; i < count; i++) {
         samples += (double)shapes[i].samples;
         tiles += (double)shapes[i].vision_tiles;
@@ -58,6 +75,10 @@ struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t co
         language += (double)shapes[i].language_tokens;
         square += shapes[i].language_square_sum;
         useful += (double)shapes[i].useful_language_tokens;
+        clips += (double)shapes[i].video_clips;
+        video += (double)shapes[i].video_tokens;
+        video_square += shapes[i].video_square_sum;
+        cross_square += shapes[i].cross_square_sum;
     }
     double n = count > 0 ? (double)count : 1;
     return (struct batch_shape){
@@ -69,6 +90,10 @@ struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t co
         .language_tokens = llround(language / n),
         .language_square_sum = square / n,
         .useful_language_tokens = llround(useful / n),
+        .video_clips = llround(clips / n),
+        .video_tokens = llround(video / n),
+        .video_square_sum = video_square / n,
+        .cross_square_sum = cross_square / n,
     };
 }
 
@@ -89,6 +114,10 @@ struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t
         most.language_square_sum = fmax(most.language_square_sum, shape->language_square_sum);
         most.useful_language_tokens =
             larger(most.useful_language_tokens, shape->useful_language_tokens);
+        most.video_clips = larger(most.video_clips, shape->video_clips);
+        most.video_tokens = larger(most.video_tokens, shape->video_tokens);
+        most.video_square_sum = fmax(most.video_square_sum, shape->video_square_sum);
+        most.cross_square_sum = fmax(most.cross_square_sum, shape->cross_square_sum);
     }
     return most;
 }

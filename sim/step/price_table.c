@@ -1,10 +1,12 @@
 /* price_table.c - one slot per token count and axis.
  *
- * Two axes: the vision axis (patch embedding, vision blocks, connector) is indexed by the encoder's
- * tokens, the language axis by language tokens. A slot holds everything that depends on the count
- * alone. Core attention is a run of consecutive operators, one where it is fused, that are stated and
- * priced per micro-batch from its sums of lengths. The token embedding depends on both axes, because it merges the connector's tokens into the text: a
- * slot of the language axis keeps its lists once for each count of connector tokens it has met.
+ * Three axes (enum token_axis): the layers of the vision encoder are indexed by its tokens, those of
+ * the language model by language tokens, those of a diffusion decoder by video tokens. A slot holds
+ * everything that depends on the count alone. Core attention is a run of consecutive operators, one
+ * where it is fused, that are stated and priced per micro-batch from its sums of lengths; a diffusion
+ * block has a second run, its cross attention. Some layers depend on two axes: the token embedding
+ * merges the connector's tokens into the text, and the decoder's blocks attend to the text. Their slot
+ * keeps them once for each count of those other tokens that it has met.
  *
  * Ring attention (layer_attention.c) sends keys and values while it attends to those that it has: of
  * cp equal steps the last has nothing to send. With A the time of attention and R that of the ring,
@@ -19,40 +21,44 @@
 #include <string.h>
 #include "sim/base/units.h"
 
-enum { AXIS_VISION, AXIS_LANGUAGE, AXIS_COUNT };
-enum { SET_COUNT = 2, NO_SLOT = -1, ATTENTION_OPERATOR_LIMIT = 8 };
+enum { SET_COUNT = 2, NO_SLOT = -1, ATTENTION_OPERATOR_LIMIT = 16, RUN_LIMIT = 2, NO_RUN = -1 };
+
+/* Consecutive operators of core attention. */
+struct attention_run {
+    int64_t index, count;
+};
 
 /* The operators of one layer kind and pass, at one token count. */
 struct priced_list {
     struct operator_time *operators; /* attention: 0 ns, priced per micro-batch; owned */
     int64_t count;                   /* 0: no tokens, or nothing to do in this pass */
-    int64_t fixed_ns, comm_ns;       /* without attention and the ring beside it */
+    struct attention_run runs[RUN_LIMIT];
+    int64_t run_count;
+    int64_t ring_run;          /* has a ring right before it; NO_RUN: none */
+    int64_t fixed_ns, comm_ns; /* without attention and the ring beside it */
     int64_t ring_ns;
     double band_ns;    /* sum of ns x band */
     double outside_ns; /* priced outside the measured range */
 };
 
-/* The token embedding with so many tokens from the connector. */
-struct merged_lists {
-    int64_t connector_tokens;
+/* One layer kind at one token count. */
+struct kind_prices {
     struct priced_list lists[SET_COUNT];
+    double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
+    int64_t *send_ns; /* by stage link; owned */
+};
+
+/* Layers that depend on a second count: at most two kinds of an axis. */
+enum { PAIRED_KIND_LIMIT = 2 };
+struct paired_prices {
+    int64_t other_tokens;
+    struct kind_prices kinds[PAIRED_KIND_LIMIT];
 };
 
 struct slot {
-    struct priced_list lists[LAYER_KIND_COUNT][SET_COUNT]; /* but of the token embedding */
-    struct merged_lists *merged;                           /* owned */
-    int64_t merged_count, merged_capacity;
-    double saved_bytes[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
-    double workspace_bytes[LAYER_KIND_COUNT];
-    double flop_fixed[LAYER_KIND_COUNT];
-    int64_t *send_ns; /* [kind][stage link]; owned */
-};
-
-/* What does not depend on the token count: where core attention stands, if the list is not empty,
- * and the ring right before it. */
-struct list_template {
-    int64_t attention_index, attention_count; /* -1 and 0: none */
-    int64_t ring_index;                       /* -1: none */
+    struct kind_prices kinds[LAYER_KIND_COUNT]; /* but the paired ones */
+    struct paired_prices *paired;               /* owned */
+    int64_t paired_count, paired_capacity;
 };
 
 struct axis {
@@ -70,24 +76,38 @@ struct price_table {
     struct tensor_split split;
     struct gradient_need need[LAYER_KIND_COUNT];
     int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
-    struct list_template templates[LAYER_KIND_COUNT][SET_COUNT];
-    double flop_per_square[LAYER_KIND_COUNT];
-    struct axis axes[AXIS_COUNT];
+    double flop_per_square[LAYER_KIND_COUNT], flop_per_cross[LAYER_KIND_COUNT];
+    struct axis axes[TOKEN_AXIS_COUNT];
 };
 
-static int axis_of_kind(enum layer_kind kind) {
-    return kind == LAYER_PATCH_EMBEDDING || kind == LAYER_VISION_BLOCK || kind == LAYER_CONNECTOR
-               ? AXIS_VISION
-               : AXIS_LANGUAGE;
+/* -1: the kind depends on the tokens of its axis alone. */
+static int paired_index(enum layer_kind kind) {
+    switch (kind) {
+    case LAYER_TOKEN_EMBEDDING:
+    case LAYER_DIFFUSION_BLOCK:
+        return 0;
+    case LAYER_LATENT_EMBEDDING: /* what it sends has the text beside it */
+        return 1;
+    default:
+        return -1;
+    }
 }
 
-static int64_t axis_tokens(int axis, const struct batch_shape *shape) {
-    return axis == AXIS_VISION ? shape->vision_tokens : shape->language_tokens;
+static bool axis_has_pairs(const struct price_table *table, int axis) {
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        if (table->layer_of_kind[kind] >= 0 &&
+            (int)layer_kind_axis((enum layer_kind)kind) == axis &&
+            paired_index((enum layer_kind)kind) >= 0)
+            return true;
+    return false;
 }
 
-static double attention_squares(enum layer_kind kind, const struct batch_shape *shape) {
-    return axis_of_kind(kind) == AXIS_VISION ? shape->vision_square_sum
-                                             : shape->language_square_sum;
+/* The tokens of another axis that paired layers depend on. Without a connector its tokens, if a data
+ * set counts any, go nowhere. */
+static int64_t other_tokens(const struct price_table *table, int axis,
+                            const struct batch_shape *shape) {
+    if (axis == TOKENS_VIDEO) return shape->language_tokens;
+    return table->layer_of_kind[LAYER_CONNECTOR] >= 0 ? shape->connector_tokens : 0;
 }
 
 /* ---- creation ---- */
@@ -103,36 +123,6 @@ static enum operator_stream stream_of(const struct operator_list *list, int64_t 
     if (beside_matmul && reduces_input && list->operators[i + 1].pass == PASS_WEIGHT_GRADIENT)
         return STREAM_HIDDEN;
     return STREAM_EXPOSED;
-}
-
-static void make_template(struct price_table *table, enum layer_kind kind, enum pass_set set) {
-    const struct model *model = table->scenario->model;
-    struct batch_shape probe = {
-        .samples = 1,
-        .vision_tiles = 1,
-        .vision_tokens = model->tile_vision_tokens > 0 ? model->tile_vision_tokens : 1,
-        .vision_square_sum = 1,
-        .connector_tokens = model->tile_language_tokens > 0 ? model->tile_language_tokens : 1,
-        .language_tokens = 1024,
-        .language_square_sum = 1,
-        .useful_language_tokens = 1024,
-    };
-    struct operator_list list = { 0 };
-    layer_operators(model, table->layer_of_kind[kind], &probe, &table->split, set,
-                    table->need[kind], &list);
-    ballast_check(list.count <= PRICE_OPERATOR_LIMIT);
-    struct list_template *t = &table->templates[kind][set];
-    *t = (struct list_template){ .attention_index = -1, .ring_index = -1 };
-    for (int64_t i = 0; i < list.count; i++) {
-        if (operator_runs_beside_attention(&list.operators[i])) t->ring_index = i;
-        if (!operator_is_core_attention(&list.operators[i])) continue;
-        if (t->attention_index < 0) t->attention_index = i;
-        /* one run per layer pass */
-        ballast_check(i == t->attention_index + t->attention_count++);
-    }
-    ballast_check(t->attention_count <= ATTENTION_OPERATOR_LIMIT);
-    ballast_check(t->ring_index < 0 || t->ring_index + 1 == t->attention_index);
-    operator_list_free(&list);
 }
 
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario) {
@@ -159,31 +149,35 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
         }
         table->layer_of_kind[kind] = i;
         table->need[kind] = need;
-        for (int set = 0; set < SET_COUNT; set++)
-            make_template(table, kind, (enum pass_set)set);
         /* The definition is linear in tokens and in the sum of squares. */
-        struct batch_shape none = { 0 }, square = { 0 };
-        square.vision_square_sum = square.language_square_sum = 1e6;
-        table->flop_per_square[kind] =
-            (model_layer_flop(model, i, &square) - model_layer_flop(model, i, &none)) / 1e6;
+        struct batch_shape none = { 0 }, square = { 0 }, cross = { 0 };
+        square.vision_square_sum = square.language_square_sum = square.video_square_sum = 1e6;
+        cross.cross_square_sum = 1e6;
+        double alone = model_layer_flop(model, i, &none);
+        table->flop_per_square[kind] = (model_layer_flop(model, i, &square) - alone) / 1e6;
+        table->flop_per_cross[kind] = (model_layer_flop(model, i, &cross) - alone) / 1e6;
     }
     return table;
 }
 
+static void free_kind(struct kind_prices *prices) {
+    for (int set = 0; set < SET_COUNT; set++)
+        free(prices->lists[set].operators);
+    free(prices->send_ns);
+}
+
 static void free_slot(struct slot *slot) {
-    for (int set = 0; set < SET_COUNT; set++) {
-        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-            free(slot->lists[kind][set].operators);
-        for (int64_t i = 0; i < slot->merged_count; i++)
-            free(slot->merged[i].lists[set].operators);
-    }
-    free(slot->merged);
-    free(slot->send_ns);
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        free_kind(&slot->kinds[kind]);
+    for (int64_t i = 0; i < slot->paired_count; i++)
+        for (int k = 0; k < PAIRED_KIND_LIMIT; k++)
+            free_kind(&slot->paired[i].kinds[k]);
+    free(slot->paired);
 }
 
 void price_table_destroy(struct price_table *table) {
     if (table == NULL) return;
-    for (int a = 0; a < AXIS_COUNT; a++) {
+    for (int a = 0; a < TOKEN_AXIS_COUNT; a++) {
         struct axis *axis = &table->axes[a];
         for (int64_t i = 0; i < axis->slot_count; i++)
             free_slot(&axis->slots[i]);
@@ -214,29 +208,40 @@ static int64_t list_makespan_ns(const struct operator_time *operators, int64_t c
     return late_join > compute_end ? late_join : compute_end;
 }
 
+static void extend_run(struct priced_list *list, int64_t index) {
+    struct attention_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
+    if (last != NULL && last->index + last->count == index) {
+        last->count++;
+        return;
+    }
+    ballast_check(list->run_count < RUN_LIMIT);
+    list->runs[list->run_count++] = (struct attention_run){ index, 1 };
+}
+
 static void price_list(const struct price_table *table, enum layer_kind kind, enum pass_set set,
                        const struct batch_shape *shape, struct priced_list *out) {
     const struct scenario *s = table->scenario;
     struct operator_list list = { 0 };
     layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
                     table->need[kind], &list);
-    const struct list_template *t = &table->templates[kind][set];
     int64_t compute_ns = 0;
     ballast_check(list.count < PRICE_OPERATOR_LIMIT); /* a ring adds one, see ring_operators() */
+    *out = (struct priced_list){ .count = list.count, .ring_run = NO_RUN };
     out->operators =
         memory_alloc(sizeof *out->operators * (size_t)(list.count > 0 ? list.count : 1));
-    out->count = list.count;
     for (int64_t i = 0; i < list.count; i++) {
+        const struct operator_work *work = &list.operators[i];
         struct operator_time *timed = &out->operators[i];
         *timed = (struct operator_time){ .stream = stream_of(&list, i) };
-        if (t->attention_index >= 0 && i >= t->attention_index &&
-            i < t->attention_index + t->attention_count)
+        if (operator_is_core_attention(work)) {
+            extend_run(out, i);
             continue;
-        const struct operator_work *work = &list.operators[i];
+        }
         struct price price =
             cost_model_price(s->cost_model, work, &table->groups[work->communicator]);
-        if (i == t->ring_index) {
+        if (operator_runs_beside_attention(work)) {
             out->ring_ns = ns_from_seconds(price.seconds);
+            out->ring_run = out->run_count; /* the next one */
             continue;
         }
         timed->ns = ns_from_seconds(price.seconds);
@@ -244,6 +249,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
         out->band_ns += (double)timed->ns * price.band_fraction;
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
+    ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
     operator_list_free(&list);
@@ -257,62 +263,65 @@ static double rank_output_bytes(const struct price_table *table, enum layer_kind
     return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
 }
 
-static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
-                       struct slot *slot) {
+static void price_kind(struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct kind_prices *out) {
     const struct model *model = table->scenario->model;
-    memset(slot, 0, sizeof *slot);
-    slot->send_ns =
-        memory_alloc(sizeof *slot->send_ns * LAYER_KIND_COUNT * (size_t)(table->link_count + 1));
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        int64_t layer = table->layer_of_kind[kind];
-        if (layer < 0 || axis_of_kind((enum layer_kind)kind) != axis) continue;
-        for (int set = 0; set < SET_COUNT && kind != LAYER_TOKEN_EMBEDDING; set++)
-            price_list(table, (enum layer_kind)kind, (enum pass_set)set, shape,
-                       &slot->lists[kind][set]);
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            slot->saved_bytes[kind][how] =
-                layer_saved_bytes(model, layer, shape, &table->split, (enum recompute_kind)how);
-        slot->workspace_bytes[kind] = layer_workspace_bytes(model, layer, shape, &table->split);
-        struct batch_shape fixed = *shape;
-        fixed.vision_square_sum = fixed.language_square_sum = 0;
-        slot->flop_fixed[kind] = model_layer_flop(model, layer, &fixed);
-        double bytes = rank_output_bytes(table, (enum layer_kind)kind, shape);
-        struct operator_work send = operator_collective("pipeline send", OPERATOR_SEND,
-                                                        PASS_FORWARD, COMMUNICATOR_PIPELINE, bytes);
-        for (int64_t link = 0; link < table->link_count; link++) {
-            struct price price =
-                cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
-            slot->send_ns[kind * table->link_count + link] = ns_from_seconds(price.seconds);
-        }
+    const int64_t layer = table->layer_of_kind[kind];
+    for (int set = 0; set < SET_COUNT; set++)
+        price_list(table, kind, (enum pass_set)set, shape, &out->lists[set]);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        out->saved_bytes[how] =
+            layer_saved_bytes(model, layer, shape, &table->split, (enum recompute_kind)how);
+    out->workspace_bytes = layer_workspace_bytes(model, layer, shape, &table->split);
+    struct batch_shape fixed = *shape;
+    fixed.vision_square_sum = fixed.language_square_sum = 0;
+    fixed.video_square_sum = fixed.cross_square_sum = 0;
+    out->flop_fixed = model_layer_flop(model, layer, &fixed);
+    out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
+    struct operator_work send =
+        operator_collective("pipeline send", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
+                            rank_output_bytes(table, kind, shape));
+    for (int64_t link = 0; link < table->link_count; link++) {
+        struct price price =
+            cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
+        out->send_ns[link] = ns_from_seconds(price.seconds);
     }
 }
 
-/* Without a connector its tokens, if a data set counts any, go nowhere. */
-static int64_t merged_tokens(const struct price_table *table, const struct batch_shape *shape) {
-    return table->layer_of_kind[LAYER_CONNECTOR] >= 0 ? shape->connector_tokens : 0;
+static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
+                       struct slot *slot) {
+    memset(slot, 0, sizeof *slot);
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
+        if (paired_index(kind) < 0) price_kind(table, kind, shape, &slot->kinds[k]);
+    }
 }
 
-/* NULL: not priced. A slot has few: as many as micro-batches of one length differ in tiles. */
-static const struct merged_lists *find_merged(const struct slot *slot, int64_t connector_tokens) {
-    for (int64_t i = 0; i < slot->merged_count; i++)
-        if (slot->merged[i].connector_tokens == connector_tokens) return &slot->merged[i];
+/* NULL: not priced. A slot has few: as many as micro-batches of one length differ in the others. */
+static const struct paired_prices *find_paired(const struct slot *slot, int64_t tokens) {
+    for (int64_t i = 0; i < slot->paired_count; i++)
+        if (slot->paired[i].other_tokens == tokens) return &slot->paired[i];
     return NULL;
 }
 
-static void prepare_merged(struct price_table *table, struct slot *slot,
+static void prepare_paired(struct price_table *table, int axis, struct slot *slot,
                            const struct batch_shape *shape) {
-    int64_t tokens = merged_tokens(table, shape);
-    if (table->layer_of_kind[LAYER_TOKEN_EMBEDDING] < 0 || find_merged(slot, tokens) != NULL)
-        return;
-    if (slot->merged_count == slot->merged_capacity) {
-        slot->merged_capacity = slot->merged_capacity > 0 ? 2 * slot->merged_capacity : 2;
-        slot->merged =
-            memory_realloc(slot->merged, sizeof *slot->merged * (size_t)slot->merged_capacity);
+    int64_t tokens = other_tokens(table, axis, shape);
+    if (find_paired(slot, tokens) != NULL) return;
+    if (slot->paired_count == slot->paired_capacity) {
+        slot->paired_capacity = slot->paired_capacity > 0 ? 2 * slot->paired_capacity : 2;
+        slot->paired =
+            memory_realloc(slot->paired, sizeof *slot->paired * (size_t)slot->paired_capacity);
     }
-    struct merged_lists *merged = &slot->merged[slot->merged_count++];
-    *merged = (struct merged_lists){ .connector_tokens = tokens };
-    for (int set = 0; set < SET_COUNT; set++)
-        price_list(table, LAYER_TOKEN_EMBEDDING, (enum pass_set)set, shape, &merged->lists[set]);
+    struct paired_prices *paired = &slot->paired[slot->paired_count++];
+    *paired = (struct paired_prices){ .other_tokens = tokens };
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
+        if (paired_index(kind) >= 0)
+            price_kind(table, kind, shape, &paired->kinds[paired_index(kind)]);
+    }
 }
 
 static void add_slot(struct price_table *table, int a, int64_t tokens,
@@ -327,9 +336,10 @@ static void add_slot(struct price_table *table, int a, int64_t tokens,
     axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
 }
 
-static void prepare_axis(struct price_table *table, int a, const struct batch_shape *shape) {
+static void prepare_axis(struct price_table *table, int a, bool pairs,
+                         const struct batch_shape *shape) {
     struct axis *axis = &table->axes[a];
-    int64_t tokens = axis_tokens(a, shape);
+    int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
     assert(tokens >= 0);
     if (tokens >= axis->tokens_capacity) {
         int64_t capacity = axis->tokens_capacity > 0 ? axis->tokens_capacity : 4096;
@@ -343,31 +353,39 @@ static void prepare_axis(struct price_table *table, int a, const struct batch_sh
     }
     if (tokens == 0) return;
     if (axis->slot_of_tokens[tokens] == NO_SLOT) add_slot(table, a, tokens, shape);
-    if (a == AXIS_LANGUAGE)
-        prepare_merged(table, &axis->slots[axis->slot_of_tokens[tokens]], shape);
+    if (pairs) prepare_paired(table, a, &axis->slots[axis->slot_of_tokens[tokens]], shape);
 }
 
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
                          int64_t count) {
+    bool pairs[TOKEN_AXIS_COUNT];
+    for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+        pairs[a] = axis_has_pairs(table, a);
     for (int64_t i = 0; i < count; i++)
-        for (int a = 0; a < AXIS_COUNT; a++)
-            prepare_axis(table, a, &shapes[i]);
+        for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+            prepare_axis(table, a, pairs[a], &shapes[i]);
 }
 
 /* ---- reading ---- */
 
-/* NULL when the micro-batch has nothing for this kind (no vision tokens). */
-static const struct slot *slot_of(const struct price_table *table, enum layer_kind kind,
-                                  const struct batch_shape *shape) {
-    int a = axis_of_kind(kind);
+/* NULL when the model has no such layer or the micro-batch nothing for it (no vision tokens). */
+static const struct kind_prices *prices_of(const struct price_table *table, enum layer_kind kind,
+                                           const struct batch_shape *shape) {
+    if (table->layer_of_kind[kind] < 0) return NULL;
+    const enum token_axis a = layer_kind_axis(kind);
     const struct axis *axis = &table->axes[a];
-    int64_t tokens = axis_tokens(a, shape);
+    int64_t tokens = batch_shape_tokens(shape, a);
     if (tokens == 0) return NULL;
     ballast_check(tokens < axis->tokens_capacity && axis->slot_of_tokens[tokens] != NO_SLOT);
-    return &axis->slots[axis->slot_of_tokens[tokens]];
+    const struct slot *slot = &axis->slots[axis->slot_of_tokens[tokens]];
+    int pair = paired_index(kind);
+    if (pair < 0) return &slot->kinds[kind];
+    const struct paired_prices *paired = find_paired(slot, other_tokens(table, (int)a, shape));
+    ballast_check(paired != NULL);
+    return &paired->kinds[pair];
 }
 
-/* The core attention of one micro-batch; returns the count. */
+/* The core attention of one micro-batch, run after run; returns the count. */
 static int64_t attention_works(const struct price_table *table, enum layer_kind kind,
                                enum pass_set set, const struct batch_shape *shape,
                                struct operator_work works[ATTENTION_OPERATOR_LIMIT]) {
@@ -383,10 +401,9 @@ static struct price attention_price(const struct price_table *table,
     return cost_model_price(table->scenario->cost_model, work, &table->groups[COMMUNICATOR_NONE]);
 }
 
-static int64_t attention_ns(const struct price_table *table, enum layer_kind kind,
-                            enum pass_set set, const struct batch_shape *shape) {
-    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
-    int64_t count = attention_works(table, kind, set, shape, works), ns = 0;
+static int64_t run_ns(const struct price_table *table, const struct operator_work *works,
+                      int64_t count) {
+    int64_t ns = 0;
     for (int64_t i = 0; i < count; i++)
         ns += ns_from_seconds(attention_price(table, &works[i]).seconds);
     return ns;
@@ -403,41 +420,31 @@ static int64_t exposed_ring_ns(const struct price_table *table, const struct pri
     return list->ring_ns > beside ? list->ring_ns - beside : 0;
 }
 
-static const struct priced_list *list_of(const struct price_table *table, const struct slot *slot,
-                                         enum layer_kind kind, enum pass_set set,
-                                         const struct batch_shape *shape) {
-    if (kind != LAYER_TOKEN_EMBEDDING) return &slot->lists[kind][set];
-    const struct merged_lists *merged = find_merged(slot, merged_tokens(table, shape));
-    ballast_check(merged != NULL);
-    return &merged->lists[set];
-}
-
-static bool has_attention(const struct price_table *table, const struct priced_list *list,
-                          enum layer_kind kind, enum pass_set set) {
-    return list->count > 0 && table->templates[kind][set].attention_index >= 0;
-}
-
 static void list_time(const struct price_table *table, const struct priced_list *list,
                       enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
                       int64_t *ns, int64_t *comm_ns) {
     *ns = list->fixed_ns;
     *comm_ns = list->comm_ns;
-    if (!has_attention(table, list, kind, set)) return;
-    int64_t attention = attention_ns(table, kind, set, shape);
-    int64_t exposed = exposed_ring_ns(table, list, attention);
-    *ns += attention + exposed;
-    *comm_ns += exposed;
+    if (list->run_count == 0) return;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT], *next = works;
+    attention_works(table, kind, set, shape, works);
+    for (int64_t run = 0; run < list->run_count; run++) {
+        int64_t attention = run_ns(table, next, list->runs[run].count);
+        int64_t exposed = run == list->ring_run ? exposed_ring_ns(table, list, attention) : 0;
+        *ns += attention + exposed;
+        *comm_ns += exposed;
+        next += list->runs[run].count;
+    }
 }
 
 static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
-    return table->split.attention == ATTENTION_NAIVE &&
-           (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK);
+    return table->split.attention == ATTENTION_NAIVE && layer_kind_is_block(kind);
 }
 
 /* What the host needs to launch one pass of a transformer block: none is faster. */
 static int64_t host_ns(const struct price_table *table, enum layer_kind kind, enum pass_set set) {
     const struct backend *b = table->scenario->backend;
-    if (kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK) return 0;
+    if (!layer_kind_is_block(kind)) return 0;
     return ns_from_seconds(set == PASS_SET_FORWARD ? b->host_forward_s : b->host_backward_s);
 }
 
@@ -448,10 +455,10 @@ static int64_t at_least(int64_t ns, int64_t floor_ns) {
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time) {
     *time = (struct layer_time){ 0 };
-    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
-    if (slot == NULL) return;
-    const struct priced_list *forward = list_of(table, slot, kind, PASS_SET_FORWARD, shape),
-                             *backward = list_of(table, slot, kind, PASS_SET_BACKWARD, shape);
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return;
+    const struct priced_list *forward = &prices->lists[PASS_SET_FORWARD],
+                             *backward = &prices->lists[PASS_SET_BACKWARD];
     list_time(table, forward, kind, PASS_SET_FORWARD, shape, &time->forward_ns,
               &time->forward_comm_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
@@ -461,26 +468,28 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
-    if (has_unfused_attention(table, kind))
-        time->recompute_ns[RECOMPUTE_SELECTIVE] =
-            attention_ns(table, kind, PASS_SET_FORWARD, shape);
+    if (!has_unfused_attention(table, kind)) return;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
+    time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, works, count);
 }
 
-/* Puts the run of attention that starts at *out there; returns its count. Beside a ring it is stated
- * as two: what runs while keys and values travel, and the step after that. */
-static int64_t attention_operators(const struct price_table *table, const struct priced_list *list,
-                                   enum layer_kind kind, enum pass_set set,
-                                   const struct batch_shape *shape, struct operator_time *out) {
-    if (table->templates[kind][set].ring_index >= 0) {
-        int64_t attention = attention_ns(table, kind, set, shape);
-        int64_t beside = beside_ring_ns(table, attention);
-        out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
-        out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
-        out[1] = (struct operator_time){ attention - beside, STREAM_COMPUTE };
-        return 2;
-    }
-    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
-    int64_t count = attention_works(table, kind, set, shape, works);
+/* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
+ * runs while keys and values travel, and the step after that. The ring stands before *out. */
+static int64_t ring_operators(const struct price_table *table, const struct priced_list *list,
+                              const struct operator_work *works, int64_t count,
+                              struct operator_time *out) {
+    int64_t attention = run_ns(table, works, count);
+    int64_t beside = beside_ring_ns(table, attention);
+    out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
+    out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
+    out[1] = (struct operator_time){ attention - beside, STREAM_COMPUTE };
+    return 2;
+}
+
+static int64_t attention_operators(const struct price_table *table,
+                                   const struct operator_work *works, int64_t count,
+                                   struct operator_time *out) {
     for (int64_t i = 0; i < count; i++)
         out[i] = (struct operator_time){ ns_from_seconds(attention_price(table, &works[i]).seconds),
                                          STREAM_COMPUTE };
@@ -490,16 +499,21 @@ static int64_t attention_operators(const struct price_table *table, const struct
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
                               const struct batch_shape *shape, enum pass_set set,
                               struct operator_time *out) {
-    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
-    if (slot == NULL) return 0;
-    const struct priced_list *list = list_of(table, slot, kind, set, shape);
-    const struct list_template *t = &table->templates[kind][set];
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    const struct priced_list *list = &prices->lists[set];
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT], *attention = works;
+    if (list->run_count > 0) attention_works(table, kind, set, shape, works);
     int64_t count = 0, next = 0;
-    if (has_attention(table, list, kind, set)) {
-        for (; next < t->attention_index; next++)
+    for (int64_t r = 0; r < list->run_count; r++) {
+        const struct attention_run *run = &list->runs[r];
+        for (; next < run->index; next++)
             out[count++] = list->operators[next];
-        count += attention_operators(table, list, kind, set, shape, &out[count]);
-        next += t->attention_count;
+        count += r == list->ring_run
+                     ? ring_operators(table, list, attention, run->count, &out[count])
+                     : attention_operators(table, attention, run->count, &out[count]);
+        attention += run->count;
+        next += run->count;
     }
     for (; next < list->count; next++)
         out[count++] = list->operators[next];
@@ -517,95 +531,101 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
     if (how == RECOMPUTE_FULL)
         return price_table_operators(table, kind, shape, PASS_SET_FORWARD, out);
     if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) ||
-        slot_of(table, kind, shape) == NULL)
+        prices_of(table, kind, shape) == NULL)
         return 0;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
-    for (int64_t i = 0; i < count; i++)
-        out[i] = (struct operator_time){ ns_from_seconds(attention_price(table, &works[i]).seconds),
-                                         STREAM_COMPUTE };
-    return count;
+    return attention_operators(table, works, count, out);
 }
 
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape) {
-    const struct slot *slot = slot_of(table, kind, shape);
-    return slot == NULL ? 0 : slot->send_ns[(int64_t)kind * table->link_count + stage];
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : prices->send_ns[stage];
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */
 double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
                                const struct batch_shape *shape, enum recompute_kind how) {
-    const struct slot *slot = slot_of(table, kind, shape);
-    if (slot == NULL) return 0;
-    if (!has_unfused_attention(table, kind)) return slot->saved_bytes[kind][how];
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    if (!has_unfused_attention(table, kind)) return prices->saved_bytes[how];
     return layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
                              &table->split, how);
 }
 
 double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape) {
-    const struct slot *slot = slot_of(table, kind, shape);
-    if (slot == NULL) return 0;
-    if (!has_unfused_attention(table, kind)) return slot->workspace_bytes[kind];
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    if (!has_unfused_attention(table, kind)) return prices->workspace_bytes;
     return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
                                  &table->split);
 }
 
+static double attention_flop(const struct price_table *table, enum layer_kind kind,
+                             const struct batch_shape *shape) {
+    return table->flop_per_square[kind] * batch_shape_squares(shape, layer_kind_axis(kind)) +
+           table->flop_per_cross[kind] * shape->cross_square_sum;
+}
+
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape) {
-    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
-    return slot == NULL ? 0
-                        : slot->flop_fixed[kind] +
-                              table->flop_per_square[kind] * attention_squares(kind, shape);
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : prices->flop_fixed + attention_flop(table, kind, shape);
 }
 
 double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
                                   const struct batch_shape *shape, enum recompute_kind how) {
     if (how == RECOMPUTE_FULL) return price_table_flop(table, kind, shape);
     if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
-    return table->flop_per_square[kind] * attention_squares(kind, shape);
+    return attention_flop(table, kind, shape);
 }
 
 double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
                                  const struct batch_shape *shape) {
-    const struct slot *slot = table->layer_of_kind[kind] >= 0 ? slot_of(table, kind, shape) : NULL;
-    if (slot == NULL) return 0;
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
     struct gradient_need need = table->need[kind];
     double matmul_passes = 1 + need.input + need.weight;
     double attention_passes = need.input || need.weight ? 3 : 1;
-    return matmul_passes * slot->flop_fixed[kind] +
-           attention_passes * table->flop_per_square[kind] * attention_squares(kind, shape);
+    return matmul_passes * prices->flop_fixed +
+           attention_passes * attention_flop(table, kind, shape);
+}
+
+/* Sums over one pass of a layer: time, time x band, time outside the measured range. */
+struct band_sums {
+    double ns, band_ns, outside_ns;
+};
+
+static void add_band(const struct price_table *table, enum layer_kind kind, enum pass_set set,
+                     const struct priced_list *list, const struct batch_shape *shape, double layers,
+                     struct band_sums *sums) {
+    sums->ns += layers * (double)list->fixed_ns;
+    sums->band_ns += layers * list->band_ns;
+    sums->outside_ns += layers * list->outside_ns;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = list->run_count > 0 ? attention_works(table, kind, set, shape, works) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct price p = attention_price(table, &works[i]);
+        sums->ns += layers * p.seconds * NS_PER_S;
+        sums->band_ns += layers * p.seconds * NS_PER_S * p.band_fraction;
+        if (!p.inside_range) sums->outside_ns += layers * p.seconds * NS_PER_S;
+    }
 }
 
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,
                         const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction) {
-    double weighted = 0, total = 0, outside = 0;
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        const struct slot *slot =
-            layers_by_kind[kind] > 0 ? slot_of(table, (enum layer_kind)kind, shape) : NULL;
-        if (slot == NULL) continue;
-        for (int set = 0; set < SET_COUNT; set++) {
-            const struct priced_list *list =
-                list_of(table, slot, (enum layer_kind)kind, (enum pass_set)set, shape);
-            double ns = (double)list->fixed_ns, band_ns = list->band_ns;
-            double outside_ns = list->outside_ns;
-            if (has_attention(table, list, (enum layer_kind)kind, (enum pass_set)set)) {
-                struct operator_work works[ATTENTION_OPERATOR_LIMIT];
-                int64_t count =
-                    attention_works(table, (enum layer_kind)kind, (enum pass_set)set, shape, works);
-                for (int64_t i = 0; i < count; i++) {
-                    struct price p = attention_price(table, &works[i]);
-                    ns += p.seconds * NS_PER_S;
-                    band_ns += p.seconds * NS_PER_S * p.band_fraction;
-                    if (!p.inside_range) outside_ns += p.seconds * NS_PER_S;
-                }
-            }
-            weighted += band_ns * (double)layers_by_kind[kind];
-            outside += outside_ns * (double)layers_by_kind[kind];
-            total += ns * (double)layers_by_kind[kind];
-        }
+    struct band_sums sums = { 0 };
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        const struct kind_prices *prices =
+            layers_by_kind[k] > 0 ? prices_of(table, kind, shape) : NULL;
+        for (int set = 0; prices != NULL && set < SET_COUNT; set++)
+            add_band(table, kind, (enum pass_set)set, &prices->lists[set], shape,
+                     (double)layers_by_kind[k], &sums);
     }
-    *outside_fraction = total > 0 ? outside / total : 0;
-    return total > 0 ? weighted / total : 0;
+    /* Collectives that are hidden are no part of the time. */
+    *outside_fraction = sums.ns > 0 ? fmin(sums.outside_ns / sums.ns, 1) : 0;
+    return sums.ns > 0 ? sums.band_ns / sums.ns : 0;
 }

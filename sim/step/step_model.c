@@ -210,7 +210,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
                                ? parameters * s->backend->gradient_reduce_bytes
                                : 0;
         enum layer_kind kind = model->layers[i].kind;
-        if (kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK) {
+        if (!layer_kind_is_block(kind)) {
             m->root_bytes += bytes;
             root_gradients += gradients;
             continue;
@@ -295,9 +295,10 @@ static void shard_passes(const struct step_model *m, const struct layer_time *ti
                                                  m->unit_gather_ns[unit], m->unit_reduce_ns[unit] };
             unit++;
         } else {
-            /* The head stands after the blocks, everything else before them. */
+            /* A head stands after the blocks, everything else before them. */
+            enum layer_kind kind = model->layers[i].kind;
             struct sharded_unit *root =
-                model->layers[i].kind == LAYER_HEAD ? &pass.last : &pass.first;
+                kind == LAYER_HEAD || kind == LAYER_DIFFUSION_HEAD ? &pass.last : &pass.first;
             root->forward_ns += time->forward_ns;
             root->backward_ns += time->backward_ns;
         }
@@ -338,7 +339,7 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
         cost->backward_ns += layers[k] * time->backward_ns + recompute_ns;
         cost->recompute_ns += recompute_ns;
 
-        double useful = kind >= LAYER_TOKEN_EMBEDDING ? 1 - padded : 1;
+        double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
         double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
         cost->class_ns[TIME_COMMUNICATION] += useful * (double)communication_ns;
         cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;

@@ -264,9 +264,8 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
             struct gradient_need need = model_gradient_need(model, i);
             recomputing[e->job->plan.recompute[i]] += need.input || need.weight;
         }
-        bool vision = kind <= LAYER_CONNECTOR;
-        const struct batch_shape *shape = &e->job->typical;
-        if (first < 0 || (vision ? shape->vision_tokens : shape->language_tokens) == 0) continue;
+        const enum token_axis axis = layer_kind_axis((enum layer_kind)kind);
+        if (first < 0 || batch_shape_tokens(&e->job->typical, axis) == 0) continue;
         add_prices(e, arena, first, layers, recomputing, records, count);
     }
     return records;
@@ -284,6 +283,10 @@ static const char *part_layers(const struct execution *e, int64_t part, const ch
         [LAYER_TOKEN_EMBEDDING] = "token embedding",
         [LAYER_LANGUAGE_BLOCK] = "language",
         [LAYER_HEAD] = "head",
+        [LAYER_TEXT_PROJECTION] = "text projection",
+        [LAYER_LATENT_EMBEDDING] = "latent embedding",
+        [LAYER_DIFFUSION_BLOCK] = "diffusion",
+        [LAYER_DIFFUSION_HEAD] = "diffusion head",
     };
     const struct model *model = e->scenario->model;
     const struct job_plan *plan = &e->job->plan;
@@ -293,7 +296,7 @@ static const char *part_layers(const struct execution *e, int64_t part, const ch
         while (end < plan->first_layer[part + 1] && model->layers[end].kind == kind)
             end++;
         const char *comma = text[0] != '\0' ? ", " : "";
-        if (kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK)
+        if (layer_kind_is_block(kind))
             text = arena_format(arena, "%s%s%s %d-%d", text, comma, words[kind],
                                 model->layers[i].index_in_module,
                                 model->layers[end - 1].index_in_module);

@@ -38,10 +38,6 @@ static int compare_prices(const void *a, const void *b) {
 
 /* ---- layers ---- */
 
-static bool is_vision(int kind) {
-    return kind <= LAYER_CONNECTOR;
-}
-
 static bool stage_holds(const struct execution *e, int64_t stage, int kind) {
     const struct job_plan *plan = &e->job->plan;
     for (int64_t part = stage; part < plan->part_count; part += plan->stage_count)
@@ -58,7 +54,7 @@ static void mean_layer_time(const struct execution *e, int kind, double *forward
     double forward_ns = 0, backward_ns = 0, recompute_ns[RECOMPUTE_KIND_COUNT] = { 0 };
     for (int64_t i = 0; i < count; i++) {
         const struct batch_shape *shape = &job->shapes[i];
-        if ((is_vision(kind) ? shape->vision_tokens : shape->language_tokens) == 0) continue;
+        if (batch_shape_tokens(shape, layer_kind_axis((enum layer_kind)kind)) == 0) continue;
         struct layer_time time;
         price_table_layer(job->prices, (enum layer_kind)kind, shape, &time);
         forward_ns += (double)time.forward_ns;

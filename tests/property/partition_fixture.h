@@ -32,10 +32,10 @@ static inline void fixture_samples(const char *path) {
     random_mt_seed(&mt, 7);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("vision_tiles,text_tokens\n", file);
+    fputs("vision_tiles,text_tokens,clip_ms\n", file);
     for (int i = 0; i < 64; i++) {
         uint32_t tiles = 1 + random_mt_next(&mt) % 5;
-        fprintf(file, "%u,%u\n", tiles, 20 + random_mt_next(&mt) % 2000);
+        fprintf(file, "%u,%u,%d\n", tiles, 20 + random_mt_next(&mt) % 2000, 500 + 97 * i);
     }
     assert_int_equal(fclose(file), 0);
 }

@@ -58,7 +58,7 @@ static bool parameter_plan(const struct planner_oracle *oracle, const void *para
             block + 1 < block_count ? partition_stage_start(model, block + 1) : model->layer_count;
         for (int64_t i = first; i < end; i++) {
             enum layer_kind kind = model->layers[i].kind;
-            bool glued = kind != LAYER_VISION_BLOCK && kind != LAYER_LANGUAGE_BLOCK;
+            bool glued = !layer_kind_is_block(kind);
             if (glued && p->method == METHOD_GREEDY) continue;
             if (!model_gradient_need(model, i).weight) continue; /* trainable ones only */
             weights[block] += (double)model_layer_parameters(model, i);

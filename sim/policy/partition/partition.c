@@ -4,7 +4,7 @@
 #include <assert.h>
 
 static bool is_block(const struct layer *layer) {
-    return layer->kind == LAYER_VISION_BLOCK || layer->kind == LAYER_LANGUAGE_BLOCK;
+    return layer_kind_is_block(layer->kind);
 }
 
 int64_t partition_block_count(const struct model *model) {
@@ -25,12 +25,22 @@ bool partition_is_vision(const struct model *model, int64_t block) {
     return layer < model->layer_count && model->layers[layer].kind == LAYER_VISION_BLOCK;
 }
 
+bool partition_is_encoder(const struct model *model, int64_t block) {
+    const bool decodes = model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
+    int64_t layer = layer_of_block(model, block);
+    if (layer == model->layer_count) return false;
+    enum layer_kind kind = model->layers[layer].kind;
+    return kind == LAYER_VISION_BLOCK || (decodes && kind == LAYER_LANGUAGE_BLOCK);
+}
+
 int64_t partition_stage_start(const struct model *model, int64_t block) {
     if (block == 0) return 0;
     int64_t layer = layer_of_block(model, block);
-    /* The token embedding goes with the first language block; the connector stays behind. */
+    /* The token embedding goes with the first language block, the latent embedding with the first
+     * diffusion block; connector and text projection stay behind. */
     while (layer > 0 && layer < model->layer_count &&
-           model->layers[layer - 1].kind == LAYER_TOKEN_EMBEDDING)
+           (model->layers[layer - 1].kind == LAYER_TOKEN_EMBEDDING ||
+            model->layers[layer - 1].kind == LAYER_LATENT_EMBEDDING))
         layer--;
     return layer;
 }

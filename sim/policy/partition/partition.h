@@ -20,6 +20,8 @@ int64_t partition_block_count(const struct model *model);
  * the layer count. */
 int64_t partition_stage_start(const struct model *model, int64_t block);
 bool partition_is_vision(const struct model *model, int64_t block);
+/* A vision block, or a language block in front of a diffusion decoder. */
+bool partition_is_encoder(const struct model *model, int64_t block);
 /* Sets plan->first_layer from blocks per stage; they must be positive and add up. */
 void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan);
 /* The inverse, for printing. */

@@ -37,6 +37,8 @@ static bool plan_guide(const struct planner_oracle *oracle, struct job_plan *pla
     const struct module *v = &model->modules[MODULE_VISION], *c = &model->modules[MODULE_CONNECTOR],
                         *l = &model->modules[MODULE_LANGUAGE];
     const struct batch_shape *shape = &oracle->typical;
+    if (model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
+        return error_set(err, "the guide's formulas end with a language model: use count \"model\"");
     int64_t vision = count_vision(model), parts = plan->part_count;
     int64_t language = partition_block_count(model) - vision;
     if (language < parts - (vision > 0))

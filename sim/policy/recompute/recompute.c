@@ -5,7 +5,7 @@ void recompute_first_blocks(const struct model *model, struct job_plan *plan, in
                             int64_t count) {
     for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1]; i++) {
         enum layer_kind kind = model->layers[i].kind;
-        bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+        bool block = layer_kind_is_block(kind);
         plan->recompute[i] = block && count-- > 0 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     }
 }

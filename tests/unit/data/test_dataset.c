@@ -18,7 +18,10 @@ static void every_shipped_set_loads(void **state) {
         snprintf(name, sizeof name, "%.*s", (int)(dot - e->d_name), e->d_name);
         struct dataset *d = load_or_fail(name, NULL);
         bool drawn = strcmp(d->status, "synthetic") == 0;
-        if (strcmp(d->name, name) != 0 || d->description[0] == '\0' || d->note_count != 0 ||
+        /* The one thing that may be said of a shipped set: long clips are cut. */
+        bool cut = d->note_count == 1 && strstr(d->notes[0], " clips are cut to 16 s") != NULL;
+        if (strcmp(d->name, name) != 0 || d->description[0] == '\0' ||
+            (d->note_count != 0 && !cut) ||
             (!drawn && (d->provenance[0] == '\0' || d->licence[0] == '\0')))
             fail_msg("%s: name %s, %lld notes", name, d->name, (long long)d->note_count);
         for (int64_t i = 0; i < d->part_count; i++)
@@ -327,6 +330,37 @@ static void draws_have_the_moments(void **state) {
     dataset_destroy(d);
 }
 
+/* Clips are drawn after the other columns of a sample, are cut, and carry the correlation. */
+static void draws_clips(void **state) {
+    (void)state;
+    struct dataset *d =
+        draw("{\"name\":\"x\",\"kind\":\"distribution\",\"sample_count\":40000,\"seed\":7,"
+             "\"correlation\":0.999,\"clip_limit_ms\":8000,"
+             "\"clip_ms\":{\"distribution\":\"lognormal\",\"mean\":3400,\"std\":1812},"
+             "\"text_tokens\":{\"distribution\":\"lognormal\",\"mean\":51,\"std\":27.2}}",
+             NULL);
+    double sum = 0, ratio_error = 0;
+    int64_t cut = 0;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        assert_in_range(d->clip_ms[i], 1, 8000);
+        assert_int_equal(d->samples[i].vision_tiles, 0);
+        cut += d->clip_ms[i] == 8000;
+        sum += d->clip_ms[i];
+        if (d->clip_ms[i] < 8000)
+            ratio_error += fabs(15e-3 * d->clip_ms[i] / d->samples[i].language_tokens - 1);
+    }
+    /* P(lognormal > 8 s) with median 3 s and sigma 0.5 */
+    double tail = 0.5 * erfc(log(8.0 / 3.0) / 0.5 / sqrt(2));
+    assert_true(fabs((double)cut / 40000 - tail) < 4 * sqrt(tail / 40000));
+    assert_true(sum / 40000 > 3250 && sum / 40000 < 3400);
+    assert_true(ratio_error / 40000 < 0.05);
+    /* Some are 8 s without a cut. */
+    assert_int_equal(d->note_count, 1);
+    assert_in_range(strtol(d->notes[0], NULL, 10), cut - 10, cut);
+    assert_non_null(strstr(d->notes[0], " clips are cut to 8 s"));
+    dataset_destroy(d);
+}
+
 /* Correlation moves the tokens and leaves the tiles, sample by sample. */
 static void draws_correlate(void **state) {
     (void)state;
@@ -385,6 +419,7 @@ int main(void) {
         cmocka_unit_test(draws_repeat),
         cmocka_unit_test(draws_have_the_moments),
         cmocka_unit_test(draws_correlate),
+        cmocka_unit_test(draws_clips),
         cmocka_unit_test(draws_of_whole_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, remove_scratch);

@@ -326,6 +326,26 @@ static void partly_known_sizes(void **state) {
     dataset_destroy(load_or_fail(out, &options));
 }
 
+/* A first sample without a clip, and an empty cell. */
+static void clips_round_trip(void **state) {
+    (void)state;
+    char in[512], out[512];
+    snprintf(in, sizeof in, "%s", scratch_path("clips.csv"));
+    snprintf(out, sizeof out, "%s", scratch_path("clips-out.csv"));
+    write_text(in, "clip_ms,text_tokens\n0,10\n,20\n8117,30\n16000,40\n");
+    struct dataset *before = load_or_fail(in, NULL);
+    struct error err = { 0 };
+    assert_true(dataset_write_csv(before, out, &err));
+    struct dataset *after = load_or_fail(out, NULL);
+    static const uint32_t want[] = { 0, 0, 8117, 16000 };
+    assert_memory_equal(before->clip_ms, want, sizeof want);
+    assert_memory_equal(after->clip_ms, want, sizeof want);
+    dataset_destroy(before);
+    dataset_destroy(after);
+    assert_load_error("too long", (write_text(in, "clip_ms,text_tokens\n86400001,1\n"), in), NULL,
+                      "%s:2:1: error: clip_ms must be 0 to 86400000, got 86400001");
+}
+
 static void patches_round_trip(void **state) {
     (void)state;
     char out[512];
@@ -541,6 +561,7 @@ int main(void) {
         cmocka_unit_test(tiling_chosen),
         cmocka_unit_test(round_trip),
         cmocka_unit_test(partly_known_sizes),
+        cmocka_unit_test(clips_round_trip),
         cmocka_unit_test(patches_round_trip),
         cmocka_unit_test(squares_are_those_of_images),
         cmocka_unit_test(vision_must_fit),

@@ -40,8 +40,11 @@ static inline const struct model *fixture_text(struct arena *arena, const char *
 static inline const struct model *fixture_module(struct arena *arena, const char *role,
                                                  const char *module) {
     char text[256], path[256];
-    snprintf(text, sizeof text, "{\"name\": \"alone\", \"%s\": \"%s\", \"source\": \"test\"}", role,
-             module);
+    /* A decoder needs text to attend to. */
+    const char *beside =
+        strcmp(role, "diffusion_decoder") == 0 ? "\"language\": \"llama3-8b\", " : "";
+    snprintf(text, sizeof text, "{\"name\": \"alone\", %s\"%s\": \"%s\", \"source\": \"test\"}",
+             beside, role, module);
     struct error err = { 0 };
     const struct model *model = fixture_text(arena, text, path, sizeof path, &err);
     if (model == NULL) fail_msg("%s: %s", module, err.text);

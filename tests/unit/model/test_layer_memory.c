@@ -402,8 +402,8 @@ static void test_cuts(void **state) {
     struct arena *arena = arena_create();
     const struct model *m = fixture_model(arena, "internvl-6b-20b");
     struct batch_shape shape = fixture_group(m);
-    double MiB[LAYER_KIND_COUNT];
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+    double MiB[LAYER_HEAD + 1];
+    for (int kind = 0; kind <= LAYER_HEAD; kind++)
         MiB[kind] =
             layer_output_bytes(m, fixture_layer(m, (enum layer_kind)kind), &shape) / BYTES_PER_MiB;
     const double vision = MiB[LAYER_VISION_BLOCK], boundary = MiB[LAYER_CONNECTOR];

@@ -249,6 +249,9 @@ static const struct {
     { "uneven-pp-3", 56, 60, 256, 256 },
     { "gpt-175b", 96, 98, 0, 0 },
     { "mpt-30b", 48, 50, 0, 0 },
+    { "t2v-s", 60, 64, 0, 0 },
+    { "t2v-l", 112, 116, 0, 0 },
+    { "t2v-xl", 128, 132, 0, 0 },
     { "nemotron-4-340b", 96, 98, 0, 0 },
 };
 
@@ -420,7 +423,7 @@ static void test_frozen_errors(void **state) {
     } cases[] = {
         { "internvl-6b-20b", "visoin",
           "no module is called \"visoin\"\n"
-          "  hint: did you mean \"vision\"? one of: vision, connector, language" },
+          "  hint: did you mean \"vision\"? one of: vision, connector, language, diffusion_decoder" },
         { "llama3-8b", "vision", "model 'llama3-8b' has no vision module that could be frozen" },
     };
     struct arena *arena = arena_create();

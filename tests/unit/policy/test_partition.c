@@ -102,8 +102,8 @@ static void test_glued_layers(void **state) {
                      layer_kind_name(model->layers[layer].kind));
     }
     assert_int_equal(partition_stage_start(model, 93), model->layer_count);
-    assert_true(partition_is_vision(model, 44));
-    assert_false(partition_is_vision(model, 45));
+    assert_true(partition_is_encoder(model, 44));
+    assert_false(partition_is_encoder(model, 45));
     arena_destroy(arena);
 }
 

@@ -75,7 +75,17 @@ static inline struct batch_shape random_shape(struct random_mt *mt, const struct
     int64_t tokens = 1 + random_below(mt, 4096), first = random_below(mt, tokens + 1);
     double squares =
         (double)first * (double)first + (double)(tokens - first) * (double)(tokens - first);
-    return model_batch_shape(model, 2, tiles, tokens, squares);
+    struct batch_shape shape = model_batch_shape(model, 2, tiles, tokens, squares);
+    if (model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0) return shape;
+    const int64_t texts[] = { first, tokens - first };
+    for (int i = 0; i < 2; i++) {
+        double video = (double)model_clip_tokens(model, random_below(mt, 8000));
+        shape.video_clips += video > 0;
+        shape.video_tokens += (int64_t)video;
+        shape.video_square_sum += video * video;
+        shape.cross_square_sum += video * (double)texts[i];
+    }
+    return shape;
 }
 
 /* Cuts anywhere, recomputes any blocks. */

@@ -24,6 +24,11 @@ static const char *const setups[][5] = {
     { "model=llama3-8b", "layout.cp=4", "layout.cp_kind=all-gather", "layout.cp_balanced=false",
       NULL },
     { "model=llama3-8b", "layout.cp=2", "training.attention=naive", NULL },
+    { "layout.tp=4", "model=t2v-s", "dataset=mmtrail-2m", NULL },
+    { "model=t2v-s", "dataset=mmtrail-2m", "layout.cp=4", "layout.tp=2", NULL },
+    { "model=t2v-s", "dataset=mmtrail-2m", "layout.cp=2", "training.attention=naive", NULL },
+    { "layout.tp=8", "model={\"name\":\"t2v-l\",\"frozen\":[\"language\"]}", "dataset=mmtrail-2m",
+      NULL },
 };
 enum { SETUP_COUNT = sizeof setups / sizeof setups[0], SHAPES = 12 };
 
@@ -340,6 +345,7 @@ static void test_no_tokens_cost_nothing(void **state) {
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         enum layer_kind k = (enum layer_kind)kind;
         struct layer_time time;
+        if (kind > LAYER_HEAD) break; /* not in this model */
         bool vision = kind <= LAYER_CONNECTOR;
         struct operator_time operators[PRICE_OPERATOR_LIMIT];
         for (int which = 0; which < 2; which++) {
@@ -413,6 +419,35 @@ static void test_shape_of_a_group(void **state) {
     arena_destroy(arena);
 }
 
+static void test_shape_of_clips(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct model *model = model_load(arena, SCENARIOS, "t2v-s", &err);
+    assert_non_null(model);
+    struct sample samples[] = { { 100, 0, 0 }, { 300, 0, 0 }, { 200, 0, 0 } };
+    uint32_t clip_ms[] = { 16000, 8000, 0 };
+    struct dataset dataset = { .samples = samples, .sample_count = 3, .clip_ms = clip_ms };
+    static const uint32_t all[] = { 0, 1, 2 };
+    const double a = 73728, b = 36864;
+    struct batch_shape packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.video_clips, 2);
+    assert_int_equal(packed.video_tokens, 73728 + 36864);
+    assert_true(packed.video_square_sum == a * a + b * b);
+    assert_true(packed.cross_square_sum == 100 * a + 300 * b);
+    assert_int_equal(packed.language_tokens, 600);
+    /* Padded text: each clip attends to a padded row. */
+    struct batch_shape padded = batch_shape_of_group(model, &dataset, all, 3, false);
+    assert_true(padded.cross_square_sum == 300 * (a + b));
+    struct batch_shape mean = batch_shape_mean((struct batch_shape[]){ packed, padded }, 2);
+    assert_int_equal(mean.video_tokens, 73728 + 36864);
+    assert_true(mean.cross_square_sum == (packed.cross_square_sum + padded.cross_square_sum) / 2);
+    /* Without a decoder the clips are nothing. */
+    model = model_load(arena, SCENARIOS, "llama3-8b", &err);
+    assert_int_equal(batch_shape_of_group(model, &dataset, all, 3, true).video_tokens, 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer_time_is_that_of_its_operators),
@@ -425,6 +460,7 @@ int main(void) {
         cmocka_unit_test(test_no_tokens_cost_nothing),
         cmocka_unit_test(test_a_mean_of_almost_no_images),
         cmocka_unit_test(test_shape_of_a_group),
+        cmocka_unit_test(test_shape_of_clips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

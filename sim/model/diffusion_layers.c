@@ -1,0 +1,213 @@
+/* diffusion_layers.c - a diffusion decoder (DiT) around the halves of an ordinary block.
+ *
+ * Movie Gen (Polyak et al. 2024, arXiv 2410.13720) puts three things into a language model's block:
+ * cross attention to the text between self attention and feed-forward network, adaptive norms that
+ * follow the timestep, and attention without a mask. Each clip is a sequence of its own, and attends
+ * to the text of its own sample:
+ *
+ *     forward   norm | all-gather | query of the video, key and value of the text | cross attention |
+ *               proj | reduce-scatter | residual
+ *
+ * The text states travel beside the video from layer to layer, divided by tokens under sequence
+ * parallelism like it, so that each block gathers them once more. Their gradients add up from block
+ * to block on the way back. Under context parallelism the text projection gathers the text of all
+ * ranks, once, and reduces its gradient.
+ *
+ * Modulation is adaLN-single (Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3): the six
+ * vectors of a block are a learned table plus what one layer, shared by all blocks, makes of the
+ * timestep. DiT's own layer in each block (6 h^2) would double the parameters, and neither Movie
+ * Gen's 30B nor DIP's 5B has room for it. Shift and scale are fused into the norm, the gate into the
+ * residual add.
+ *
+ * Latent embedding: noise is added to the latent video (flow matching), patches go through one matmul.
+ * Head: modulated norm, matmul back to patches, mean squared error. Both are small, so every TP rank
+ * computes the rows of its own shard with whole weights; the shared layer of the modulation is divided
+ * by tp. The latents and the text's token ids come ready-made: the autoencoder that makes the latents
+ * is not part of the step.
+ *
+ * Where this stops being true: the timestep's layers are priced for one clip (they are bound by the
+ * reading of their weights); what the modulation adds to the messages between stages, 12 h bytes a
+ * clip, is left out.
+ */
+#include "sim/model/diffusion_layers.h"
+
+#include "sim/model/layer_attention.h"
+
+static const struct half_names cross_half = {
+    .norm = "cross norm",
+    .gather = "cross all-gather",
+    .saved_gather = "cross saved all-gather",
+    .gradient_gather = "cross gradient all-gather",
+    .reduce_scatter = "cross reduce-scatter",
+    .all_reduce = "cross all-reduce",
+    .residual = "cross residual",
+    .residual_gradient = "cross residual gradient",
+    .ungated = true,
+};
+
+/* ---- cross attention ---- */
+
+static double text_bytes(const struct emitter *e) {
+    return emit_gathered_bytes(e, e->d->text_tokens, e->d->module->hidden);
+}
+
+void cross_attention_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    if (d->text_tokens == 0) return;
+    emit_enter_forward(e, &cross_half);
+    emit_linear_forward(e, "cross query", e->matmul, d->tokens, d->query_width, hidden);
+    if (d->sequence_parallel)
+        emit_collective(e, "text all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD, text_bytes(e));
+    emit_linear_forward(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width, hidden);
+    core_cross_attention(d, PASS_FORWARD, e->activation, e->out);
+    emit_linear_forward(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_leave_forward(e, &cross_half);
+}
+
+/* Gradients of keys and values: of their weights, and of the text states, where they join those of
+ * the blocks behind. */
+static void key_value_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    if (d->sequence_parallel && e->need.weight)
+        emit_collective(e, "text saved all-gather", OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
+                        text_bytes(e));
+    emit_linear_input_gradient(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width,
+                               hidden);
+    emit_collective(e, d->sequence_parallel ? "text reduce-scatter" : "text all-reduce",
+                    d->sequence_parallel ? OPERATOR_REDUCE_SCATTER : OPERATOR_ALL_REDUCE,
+                    PASS_INPUT_GRADIENT, text_bytes(e));
+    emit_linear_weight_gradient(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width,
+                                hidden);
+    emit_stream(e, "text gradient", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->text_shard_tokens,
+                hidden);
+}
+
+void cross_attention_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    if (d->text_tokens == 0) return;
+    emit_leave_backward(e, &cross_half);
+    emit_linear_input_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_linear_weight_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
+    core_cross_attention(d, PASS_BACKWARD, e->activation, e->out);
+    key_value_backward(e);
+    emit_column_backward(e, &cross_half, "cross query", e->matmul, d->query_width);
+    emit_enter_backward(e, &cross_half);
+}
+
+/* ---- text projection ---- */
+
+/* The text of all context-parallel ranks: each attends to the whole of it with its part of the video. */
+static void gather_context(struct emitter *e, const char *name, enum operator_kind kind,
+                           enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    if (d->cp == 1) return;
+    double bytes = emit_gathered_bytes(e, d->shard_tokens * d->cp, d->module->hidden);
+    emit_operator(e, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
+}
+
+void text_projection_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    emit_stream(e, "text norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->text_hidden);
+    emit_linear_forward(e, "text projection", e->activation, d->shard_tokens, m->hidden,
+                        m->text_hidden);
+    emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+    gather_context(e, "text context all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD);
+}
+
+void text_projection_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    gather_context(e, "text context reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
+    emit_stream(e, "projected norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+    emit_linear_input_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
+                               m->text_hidden);
+    emit_linear_weight_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
+                                m->text_hidden);
+    emit_stream(e, "text norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->text_hidden);
+}
+
+/* ---- latent embedding ---- */
+
+enum { TIMESTEP_ROWS = 1 };
+
+void latent_embedding_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t patch_width = module_patch_width(m);
+    emit_linear_forward(e, "timestep up", e->activation, TIMESTEP_ROWS, m->hidden,
+                        TIMESTEP_FREQUENCIES);
+    emit_linear_forward(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
+    emit_linear_forward(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
+                        m->hidden);
+    emit_collective(e, "modulation all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                    emit_gathered_bytes(e, TIMESTEP_ROWS, 6 * m->hidden));
+    /* reads latent and noise, writes patches */
+    emit_stream(e, "noise and unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
+                patch_width);
+    emit_linear_forward(e, "latent embedding", e->activation, d->shard_tokens, m->hidden,
+                        patch_width);
+    if (m->position == POSITION_LEARNED)
+        emit_stream(e, "latent position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
+                    m->hidden);
+}
+
+/* Latents have no gradient. */
+void latent_embedding_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    if (!e->need.weight) return;
+    if (m->position == POSITION_LEARNED)
+        emit_stream(e, "latent position", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, 1,
+                    d->shard_tokens, m->hidden);
+    emit_linear_weight_gradient(e, "latent embedding", e->activation, d->shard_tokens, m->hidden,
+                                module_patch_width(m));
+    emit_linear_input_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
+                               m->hidden);
+    emit_collective(e, "modulation all-reduce", OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT,
+                    emit_gathered_bytes(e, TIMESTEP_ROWS, m->hidden));
+    emit_linear_weight_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
+                                m->hidden);
+    emit_linear_input_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,
+                               m->hidden);
+    emit_linear_weight_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,
+                                m->hidden);
+    emit_linear_weight_gradient(e, "timestep up", e->activation, TIMESTEP_ROWS, m->hidden,
+                                TIMESTEP_FREQUENCIES);
+}
+
+/* ---- head ---- */
+
+/* Squared error of prediction and target: two elements are read, and the fp32 difference that its
+ * gradient needs is written; backward reads it and writes a gradient. */
+static void squared_error(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const double element = (double)d->element_bytes;
+    const double bytes_per_value = pass == PASS_FORWARD ? 2 * element + 4 : 4 + element;
+    const double values = (double)d->shard_tokens * (double)module_patch_width(d->module);
+    emit_operator(e, operator_streaming("squared error", OPERATOR_LOSS, pass, PRECISION_FP32,
+                                        values * bytes_per_value));
+}
+
+void diffusion_head_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    emit_stream(e, "final norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+    emit_linear_forward(e, "latent patches", e->activation, d->shard_tokens, module_patch_width(m),
+                        m->hidden);
+    squared_error(e, PASS_FORWARD);
+}
+
+void diffusion_head_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    squared_error(e, PASS_BACKWARD);
+    emit_linear_input_gradient(e, "latent patches", e->activation, d->shard_tokens,
+                               module_patch_width(m), m->hidden);
+    emit_linear_weight_gradient(e, "latent patches", e->activation, d->shard_tokens,
+                                module_patch_width(m), m->hidden);
+    emit_stream(e, "final norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+}

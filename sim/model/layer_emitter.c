@@ -1,0 +1,135 @@
+/* layer_emitter.c - what all layers share; the method is at the top of layer_operators.c. */
+#include "sim/model/layer_emitter.h"
+
+void emit_operator(struct emitter *e, struct operator_work work) {
+    operator_list_push(e->out, work);
+}
+
+/* ---- leaves ---- */
+
+void emit_stream(struct emitter *e, const char *name, enum operator_kind kind,
+                 enum operator_pass pass, double tensors, int64_t rows, int64_t columns) {
+    double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
+    emit_operator(e, operator_streaming(name, kind, pass, e->activation, bytes));
+}
+
+double emit_mask_tensors(const struct emitter *e) {
+    return e->d->module->dropout ? 1.0 / (double)e->d->element_bytes : 0;
+}
+
+void emit_collective(struct emitter *e, const char *name, enum operator_kind kind,
+                     enum operator_pass pass, double bytes) {
+    if (e->d->tp > 1)
+        emit_operator(e, operator_collective(name, kind, pass, COMMUNICATOR_TENSOR, bytes));
+}
+
+double emit_gathered_bytes(const struct emitter *e, int64_t tokens, int64_t columns) {
+    return (double)tokens * (double)columns * (double)e->d->element_bytes;
+}
+
+void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
+                         int64_t rows, int64_t out, int64_t in) {
+    emit_operator(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
+}
+
+void emit_linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
+                                int64_t rows, int64_t out, int64_t in) {
+    emit_operator(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
+}
+
+void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
+                                 int64_t rows, int64_t out, int64_t in) {
+    if (e->need.weight)
+        emit_operator(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
+}
+
+/* ---- the frame around each half of a block ---- */
+
+const struct half_names emitter_attention_half = {
+    .norm = "attention norm",
+    .gather = "attention all-gather",
+    .saved_gather = "attention saved all-gather",
+    .gradient_gather = "attention gradient all-gather",
+    .reduce_scatter = "attention reduce-scatter",
+    .all_reduce = "attention all-reduce",
+    .residual = "attention residual",
+    .residual_gradient = "attention residual gradient",
+};
+const struct half_names emitter_mlp_half = {
+    .norm = "mlp norm",
+    .gather = "mlp all-gather",
+    .saved_gather = "mlp saved all-gather",
+    .gradient_gather = "mlp gradient all-gather",
+    .reduce_scatter = "mlp reduce-scatter",
+    .all_reduce = "mlp all-reduce",
+    .residual = "mlp residual",
+    .residual_gradient = "mlp residual gradient",
+};
+
+void emit_enter_forward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
+    if (d->sequence_parallel)
+        emit_collective(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
+                        emit_gathered_bytes(e, d->tokens, hidden));
+}
+
+void emit_leave_forward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
+    if (d->sequence_parallel)
+        emit_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
+    else
+        emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
+    /* reads branch and residual, writes their sum */
+    emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3 + emit_mask_tensors(e),
+                d->shard_tokens, hidden);
+}
+
+void emit_leave_backward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    /* The residual add itself passes the gradient on. Layer scale, or the gate of a modulated
+     * block, reads and writes the gradient, and reads the branch for its own gradient, which also sums the bias's; dropout reads and
+     * writes the gradient and reads its mask; a bias alone reads it.
+     */
+    const bool gated = m->role == MODULE_DIFFUSION_DECODER && !half->ungated;
+    double tensors = m->layer_scale || gated            ? (e->need.weight ? 3 : 2)
+                     : m->dropout                       ? 2
+                     : m->linear_bias && e->need.weight ? 1
+                                                        : 0;
+    tensors += emit_mask_tensors(e);
+    if (tensors > 0)
+        emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors,
+                    d->shard_tokens, m->hidden);
+    if (d->sequence_parallel)
+        emit_collective(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                        emit_gathered_bytes(e, d->tokens, m->hidden));
+}
+
+void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
+                          enum precision precision, int64_t out) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
+    if (d->sequence_parallel && e->need.weight)
+        emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT, bytes);
+    emit_linear_input_gradient(e, name, precision, d->tokens, out, hidden);
+    if (d->sequence_parallel)
+        emit_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
+                        bytes);
+    else
+        emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT, bytes);
+    emit_linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
+}
+
+void emit_enter_backward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    /* the norm reads its input and a gradient and writes one */
+    emit_stream(e, half->norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, d->module->hidden);
+    if (half->residual_gradient != NULL)
+        emit_stream(e, half->residual_gradient, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3,
+                    d->shard_tokens, d->module->hidden);
+}

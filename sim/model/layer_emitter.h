@@ -1,0 +1,55 @@
+/* layer_emitter.h - appends the operators that all kinds of layers are made of: kernels, matmuls, and
+ * the collectives of tensor and sequence parallelism around each branch. Private to sim/model.
+ */
+#ifndef BALLAST_SIM_MODEL_LAYER_EMITTER_H
+#define BALLAST_SIM_MODEL_LAYER_EMITTER_H
+
+#include "sim/model/layer_division.h"
+
+struct emitter {
+    const struct layer_division *d;
+    const struct batch_shape *shape;
+    const struct module *connector; /* of the model, absent if layer_count is 0 */
+    enum precision matmul;          /* blocks and connector */
+    enum precision activation;      /* everything else: FP8 covers matmuls of blocks only */
+    struct gradient_need need;
+    struct operator_list *out;
+};
+
+/* The frame around a branch of a block, and around the head. */
+struct half_names {
+    const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
+    const char *residual, *residual_gradient;
+    bool ungated; /* no modulation of the branch: cross attention */
+};
+extern const struct half_names emitter_attention_half, emitter_mlp_half;
+
+void emit_operator(struct emitter *e, struct operator_work work);
+/* A kernel that moves `tensors` tensors of rows x columns activations through memory. */
+void emit_stream(struct emitter *e, const char *name, enum operator_kind kind,
+                 enum operator_pass pass, double tensors, int64_t rows, int64_t columns);
+/* The mask of a dropout beside tensors of activations. */
+double emit_mask_tensors(const struct emitter *e);
+/* Nothing without tensor parallelism. */
+void emit_collective(struct emitter *e, const char *name, enum operator_kind kind,
+                     enum operator_pass pass, double bytes);
+/* The gathered activations that a collective of this layer handles. */
+double emit_gathered_bytes(const struct emitter *e, int64_t tokens, int64_t columns);
+
+/* (rows x in) (in x out), and its gradients; that of the weight only if the layer is trained. */
+void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
+                         int64_t rows, int64_t out, int64_t in);
+void emit_linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
+                                int64_t rows, int64_t out, int64_t in);
+void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
+                                 int64_t rows, int64_t out, int64_t in);
+
+void emit_enter_forward(struct emitter *e, const struct half_names *half);
+void emit_leave_forward(struct emitter *e, const struct half_names *half);
+void emit_leave_backward(struct emitter *e, const struct half_names *half);
+/* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
+void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
+                          enum precision precision, int64_t out);
+void emit_enter_backward(struct emitter *e, const struct half_names *half);
+
+#endif
