@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/cli/print.h"
+#include "sim/plugin.h"
 
 #ifndef BALLAST_INSTALLED_SCENARIOS
 #define BALLAST_INSTALLED_SCENARIOS "scenarios"
@@ -139,4 +140,9 @@ int ballast_run_text(struct ballast *b, const char *scenario, const char *const 
     if (refuse_size(b, answer)) return 0;
     return run_json(b, json_parse("scenario", scenario, strlen(scenario), &b->error), overrides,
                     answer);
+}
+
+int ballast_load_plugin(struct ballast *b, const char *path) {
+    forget(b);
+    return plugin_load(path, &b->error);
 }

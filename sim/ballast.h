@@ -1,4 +1,4 @@
-/* ballast.h - the public C interface: simulate from another program.
+/* ballast.h - the public C interface: simulate from another program, add policies of one's own.
  *
  * Self-contained C99 and C++; nothing else of Ballast's sources is promised to stay. Within one value
  * of BALLAST_API_VERSION structures only grow at their end, and each begins with its size, so that a
@@ -81,6 +81,118 @@ BALLAST_API int ballast_run_text(struct ballast *ballast, const char *scenario,
 BALLAST_API const char *ballast_answer_json(struct ballast *ballast);
 /* Why the last call failed: one sentence with file, line and key, and perhaps a hint. */
 BALLAST_API const char *ballast_error(const struct ballast *ballast);
+
+/* ---- plug-ins ----
+ *
+ * A plug-in is a shared library that exports ballast_plugin(). It includes this header, links
+ * nothing of Ballast, and adds policies beside the built-in ones:
+ *
+ *     cc -shared -fPIC -I PREFIX/include my_policies.c -o my_policies.so
+ *     ballast run study.json --plugin my_policies.so --set policy.partition=bottleneck
+ *
+ * docs/PLUGIN.md is the tutorial, docs/examples/plugin_example.c a plug-in of each kind.
+ *
+ * What a policy returns is checked: every sample at most once, every block on one part, every pass
+ * once and no stage waiting for another for ever. A policy must be deterministic; randomness comes
+ * from `seed`. Numbers, arrays and texts that it is handed live during the call only. It reports a
+ * mistake with fail() and returns 0; it returns 1 when it is done.
+ */
+
+/* A number that the scenario may set: {"name": "my-policy", "window": 64}. */
+struct ballast_parameter {
+    const char *name, *help;
+    double fallback, min, max;
+};
+
+/* Hands samples to data-parallel ranks, as micro-batches. */
+struct ballast_batches {
+    size_t size;
+    void *host;
+    int64_t sample_count;
+    const uint32_t *vision;          /* by sample: tiles, or patches where resolution is native */
+    const uint32_t *language_tokens; /* by sample, those of its images included */
+    int64_t rank_count;
+    int64_t micro_batch_samples; /* wanted; 1 if the policy decides itself */
+    uint32_t seed;
+    int64_t epoch;
+    /* The next micro-batch of a rank. All ranks must get the same number in the end; what is over is
+     * dropped. 0: the policy may stop, the mistake is reported. */
+    int (*give)(struct ballast_batches *batches, int64_t rank, const uint32_t *samples,
+                int64_t count);
+    void (*fail)(struct ballast_batches *batches, const char *sentence);
+};
+
+struct ballast_batching {
+    const char *name, *help;
+    int packs; /* decides the size of a micro-batch; its samples are concatenated, not padded */
+    const struct ballast_parameter *parameters;
+    size_t parameter_count;
+    int (*plan)(struct ballast_batches *batches, const double *parameters);
+};
+
+/* Cuts the model into parts, one or several for each pipeline stage. */
+struct ballast_blocks {
+    size_t size;
+    void *host;
+    int64_t
+        block_count;    /* transformer blocks; embeddings, connector and head go with a neighbour */
+    int64_t part_count; /* stages x chunks; part p stands on stage p % stages */
+    int64_t stage_count;
+    /* by block, for a mean micro-batch, with the layers that go with it */
+    const double *forward_seconds, *backward_seconds;
+    const double *parameters;       /* of the model, before tensor parallelism */
+    const unsigned char *is_vision; /* 1: of the vision encoder */
+    double capacity_bytes;          /* of a GPU; compare with stage_bytes() */
+    /* Simulated seconds of an iteration, and bytes of a stage's GPU at its peak, if the parts held
+     * these numbers of blocks. Below 0: these numbers are no partition. */
+    double (*simulate)(struct ballast_blocks *blocks, const int64_t *blocks_of_part);
+    double (*stage_bytes)(struct ballast_blocks *blocks, const int64_t *blocks_of_part,
+                          int64_t stage);
+    void (*fail)(struct ballast_blocks *blocks, const char *sentence);
+};
+
+struct ballast_partition {
+    const char *name, *help;
+    const struct ballast_parameter *parameters;
+    size_t parameter_count;
+    /* Fills part_count numbers of at least 1 that add up to block_count. */
+    int (*plan)(struct ballast_blocks *blocks, const double *parameters, int64_t *blocks_of_part);
+};
+
+/* Orders the passes of a stage. */
+struct ballast_place {
+    int64_t stage, stage_count, chunk_count, micro_batch_count;
+};
+
+struct ballast_pass {
+    int32_t micro_batch;
+    int16_t chunk; /* chunk c of stage s is part c x stage_count + s of the model */
+    int8_t backward;
+};
+
+struct ballast_schedule {
+    const char *name, *help;
+    int interleaves; /* knows more than one chunk a stage */
+    /* Fills 2 x micro_batch_count x chunk_count passes, each once. Called for several places, by
+     * several threads, often: it depends on `place` alone. */
+    void (*order)(const struct ballast_place *place, struct ballast_pass *passes);
+};
+
+struct ballast_plugin {
+    int api_version; /* BALLAST_API_VERSION of the header that it was built with */
+    const struct ballast_batching *batching;
+    size_t batching_count;
+    const struct ballast_partition *partitions;
+    size_t partition_count;
+    const struct ballast_schedule *schedules;
+    size_t schedule_count;
+};
+
+/* What a plug-in exports; Ballast itself does not. */
+BALLAST_API const struct ballast_plugin *ballast_plugin(void);
+
+/* Loads a plug-in into this process, for good; before the first run. 1: done; 0: ballast_error(). */
+BALLAST_API int ballast_load_plugin(struct ballast *ballast, const char *path);
 
 #ifdef __cplusplus
 }

@@ -27,13 +27,15 @@ static const struct option *walk_next(struct option_walk *walk) {
     else if (walk->at < own + walk->common_count)
         next = &walk->common[walk->at - own];
     walk->at++;
-    if (next != NULL && strcmp(next->name, "set") == 0 && !walk->command->takes_scenario)
-        return walk_next(walk);
+    const bool of_scenario =
+        next != NULL && (strcmp(next->name, "set") == 0 || strcmp(next->name, "plugin") == 0);
+    if (of_scenario && !walk->command->takes_scenario) return walk_next(walk);
     return next;
 }
 
 static bool names_a_file(const struct option *option) {
-    return option->type == OPTION_TEXT && option->metavar != NULL &&
+    return (option->type == OPTION_TEXT || option->type == OPTION_LIST) &&
+           option->metavar != NULL &&
            (strcmp(option->metavar, "FILE") == 0 || strcmp(option->metavar, "DIR") == 0);
 }
 

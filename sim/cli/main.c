@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "sim/base/field.h"
 #include "sim/cli/cli.h"
+#include "sim/plugin.h"
 
 static const struct command *const table[] = {
     &command_bench,      &command_calibrate, &command_check,   &command_compare,
@@ -255,6 +256,8 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
         cli->scenario_options.directory = "scenarios"; /* what needs a file there will miss it */
         err = (struct error){ 0 };
     }
+    for (int64_t i = 0; i < cli->common.plugins.count; i++)
+        if (!plugin_load(cli->common.plugins.items[i], &err)) return cli_error(&err);
     cli->scenario_options.overrides = cli->common.set.items;
     return command->run(cli, options);
 }

@@ -10,13 +10,16 @@
 static const struct option common_table[] = {
     { "set", OPTION_LIST, COMMON(set), "PATH=VALUE",
       "change a value of the scenario, e.g. layout.tp=4 (repeatable)", NULL, 0, 0 },
+    { "plugin", OPTION_LIST, COMMON(plugins), "FILE",
+      "a shared library with policies of one's own (repeatable)", NULL, 0, 0 },
     { "json", OPTION_FLAG, COMMON(json), NULL, "print one JSON object on stdout", NULL, 0, 0 },
     { "quiet", OPTION_FLAG, COMMON(quiet), NULL, "no progress on stderr", NULL, 0, 0 },
     { "scenarios", OPTION_TEXT, COMMON(scenarios), "DIR",
       "folder of models, datasets, hardware and clusters", NULL, 0, 0 },
     { "help", OPTION_FLAG, COMMON(help), NULL, "this text", NULL, 0, 0 },
 };
-enum { COMMON_SET = 0, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
+/* The first ones change a scenario. */
+enum { COMMON_OF_SCENARIO = 2, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
 
 const struct option *options_common(size_t *count) {
     *count = COMMON_COUNT;
@@ -167,6 +170,6 @@ static void help_rows(const struct option *options, size_t count, FILE *out) {
 void options_help(const struct option *options, size_t option_count, bool takes_scenario,
                   FILE *out) {
     help_rows(options, option_count, out);
-    int first = takes_scenario ? 0 : COMMON_SET + 1;
+    int first = takes_scenario ? 0 : COMMON_OF_SCENARIO;
     help_rows(common_table + first, (size_t)(COMMON_COUNT - first), out);
 }

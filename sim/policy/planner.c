@@ -36,9 +36,26 @@ const struct planner *const *planners(size_t *count) {
     return table;
 }
 
+/* Rows of plug-ins. Written while the command line is read, only read afterwards. */
+enum { REGISTERED_LIMIT = 16 };
+static const struct planner *registered[REGISTERED_LIMIT];
+static size_t registered_count;
+
+bool planner_register(const struct planner *planner) {
+    if (registered_count == REGISTERED_LIMIT) return false;
+    registered[registered_count++] = planner;
+    return true;
+}
+
+static bool is(const struct planner *planner, enum planner_slot slot, const char *name) {
+    return planner->slot == slot && strcmp(planner->name, name) == 0;
+}
+
 const struct planner *planner_find(enum planner_slot slot, const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i]->slot == slot && strcmp(table[i]->name, name) == 0) return table[i];
+        if (is(table[i], slot, name)) return table[i];
+    for (size_t i = 0; i < registered_count; i++)
+        if (is(registered[i], slot, name)) return registered[i];
     return NULL;
 }
 

@@ -142,6 +142,9 @@ struct planner {
 /* The table, sorted by slot and name. */
 const struct planner *const *planners(size_t *count);
 const struct planner *planner_find(enum planner_slot slot, const char *name); /* NULL: unknown */
+/* Adds a row of a plug-in, found by name but not listed; it stays. Before any other thread starts.
+ * False: there is no room. */
+bool planner_register(const struct planner *planner);
 /* Nearest name in the slot, or NULL. */
 const char *planner_nearest(enum planner_slot slot, const char *name);
 const char *planner_slot_name(enum planner_slot slot);

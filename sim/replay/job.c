@@ -208,8 +208,8 @@ static double oracle_layer_saved_bytes(void *context, int64_t layer_index,
 static double oracle_layer_workspace_bytes(void *context, int64_t layer_index,
                                            const struct batch_shape *shape) {
     const struct job *job = context;
-    return price_table_workspace_bytes(
-        job->prices, job->scenario->model->layers[layer_index].kind, shape);
+    return price_table_workspace_bytes(job->prices, job->scenario->model->layers[layer_index].kind,
+                                       shape);
 }
 
 static double oracle_send_seconds(void *context, int64_t stage, int64_t layer_index,
@@ -266,8 +266,8 @@ static bool oracle_simulate_iteration(void *context, const struct job_plan *plan
     struct step_runner *runner = step_runner_create(step);
     step_runner_order(runner, iteration->entries);
     struct rank_outcome rank;
-    bool ok = step_run_rank(runner, FIDELITY_STAGE, iteration->shapes,
-                            iteration->micro_batch_count, &rank, err);
+    bool ok = step_run_rank(runner, FIDELITY_STAGE, iteration->shapes, iteration->micro_batch_count,
+                            &rank, err);
     outcome->seconds = ok ? seconds_from_ns(rank.makespan_ns) : 0;
     for (int64_t stage = 0; ok && stage < step->stage_count; stage++) {
         if (outcome->busy_seconds != NULL)
@@ -354,6 +354,11 @@ static bool make_plan(struct job *job, struct error *err) {
     plan->first_layer = arena_array(job->arena, int64_t, plan->part_count + 1);
     plan->recompute = arena_array(job->arena, enum recompute_kind, s->model->layer_count);
     plan->schedule = s->schedule.row;
+    const struct schedule_place place = { 0, plan->stage_count, plan->chunk_count,
+                                          s->micro_batches_per_rank };
+    if (plan->schedule != NULL && plan->schedule->check != NULL &&
+        !plan->schedule->check(&place, err))
+        return error_context(err, "while checking schedule \"%s\"", plan->schedule->name);
     struct planner_oracle oracle = job_oracle(job);
     const struct policy_choice *choices[] = { &s->partition, &s->recompute, &s->joint };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {

@@ -18,9 +18,22 @@ const struct batching_policy *const *batching_policies(size_t *count) {
     return policies;
 }
 
+/* Rows of plug-ins. Written while the command line is read, only read afterwards. */
+enum { REGISTERED_LIMIT = 16 };
+static const struct batching_policy *registered[REGISTERED_LIMIT];
+static size_t registered_count;
+
+bool batching_policy_register(const struct batching_policy *policy) {
+    if (registered_count == REGISTERED_LIMIT) return false;
+    registered[registered_count++] = policy;
+    return true;
+}
+
 const struct batching_policy *batching_policy_find(const char *name) {
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++)
         if (strcmp(policies[i]->name, name) == 0) return policies[i];
+    for (size_t i = 0; i < registered_count; i++)
+        if (strcmp(registered[i]->name, name) == 0) return registered[i];
     return NULL;
 }
 

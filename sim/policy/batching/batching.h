@@ -66,6 +66,9 @@ struct batching_policy {
 
 const struct batching_policy *batching_policy_find(const char *name);  /* NULL: unknown */
 const struct batching_policy *const *batching_policies(size_t *count); /* sorted by name */
+/* Adds a row of a plug-in, found by name but not listed; it stays. Before any other thread starts.
+ * False: there is no room. */
+bool batching_policy_register(const struct batching_policy *policy);
 void batch_plan_free(struct batch_plan *plan);
 /* Samples of the data set that are in no group; the sampler's tail is not among them. */
 int64_t batch_plan_left_out(const struct batch_plan *plan);

@@ -17,8 +17,21 @@ const struct schedule_policy *const *schedule_policies(size_t *count) {
     return policies;
 }
 
+/* Rows of plug-ins. Written while the command line is read, only read afterwards. */
+enum { REGISTERED_LIMIT = 16 };
+static const struct schedule_policy *registered[REGISTERED_LIMIT];
+static size_t registered_count;
+
+bool schedule_policy_register(const struct schedule_policy *policy) {
+    if (registered_count == REGISTERED_LIMIT) return false;
+    registered[registered_count++] = policy;
+    return true;
+}
+
 const struct schedule_policy *schedule_policy_find(const char *name) {
     for (size_t i = 0; i < policy_count; i++)
         if (strcmp(policies[i]->name, name) == 0) return policies[i];
+    for (size_t i = 0; i < registered_count; i++)
+        if (strcmp(registered[i]->name, name) == 0) return registered[i];
     return NULL;
 }

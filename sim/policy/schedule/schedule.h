@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sim/base/error.h"
 
 /* With chunk_count model chunks on each stage, chunk c of stage s is part c x stage_count + s of the
  * model. */
@@ -37,10 +38,15 @@ struct schedule_policy {
     void (*order)(const struct schedule_place *place, struct schedule_entry *entries);
     /* Passes of (micro-batch, chunk) whose forward has run and whose backward has not, at most. */
     int64_t (*in_flight)(const struct schedule_place *place);
+    /* Of plug-ins: whether all stages of this place, together, come to an end. NULL: they do. */
+    bool (*check)(const struct schedule_place *place, struct error *err);
 };
 
 const struct schedule_policy *schedule_policy_find(const char *name);  /* NULL: unknown */
 const struct schedule_policy *const *schedule_policies(size_t *count); /* sorted by name */
+/* Adds a row of a plug-in, found by name but not listed; it stays. Before any other thread starts.
+ * False: there is no room. */
+bool schedule_policy_register(const struct schedule_policy *policy);
 
 /* The rows, each defined in its own file. */
 extern const struct schedule_policy schedule_1f1b;        /* one_f_one_b.c */

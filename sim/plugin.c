@@ -1,0 +1,124 @@
+/* plugin.c - dlopen, the plug-in's version, names and parameters. */
+#include "sim/plugin.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/plugin_adapter.h"
+#include "sim/policy/batching/batching.h"
+#include "sim/policy/planner.h"
+
+const struct field_table *plugin_parameter_table(const char *name, const char *help,
+                                                 const struct ballast_parameter *parameters,
+                                                 size_t count) {
+    if (count == 0) return NULL;
+    /* As long as the plug-in itself: for good. */
+    struct field *fields = memory_alloc(sizeof *fields * count);
+    struct field_table *table = memory_alloc(sizeof *table);
+    for (size_t i = 0; i < count; i++) {
+        char *fallback = memory_alloc(32);
+        snprintf(fallback, 32, "%.17g", parameters[i].fallback);
+        fields[i] = (struct field){ .name = parameters[i].name,
+                                    .type = FIELD_DOUBLE,
+                                    .offset = i * sizeof(double),
+                                    .min = parameters[i].min,
+                                    .max = parameters[i].max,
+                                    .fallback = fallback,
+                                    .unit = "",
+                                    .help = parameters[i].help };
+    }
+    *table = (struct field_table){ name, help, fields, count };
+    return table;
+}
+
+/* Names are what scenarios and command lines hold. */
+static bool is_name(const char *text) {
+    if (text == NULL || text[0] == '\0' || strlen(text) > 64) return false;
+    return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(text);
+}
+
+static bool check_parameters(const char *policy, const struct ballast_parameter *parameters,
+                             size_t count, struct error *err) {
+    if (count > PLUGIN_PARAMETER_LIMIT || (count > 0 && parameters == NULL))
+        return error_set(err, "policy \"%s\" may have at most %d parameters", policy,
+                         PLUGIN_PARAMETER_LIMIT);
+    for (size_t i = 0; i < count; i++) {
+        const struct ballast_parameter *p = &parameters[i];
+        if (!is_name(p->name) || p->help == NULL || strcmp(p->name, "name") == 0)
+            return error_set(err, "parameter %zu of policy \"%s\" needs a name and a help text", i,
+                             policy);
+        if (!(p->min <= p->fallback && p->fallback <= p->max) || !isfinite(p->fallback))
+            return error_set(err, "parameter \"%s\" of policy \"%s\": %g is not from %g to %g",
+                             p->name, policy, p->fallback, p->min, p->max);
+    }
+    return true;
+}
+
+static bool check_row(const char *kind, const char *name, const char *help, bool has_function,
+                      bool taken, struct error *err) {
+    if (!is_name(name))
+        return error_set(err, "a %s policy has no name of small letters, digits and dashes", kind);
+    if (help == NULL || !has_function)
+        return error_set(err, "%s policy \"%s\" needs a help text and its function", kind, name);
+    if (taken) return error_set(err, "there is a %s policy \"%s\" already", kind, name);
+    return true;
+}
+
+static bool no_slot(const char *kind, struct error *err) {
+    return error_set(err, "more than %d %s policies of plug-ins", PLUGIN_SLOTS, kind);
+}
+
+static bool add_rows(const struct ballast_plugin *p, struct error *err) {
+    for (size_t i = 0; i < p->batching_count; i++) {
+        const struct ballast_batching *row = &p->batching[i];
+        if (!check_row("batching", row->name, row->help, row->plan != NULL,
+                       row->name != NULL && batching_policy_find(row->name) != NULL, err) ||
+            !check_parameters(row->name, row->parameters, row->parameter_count, err))
+            return false;
+        if (!plugin_add_batching(row)) return no_slot("batching", err);
+    }
+    for (size_t i = 0; i < p->partition_count; i++) {
+        const struct ballast_partition *row = &p->partitions[i];
+        if (!check_row("partition", row->name, row->help, row->plan != NULL,
+                       row->name != NULL && planner_find(PLANNER_PARTITION, row->name) != NULL,
+                       err) ||
+            !check_parameters(row->name, row->parameters, row->parameter_count, err))
+            return false;
+        if (!plugin_add_partition(row)) return no_slot("partition", err);
+    }
+    for (size_t i = 0; i < p->schedule_count; i++) {
+        const struct ballast_schedule *row = &p->schedules[i];
+        if (!check_row("schedule", row->name, row->help, row->order != NULL,
+                       row->name != NULL && schedule_policy_find(row->name) != NULL, err))
+            return false;
+        if (!plugin_add_schedule(row)) return no_slot("schedule", err);
+    }
+    return true;
+}
+
+bool plugin_load(const char *path, struct error *err) {
+    /* Without a '/' dlopen would search the system's folders. */
+    char *local = memory_alloc(strlen(path) + 3);
+    snprintf(local, strlen(path) + 3, "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
+    void *library = dlopen(local, RTLD_NOW | RTLD_LOCAL);
+    free(local);
+    if (library == NULL) {
+        error_set(err, "cannot load plug-in %s: %s", path, dlerror());
+        return error_hint(err, "docs/PLUGIN.md says how one is compiled");
+    }
+    const struct ballast_plugin *(*entry)(void);
+    *(void **)&entry = dlsym(library, "ballast_plugin");
+    const struct ballast_plugin *plugin = entry != NULL ? entry() : NULL;
+    bool ok = true;
+    if (plugin == NULL)
+        ok = error_set(err, "%s is no plug-in: it exports no ballast_plugin()", path);
+    else if (plugin->api_version != BALLAST_API_VERSION)
+        ok = error_set(err,
+                       "plug-in %s was built for version %d of the interface, this program has %d",
+                       path, plugin->api_version, BALLAST_API_VERSION);
+    else
+        ok = add_rows(plugin, err) || error_context(err, "while loading plug-in %s", path);
+    /* Rows may point into a library that was refused half way: it stays mapped. */
+    return ok;
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# test_plugin.sh BALLAST SOURCE - a policy outside the tree: the example is compiled against the
+# public header alone and used; what breaks a rule is refused with one sentence.
+set -euo pipefail
+
+program=$(realpath -- "$1") source=$(realpath -- "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+mkdir "$work/include"
+cp sim/ballast.h "$work/include/"
+failures=0
+fail() { echo "FAILED: $*"; failures=1; }
+
+compile() { # SOURCE OUTPUT [FLAG...]
+    local from=$1 to=$2
+    shift 2
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -shared -fPIC -I "$work/include" "$@" "$from" -o "$to"
+}
+compile docs/examples/plugin_example.c "$work/example.so"
+compile tests/cli/wrong_plugin.c "$work/wrong.so"
+compile tests/cli/wrong_plugin.c "$work/newer.so" -DWRONG_API_VERSION=99
+compile tests/cli/wrong_plugin.c "$work/taken.so" '-DWRONG_NAME="isf"'
+compile tests/cli/wrong_plugin.c "$work/nameless.so" '-DWRONG_NAME="No Name"'
+echo 'int nothing;' > "$work/none.c"
+compile "$work/none.c" "$work/none.so"
+echo 'not a library' > "$work/text.so"
+
+run() { "$program" run tests/golden/input/small.json --scenarios scenarios --quiet --json "$@"; }
+number() { sed -n "s/^[[:space:]]*\"$1\":[[:space:]]*\([0-9.e+-]*\),*$/\1/p" | head -n 1; }
+
+# The example: each policy changes what it decides, and the answer repeats.
+plain=$(run | number step_time_mean_ms)
+for set in policy.partition=bottleneck policy.batching=snake policy.schedule=eager-1f1b \
+    'policy.batching={"name":"snake","window":2}'; do
+    first=$(run --plugin "$work/example.so" --set "$set" | number step_time_mean_ms)
+    second=$(run --plugin "$work/example.so" --set "$set" | number step_time_mean_ms)
+    [[ -n $first && $first == "$second" ]] || fail "$set gives '$first', then '$second'"
+    [[ $first != "$plain" ]] || fail "$set changes nothing"
+done
+better=$(run --plugin "$work/example.so" --set policy.partition=bottleneck | number step_time_mean_ms)
+awk -v a="$better" -v b="$plain" 'BEGIN { exit !(a < b) }' || fail "bottleneck ($better ms) is not faster than encoder-first ($plain ms)"
+
+refused() { # WANTED ARGUMENT...
+    local want=$1 status=0
+    shift
+    run "$@" > "$work/out" 2> "$work/err" || status=$?
+    [[ $status -eq 2 ]] || fail "$*: exit $status: $(cat "$work/err")"
+    grep -qF -- "$want" "$work/err" || fail "$*: says '$(cat "$work/err")', not '$want'"
+}
+refused 'cannot load plug-in' --plugin "$work/absent.so"
+refused 'cannot load plug-in' --plugin "$work/text.so"
+refused 'exports no ballast_plugin()' --plugin "$work/none.so"
+refused 'was built for version 99' --plugin "$work/newer.so"
+refused 'there is a batching policy "isf" already' --plugin "$work/taken.so"
+refused 'no name of small letters' --plugin "$work/nameless.so"
+refused 'there is a batching policy "wrong" already' --plugin "$work/wrong.so" --plugin "$work/wrong.so"
+refused 'unknown partition policy "bottleneck"' --set policy.partition=bottleneck
+refused 'must be 1 to 4096' --plugin "$work/example.so" --set 'policy.batching={"name":"snake","window":0}'
+
+wrong() { refused "$3" --plugin "$work/wrong.so" --set "policy.$1={\"name\":\"wrong\",\"which\":$2}"; }
+wrong batching 0 'rank 2, which is not there'
+wrong batching 1 'sample 0 twice'
+wrong batching 2 'sample 4000000000, which is not there'
+wrong batching 3 'a micro-batch of 1 samples'
+wrong batching 4 'left a rank without micro-batches'
+wrong batching 5 'the moon is wrong'
+wrong batching 6 'rank -1, which is not there'
+wrong batching 7 'gave no reason'
+wrong partition 0 'the policy put [1, 1] blocks on the parts'
+wrong partition 1 ', 0] blocks on the parts'
+wrong partition 2 'no way to cut this'
+wrong partition 9 'gave no reason'
+run --plugin "$work/wrong.so" --set 'policy.partition={"name":"wrong","which":3}' > /dev/null || fail "a right answer after wrong candidates"
+refused 'the stages wait for each other: stage 0 cannot run the backward of micro-batch 0' --plugin "$work/wrong.so" --set policy.schedule=backward-first
+refused 'forward of micro-batch 0 twice' --plugin "$work/wrong.so" --set policy.schedule=twice
+refused 'is told to run micro-batch -1 of chunk -1' --plugin "$work/wrong.so" --set policy.schedule=nothing
+exit "$failures"
