@@ -18,14 +18,15 @@
 #include "sim/base/units.h"
 
 struct stack_fields {
-    const char *name, *description, *backend, *hardware, *recompute;
+    const char *name, *description, *backend, *hardware, *recompute, *relative;
     const cJSON *words, *factors, *sources;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
+    bool owner_broadcasts;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
     double attention_forward_time, attention_backward_time;
-    double tensor_hidden_fraction, context_hidden_fraction, gather_time;
+    double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
@@ -76,6 +77,10 @@ static const struct field stack_rows[] = {
       "of the CP traffic that the layer rule exposes", NULL },
     { "gather_time", FIELD_DOUBLE, AT(gather_time), 0.1, 100, "1", "",
       "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
+    { "owner_broadcasts", FIELD_BOOL, AT(owner_broadcasts), 0, 0, "false", "",
+      "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
+    { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
+      "compute time lost per time of ZeRO-2 and 3 traffic that runs beside it", NULL },
     { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
       "kept per trainable parameter; null: the backend's", NULL },
     { "gradient_reduce_bytes", FIELD_DOUBLE, AT(gradient_reduce_bytes), 0, 64, "null", "bytes",
@@ -90,6 +95,8 @@ static const struct field stack_rows[] = {
       "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
     { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "192", "MiB",
       "buffers of one communicator", NULL },
+    { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
+      "the stack whose factors hold while this one has none", NULL },
     { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
       "what calibration left, by GPU family and precision", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
@@ -193,6 +200,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .backend = f.backend,
         .hardware = f.hardware,
         .recompute = f.recompute,
+        .relative = f.relative,
         .sequence_parallel = f.sequence_parallel,
         .overlap_gradient_reduce = f.overlap_gradient_reduce,
         .overlap_parameter_gather = f.overlap_parameter_gather,
@@ -210,6 +218,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,
+        .overlap_cost = f.overlap_cost,
+        .owner_broadcasts = f.owner_broadcasts,
         .gradient_bytes = f.gradient_bytes,
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
@@ -222,15 +232,30 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
            read_factors(json, f.factors, arena, out, err);
 }
 
-const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
-                               struct error *err) {
+/* A relative does not borrow in its turn. */
+static const struct stack *load(struct arena *arena, const char *search_directory, const char *name,
+                                bool borrowing, struct error *err) {
     struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
     struct stack *stack = arena_new(arena, struct stack);
     const bool ok = json != NULL && read_stack(json, arena, stack, err);
     json_destroy(json);
-    if (ok) return stack;
+    if (ok && (stack->factor_count > 0 || stack->relative == NULL || borrowing)) return stack;
+    if (ok) {
+        const struct stack *relative = load(arena, search_directory, stack->relative, true, err);
+        if (relative != NULL) {
+            stack->borrows = true;
+            stack->factors = relative->factors;
+            stack->factor_count = relative->factor_count;
+            return stack;
+        }
+    }
     error_context(err, "while loading stack '%s'", name);
     return NULL;
+}
+
+const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
+                               struct error *err) {
+    return load(arena, search_directory, name, false, err);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -316,7 +341,7 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
             (f->precision != PRECISION_FP8 && precision != PRECISION_FP8); /* bf16 and fp16 */
         if (same_gpu && same_precision)
             return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
-                                       true };
+                                       !stack->borrows };
         const double weight = same_gpu || same_precision ? 1 : 1e-6;
         kernel += weight * log(f->kernel_time_factor);
         attention += weight * log(f->attention_time_factor);

@@ -44,14 +44,18 @@ struct stack {
     double host_forward_s, host_backward_s;
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     bool attention_fitted;
+    bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
     double context_hidden_fraction; /* of CP traffic that it exposes */
-    double gather_time; /* ZeRO parameter gather and gradient reduction over the ring's */
+    double gather_time;             /* ZeRO-1 parameter gather over the ring's */
+    double overlap_cost;            /* compute lost per second of sharded traffic beside it */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
+    const char *relative; /* whose factors hold while it has none; NULL: none */
+    bool borrows;         /* the factors are its relative's */
     struct stack_factor *factors;
     int64_t factor_count;
 };

@@ -81,6 +81,8 @@ void backend_use_stack(struct backend *b, const struct stack *stack) {
     take(&b->gradient_reduce_bytes, stack->gradient_reduce_bytes);
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
     b->gather_time = stack->gather_time;
+    b->overlap_cost = stack->overlap_cost;
+    b->owner_broadcasts = stack->owner_broadcasts;
     b->reserved_fraction = stack->reserved_fraction;
     b->communicator_bytes = stack->communicator_bytes;
     b->context_bytes = stack->context_bytes;

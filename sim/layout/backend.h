@@ -20,6 +20,8 @@ struct backend {
     double accumulate_bytes_moved;
     bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
+    bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
+    double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */

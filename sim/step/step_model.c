@@ -126,6 +126,18 @@ static int64_t sharded_reduce_ns(const struct scenario *s, double bytes) {
            collective_ns(s, OPERATOR_ALL_REDUCE, bytes / (double)s->layout.zero_group, &replicas);
 }
 
+/* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
+ * after another: then a lone flow crosses the network at a time, and each pays the start of a tree. */
+static int64_t gather_ns(const struct scenario *s, double bytes, const struct communicator *group) {
+    const int64_t ring = collective_ns(s, OPERATOR_ALL_GATHER, bytes, group);
+    if (!s->backend->owner_broadcasts || group->node_count < 2)
+        return llround(s->backend->gather_time * (double)ring);
+    struct communicator pair = { 2, 2, 1, 1 };
+    const double flow = (double)collective_ns(s, OPERATOR_SEND, bytes, &pair);
+    const double start = (double)collective_ns(s, OPERATOR_ALL_REDUCE, 8, group) / 2;
+    return llround(s->backend->gather_time * (flow + (double)group->rank_count * start));
+}
+
 static void price_accumulation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     struct communicator alone = { 1, 1, 1, 1 };
@@ -161,10 +173,7 @@ static void price_synchronisation(struct step_model *m) {
             m->optimizer_ns[stage] =
                 ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds);
         if (sharded_state && layout->zero_stage < 3)
-            m->gather_ns[stage] = llround(
-                s->backend->gather_time *
-                (double)collective_ns(s, OPERATOR_ALL_GATHER, m->trainable_weight_bytes[stage],
-                                      &shards));
+            m->gather_ns[stage] = gather_ns(s, m->trainable_weight_bytes[stage], &shards);
         if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
             m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
@@ -273,6 +282,14 @@ void step_layer_times(const struct step_model *m, const struct batch_shape *shap
         price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
 }
 
+static double pass_traffic_ns(const struct sharded_pass *pass) {
+    /* The root is gathered once, in forward. */
+    double ns = (double)(pass->root_gather_ns + pass->root_reduce_ns);
+    for (int64_t i = 0; i < pass->unit_count; i++)
+        ns += 2 * (double)pass->units[i].gather_ns + (double)pass->units[i].reduce_ns;
+    return ns;
+}
+
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
  * (times of the slowest rank against the rank's own) into its class. */
 static void shard_passes(const struct step_model *m, const struct layer_time *times,
@@ -308,7 +325,10 @@ static void shard_passes(const struct step_model *m, const struct layer_time *ti
     cost->backward_ns = sharded_backward_ns(&pass) + tail_ns;
     double exposed =
         (double)(cost->forward_ns + cost->backward_ns - forward_ns - backward_ns - tail_ns);
-    cost->class_ns[TIME_DATA] = exposed;
+    double hidden = fmax(pass_traffic_ns(&pass) - exposed, 0);
+    int64_t slowed_ns = llround(m->scenario->backend->overlap_cost * hidden);
+    cost->backward_ns += slowed_ns;
+    cost->class_ns[TIME_DATA] = exposed + (double)slowed_ns;
     cost->class_ns[TIME_WAIT] = (double)(forward_ns + backward_ns + tail_ns - own_ns);
     free(units);
 }

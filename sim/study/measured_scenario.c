@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "sim/model/model.h"
 
 static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
@@ -55,7 +56,9 @@ struct row {
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group, micro_batch, global_batch;
     bool sp;
     const char *backend, *recompute, *attention;
-    int64_t recompute_layers; /* of layers:N; -1 otherwise */
+    int64_t recompute_layers;       /* of layers:N; -1 otherwise */
+    const char *vision;             /* its module; NULL: text alone */
+    int64_t tiles, language_tokens; /* of a sample */
 };
 
 static void note(struct row *row, const char *text) {
@@ -151,6 +154,51 @@ static bool choose_hardware(struct row *row) {
     return true;
 }
 
+/* ---- samples ---- */
+
+/* Mean text of a sample where the source gives the longest only: captions of the shipped
+ * coco-captions, and instructions with answers of llava-instruct-10k. */
+enum { CAPTION_TOKENS = 24, INSTRUCTION_TOKENS = 146 };
+
+static bool choose_samples(struct row *row) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    row->language_tokens = r->seq_len;
+    if (strcmp(r->modality, "vision+text") != 0) return true;
+    const char *name = r->vision_model;
+    const char *path =
+        arena_format(arena, "%s/models/modules/%s.json", row->context->directory, name);
+    struct error ignored = { 0 };
+    if (name[0] == '\0' || strchr(name, '/') != NULL || access(path, R_OK) != 0) return false;
+    row->vision = name;
+    int64_t width = -1, height = -1, side = 0, patch = 0;
+    struct json *json = json_load(path, &ignored);
+    if (json != NULL) {
+        const cJSON *module = json_root(json);
+        side = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(module, "image_size"));
+        patch = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(module, "patch_size"));
+    }
+    json_destroy(json);
+    if (side < 1 || patch < 1) return false; /* native resolution: no tiles */
+    const bool sized = sscanf(r->image_wh, "%ldx%ld", (long *)&width, (long *)&height) == 2;
+    const int64_t across = sized ? (width + side - 1) / side : 1,
+                  down = sized ? (height + side - 1) / side : 1;
+    row->tiles = given(r->images_per_sample, 1) * across * down;
+    const int64_t merge = strncmp(name, "internvit", 9) == 0 ? 2 : 1;
+    const int64_t tile_tokens = (side / patch / merge) * (side / patch / merge);
+    const bool exact_length = r->seq_len_text[strspn(r->seq_len_text, "0123456789")] == '\0';
+    if (exact_length) return true;
+    const int64_t text =
+        strstr(r->frozen, "language") != NULL ? CAPTION_TOKENS : INSTRUCTION_TOKENS;
+    const int64_t mean = row->tiles * tile_tokens + text;
+    if (mean < r->seq_len) row->language_tokens = mean;
+    note(row,
+         arena_format(arena, "samples of %ld tokens: %ld of images and %ld of text, the mean of %s",
+                      (long)row->language_tokens, (long)(row->tiles * tile_tokens), (long)text,
+                      text == CAPTION_TOKENS ? "coco-captions" : "llava-instruct-10k"));
+    return true;
+}
+
 /* ---- layout and batch ---- */
 
 static enum validation_skip place(struct row *row) {
@@ -211,6 +259,7 @@ static enum validation_skip check(struct row *row) {
     if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
         return SKIP_ATTENTION;
     if (strcmp(r->precision, "fp4") == 0) return SKIP_PRECISION;
+    if (!choose_samples(row)) return SKIP_MODALITY;
     return place(row);
 }
 
@@ -239,6 +288,22 @@ static void add_language(cJSON *definition, const struct row *row) {
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
 
+/* LLaVA's connector, and pixel shuffle where the encoder's family has it. */
+static void add_vision(cJSON *model, cJSON *definition, const struct row *row) {
+    cJSON_AddStringToObject(definition, "vision", row->vision);
+    cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
+    const bool shuffles = strncmp(row->vision, "internvit", 9) == 0;
+    cJSON_AddNumberToObject(connector, "merge", shuffles ? 2 : 1);
+    cJSON_AddStringToObject(connector, "inner", "language");
+    cJSON_AddBoolToObject(connector, "norm", shuffles);
+    cJSON_AddStringToObject(connector, "source", "row of measured runs: two linear layers");
+    cJSON *frozen = cJSON_AddArrayToObject(model, "frozen");
+    static const char *const roles[] = { "vision", "connector", "language" };
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strstr(row->run.frozen, roles[i]) != NULL)
+            cJSON_AddItemToArray(frozen, cJSON_CreateString(roles[i]));
+}
+
 static void add_model(cJSON *root, const struct row *row) {
     const struct measured_run *r = &row->run;
     const char *name = r->model[0] != '\0' ? r->model : "measured model";
@@ -248,6 +313,7 @@ static void add_model(cJSON *root, const struct row *row) {
     cJSON_AddStringToObject(definition, "name", name);
     cJSON_AddStringToObject(definition, "source", "row of measured runs");
     add_language(definition, row);
+    if (row->vision != NULL) add_vision(model, definition, row);
 }
 
 static void add_constant(cJSON *samples, const char *key, double value) {
@@ -265,8 +331,8 @@ static void add_samples(cJSON *root, const struct row *row) {
     cJSON_AddStringToObject(samples, "kind", "distribution");
     cJSON_AddNumberToObject(samples, "sample_count", (double)row->global_batch);
     cJSON_AddNumberToObject(samples, "seed", 1);
-    add_constant(samples, "vision_tiles", 0);
-    add_constant(samples, "language_tokens", (double)row->run.seq_len);
+    add_constant(samples, "vision_tiles", (double)row->tiles);
+    add_constant(samples, "language_tokens", (double)row->language_tokens);
 }
 
 static bool older_gpu(const char *hardware) {
@@ -285,10 +351,14 @@ static void add_cluster(cJSON *root, const struct row *row) {
     while (r->gpu_count % node != 0 || (row->tp <= node && node % row->tp != 0))
         node--;
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
-    cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu",
-                            !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
-                            : older_gpu(hardware)             ? 200
-                                                              : 400);
+    const double rate = !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
+                        : older_gpu(hardware)             ? 200
+                                                          : 400;
+    cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
+    /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
+    if (rate < 100)
+        cJSON_AddNumberToObject(cluster, "nics_per_node",
+                                fmax(1, floor((double)node * rate / 100)));
 }
 
 static void add_layout(cJSON *root, const struct row *row) {

@@ -37,6 +37,7 @@ struct measured_context {
     struct arena *arena;
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
+    const struct measured_runs *runs; /* that the rows are part of: blanks may be filled from others */
 };
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err);

@@ -6,7 +6,8 @@
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
  *   3. layers: the size that the name states ("GPT-191B"), less the vocabulary's share, over a
  *      block's parameters, to the nearest multiple of pp;
- *   4. heads: hidden / head_dim, else the count whose head_dim is nearest to 128 and that tp divides;
+ *   4. heads: hidden / head_dim, else those of the last row before it of the same source and width,
+ *      else the count whose head_dim is nearest to 128 and that tp divides;
  *   5. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family.
  */
 #include "sim/study/measured_scenario.h"
@@ -97,6 +98,20 @@ static int64_t layers_of_size(const struct measured_run *run) {
     return stages > 0.5 ? llround(stages) * pp : -1;
 }
 
+/* The last row before it of the same source and width whose heads are known; NULL: none. */
+static const struct measured_run *sibling_of(const struct measured_context *context,
+                                             const struct measured_run *run) {
+    const struct measured_run *found = NULL;
+    for (int64_t i = 0; context->runs != NULL && i < context->runs->count; i++) {
+        const struct measured_run *other = &context->runs->rows[i];
+        if (strcmp(other->row_id, run->row_id) == 0) break;
+        if (strcmp(other->source, run->source) == 0 && other->hidden == run->hidden &&
+            other->heads > 0)
+            found = other;
+    }
+    return found;
+}
+
 static int64_t heads_of_width(const struct measured_run *run) {
     if (run->head_dim > 0) return run->hidden / run->head_dim;
     const int64_t tp = run->tp > 0 ? run->tp : 1;
@@ -135,10 +150,13 @@ bool measured_shape_complete(const struct measured_context *context, struct meas
             arena_format(arena, "%ld layers from the size in the model's name", (long)run->layers));
     }
     if (run->heads < 1) {
-        run->heads = heads_of_width(run);
+        const struct measured_run *sibling = sibling_of(context, run);
+        run->heads = sibling != NULL ? sibling->heads : heads_of_width(run);
         if (run->heads < 1) return false;
         note(notes, note_count,
-             arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
+             sibling != NULL
+                 ? arena_format(arena, "%ld heads, as %s", (long)run->heads, sibling->row_id)
+                 : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
     }
     if (run->vocab < 1) {
         if (gated(run)) return false;

@@ -161,6 +161,7 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     if (!measured_runs_read(arena, path, &runs, err) || !check_ids(&runs, row_ids, err) ||
         !measured_context_make(&context, arena, options->directory, err))
         return NULL;
+    context.runs = &runs;
     struct stack_fit *fit = arena_new(arena, struct stack_fit);
     fit->stacks = context.stacks;
     fit->groups = arena_array(arena, struct stack_fit_group, runs.count + 1);

@@ -95,6 +95,7 @@ struct validation *validation_run(const struct scenario_options *options, const 
         validation_destroy(v);
         return NULL;
     }
+    context.runs = &v->runs;
     v->rows = arena_array(arena, struct validation_row, v->runs.count);
     for (int64_t i = 0; i < v->runs.count; i++) {
         struct validation_row *row = &v->rows[i];
