@@ -67,6 +67,7 @@ struct cost_model {
     const char *across_source;
     const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
     struct stack_use stack;
+    struct rule_list rules;
 };
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -138,6 +139,7 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
         hash_value(hash_value(0xcbf29ce484222325u, json_root(gpu)), json_root(curves));
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
     fill_streaming(model);
+    model->rules = model->gpu.rules;
     return model;
 }
 
@@ -448,11 +450,116 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
     if (factor > 0) p->efficiency = fmin(p->efficiency / (factor * traffic), 1);
 }
 
-struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
-                              const struct communicator *group) {
+/* ---- rules ---- */
+
+void cost_model_use_rules(struct cost_model *model, struct arena *arena,
+                          const struct rule_list *rules) {
+    const struct rule_list *own = &model->gpu.rules;
+    struct rule *all = arena_array(arena, struct rule, rules->count + own->count + 1);
+    for (int64_t i = 0; i < rules->count; i++)
+        all[i] = rules->rules[i];
+    for (int64_t i = 0; i < own->count; i++)
+        all[rules->count + i] = own->rules[i];
+    model->rules = (struct rule_list){ rules->count + own->count, all };
+}
+
+const struct rule_list *cost_model_rules(const struct cost_model *model) {
+    return &model->rules;
+}
+
+/* Seconds that the links need at their full rate. */
+static double links_s(const struct cost_model *model, const struct operator_work *work,
+                      const struct communicator *g) {
+    if (g->node_count > 1) {
+        const double efficiency =
+            work->kind == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
+        return across_wire_bytes(work->kind, work->network_bytes, g) /
+               (across_share_bytes_per_s(model, work->kind, g) / efficiency);
+    }
+    const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s
+                                                          : model->gpu.pcie_bytes_per_s;
+    return work->network_bytes * collective_wire_factor(work->kind, (double)g->rank_count) / link;
+}
+
+static void price_scale(struct price *p, double factor) {
+    p->seconds *= factor;
+    p->launch_s *= factor;
+    p->compute_s *= factor;
+    p->memory_s *= factor;
+    p->network_s *= factor;
+    if (factor > 0) p->efficiency = fmin(p->efficiency / factor, 1);
+}
+
+/* One of the terms was set; efficiency is again that of the bound. */
+static void rule_kernel(const struct cost_model *model, const struct operator_work *work,
+                        const struct rule *rule, struct price *p) {
+    const double hbm = model->gpu.hbm_bytes_per_s, peak = peak_of(&model->gpu, work->precision);
+    const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
+    if (rule->setting == RULE_BANDWIDTH)
+        p->memory_s = work->memory_bytes / rule->value;
+    else if (computes)
+        p->compute_s = work->flop / (rule->value * peak);
+    else
+        p->memory_s = work->memory_bytes / (rule->value * hbm);
+    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+    p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
+    const double ideal_s =
+        p->compute_s >= p->memory_s ? work->flop / peak : work->memory_bytes / hbm;
+    p->efficiency = p->seconds > 0 ? fmin(ideal_s / p->seconds, 1) : 1;
+}
+
+static void rule_collective(const struct cost_model *model, const struct operator_work *work,
+                            const struct communicator *group, const struct rule *rule,
+                            struct price *p) {
+    const double ideal_s = links_s(model, work, group);
+    p->seconds = p->network_s =
+        rule->setting == RULE_BANDWIDTH
+            ? work->network_bytes * collective_wire_factor(work->kind, (double)group->rank_count) /
+                  rule->value
+            : ideal_s / rule->value;
+    p->bound = PRICE_NETWORK;
+    p->efficiency = fmin(ideal_s / p->seconds, 1);
+}
+
+static void apply_rule(const struct cost_model *model, const struct operator_work *work,
+                       const struct communicator *group, const struct rule *rule, struct price *p) {
+    if (!(p->seconds > 0)) return; /* nothing to do stays so */
+    switch (rule->setting) {
+    case RULE_FACTOR:
+        price_scale(p, rule->value);
+        break;
+    case RULE_TIME:
+        price_scale(p, rule->value / p->seconds);
+        break;
+    case RULE_EFFICIENCY:
+    case RULE_BANDWIDTH:
+        if (operator_is_collective(work->kind))
+            rule_collective(model, work, group, rule, p);
+        else
+            rule_kernel(model, work, rule, p);
+        break;
+    }
+    if (rule->setting != RULE_FACTOR) p->inside_range = true; /* the user's own figure */
+    if (!isnan(rule->band_fraction)) p->band_fraction = rule->band_fraction;
+    p->source = rule->text;
+    p->rule = rule;
+}
+
+struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
+                                 const struct communicator *group, const struct rule_place *place) {
     struct price p = price_of(model, NULL, work, group, true);
     if (model->stack.stack != NULL) adjust(model, work, &p);
+    if (model->rules.count > 0) {
+        const struct rule *rule = rules_find(&model->rules, work, place);
+        if (rule != NULL) apply_rule(model, work, group, rule, &p);
+    }
     return p;
+}
+
+struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
+                              const struct communicator *group) {
+    static const struct rule_place nowhere = { RULE_ANY, RULE_ANY };
+    return cost_model_price_at(model, work, group, &nowhere);
 }
 
 struct price cost_model_price_isolated(const struct cost_model *model,

@@ -14,6 +14,7 @@
 #define BALLAST_COSTMODEL_COST_MODEL_H
 
 #include "costmodel/operator_work.h"
+#include "costmodel/rules.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 #include "sim/base/json.h"
@@ -36,8 +37,9 @@ struct price {
     double efficiency;    /* of the peak of its bound, 0..1 */
     double band_fraction; /* 80 % of measurements lie within seconds x (1 +- this) */
     enum price_bound bound;
-    bool inside_range;  /* the shape lies inside the measured range */
-    const char *source; /* the curve or rule that priced it; static or arena text */
+    bool inside_range;       /* the shape lies inside the measured range */
+    const char *source;      /* the curve or rule that priced it; static or arena text */
+    const struct rule *rule; /* NULL: none did */
 };
 
 /* The cluster as the scenario gives it; hardware files are under scenarios/hardware. */
@@ -53,7 +55,8 @@ struct gpu {
     double tdp_w;
     double reserved_bytes; /* context, driver: not usable by the framework */
     int64_t sm_count;
-    const char *curves; /* file of its efficiency curves, beside its own */
+    const char *curves;     /* file of its efficiency curves, beside its own */
+    struct rule_list rules; /* its nodes are gone with the file */
 };
 
 struct cluster_network {
@@ -96,6 +99,13 @@ const char *cost_model_profile_id(const struct cost_model *model);
  */
 struct price cost_model_price(const struct cost_model *model, const struct operator_work *work,
                               const struct communicator *group);
+/* The same of an operator of one layer, which rules may ask for. */
+struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
+                                 const struct communicator *group, const struct rule_place *place);
+/* Rules that go before those of the GPU's file. */
+void cost_model_use_rules(struct cost_model *model, struct arena *arena,
+                          const struct rule_list *rules);
+const struct rule_list *cost_model_rules(const struct cost_model *model); /* all of them */
 /* The same operator alone on an idle GPU inside a CUDA graph, at boost clock: what microbenchmarks
  * measure and what a profile is checked against. A training step's GPU has settled at its power
  * limit and starts kernels from a stream, so cost_model_price() is never below it. */

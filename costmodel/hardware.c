@@ -12,7 +12,7 @@ struct gpu_fields {
     double peak_bf16, peak_fp16, peak_fp8, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, tdp_w, reserved_GiB;
     int64_t gpus_per_node, sm_count;
-    const cJSON *sources;
+    const cJSON *sources, *rules;
 };
 
 #define AT(member) offsetof(struct gpu_fields, member)
@@ -41,6 +41,8 @@ static const struct field gpu_rows[] = {
       "driver and context: not usable by the framework", NULL },
     { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "", "efficiency curves, path beside this file",
       NULL },
+    { "rules", FIELD_NODE, AT(rules), 0, 0, "null", "",
+      "own figures in place of estimates, as in a scenario", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
 };
 #undef AT
@@ -137,7 +139,8 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .sm_count = f.sm_count,
         .curves = f.curves,
     };
-    return true;
+    const char *owner = arena_format(arena, "hardware \"%s\"", f.name);
+    return rules_read(json, f.rules, owner, arena, &out->rules, err);
 }
 
 static bool read_fabric_sizes(const struct json *json, const struct fabric_fields *f,

@@ -164,7 +164,8 @@ static double oracle_layer_seconds(void *context, int64_t layer_index,
     struct job *job = context;
     price_table_prepare(job->prices, shape, 1);
     struct layer_time time;
-    price_table_layer(job->prices, job->scenario->model->layers[layer_index].kind, shape, &time);
+    price_table_layer(price_table_of_layer(job->prices, layer_index),
+                      job->scenario->model->layers[layer_index].kind, shape, &time);
     return seconds_from_ns(set == PASS_SET_FORWARD ? time.forward_ns : time.backward_ns);
 }
 

@@ -204,6 +204,17 @@ static bool use_stack(struct reader *r, struct cost_model *cost_model) {
     return true;
 }
 
+/* Own figures go before those of the hardware file. */
+static bool use_rules(struct reader *r, struct cost_model *cost_model) {
+    struct scenario *s = r->s;
+    struct rule_list rules;
+    s->rules = scenario_present(r->top.rules);
+    if (!rules_read(s->json, s->rules, "the scenario", s->arena, &rules, r->err)) return false;
+    if (!rule_rules(r, &rules)) return false;
+    if (rules.count > 0) cost_model_use_rules(cost_model, s->arena, &rules);
+    return true;
+}
+
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *definition = scenario_present(s->model_fields.definition);
@@ -237,7 +248,8 @@ static bool read_files(struct reader *r) {
                    : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
                               s->cluster_fields.hardware);
     }
-    return use_stack(r, cost_model) && rule_tiling(r) && check_dataset(r);
+    return use_stack(r, cost_model) && use_rules(r, cost_model) && rule_tiling(r) &&
+           check_dataset(r);
 }
 
 static bool read_all(struct reader *r) {
@@ -390,5 +402,6 @@ cJSON *scenario_resolved(const struct scenario *s) {
     if (s->iteration_limit == 0)
         cJSON_ReplaceItemInObjectCaseSensitive(simulate, "iterations", cJSON_CreateString("epoch"));
     cJSON_AddItemToObject(root, "simulate", simulate);
+    if (s->rules != NULL) cJSON_AddItemToObject(root, "rules", cJSON_Duplicate(s->rules, true));
     return root;
 }

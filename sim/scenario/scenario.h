@@ -88,6 +88,7 @@ struct scenario {
     struct scenario_layout layout_fields;
     struct scenario_training training_fields;
     struct scenario_simulate simulate_fields;
+    const cJSON *rules; /* as written; NULL: none */
     struct policy_choice batching, partition, recompute, schedule, joint;
 
     /* resolved */
@@ -99,10 +100,10 @@ struct scenario {
     const struct stack *stack;         /* NULL: none */
     const struct backend *backend;     /* with the stack's own figures */
     const struct optimizer *optimizer; /* as above */
-    int64_t micro_batch_samples;    /* samples of a padded micro-batch; packed: one group */
-    int64_t micro_batches_per_rank; /* per step */
-    int64_t iteration_limit;        /* 0: the whole epoch */
-    const char **assumptions;       /* what was assumed, one sentence each, NULL at the end */
+    int64_t micro_batch_samples;       /* samples of a padded micro-batch; packed: one group */
+    int64_t micro_batches_per_rank;    /* per step */
+    int64_t iteration_limit;           /* 0: the whole epoch */
+    const char **assumptions;          /* what was assumed, one sentence each, NULL at the end */
 };
 
 struct scenario_options {

@@ -19,6 +19,7 @@ static const struct field top_fields[] = {
     NODE(scenario_top, training, "null", "batch sizes and optimizer: section `training`"),
     NODE(scenario_top, policy, "null", "the balancing policies: section `policy`"),
     NODE(scenario_top, simulate, "null", "how much is simulated: section `simulate`"),
+    NODE(scenario_top, rules, "null", "own figures in place of estimates: a list, see `rules`"),
 };
 const struct field_table scenario_top_table = FIELD_TABLE("scenario", "a JSON object", top_fields);
 

@@ -7,7 +7,7 @@
 /* The top level: its sections as nodes. */
 struct scenario_top {
     const char *name, *description;
-    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate;
+    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate, *rules;
 };
 
 struct scenario_policy {

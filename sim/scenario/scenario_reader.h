@@ -42,6 +42,7 @@ bool scenario_read_recompute(struct reader *r);
 
 /* scenario_rules.c; in this order, each on what those before it resolved. */
 bool rule_tiling(struct reader *r);
+bool rule_rules(struct reader *r, const struct rule_list *rules);
 bool rule_precision(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_model(struct reader *r);

@@ -268,6 +268,29 @@ bool rule_tiling(struct reader *r) {
                       s->model->name, (long)vision->image_size, s->dataset_fields.name);
 }
 
+_Static_assert(MODULE_VISION == 0 && MODULE_CONNECTOR == 1 && MODULE_LANGUAGE == 2 &&
+                   MODULE_DIFFUSION_DECODER == 3,
+               "as rule_module_names has them");
+
+/* What a rule names must be there. */
+bool rule_rules(struct reader *r, const struct rule_list *rules) {
+    struct scenario *s = r->s;
+    for (int64_t i = 0; i < rules->count; i++) {
+        const struct rule *rule = &rules->rules[i];
+        if (rule->module == RULE_ANY) continue;
+        const struct module *module = &s->model->modules[rule->module];
+        if (module->layer_count == 0)
+            return json_error(s->json, scenario_member(rule->node, "module"), r->err, NULL,
+                              "model \"%s\" has no module \"%s\"", s->model->name,
+                              module_role_name((enum module_role)rule->module));
+        if (rule->has_layers && rule->last_layer >= module->layer_count)
+            return json_error(s->json, scenario_member(rule->node, "layers"), r->err, NULL,
+                              "%s has blocks 0 to %ld, got %ld", module->name,
+                              (long)module->layer_count - 1, (long)rule->last_layer);
+    }
+    return true;
+}
+
 /* The GPU must compute in what each module asks for. */
 bool rule_precision(struct reader *r) {
     struct scenario *s = r->s;

@@ -12,6 +12,9 @@
  * cp equal steps the last has nothing to send. With A the time of attention and R that of the ring,
  *
  *     exposed = R - min(R, A (cp - 1) / cp)
+ *
+ * A user's rule (costmodel/rules.h) decides while an operator is priced here. One that names blocks
+ * gives those a table of their own, so that equal layers are still priced once.
  */
 #include "sim/step/price_table.h"
 
@@ -78,6 +81,12 @@ struct price_table {
     int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
     double flop_per_square[LAYER_KIND_COUNT], flop_per_cross[LAYER_KIND_COUNT];
     struct axis axes[TOKEN_AXIS_COUNT];
+    /* Rules that name single blocks: a table of their own for each set of blocks that the same rules
+     * name. NULL and 0 where there are none, and inside such a table. */
+    struct price_table **of_layer;
+    struct price_table **variants;
+    int64_t variant_count;
+    int64_t rule_layer; /* of such a table: one of its blocks, within its module */
 };
 
 /* -1: the kind depends on the tokens of its axis alone. */
@@ -125,8 +134,74 @@ static enum operator_stream stream_of(const struct operator_list *list, int64_t 
     return STREAM_EXPOSED;
 }
 
+/* A copy that prices this block alone, and counts for all that the same rules name. */
+static struct price_table *make_variant(struct arena *arena, const struct price_table *table,
+                                        int64_t layer) {
+    const struct layer *l = &table->scenario->model->layers[layer];
+    struct price_table *variant = arena_new(arena, struct price_table);
+    *variant = *table;
+    variant->of_layer = variant->variants = NULL;
+    variant->variant_count = 0;
+    memset(variant->axes, 0, sizeof variant->axes);
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        variant->layer_of_kind[kind] = -1;
+    variant->layer_of_kind[l->kind] = layer;
+    variant->rule_layer = l->index_in_module;
+    return variant;
+}
+
+static void make_variants(struct arena *arena, struct price_table *table) {
+    const struct model *model = table->scenario->model;
+    const struct rule_list *rules = cost_model_rules(table->scenario->cost_model);
+    uint64_t *named = arena_array(arena, uint64_t, model->layer_count);
+    int64_t *block = arena_array(arena, int64_t, model->layer_count); /* of each variant */
+    bool any = false;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const struct layer *l = &model->layers[i];
+        named[i] = layer_kind_is_block(l->kind)
+                       ? rules_of_layer(rules, l->module_index, l->index_in_module)
+                       : 0;
+        any = any || named[i] != 0;
+    }
+    if (!any) return;
+    table->of_layer = arena_array(arena, struct price_table *, model->layer_count);
+    struct price_table **variants = arena_array(arena, struct price_table *, model->layer_count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        if (named[i] == 0) continue;
+        int64_t v = 0;
+        while (v < count && (named[block[v]] != named[i] ||
+                             model->layers[block[v]].kind != model->layers[i].kind))
+            v++;
+        if (v == count) {
+            block[count] = i;
+            variants[count++] = make_variant(arena, table, i);
+        }
+        table->of_layer[i] = variants[v];
+    }
+    table->variants = variants;
+    table->variant_count = count;
+}
+
+const struct price_table *price_table_of_layer(const struct price_table *table,
+                                               int64_t layer_index) {
+    if (table->of_layer == NULL || table->of_layer[layer_index] == NULL) return table;
+    return table->of_layer[layer_index];
+}
+
+int64_t price_table_variant_count(const struct price_table *table) {
+    return table->variant_count;
+}
+
+struct rule_place price_table_place(const struct price_table *table, enum layer_kind kind) {
+    int64_t layer = table->layer_of_kind[kind];
+    return (struct rule_place){ table->scenario->model->layers[layer].module_index,
+                                table->rule_layer };
+}
+
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario) {
     struct price_table *table = arena_new(arena, struct price_table);
+    table->rule_layer = RULE_ANY;
     const struct layout *layout = &scenario->layout;
     const struct model *model = scenario->model;
     table->scenario = scenario;
@@ -157,6 +232,7 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
         table->flop_per_square[kind] = (model_layer_flop(model, i, &square) - alone) / 1e6;
         table->flop_per_cross[kind] = (model_layer_flop(model, i, &cross) - alone) / 1e6;
     }
+    make_variants(arena, table);
     return table;
 }
 
@@ -177,6 +253,8 @@ static void free_slot(struct slot *slot) {
 
 void price_table_destroy(struct price_table *table) {
     if (table == NULL) return;
+    for (int64_t v = 0; v < table->variant_count; v++)
+        price_table_destroy(table->variants[v]);
     for (int a = 0; a < TOKEN_AXIS_COUNT; a++) {
         struct axis *axis = &table->axes[a];
         for (int64_t i = 0; i < axis->slot_count; i++)
@@ -225,6 +303,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
     layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
                     table->need[kind], &list);
     int64_t compute_ns = 0;
+    const struct rule_place place = price_table_place(table, kind);
     ballast_check(list.count < PRICE_OPERATOR_LIMIT); /* a ring adds one, see ring_operators() */
     *out = (struct priced_list){ .count = list.count, .ring_run = NO_RUN };
     out->operators =
@@ -238,7 +317,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
             continue;
         }
         struct price price =
-            cost_model_price(s->cost_model, work, &table->groups[work->communicator]);
+            cost_model_price_at(s->cost_model, work, &table->groups[work->communicator], &place);
         if (operator_runs_beside_attention(work)) {
             out->ring_ns = ns_from_seconds(price.seconds);
             out->ring_run = out->run_count; /* the next one */
@@ -364,6 +443,8 @@ void price_table_prepare(struct price_table *table, const struct batch_shape *sh
     for (int64_t i = 0; i < count; i++)
         for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
             prepare_axis(table, a, pairs[a], &shapes[i]);
+    for (int64_t v = 0; v < table->variant_count; v++)
+        price_table_prepare(table->variants[v], shapes, count);
 }
 
 /* ---- reading ---- */
@@ -396,16 +477,18 @@ static int64_t attention_works(const struct price_table *table, enum layer_kind 
     return list.count;
 }
 
-static struct price attention_price(const struct price_table *table,
+static struct price attention_price(const struct price_table *table, enum layer_kind kind,
                                     const struct operator_work *work) {
-    return cost_model_price(table->scenario->cost_model, work, &table->groups[COMMUNICATOR_NONE]);
+    const struct rule_place place = price_table_place(table, kind);
+    return cost_model_price_at(table->scenario->cost_model, work, &table->groups[COMMUNICATOR_NONE],
+                               &place);
 }
 
-static int64_t run_ns(const struct price_table *table, const struct operator_work *works,
-                      int64_t count) {
+static int64_t run_ns(const struct price_table *table, enum layer_kind kind,
+                      const struct operator_work *works, int64_t count) {
     int64_t ns = 0;
     for (int64_t i = 0; i < count; i++)
-        ns += ns_from_seconds(attention_price(table, &works[i]).seconds);
+        ns += ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
     return ns;
 }
 
@@ -429,7 +512,7 @@ static void list_time(const struct price_table *table, const struct priced_list 
     struct operator_work works[ATTENTION_OPERATOR_LIMIT], *next = works;
     attention_works(table, kind, set, shape, works);
     for (int64_t run = 0; run < list->run_count; run++) {
-        int64_t attention = run_ns(table, next, list->runs[run].count);
+        int64_t attention = run_ns(table, kind, next, list->runs[run].count);
         int64_t exposed = run == list->ring_run ? exposed_ring_ns(table, list, attention) : 0;
         *ns += attention + exposed;
         *comm_ns += exposed;
@@ -471,15 +554,15 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     if (!has_unfused_attention(table, kind)) return;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
-    time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, works, count);
+    time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, kind, works, count);
 }
 
 /* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
  * runs while keys and values travel, and the step after that. The ring stands before *out. */
-static int64_t ring_operators(const struct price_table *table, const struct priced_list *list,
-                              const struct operator_work *works, int64_t count,
-                              struct operator_time *out) {
-    int64_t attention = run_ns(table, works, count);
+static int64_t ring_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct priced_list *list, const struct operator_work *works,
+                              int64_t count, struct operator_time *out) {
+    int64_t attention = run_ns(table, kind, works, count);
     int64_t beside = beside_ring_ns(table, attention);
     out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
     out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
@@ -487,12 +570,13 @@ static int64_t ring_operators(const struct price_table *table, const struct pric
     return 2;
 }
 
-static int64_t attention_operators(const struct price_table *table,
+static int64_t attention_operators(const struct price_table *table, enum layer_kind kind,
                                    const struct operator_work *works, int64_t count,
                                    struct operator_time *out) {
     for (int64_t i = 0; i < count; i++)
-        out[i] = (struct operator_time){ ns_from_seconds(attention_price(table, &works[i]).seconds),
-                                         STREAM_COMPUTE };
+        out[i] = (struct operator_time){
+            ns_from_seconds(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
+        };
     return count;
 }
 
@@ -510,8 +594,8 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
         for (; next < run->index; next++)
             out[count++] = list->operators[next];
         count += r == list->ring_run
-                     ? ring_operators(table, list, attention, run->count, &out[count])
-                     : attention_operators(table, attention, run->count, &out[count]);
+                     ? ring_operators(table, kind, list, attention, run->count, &out[count])
+                     : attention_operators(table, kind, attention, run->count, &out[count]);
         attention += run->count;
         next += run->count;
     }
@@ -535,7 +619,7 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
         return 0;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
-    return attention_operators(table, works, count, out);
+    return attention_operators(table, kind, works, count, out);
 }
 
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
@@ -607,7 +691,7 @@ static void add_band(const struct price_table *table, enum layer_kind kind, enum
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = list->run_count > 0 ? attention_works(table, kind, set, shape, works) : 0;
     for (int64_t i = 0; i < count; i++) {
-        struct price p = attention_price(table, &works[i]);
+        struct price p = attention_price(table, kind, &works[i]);
         sums->ns += layers * p.seconds * NS_PER_S;
         sums->band_ns += layers * p.seconds * NS_PER_S * p.band_fraction;
         if (!p.inside_range) sums->outside_ns += layers * p.seconds * NS_PER_S;

@@ -47,6 +47,13 @@ void price_table_destroy(struct price_table *table);
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
                          int64_t count);
 
+/* The table that prices this layer: `table` itself, unless a rule names the block. */
+const struct price_table *price_table_of_layer(const struct price_table *table,
+                                               int64_t layer_index);
+int64_t price_table_variant_count(const struct price_table *table); /* such tables */
+/* Where operators of that kind of layer stand, for rules. */
+struct rule_place price_table_place(const struct price_table *table, enum layer_kind kind);
+
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time);
 /* Operator by operator, in order of execution; returns the count. `out` holds PRICE_OPERATOR_LIMIT.

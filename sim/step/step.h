@@ -74,6 +74,7 @@ struct step_model {
     /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
      * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
     int64_t *layers, *recomputing;
+    bool has_ruled_layers;      /* some block is priced apart from its kind */
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
     /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];

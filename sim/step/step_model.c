@@ -260,6 +260,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     m->optimizer_ns = arena_array(arena, int64_t, m->stage_count);
     m->gather_ns = arena_array(arena, int64_t, m->stage_count);
+    for (int64_t i = 0; i < scenario->model->layer_count; i++)
+        m->has_ruled_layers = m->has_ruled_layers || price_table_of_layer(prices, i) != prices;
     count_layers(m);
     count_kinds(m);
     price_units(arena, m);
@@ -292,8 +294,8 @@ static double pass_traffic_ns(const struct sharded_pass *pass) {
 
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
  * (times of the slowest rank against the rank's own) into its class. */
-static void shard_passes(const struct step_model *m, const struct layer_time *times,
-                         struct stage_cost *cost) {
+static void shard_passes(const struct step_model *m, const struct batch_shape *shape,
+                         const struct layer_time *times, struct stage_cost *cost) {
     const struct model *model = m->scenario->model;
     struct sharded_unit *units = memory_alloc(sizeof *units * (size_t)(m->unit_count + 1));
     struct sharded_pass pass = { .units = units,
@@ -304,6 +306,12 @@ static void shard_passes(const struct step_model *m, const struct layer_time *ti
             unit = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct layer_time *time = &times[model->layers[i].kind];
+        struct layer_time ruled;
+        const struct price_table *prices = price_table_of_layer(m->prices, i);
+        if (prices != m->prices) {
+            price_table_layer(prices, model->layers[i].kind, shape, &ruled);
+            time = &ruled;
+        }
         int64_t again = time->recompute_ns[m->plan->recompute[i]];
         forward_ns += time->forward_ns;
         backward_ns += time->backward_ns + again;
@@ -333,6 +341,68 @@ static void shard_passes(const struct step_model *m, const struct layer_time *ti
     free(units);
 }
 
+/* `count` layers of one kind, of which recomputing[how] recompute so; negative to take away. */
+static void add_layers(enum layer_kind kind, int64_t count,
+                       const int64_t recomputing[RECOMPUTE_KIND_COUNT],
+                       const struct layer_time *time, double padded, struct stage_cost *cost) {
+    int64_t passes_ns = count * (time->forward_ns + time->backward_ns);
+    int64_t recompute_ns = 0, recompute_comm_ns = 0;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        recompute_ns += recomputing[how] * time->recompute_ns[how];
+        recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
+    }
+    int64_t communication_ns =
+        count * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
+    cost->forward_ns += count * time->forward_ns;
+    cost->backward_ns += count * time->backward_ns + recompute_ns;
+    cost->recompute_ns += recompute_ns;
+
+    double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
+    double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
+    cost->class_ns[TIME_COMMUNICATION] += useful * (double)communication_ns;
+    cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;
+    cost->class_ns[TIME_COMPUTE] +=
+        useful * ((double)(passes_ns + recompute_ns - communication_ns) - recompute_alone);
+    cost->class_ns[TIME_PADDING] += (1 - useful) * (double)(passes_ns + recompute_ns);
+}
+
+static void add_memory(const struct step_model *m, enum layer_kind kind,
+                       const struct batch_shape *shape,
+                       const int64_t recomputing[RECOMPUTE_KIND_COUNT], bool has_backward,
+                       struct stage_cost *cost) {
+    double working = price_table_workspace_bytes(m->prices, kind, shape);
+    cost->workspace_bytes = fmax(cost->workspace_bytes, working);
+    /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
+    if (!has_backward) return;
+    double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        if (recomputing[how] == 0) continue;
+        /* What a block dropped stands there once more while its backward runs. */
+        double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
+        cost->activation_bytes += (double)recomputing[how] * kept;
+        cost->workspace_bytes = fmax(cost->workspace_bytes, working + whole - kept);
+    }
+}
+
+/* Blocks that a rule names take their own time instead of their kind's. */
+static void replace_ruled_layers(const struct step_model *m, int64_t part,
+                                 const struct batch_shape *shape,
+                                 const struct layer_time times[LAYER_KIND_COUNT], double padded,
+                                 struct stage_cost *cost) {
+    for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
+        const struct price_table *prices = price_table_of_layer(m->prices, i);
+        if (prices == m->prices) continue;
+        enum layer_kind kind = m->scenario->model->layers[i].kind;
+        struct layer_time time;
+        price_table_layer(prices, kind, shape, &time);
+        int64_t again[RECOMPUTE_KIND_COUNT] = { 0 };
+        again[m->plan->recompute[i]] = -1;
+        add_layers(kind, -1, again, &times[kind], padded, cost);
+        again[m->plan->recompute[i]] = 1;
+        add_layers(kind, 1, again, &time, padded, cost);
+    }
+}
+
 void step_stage_cost(const struct step_model *m, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost) {
@@ -344,45 +414,15 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
         if (layers[k] == 0) continue;
         enum layer_kind kind = (enum layer_kind)k;
-        const struct layer_time *time = &times[k];
         const int64_t *recomputing =
             &m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT];
-        int64_t passes_ns = layers[k] * (time->forward_ns + time->backward_ns);
-        int64_t recompute_ns = 0, recompute_comm_ns = 0;
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-            recompute_ns += recomputing[how] * time->recompute_ns[how];
-            recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
-        }
-        int64_t communication_ns =
-            layers[k] * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
-        cost->forward_ns += layers[k] * time->forward_ns;
-        cost->backward_ns += layers[k] * time->backward_ns + recompute_ns;
-        cost->recompute_ns += recompute_ns;
-
-        double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
-        double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
-        cost->class_ns[TIME_COMMUNICATION] += useful * (double)communication_ns;
-        cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;
-        cost->class_ns[TIME_COMPUTE] +=
-            useful * ((double)(passes_ns + recompute_ns - communication_ns) - recompute_alone);
-        cost->class_ns[TIME_PADDING] += (1 - useful) * (double)(passes_ns + recompute_ns);
-
-        double working = price_table_workspace_bytes(m->prices, kind, shape);
-        cost->workspace_bytes = fmax(cost->workspace_bytes, working);
-        /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
-        if (time->backward_ns == 0) continue;
-        double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-            if (recomputing[how] == 0) continue;
-            /* What a block dropped stands there once more while its backward runs. */
-            double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
-            cost->activation_bytes += (double)recomputing[how] * kept;
-            cost->workspace_bytes = fmax(cost->workspace_bytes, working + whole - kept);
-        }
+        add_layers(kind, layers[k], recomputing, &times[k], padded, cost);
+        add_memory(m, kind, shape, recomputing, times[k].backward_ns > 0, cost);
     }
+    if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
-    if (m->sharded) shard_passes(m, locked != NULL ? locked : times, cost);
+    if (m->sharded) shard_passes(m, shape, locked != NULL ? locked : times, cost);
     if (part + 1 < m->part_count)
         cost->send_forward_ns =
             price_table_send_ns(m->prices, part % m->stage_count, m->last_kind[part], shape);

@@ -254,14 +254,15 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
     for (int64_t n = 0; n < end - begin; n++) {
         int64_t i = backward ? end - 1 - n : begin + n;
         enum layer_kind kind = model->layers[i].kind;
+        const struct price_table *prices = price_table_of_layer(m->prices, i);
         struct gradient_need need = model_gradient_need(model, i);
         if (backward && !need.input && !need.weight) continue;
         int64_t count = 0;
         if (backward)
-            count = price_table_recompute_operators(m->prices, kind, shape, m->plan->recompute[i],
+            count = price_table_recompute_operators(prices, kind, shape, m->plan->recompute[i],
                                                     operators);
         add_operators(&b, operators, count);
-        count = price_table_operators(m->prices, kind, shape,
+        count = price_table_operators(prices, kind, shape,
                                       backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
         add_operators(&b, operators, count);
     }

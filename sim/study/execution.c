@@ -193,9 +193,28 @@ static const char *shape_text(const struct operator_work *work, struct arena *ar
     }
 }
 
-static void add_prices(const struct execution *e, struct arena *arena, int64_t layer_index,
-                       int64_t layers, const int64_t recomputing[RECOMPUTE_KIND_COUNT],
-                       struct price_record *records, int64_t *count) {
+/* Layers that are priced alike. */
+struct equal_layers {
+    int64_t first, last, count; /* of the model */
+    int64_t recomputing[RECOMPUTE_KIND_COUNT];
+};
+
+/* Blocks that a rule names are told apart from the others of their kind. */
+static const char *operator_text(const struct execution *e, const struct equal_layers *layers,
+                                 const char *name, struct arena *arena) {
+    const struct layer *all = e->scenario->model->layers;
+    if (price_table_of_layer(e->job->prices, layers->first) == e->job->prices)
+        return arena_text(arena, name);
+    if (layers->count == 1)
+        return arena_format(arena, "%s, block %d", name, all[layers->first].index_in_module);
+    return arena_format(arena, "%s, %ld of blocks %d-%d", name, (long)layers->count,
+                        all[layers->first].index_in_module, all[layers->last].index_in_module);
+}
+
+static void add_prices(const struct execution *e, struct arena *arena,
+                       const struct equal_layers *layers, struct price_record *records,
+                       int64_t *count) {
+    const int64_t layer_index = layers->first, *recomputing = layers->recomputing;
     const struct scenario *s = e->scenario;
     struct tensor_split split = scenario_split(s);
     /* Calls of a rank that holds such layers, on average over those ranks. */
@@ -209,6 +228,8 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
                 holds = holds || s->model->layers[l].kind == kind;
         holders += holds;
     }
+    const struct rule_place place =
+        price_table_place(price_table_of_layer(e->job->prices, layer_index), kind);
     for (int set = 0; set < 2; set++) {
         struct operator_list list = { 0 };
         layer_operators(s->model, layer_index, &e->job->typical, &split, (enum pass_set)set,
@@ -216,8 +237,8 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
         for (int64_t i = 0; i < list.count; i++) {
             const struct operator_work *work = &list.operators[i];
             struct communicator group = layout_communicator(&s->layout, work->communicator);
-            struct price price = cost_model_price(s->cost_model, work, &group);
-            int64_t runs = layers;
+            struct price price = cost_model_price_at(s->cost_model, work, &group, &place);
+            int64_t runs = layers->count;
             if (set == PASS_SET_FORWARD) runs += recomputing[RECOMPUTE_FULL];
             if (set == PASS_SET_FORWARD && split.attention == ATTENTION_NAIVE &&
                 operator_is_core_attention(work))
@@ -226,7 +247,7 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
             records[*count] = (struct price_record){
                 .price_index = *count,
                 .layer_kind = layer_kind_name(s->model->layers[layer_index].kind),
-                .operator= arena_text(arena, work->name),
+                .operator= operator_text(e, layers, work->name, arena),
                 .kind = operator_kind_name(work->kind),
                 .pass = operator_pass_name(work->pass),
                 .shape = shape_text(work, arena),
@@ -252,21 +273,28 @@ static void add_prices(const struct execution *e, struct arena *arena, int64_t l
 struct price_record *execution_prices(const struct execution *e, struct arena *arena,
                                       int64_t *count) {
     const struct model *model = e->scenario->model;
+    const struct price_table *prices = e->job->prices;
+    const int64_t tables = LAYER_KIND_COUNT + price_table_variant_count(prices);
     struct price_record *records =
-        arena_array(arena, struct price_record, LAYER_KIND_COUNT * 2 * PRICE_OPERATOR_LIMIT);
+        arena_array(arena, struct price_record, tables * 2 * PRICE_OPERATOR_LIMIT);
+    bool *done = arena_array(arena, bool, model->layer_count);
     *count = 0;
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        int64_t layers = 0, recomputing[RECOMPUTE_KIND_COUNT] = { 0 }, first = -1;
-        for (int64_t i = 0; i < model->layer_count; i++) {
-            if ((int)model->layers[i].kind != kind) continue;
-            if (first < 0) first = i;
-            layers++;
+    for (int64_t first = 0; first < model->layer_count; first++) {
+        if (done[first]) continue;
+        enum layer_kind kind = model->layers[first].kind;
+        struct equal_layers layers = { .first = first };
+        for (int64_t i = first; i < model->layer_count; i++) {
+            if (model->layers[i].kind != kind ||
+                price_table_of_layer(prices, i) != price_table_of_layer(prices, first))
+                continue;
             struct gradient_need need = model_gradient_need(model, i);
-            recomputing[e->job->plan.recompute[i]] += need.input || need.weight;
+            layers.recomputing[e->job->plan.recompute[i]] += need.input || need.weight;
+            layers.last = i;
+            layers.count++;
+            done[i] = true;
         }
-        const enum token_axis axis = layer_kind_axis((enum layer_kind)kind);
-        if (first < 0 || batch_shape_tokens(&e->job->typical, axis) == 0) continue;
-        add_prices(e, arena, first, layers, recomputing, records, count);
+        if (batch_shape_tokens(&e->job->typical, layer_kind_axis(kind)) == 0) continue;
+        add_prices(e, arena, &layers, records, count);
     }
     return records;
 }

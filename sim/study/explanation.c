@@ -46,53 +46,63 @@ static bool stage_holds(const struct execution *e, int64_t stage, int kind) {
     return false;
 }
 
-/* One layer's forward and backward in a mean step: over all micro-batches of the epoch. */
-static void mean_layer_time(const struct execution *e, int kind, double *forward_s,
-                            double *backward_s, double recompute_s[RECOMPUTE_KIND_COUNT]) {
+/* Sums over the layers of a kind in a mean step: over all micro-batches of the epoch. */
+struct layer_sums {
+    double forward_s, backward_s, recompute_s;
+};
+
+/* `layers` of them recompute as listed, all priced by one table. */
+static void add_layer_time(const struct execution *e, const struct price_table *prices, int kind,
+                           int64_t layers, const int64_t recomputing[RECOMPUTE_KIND_COUNT],
+                           struct layer_sums *sums) {
     const struct job *job = e->job;
     int64_t count = job->batches.rank_count * job->batches.per_rank;
-    double forward_ns = 0, backward_ns = 0, recompute_ns[RECOMPUTE_KIND_COUNT] = { 0 };
+    double forward_ns = 0, backward_ns = 0, recompute_ns = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct batch_shape *shape = &job->shapes[i];
         if (batch_shape_tokens(shape, layer_kind_axis((enum layer_kind)kind)) == 0) continue;
         struct layer_time time;
-        price_table_layer(job->prices, (enum layer_kind)kind, shape, &time);
+        price_table_layer(prices, (enum layer_kind)kind, shape, &time);
         forward_ns += (double)time.forward_ns;
         backward_ns += (double)time.backward_ns;
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            recompute_ns[how] += (double)time.recompute_ns[how];
+            recompute_ns += (double)(recomputing[how] * time.recompute_ns[how]);
     }
     double scale = (double)e->scenario->micro_batches_per_rank / (double)count / NS_PER_S;
-    *forward_s = forward_ns * scale;
-    *backward_s = backward_ns * scale;
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        recompute_s[how] = recompute_ns[how] * scale;
+    sums->forward_s += forward_ns * scale * (double)layers;
+    sums->backward_s += backward_ns * scale * (double)layers;
+    sums->recompute_s += recompute_ns * scale;
 }
 
 static void add_layer_kind(const struct execution *e, int kind, struct explanation *x) {
     const struct model *model = e->scenario->model;
-    int64_t layers = 0, trained = 0, recomputing[RECOMPUTE_KIND_COUNT] = { 0 }, stages = 0;
+    const struct price_table *prices = e->job->prices;
+    int64_t layers = 0, alike = 0, stages = 0;
+    int64_t recomputing[RECOMPUTE_KIND_COUNT] = { 0 };
+    struct layer_sums sums = { 0 };
     for (int64_t i = 0; i < model->layer_count; i++) {
         if ((int)model->layers[i].kind != kind) continue;
-        struct gradient_need need = model_gradient_need(model, i);
         layers++;
-        trained += need.input || need.weight;
-        recomputing[e->job->plan.recompute[i]] += need.input || need.weight;
+        int64_t own[RECOMPUTE_KIND_COUNT] = { 0 };
+        own[e->job->plan.recompute[i]] = 1;
+        if (price_table_of_layer(prices, i) != prices) {
+            add_layer_time(e, price_table_of_layer(prices, i), kind, 1, own, &sums);
+            continue;
+        }
+        alike++;
+        recomputing[e->job->plan.recompute[i]]++;
     }
     for (int64_t stage = 0; stage < e->job->plan.stage_count; stage++)
         stages += stage_holds(e, stage, kind);
     if (layers == 0) return;
-    double forward_s, backward_s, recompute_s[RECOMPUTE_KIND_COUNT], again_s = 0;
-    mean_layer_time(e, kind, &forward_s, &backward_s, recompute_s);
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        again_s += recompute_s[how] * (double)recomputing[how];
+    if (alike > 0) add_layer_time(e, prices, kind, alike, recomputing, &sums);
     struct layer_share *share = &x->layers[x->layer_kind_count++];
     *share = (struct layer_share){ .layer_kind = layer_kind_name((enum layer_kind)kind),
                                    .layer_count = layers,
                                    .stage_count = stages,
-                                   .forward_s = forward_s * (double)layers / (double)stages,
-                                   .backward_s = backward_s * (double)trained / (double)stages,
-                                   .recompute_s = again_s / (double)stages };
+                                   .forward_s = sums.forward_s / (double)stages,
+                                   .backward_s = sums.backward_s / (double)stages,
+                                   .recompute_s = sums.recompute_s / (double)stages };
     share->step_fraction =
         (share->forward_s + share->backward_s + share->recompute_s) / e->replay->step_time_mean_s;
 }

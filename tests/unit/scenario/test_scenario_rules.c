@@ -159,6 +159,17 @@ static void test_rules_in_the_file(void **state) {
           "of "
           "InternLM2-20B",
           "\"cp_kind\": \"ring\" divides tokens, not heads" },
+        { "rules of a module that is not there", MODEL,
+          "\"model\": \"llama3-8b\", \"rules\": [ { \"module\": \"vision\", \"factor\": 2 } ]",
+          "2:46: error: /rules/0/module: model \"llama3-8b\" has no module \"vision\"", NULL },
+        { "rules of blocks that are not there", MODEL,
+          "\"model\": \"llama3-8b\", \"rules\": [ { \"module\": \"language\", \"layers\": [ 30, 32 "
+          "], "
+          "\"factor\": 2 } ]",
+          "2:58: error: /rules/0/layers: Llama3-8B has blocks 0 to 31, got 32", NULL },
+        { "rules that set nothing", SIMULATE, "\"rules\": [ { \"operator\": \"send\" } ]",
+          "8:12: error: /rules/0: the rule sets nothing",
+          "one of: efficiency, time_us, bandwidth_GB_per_s, factor" },
         { "unknown cp_kind", LAYOUT, "\"layout\": { \"tp\": 2, \"cp_kind\": \"rings\" }",
           "5:33: error: /layout/cp_kind: unknown cp_kind \"rings\"",
           "did you mean \"ring\"? one of: all-gather, ring, all-to-all" },

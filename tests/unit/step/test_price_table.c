@@ -224,6 +224,56 @@ static void test_unbalanced_ring(void **state) {
     assert_true(flop[1] == flop[0] * 7 / 4);
 }
 
+/* Blocks 2 to 4 twice as long, block 4 by another rule: three tables, and a sum over the layers. */
+static void test_rules_of_single_blocks(void **state) {
+    (void)state;
+    static const char *const setup[] = {
+        "model=llama3-8b",
+        "rules=[{\"module\":\"language\",\"layers\":4,\"operator\":\"matmul\",\"factor\":3},"
+        "{\"module\":\"language\",\"layers\":[2,4],\"factor\":2}]",
+        NULL
+    };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
+    price_table_prepare(f.prices, &shape, 1);
+    assert_int_equal(price_table_variant_count(f.prices), 2);
+    int64_t first;
+    assert_true(has_kind(f.scenario->model, LAYER_LANGUAGE_BLOCK, &first));
+    struct layer_time base;
+    price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &base);
+    int64_t sum_ns = 0;
+    for (int64_t block = 0; block < 8; block++) {
+        const struct price_table *table = price_table_of_layer(f.prices, first + block);
+        assert_int_equal(table == f.prices, block < 2 || block > 4);
+        struct layer_time time;
+        price_table_layer(table, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        sum_ns += time.forward_ns;
+        /* each operator is rounded to a nanosecond */
+        if (block == 3) assert_true(llabs(time.forward_ns - 2 * base.forward_ns) < 20);
+        if (block == 4)
+            assert_true(time.forward_ns > 2.5 * (double)base.forward_ns &&
+                        time.forward_ns < 3 * base.forward_ns);
+    }
+    f.plan = (struct job_plan){ .stage_count = 1,
+                                .chunk_count = 1,
+                                .part_count = 1,
+                                .first_layer = (int64_t[]){ 0, f.scenario->model->layer_count },
+                                .recompute = arena_array(f.arena, enum recompute_kind,
+                                                         f.scenario->model->layer_count),
+                                .schedule = schedule_policy_find("1f1b") };
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(f.step, &shape, times);
+    struct stage_cost cost;
+    step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+    assert_int_equal(
+        cost.forward_ns,
+        sum_ns + (f.scenario->model->modules[MODULE_LANGUAGE].layer_count - 8) * base.forward_ns +
+            times[LAYER_TOKEN_EMBEDDING].forward_ns + times[LAYER_HEAD].forward_ns);
+    fixture_close(&f);
+}
+
 /* A price does not depend on what was priced before: the table against each operator by itself. */
 static void test_prices_are_those_of_the_cost_model(void **state) {
     (void)state;
@@ -455,6 +505,7 @@ int main(void) {
         cmocka_unit_test(test_prices_are_those_of_the_cost_model),
         cmocka_unit_test(test_ring_hides_behind_attention),
         cmocka_unit_test(test_unbalanced_ring),
+        cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),
         cmocka_unit_test(test_no_tokens_cost_nothing),
