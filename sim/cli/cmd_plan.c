@@ -1,0 +1,276 @@
+/* cmd_plan.c - what each policy would choose, and the launch flags that realise the scenario's plan. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/base/units.h"
+#include "sim/cli/cli.h"
+#include "sim/study/launch_flags.h"
+#include "sim/study/planning.h"
+
+struct plan_options {
+    int64_t limit;
+    int emit;
+};
+
+enum { EMIT_NOTHING, EMIT_MEGATRON, EMIT_DEEPSPEED };
+static const char *const emit_names[] = { "nothing", "megatron", "deepspeed", NULL };
+
+#define AT(member) offsetof(struct plan_options, member)
+static const struct option options_table[] = {
+    { "emit", OPTION_CHOICE, AT(emit), "WHAT",
+      "print only what realises the plan: megatron or deepspeed (launch flags)", emit_names, 0, 0 },
+    { "limit", OPTION_COUNT, AT(limit), "N",
+      "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
+};
+
+static void defaults(void *options) {
+    ((struct plan_options *)options)->limit = 20000;
+}
+
+/* ---- text ---- */
+
+static const char *counts_text(struct arena *arena, const int64_t *counts, int64_t n) {
+    const char *text = "";
+    for (int64_t i = 0; i < n; i++)
+        text = arena_format(arena, i > 0 ? "%s %ld" : "%s%ld", text, (long)counts[i]);
+    return text;
+}
+
+static const char *stage_text(struct arena *arena, const struct planning *p,
+                              const struct planning_row *row) {
+    const char *text = "";
+    for (int64_t i = 0; i < p->stage_count; i++)
+        text = arena_format(arena, i > 0 ? "%s %.1f" : "%s%.1f", text,
+                            (row->forward_seconds[i] + row->backward_seconds[i]) * 1e3);
+    return text;
+}
+
+static const char *free_text(struct arena *arena, const struct planning *p,
+                             const struct planning_row *row) {
+    const char *text = "";
+    for (int64_t i = 0; i < p->stage_count; i++)
+        text = arena_format(arena, i > 0 ? "%s %.1f" : "%s%.1f", text,
+                            (p->capacity_bytes - row->bytes[i]) / BYTES_PER_GiB);
+    return text;
+}
+
+static int widest(int width, const char *text) {
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+static void print_group(const struct planning *p, enum planning_group group, struct arena *arena) {
+    int64_t parts = p->stage_count * p->chunk_count;
+    int blocks = 6, stages = 20, room = 18;
+    bool partition = group == PLANNING_PARTITION;
+    for (int64_t i = 0; i < p->row_count; i++) {
+        const struct planning_row *row = &p->rows[i];
+        if (row->group != group || row->refusal != NULL) continue;
+        const int64_t *counts = partition ? row->blocks : row->recomputing;
+        blocks = widest(blocks, counts_text(arena, counts, parts));
+        stages = widest(stages, stage_text(arena, p, row));
+        room = widest(room, free_text(arena, p, row));
+    }
+    printf("    %-14s %-*s  %-*s  %-*s %9s %12s%s\n", "policy", blocks,
+           partition ? "blocks" : "recomp", stages, "stage ms (fwd + bwd)", room,
+           "free GiB by stage", "sent MiB", "iteration s", partition ? "  over the best" : "");
+    for (int64_t i = 0; i < p->row_count; i++) {
+        const struct planning_row *row = &p->rows[i];
+        if (row->group != group) continue;
+        if (row->refusal != NULL) {
+            printf("    %-14s %s\n", row->policy, row->refusal);
+            continue;
+        }
+        printf("  %c %-14s %-*s  %-*s  %-*s %9.1f %12.3f", row->chosen ? '*' : ' ', row->policy,
+               blocks, counts_text(arena, partition ? row->blocks : row->recomputing, parts),
+               stages, stage_text(arena, p, row), room, free_text(arena, p, row),
+               row->sent_bytes / BYTES_PER_MiB, row->seconds);
+        if (partition && isfinite(row->distance_fraction))
+            printf("  %8.2f %%", row->distance_fraction * 100);
+        puts(row->fits ? "" : "  out of memory");
+    }
+}
+
+static void print_search(const struct planning *p) {
+    if (p->best_seconds <= 0) {
+        puts("  The best partition is not searched where chunks are interleaved.");
+    } else if (p->best_bound_seconds < p->best_seconds) {
+        printf("  exact: %ld partitions simulated, then stopped; none is faster than %.3f s "
+               "(%.2f %% below). --limit raises it\n",
+               (long)p->best_simulated, p->best_bound_seconds,
+               (1 - p->best_bound_seconds / p->best_seconds) * 100);
+    } else {
+        printf("  exact: the fastest of all partitions, proven by simulating %ld of them\n",
+               (long)p->best_simulated);
+    }
+}
+
+static void print_flags(const struct launch_flags *f) {
+    printf("\nLaunch flags, %s\n", f->framework);
+    for (int64_t i = 0; i < f->flag_count; i++)
+        printf("  %s\n", f->flags[i]);
+    if (f->pipeline_module != NULL) printf("  PipelineModule(%s)\n", f->pipeline_module);
+    if (f->config != NULL) printf("  configuration file:\n%s\n", f->config);
+    for (int64_t i = 0; i < f->refusal_count; i++)
+        printf("  cannot be expressed: %s\n", f->refusals[i]);
+    for (int64_t i = 0; i < f->note_count; i++)
+        printf("  note: %s\n", f->notes[i]);
+}
+
+static void print_plan(const struct job *job, const struct planning *p,
+                       const struct launch_flags *flags, struct arena *arena) {
+    const struct scenario *s = job->scenario;
+    printf("%s on %ld stages%s; %ld micro-batches an iteration\n", s->model->name,
+           (long)p->stage_count,
+           p->chunk_count > 1 ? arena_format(arena, " of %ld chunks", (long)p->chunk_count) : "",
+           (long)s->micro_batches_per_rank);
+    printf("mean micro-batch %ld tiles and %ld language tokens, largest %ld and %ld\n\n",
+           (long)p->typical.vision_tiles, (long)p->typical.language_tokens,
+           (long)p->largest.vision_tiles, (long)p->largest.language_tokens);
+    printf("Partition policies with recompute %s (times of the mean micro-batch, memory of the "
+           "largest; * the scenario's)\n",
+           s->recompute.name);
+    print_group(p, PLANNING_PARTITION, arena);
+    print_search(p);
+    printf("\nRecompute policies on [%s]\n",
+           counts_text(arena, p->rows[0].blocks, p->stage_count * p->chunk_count));
+    print_group(p, PLANNING_RECOMPUTE, arena);
+    print_flags(flags);
+}
+
+/* ---- JSON ---- */
+
+static void add_counts(cJSON *o, const char *key, const int64_t *counts, int64_t n) {
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int64_t i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)counts[i]));
+}
+
+static void add_values(cJSON *o, const char *key, const double *values, int64_t n, double scale) {
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int64_t i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(values[i] * scale));
+}
+
+static void add_texts(cJSON *o, const char *key, const char *const *texts, int64_t n) {
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int64_t i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
+}
+
+static cJSON *row_json(const struct planning *p, const struct planning_row *row) {
+    static const char *const groups[] = { "own", "partition", "recompute" };
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "slot", groups[row->group]);
+    cJSON_AddStringToObject(o, "policy", row->policy);
+    cJSON_AddBoolToObject(o, "chosen", row->chosen);
+    if (row->refusal != NULL) {
+        cJSON_AddStringToObject(o, "refusal", row->refusal);
+        return o;
+    }
+    int64_t parts = p->stage_count * p->chunk_count;
+    add_counts(o, "blocks_by_part", row->blocks, parts);
+    add_counts(o, "recomputing_blocks_by_part", row->recomputing, parts);
+    add_values(o, "forward_ms_by_stage", row->forward_seconds, p->stage_count, 1e3);
+    add_values(o, "backward_ms_by_stage", row->backward_seconds, p->stage_count, 1e3);
+    add_values(o, "device_GiB_by_stage", row->bytes, p->stage_count, 1 / BYTES_PER_GiB);
+    cJSON_AddBoolToObject(o, "fits", row->fits);
+    cJSON_AddNumberToObject(o, "sent_MiB", row->sent_bytes / BYTES_PER_MiB);
+    cJSON_AddNumberToObject(o, "iteration_ms", row->seconds * 1e3);
+    if (isfinite(row->distance_fraction))
+        cJSON_AddNumberToObject(o, "over_best_fraction", row->distance_fraction);
+    return o;
+}
+
+static cJSON *flags_json(const struct launch_flags *f) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "framework", f->framework);
+    add_texts(o, "flags", f->flags, f->flag_count);
+    if (f->config != NULL) cJSON_AddItemToObject(o, "config", cJSON_Parse(f->config));
+    if (f->pipeline_module != NULL)
+        cJSON_AddStringToObject(o, "pipeline_module", f->pipeline_module);
+    add_texts(o, "cannot_express", f->refusals, f->refusal_count);
+    add_texts(o, "notes", f->notes, f->note_count);
+    return o;
+}
+
+static cJSON *to_json(const struct planning *p, const struct launch_flags *megatron,
+                      const struct launch_flags *deepspeed) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "stage_count", (double)p->stage_count);
+    cJSON_AddNumberToObject(o, "chunk_count", (double)p->chunk_count);
+    cJSON_AddNumberToObject(o, "hbm_GiB", p->capacity_bytes / BYTES_PER_GiB);
+    if (p->best_seconds > 0) {
+        cJSON_AddNumberToObject(o, "best_iteration_ms", p->best_seconds * 1e3);
+        cJSON_AddNumberToObject(o, "best_bound_ms", p->best_bound_seconds * 1e3);
+        cJSON_AddNumberToObject(o, "partitions_simulated", (double)p->best_simulated);
+    }
+    cJSON *rows = cJSON_AddArrayToObject(o, "plans");
+    for (int64_t i = 0; i < p->row_count; i++)
+        cJSON_AddItemToArray(rows, row_json(p, &p->rows[i]));
+    cJSON *launch = cJSON_AddArrayToObject(o, "launch");
+    cJSON_AddItemToArray(launch, flags_json(megatron));
+    cJSON_AddItemToArray(launch, flags_json(deepspeed));
+    return o;
+}
+
+/* ---- the command ---- */
+
+/* Flags alone, to paste; a plan that they cannot express fails. */
+static int emit_flags(const struct launch_flags *f, bool json) {
+    if (f->refusal_count > 0) {
+        struct error err = { 0 };
+        error_set(&err, "%s's options cannot express this plan", f->framework);
+        for (int64_t i = 0; i < f->refusal_count; i++)
+            error_context(&err, "%s", f->refusals[i]);
+        cli_error(&err);
+        return EXIT_FAILED;
+    }
+    for (int64_t i = 0; i < f->note_count; i++)
+        fprintf(stderr, "note: %s\n", f->notes[i]);
+    if (json) {
+        cli_print_json(flags_json(f));
+        return EXIT_DONE;
+    }
+    for (int64_t i = 0; i < f->flag_count; i++)
+        printf("%s%s\n", f->flags[i], i + 1 < f->flag_count ? " \\" : "");
+    if (f->pipeline_module != NULL) printf("# PipelineModule(%s)\n", f->pipeline_module);
+    if (f->config != NULL) puts(f->config);
+    return EXIT_DONE;
+}
+
+static int run(struct cli *cli, void *options) {
+    const struct plan_options *o = options;
+    struct error err = { 0 };
+    struct execution *e =
+        execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
+    if (e == NULL) return cli_error(&err);
+    struct launch_flags megatron, deepspeed;
+    launch_flags_make(LAUNCH_MEGATRON, e->job, cli->arena, &megatron);
+    launch_flags_make(LAUNCH_DEEPSPEED, e->job, cli->arena, &deepspeed);
+    int code = EXIT_DONE;
+    struct planning p;
+    if (o->emit != EMIT_NOTHING) {
+        code = emit_flags(o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, cli->common.json);
+    } else if (!planning_make(e->job, o->limit, cli->arena, &p, &err)) {
+        code = cli_error(&err);
+    } else if (cli->common.json) {
+        cli_print_json(to_json(&p, &megatron, &deepspeed));
+    } else {
+        bool own = strcmp(e->scenario->backend->name, "megatron-lm") == 0;
+        print_plan(e->job, &p, own ? &megatron : &deepspeed, cli->arena);
+    }
+    execution_destroy(e);
+    return code;
+}
+
+const struct command command_plan = {
+    .name = "plan",
+    .usage = "SCENARIO [--emit megatron|deepspeed] [--limit N]",
+    .help = "what each partition and recompute policy would choose, and the launch flags for it",
+    COMMAND_OPTIONS(options_table, struct plan_options),
+    .defaults = defaults,
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .takes_scenario = true,
+    .run = run,
+};

@@ -1,0 +1,36 @@
+/* launch_flags.h - the options of a training framework that realise a job's layout and plan.
+ *
+ *     struct launch_flags f;
+ *     launch_flags_make(LAUNCH_MEGATRON, job, arena, &f);
+ *     if (f.refusal_count > 0) ...   // what no option can say, one sentence each
+ *
+ * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding. Model
+ * shape, data, learning rate and paths stay with the user. Option names and their meaning are those
+ * of Megatron-LM's and DeepSpeed's own argument parsers and documentation (docs/MODEL.md).
+ */
+#ifndef BALLAST_SIM_STUDY_LAUNCH_FLAGS_H
+#define BALLAST_SIM_STUDY_LAUNCH_FLAGS_H
+
+#include "sim/replay/job.h"
+
+enum launch_framework { LAUNCH_MEGATRON, LAUNCH_DEEPSPEED };
+
+enum { LAUNCH_FLAG_LIMIT = 24, LAUNCH_REFUSAL_LIMIT = 8 };
+
+struct launch_flags {
+    const char *framework;                 /* "Megatron-LM" */
+    const char *flags[LAUNCH_FLAG_LIMIT];  /* "--pipeline-model-parallel-size 4", one option each */
+    int64_t flag_count;
+    /* what the plan asks for and no option gives, one sentence each */
+    const char *refusals[LAUNCH_REFUSAL_LIMIT];
+    int64_t refusal_count;
+    const char *notes[LAUNCH_REFUSAL_LIMIT]; /* what an option does not say but holds */
+    int64_t note_count;
+    /* DeepSpeed: its configuration file as JSON text, and arguments of PipelineModule; else NULL */
+    const char *config, *pipeline_module;
+};
+
+void launch_flags_make(enum launch_framework framework, const struct job *job,
+                       struct arena *arena, struct launch_flags *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* planning.h - what each partition and recompute policy would choose for a job, side by side.
+ *
+ *     struct planning p;
+ *     planning_make(job, 20000, arena, &p, err);
+ *     p.rows[i].policy, p.rows[i].blocks, p.rows[i].seconds, p.rows[i].distance_fraction
+ *
+ * Row 0 is the job's own plan. Then each partition policy with the job's recompute policy, then
+ * each recompute policy on the job's partition; parameters are the scenario's for its own policies
+ * and the defaults for the others. Stage times and the iteration are those of the mean micro-batch,
+ * memory that of the largest.
+ */
+#ifndef BALLAST_SIM_STUDY_PLANNING_H
+#define BALLAST_SIM_STUDY_PLANNING_H
+
+#include "sim/replay/job.h"
+
+enum planning_group { PLANNING_OWN, PLANNING_PARTITION, PLANNING_RECOMPUTE };
+
+struct planning_row {
+    enum planning_group group;
+    const char *policy;
+    bool chosen;         /* it is the scenario's */
+    const char *refusal; /* why the policy cannot plan this job; nothing below is set then */
+    /* by part of the model */
+    int64_t *blocks, *recomputing;
+    /* by stage: one micro-batch, forward and backward (recomputation included) */
+    double *forward_seconds, *backward_seconds;
+    double *bytes; /* by stage, at the peak */
+    bool fits;
+    double sent_bytes;        /* over all cuts, one micro-batch forward, all TP ranks */
+    double seconds;           /* one iteration of one pipeline, before gradient reduction */
+    double distance_fraction; /* partition rows: over the best of all; NaN where that is unknown */
+};
+
+struct planning {
+    int64_t stage_count, chunk_count;
+    double capacity_bytes;
+    struct batch_shape typical, largest;
+    struct planning_row *rows;
+    int64_t row_count;
+    /* The best of all partitions with the job's recompute policy; 0: not searched (interleaved) */
+    double best_seconds, best_bound_seconds;
+    int64_t best_simulated;
+};
+
+/* exact_limit: partitions that the search for the best may simulate. */
+bool planning_make(struct job *job, int64_t exact_limit, struct arena *arena, struct planning *out,
+                   struct error *err);
+
+#endif
