@@ -90,6 +90,7 @@ const struct field_table dataset_fields =
 
 struct file_entry {
     const char *file, *part;
+    const cJSON *parts;
     int format;
 };
 
@@ -97,6 +98,8 @@ struct file_entry {
 static const struct field file_entry_fields[] = {
     { "file", FIELD_TEXT, AT(file), 0, 0, NULL, "", "relative to the description", NULL },
     { "part", FIELD_TEXT, AT(part), 0, 0, "null", "", "name of its samples' part", NULL },
+    { "parts", FIELD_NODE, AT(parts), 0, 0, "null", "",
+      "list of the parts to take from it, of those that the description lists; null: all", NULL },
     { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "", "auto goes by the name",
       format_names },
 };
@@ -167,6 +170,7 @@ struct loading {
     const struct dataset_options *options;
     struct dataset_builder *builder;
     struct error *err;
+    bool chose_parts; /* of some file */
 };
 
 static const cJSON *key_of(const struct loading *l, const char *key) {
@@ -194,8 +198,35 @@ static bool declare_parts(struct loading *l) {
     return true;
 }
 
+static int64_t declared_part(const struct loading *l, const cJSON *name) {
+    for (int64_t i = 0; cJSON_IsString(name) && i < l->builder->declared_part_count; i++)
+        if (strcmp(l->builder->dataset->parts[i].name, name->valuestring) == 0) return i;
+    return -1;
+}
+
+/* By declared part; parts that a file names anew are not among them. */
+static bool choose_parts(struct loading *l, const cJSON *list) {
+    l->builder->kept_parts = NULL;
+    if (list == NULL || cJSON_IsNull(list)) return true;
+    if (!cJSON_IsArray(list))
+        return json_error(l->json, list, l->err, NULL, "\"parts\" must be a list of names");
+    bool *kept = arena_array(l->builder->dataset->arena, bool, DATASET_MAX_PARTS + 1);
+    const cJSON *name;
+    cJSON_ArrayForEach(name, list) {
+        int64_t part = declared_part(l, name);
+        if (part < 0)
+            return json_error(l->json, name, l->err, "list it in \"parts\" of the description",
+                              "must be the name of a part");
+        kept[part] = true;
+    }
+    l->builder->kept_parts = kept;
+    l->chose_parts = true;
+    return true;
+}
+
 static bool read_listed_file(struct loading *l, const struct file_entry *entry) {
     struct dataset *dataset = l->builder->dataset;
+    if (!choose_parts(l, entry->parts)) return false;
     const char *path = entry->file[0] == '/'
                            ? entry->file
                            : arena_format(dataset->arena, "%s/%s", l->directory, entry->file);
@@ -239,9 +270,24 @@ static bool refuse_distribution_keys(const struct loading *l) {
     return true;
 }
 
+/* Parts that no file was asked for leave the list. */
+static void drop_unchosen_parts(struct dataset *d) {
+    int32_t *renumbered = memory_alloc(sizeof *renumbered * (size_t)(d->part_count + 1));
+    int64_t count = 0;
+    for (int64_t i = 0; i < d->part_count; i++) {
+        renumbered[i] = (int32_t)count;
+        if (d->parts[i].sample_count > 0) d->parts[count++] = d->parts[i];
+    }
+    d->part_count = count;
+    for (int64_t i = 0; i < d->sample_count; i++)
+        d->samples[i].part = (uint16_t)renumbered[d->samples[i].part];
+    free(renumbered);
+}
+
 static bool load_samples(struct loading *l) {
-    const struct dataset *dataset = l->builder->dataset;
+    struct dataset *dataset = l->builder->dataset;
     if (!refuse_distribution_keys(l) || !declare_parts(l) || !read_files(l)) return false;
+    if (l->chose_parts) drop_unchosen_parts(dataset);
     if (l->d->sample_count < 0 || l->d->sample_count == dataset->sample_count) return true;
     return json_error(l->json, key_of(l, "sample_count"), l->err,
                       "the data file is not the one that the description was written for",
@@ -363,7 +409,7 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
     struct dataset_builder *builder = dataset_builder_create(options, err);
     if (builder == NULL) return NULL;
     struct description d;
-    struct loading l = { &d, json, description, directory, options, builder, err };
+    struct loading l = { &d, json, description, directory, options, builder, err, false };
     bool ok =
         field_table_read(&dataset_fields, json, description, &d, builder->dataset->arena, err);
     if (ok) {

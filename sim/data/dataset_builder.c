@@ -191,8 +191,12 @@ static void tile_images(struct dataset_builder *b, const struct sample_record *r
         out->tiles = r->vision_tiles >= 0 ? r->vision_tiles : 1;
         return;
     }
-    for (int64_t i = 0; i < r->image_count; i++)
-        out->tiles += tiling_grids_tiles(&b->grids, r->images[i].width, r->images[i].height);
+    for (int64_t i = 0; i < r->image_count; i++) {
+        const struct image_size *image = &r->images[i];
+        out->tiles += b->tiling.kind == TILING_ANYRES
+                          ? tiling_anyres_tiles(&b->tiling, image->width, image->height)
+                          : tiling_grids_tiles(&b->grids, image->width, image->height);
+    }
     out->language_tokens += b->tiling.tile_language_tokens * out->tiles;
 }
 
@@ -380,6 +384,7 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
     struct dataset *d = builder->dataset;
     ballast_check(record->language_tokens >= 0 || record->text_tokens >= 0);
     ballast_check(record->part >= 0 && record->part < d->part_count);
+    if (builder->kept_parts != NULL && !builder->kept_parts[record->part]) return true;
     struct outcome out = { 0 };
     if (!count_tokens(builder, record, &out) || !vision_fits(builder, record, &out)) return false;
     if (out.tiles > RECORD_MAX_TILES || out.patches > UINT32_MAX ||
@@ -443,7 +448,7 @@ struct dataset *dataset_builder_finish(struct dataset_builder *builder) {
     struct dataset *d = builder->dataset;
     describe_assumptions(builder);
     settle_status(builder);
-    if (builder->tiling.kind == TILING_INTERNVL) {
+    if (builder->tiling.kind == TILING_INTERNVL || builder->tiling.kind == TILING_ANYRES) {
         d->tile_language_tokens = builder->tiling.tile_language_tokens;
         d->tile_language_tokens_known = true;
     }

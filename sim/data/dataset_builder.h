@@ -43,6 +43,7 @@ struct dataset_builder {
     int64_t clip_limit_ms; /* longer clips are cut to this; 0: no */
     bool tile_tokens_stated; /* by the options: a description has no say */
     bool keep_images;
+    const bool *kept_parts; /* by part: samples of others are passed over; NULL: all are kept */
     int64_t sample_capacity, image_count, image_capacity, part_capacity;
     int32_t *part_slots; /* open addressing: part index + 1, 0 is free */
     size_t part_slot_count;

@@ -11,11 +11,16 @@
  * round down; if it is below min_pixels, grow and round up. The default bounds are those of the
  * published checkpoints' preprocessor_config.json.
  *
+ * Any resolution (haotian-liu/LLaVA, llava/mm_utils.py, select_best_resolution; grids of the released 1.6
+ * configurations): scale the image into each canvas keeping its shape; the effective pixels are those of
+ * the scaled image, at most its own; most effective pixels win, then least waste, then list order.
+ *
  * All comparisons are in double precision as in the originals, so that ties fall the same way.
  */
 #include "sim/data/tiling.h"
 
 #include <math.h>
+#include <stddef.h>
 
 struct tiling tiling_default(void) {
     return (struct tiling){
@@ -43,6 +48,8 @@ bool tiling_check(const struct tiling *tiling, struct error *err) {
             return error_set(err, "tiling: tile_pixels must be positive and tile_language_tokens "
                                   "not negative");
     }
+    if (tiling->kind == TILING_ANYRES && tiling->tile_pixels < 1)
+        return error_set(err, "tiling: tile_pixels must be positive");
     if (tiling->kind == TILING_NATIVE) {
         if (tiling->patch_pixels < 1 || tiling->merge < 1)
             return error_set(err, "tiling: patch_pixels and merge must be positive");
@@ -89,6 +96,30 @@ int64_t tiling_internvl_tiles(const struct tiling *tiling, int64_t width, int64_
     struct tiling_grids grids;
     tiling_grids_init(&grids, tiling);
     return tiling_grids_tiles(&grids, width, height);
+}
+
+/* Columns and rows, in the order of the released configurations' grid points. */
+static const struct {
+    int8_t columns, rows;
+} anyres_canvases[] = { { 1, 2 }, { 2, 1 }, { 2, 2 }, { 3, 1 }, { 1, 3 } };
+
+int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t height) {
+    ballast_check(width > 0 && height > 0);
+    double w = (double)width, h = (double)height, side = (double)tiling->tile_pixels;
+    double most = -1, least_waste = INFINITY;
+    int64_t tiles = 1;
+    for (size_t i = 0; i < sizeof anyres_canvases / sizeof anyres_canvases[0]; i++) {
+        double canvas_w = side * anyres_canvases[i].columns;
+        double canvas_h = side * anyres_canvases[i].rows;
+        double scale = fmin(canvas_w / w, canvas_h / h);
+        double effective = fmin(floor(w * scale) * floor(h * scale), w * h);
+        double waste = canvas_w * canvas_h - effective;
+        if (effective < most || (effective == most && waste >= least_waste)) continue;
+        most = effective;
+        least_waste = waste;
+        tiles = anyres_canvases[i].columns * anyres_canvases[i].rows;
+    }
+    return tiles + 1;
 }
 
 static double at_least_one(double units) {

@@ -1,10 +1,13 @@
 /* tiling.h - what an image of a given size becomes in front of a vision encoder.
  *
- * Two public pre-processings, both pure functions of width and height:
+ * Public pre-processings, all pure functions of width and height:
  * - InternVL dynamic tiling: square tiles in the grid whose shape is nearest to the image's, plus a
  *   thumbnail when there is more than one; each tile becomes tile_language_tokens.
  * - Qwen2-VL native resolution: the image is resized so that both sides are multiples of
  *   patch_pixels x merge and the area lies between two bounds; patches / merge^2 language tokens.
+ *
+ * - LLaVA-1.6 any resolution: the canvas of 1x2, 2x1, 2x2, 1x3 or 3x1 tiles that keeps most of the
+ *   image's pixels, plus the whole image as one more tile: 3 to 5 tiles.
  *
  *     struct tiling t = tiling_default();
  *     t.kind = TILING_INTERNVL;
@@ -19,7 +22,12 @@
 #include "sim/base/error.h"
 
 /* Image pre-processing that a scenario may choose instead of the file's own tile counts. */
-enum tiling_kind { TILING_AS_FILE, TILING_INTERNVL, TILING_NATIVE /* Qwen2-VL */ };
+enum tiling_kind {
+    TILING_AS_FILE,
+    TILING_INTERNVL,
+    TILING_NATIVE, /* Qwen2-VL */
+    TILING_ANYRES  /* LLaVA-1.6 */
+};
 
 struct tiling {
     enum tiling_kind kind;
@@ -39,6 +47,8 @@ bool tiling_check(const struct tiling *tiling, struct error *err);
 
 /* (columns x rows) and thumbnail of InternVL dynamic tiling. Width and height are positive. */
 int64_t tiling_internvl_tiles(const struct tiling *tiling, int64_t width, int64_t height);
+/* Tiles of LLaVA-1.6's any resolution, the whole image included. Width and height are positive. */
+int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t height);
 /* Encoder patches of Qwen2-VL's smart resize; language tokens are patches / merge^2. 0: the public
  * rule refuses the image, because one side is more than TILING_MAX_ASPECT times the other. */
 int64_t tiling_native_patches(const struct tiling *tiling, int64_t width, int64_t height);

@@ -38,7 +38,7 @@ static void every_shipped_set_loads(void **state) {
 static void tiling_reproduces_the_files(void **state) {
     (void)state;
     const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions",
-                                  "refcoco" };
+                                  "refcoco", "llava-665k" };
     struct tiling t = tiling_default();
     t.kind = TILING_INTERNVL;
     t.max_tiles = 4;
@@ -146,6 +146,37 @@ static void several_files(void **state) {
     assert_int_equal(d->samples[0].language_tokens, 300);
     assert_int_equal(d->samples[2].language_tokens, 800);
     dataset_destroy(d);
+}
+
+static void chosen_parts(void **state) {
+    (void)state;
+    write_text(scratch_path("parts.csv"),
+               "part_id,vision_tiles,language_tokens\n0,1,300\n1,1,400\n2,1,500\n1,1,600\n");
+    const char *path = scratch_path("some.json");
+    static const char *const text =
+        "{ \"name\": \"some\", \"status\": \"real\",\n"
+        "  \"files\": [ { \"file\": \"parts.csv\", \"parts\": [\"b\", \"%s\"] } ],\n"
+        "  \"parts\": [ { \"name\": \"a\", \"status\": \"reconstructed\" },\n"
+        "    { \"name\": \"b\", \"status\": \"real\" }, { \"name\": \"c\", \"status\": \"real\" } ] }";
+    char description[512];
+    snprintf(description, sizeof description, text, "c");
+    write_text(path, description);
+    struct dataset *d = load_or_fail(path, NULL);
+    assert_int_equal(d->sample_count, 3);
+    assert_int_equal(d->part_count, 2);
+    assert_string_equal(d->parts[0].name, "b");
+    assert_int_equal(d->parts[0].sample_count, 2);
+    assert_int_equal(d->samples[0].language_tokens, 400);
+    assert_int_equal(d->samples[1].part, 1);
+    assert_string_equal(d->status, "real"); /* the reconstructed part is left out */
+    dataset_destroy(d);
+
+    snprintf(description, sizeof description, text, "z");
+    write_text(path, description);
+    struct error err = { 0 };
+    assert_null(dataset_load(SCENARIOS, path, NULL, &err));
+    assert_non_null(strstr(err.text, "some.json:2:52: error: /files/0/parts/1: must be the name of "
+                                     "a part"));
 }
 
 /* One record alone is data; one description alone is not. */
@@ -413,6 +444,7 @@ int main(void) {
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(no_sizes_no_tiling),
         cmocka_unit_test(several_files),
+        cmocka_unit_test(chosen_parts),
         cmocka_unit_test(one_object),
         cmocka_unit_test(written_descriptions),
         cmocka_unit_test(broken_descriptions),

@@ -106,6 +106,31 @@ static void native_stays_within_bounds(void **state) {
         }
 }
 
+/* Worked by hand from select_best_resolution at 336 pixels. */
+static void anyres_known_sizes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t width, height, want;
+    } cases[] = {
+        { "photograph: 2 x 2 keeps all of it", 640, 480, 5 },
+        { "small: all canvases keep all of it, 1 x 2 is first", 100, 100, 3 },
+        { "wide and low: 3 x 1", 1000, 300, 4 },
+        { "tall: 1 x 3", 300, 1000, 4 },
+        { "twice as wide: 2 x 1 keeps it exactly", 672, 336, 3 },
+        { "large square", 3000, 3000, 5 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiling t = tiling_default();
+        t.kind = TILING_ANYRES;
+        t.tile_pixels = 336;
+        int64_t got = tiling_anyres_tiles(&t, cases[i].width, cases[i].height);
+        if (got != cases[i].want)
+            fail_msg("%s: got %lld, want %lld", cases[i].name, (long long)got,
+                     (long long)cases[i].want);
+    }
+}
+
 static void unusable_bounds(void **state) {
     (void)state;
     struct tiling t = tiling_default();
@@ -126,7 +151,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(internvl_known_sizes), cmocka_unit_test(internvl_real_images),
         cmocka_unit_test(native_known_sizes),   cmocka_unit_test(native_stays_within_bounds),
-        cmocka_unit_test(unusable_bounds),
+        cmocka_unit_test(anyres_known_sizes),   cmocka_unit_test(unusable_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
