@@ -1,31 +1,15 @@
-/* plot.c - what each picture shows. Colours are Okabe and Ito's (2008), chosen for colour-blind
- * eyes; neighbours also differ in lightness, for a grey print. */
+/* plot.c - what each picture shows. Colours are told apart by colour-blind eyes; neighbours also
+ * differ in lightness, for a grey print. */
 #include "results/plot.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "results/gnuplot.h"
+#include "results/plot_style.h"
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
 /* ---- shared by all pictures ---- */
-
-static const char *const line_colors[] = { "#0072B2", "#E69F00", "#009E73", "#CC79A7",
-                                           "#56B4E9", "#D55E00", "#000000", "#B3A800" };
-enum { LINE_COLOR_COUNT = sizeof line_colors / sizeof line_colors[0] };
-
-static void set_text(struct gnuplot *g, const char *what, const char *text) {
-    fprintf(g->script, "set %s ", what);
-    gnuplot_text(g, text);
-    fputc('\n', g->script);
-}
-
-static void set_style(struct gnuplot *g) {
-    fputs("set border 3 lw 1\nset tics nomirror out\nset grid lc rgb '#d8d8d8' lw 1 lt 1\n"
-          "set style fill solid 1.0 noborder\n",
-          g->script);
-}
 
 /* Seconds for long pictures, so that an axis never shows more than five digits. */
 static double time_scale(int64_t longest_ns, const char **unit) {
@@ -149,13 +133,13 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
         }
         fputs("END\n", g.script);
     }
-    set_style(&g);
+    plot_set_style(&g);
     char text[512];
     snprintf(text, sizeof text, "%s: %spipeline of iteration %d on DP rank %d", scenario,
              cut ? "beginning of the " : "", (int)extent.iteration_index, (int)dp_rank);
-    set_text(&g, "title", text);
+    plot_set_text(&g, "title", text);
     snprintf(text, sizeof text, "time from the start of the iteration (%s)", unit);
-    set_text(&g, "xlabel", text);
+    plot_set_text(&g, "xlabel", text);
     fprintf(g.script,
             "set ylabel 'pipeline stage'\nset xrange [0:%.9g]\nset yrange [%g:0.5]\n"
             "set ytics 1\nset grid x noy\nset border 1\nset bmargin 5.5\n"
@@ -209,13 +193,13 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
     double scale = time_scale(end_ns, &unit);
     for (int64_t stage = 0; stage < stage_count; stage++)
         write_stage_memory(g.script, points, count, dp_rank, stage, scale, end_ns);
-    set_style(&g);
+    plot_set_style(&g);
     char text[512];
     snprintf(text, sizeof text, "%s: memory of one GPU per stage, DP rank %d", scenario,
              (int)dp_rank);
-    set_text(&g, "title", text);
+    plot_set_text(&g, "title", text);
     snprintf(text, sizeof text, "time from the start of the iteration (%s)", unit);
-    set_text(&g, "xlabel", text);
+    plot_set_text(&g, "xlabel", text);
     double capacity_GiB = (double)capacity_bytes / BYTES_PER_GiB;
     double top_GiB = fmax(capacity_GiB, (double)peak_bytes / BYTES_PER_GiB) * 1.08;
     fprintf(g.script,
@@ -231,7 +215,7 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
     enum { DASH_COUNT = sizeof dashes / sizeof dashes[0] };
     for (int64_t stage = 0; stage < stage_count; stage++)
         fprintf(g.script, ", $stage%d with steps lc rgb '%s' lw 2.5 dt %s title 'stage %d'",
-                (int)stage, line_colors[stage % LINE_COLOR_COUNT], dashes[stage % DASH_COUNT],
+                (int)stage, plot_colors[stage % PLOT_COLOR_COUNT], dashes[stage % DASH_COUNT],
                 (int)stage + 1);
     fputc('\n', g.script);
     return gnuplot_end(&g, err);
@@ -389,7 +373,7 @@ bool plot_steps(const char *path, const char *scenario, const struct iteration_r
     qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
 
     write_series(g.script, iterations, count, scale);
-    set_style(&g);
+    plot_set_style(&g);
     char text[512];
     fprintf(g.script, "set multiplot title ");
     snprintf(text, sizeof text, "%s: step time of %d iterations, mean %.4g %s", scenario,
@@ -496,8 +480,8 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
     }
     for (int64_t part = 0; part < b->part_count; part++)
         any[part] = write_part(&g, b, part, base_ms, run_ms, top_ms, scale);
-    set_style(&g);
-    set_text(&g, "title", title);
+    plot_set_style(&g);
+    plot_set_text(&g, "title", title);
     fprintf(g.script,
             "set ylabel 'mean step (%s)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
             "set grid y nox\nset key outside right center Left reverse invert\nset xtics %s (",
@@ -564,13 +548,13 @@ static void write_distribution(struct gnuplot *g, const char *block, const uint3
         snprintf(beyond, sizeof beyond, "; %.2g %% lie beyond, up to %.6g",
                  100 * (double)(count - shown) / (double)count, most);
     snprintf(text, sizeof text, "%s per sample%s", unit, beyond);
-    set_text(g, "xlabel", text);
+    plot_set_text(g, "xlabel", text);
     snprintf(text, sizeof text, h.width > 1 ? "samples (%% per bin of %.0f)" : "samples (%%)",
              h.width);
-    set_text(g, "ylabel", text);
+    plot_set_text(g, "ylabel", text);
     snprintf(text, sizeof text, "mean %.4g, median %.4g, p99 %.4g, max %.6g", sum / (double)count,
              quantile(sorted, count, 0.5), quantile(sorted, count, 0.99), most);
-    set_text(g, "title", text);
+    plot_set_text(g, "title", text);
     fprintf(g->script,
             "plot $%s with boxxyerror fc rgb '#0072B2' fs solid 1.0 border rgb '#ffffff' lw 0.5\n",
             block);
@@ -583,7 +567,7 @@ bool plot_dataset(const char *path, const char *dataset, const uint32_t *vision_
     if (count == 0) return error_set(err, "data set '%s' has no samples to draw", dataset);
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, 1500, 650, err)) return false;
-    set_style(&g);
+    plot_set_style(&g);
     char text[512];
     snprintf(text, sizeof text, "%s: %d samples", dataset, (int)count);
     fputs("set multiplot layout 1,2 title ", g.script);

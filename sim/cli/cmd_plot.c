@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "results/plot.h"
+#include "results/plot_stages.h"
 #include "sim/base/field.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
@@ -30,8 +31,9 @@ static const struct option options_table[] = {
       NULL, 0, 1e6 },
 };
 
-enum plot_kind { PLOT_BREAKDOWN, PLOT_MEMORY, PLOT_STEPS, PLOT_TIMELINE };
-static const char *const kind_names[] = { "breakdown", "memory", "steps", "timeline", NULL };
+enum plot_kind { PLOT_BREAKDOWN, PLOT_MEMORY, PLOT_STAGES, PLOT_STEPS, PLOT_TIMELINE };
+static const char *const kind_names[] = { "breakdown", "memory", "stages",
+                                          "steps",     "timeline", NULL };
 
 /* What a picture needs of one run, wherever it comes from. */
 struct plot_run {
@@ -39,7 +41,45 @@ struct plot_run {
     struct iteration_record *iterations;
     int64_t iteration_count;
     struct timeline timeline;
+    struct plot_stage *stages;
+    int64_t stage_count;
 };
+
+/* Sums the memory classes of each stage. */
+static bool load_stages(struct cli *cli, struct store *store, int64_t run_id, struct plot_run *run,
+                        struct error *err) {
+    int64_t memory_count;
+    struct stage_record *stages =
+        store_load(store, RECORD_STAGE, run_id, cli->arena, &run->stage_count, err);
+    struct memory_record *memory =
+        stages != NULL ? store_load(store, RECORD_MEMORY, run_id, cli->arena, &memory_count, err)
+                       : NULL;
+    if (memory == NULL) return false;
+    run->stages = arena_array(cli->arena, struct plot_stage, run->stage_count);
+    for (int64_t i = 0; i < run->stage_count; i++)
+        run->stages[i] =
+            (struct plot_stage){ .forward_s = stages[i].forward_ms * 1e-3,
+                                 .recompute_s = stages[i].recompute_ms * 1e-3,
+                                 .backward_s =
+                                     (stages[i].backward_ms - stages[i].recompute_ms) * 1e-3 };
+    for (int64_t i = 0; i < memory_count; i++)
+        if (memory[i].stage_index >= 0 && memory[i].stage_index < run->stage_count)
+            run->stages[memory[i].stage_index].memory_GiB += (double)memory[i].bytes / BYTES_PER_GiB;
+    return true;
+}
+
+static void simulated_stages(struct cli *cli, const struct replay *replay, struct plot_run *run) {
+    run->stage_count = replay->stage_count;
+    run->stages = arena_array(cli->arena, struct plot_stage, run->stage_count);
+    for (int64_t i = 0; i < run->stage_count; i++) {
+        const struct stage_outcome *s = &replay->stages[i];
+        run->stages[i] = (struct plot_stage){ .forward_s = s->forward_s,
+                                              .recompute_s = s->recompute_s,
+                                              .backward_s = s->backward_s - s->recompute_s,
+                                              .memory_GiB = stage_memory_device(&s->peak) /
+                                                            BYTES_PER_GiB };
+    }
+}
 
 static bool load_stored(struct cli *cli, const char *db, const char *name, struct plot_run *run,
                         struct error *err) {
@@ -59,7 +99,8 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
         run->timeline.memory = store_load(store, RECORD_MEMORY_POINT, id, cli->arena,
                                           &run->timeline.memory_count, err);
         run->timeline.capacity_bytes = run->record.memory_capacity_bytes;
-        ok = run->iterations != NULL && run->timeline.spans != NULL && run->timeline.memory != NULL;
+        ok = run->iterations != NULL && run->timeline.spans != NULL &&
+             run->timeline.memory != NULL && load_stages(cli, store, id, run, err);
     }
     store_close(store);
     return ok;
@@ -67,7 +108,7 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
 
 static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_kind kind,
                      const char *path, struct plot_run *run, struct error *err) {
-    bool whole = kind == PLOT_STEPS || kind == PLOT_BREAKDOWN;
+    bool whole = kind == PLOT_STEPS || kind == PLOT_BREAKDOWN || kind == PLOT_STAGES;
     struct progress progress = cli_progress(cli, "replaying", "steps");
     struct replay_options replay = { .progress = cli_progress_update,
                                      .progress_context = &progress };
@@ -78,6 +119,7 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
     bool ok = true;
     if (whole) {
         execution_record(e, &cli->provenance, cli->arena, &run->record);
+        simulated_stages(cli, e->replay, run);
         run->iteration_count = e->replay->iteration_count;
         run->iterations = arena_array(cli->arena, struct iteration_record, run->iteration_count);
         for (int64_t i = 0; i < run->iteration_count; i++)
@@ -135,6 +177,20 @@ static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_
     return plot_breakdown(path, "Where the time of a mean step goes", &breakdown, err);
 }
 
+static bool draw_stages(const char *path, const struct plot_run *runs, int64_t count,
+                        struct arena *arena, struct error *err) {
+    struct plot_stage_run *drawn = arena_array(arena, struct plot_stage_run, count);
+    for (int64_t r = 0; r < count; r++)
+        drawn[r] = (struct plot_stage_run){
+            .name = runs[r].record.scenario_name,
+            .stages = runs[r].stages,
+            .stage_count = runs[r].stage_count,
+            .step_s = runs[r].record.step_time_mean_ms * 1e-3,
+            .capacity_GiB = (double)runs[r].record.memory_capacity_bytes / BYTES_PER_GiB,
+        };
+    return plot_stages(path, "Time and memory of each pipeline stage", drawn, count, err);
+}
+
 static int run(struct cli *cli, void *options) {
     const struct plot_options *o = options;
     struct error err = { 0 };
@@ -149,15 +205,15 @@ static int run(struct cli *cli, void *options) {
         if (near != NULL)
             error_hint(&err, "did you mean \"%s\"?", near);
         else
-            error_hint(&err, "one of: breakdown, memory, steps, timeline");
+            error_hint(&err, "one of: breakdown, memory, stages, steps, timeline");
         return cli_error(&err);
     }
     if (o->output == NULL) {
         error_set(&err, "name the picture with --output FILE.png");
         return cli_error(&err);
     }
-    if (count > 1 && kind != PLOT_BREAKDOWN) {
-        error_set(&err, "only breakdown shows several runs side by side");
+    if (count > 1 && kind != PLOT_BREAKDOWN && kind != PLOT_STAGES) {
+        error_set(&err, "only breakdown and stages show several runs side by side");
         return cli_error(&err);
     }
     if (o->db != NULL && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
@@ -179,6 +235,9 @@ static int run(struct cli *cli, void *options) {
             ok = plot_memory(o->output, title, r->timeline.memory, r->timeline.memory_count,
                              o->rank, r->timeline.capacity_bytes, &err);
             break;
+        case PLOT_STAGES:
+            ok = draw_stages(o->output, runs, count, cli->arena, &err);
+            break;
         case PLOT_STEPS:
             ok = plot_steps(o->output, title, r->iterations, r->iteration_count, &err);
             break;
@@ -197,7 +256,7 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_plot = {
     .name = "plot",
-    .usage = "timeline|memory|steps|breakdown SCENARIO... -o FILE [--db FILE]",
+    .usage = "timeline|memory|stages|steps|breakdown SCENARIO... -o FILE [--db FILE]",
     .help = "draw a run with gnuplot: PNG, SVG or PDF",
     COMMAND_OPTIONS(options_table, struct plot_options),
     .min_arguments = 2,

@@ -1,12 +1,13 @@
 /* cmd_reproduce.c - tables of the papers beside the simulation. */
 #include <math.h>
 #include <string.h>
+#include "results/plot_scatter.h"
 #include "sim/cli/cli.h"
-#include "sim/study/reproduction.h"
+#include "sim/study/sensitivity.h"
 
 struct reproduce_options {
-    const char *db;
-    bool markdown;
+    const char *db, *plot;
+    bool markdown, sensitivity;
 };
 
 static const struct option options_table[] = {
@@ -14,13 +15,43 @@ static const struct option options_table[] = {
       "store runs and rows in this database", NULL, 0, 0 },
     { "markdown", OPTION_FLAG, offsetof(struct reproduce_options, markdown), NULL,
       "print docs/REPRODUCTION.md", NULL, 0, 0 },
+    { "sensitivity", OPTION_FLAG, offsetof(struct reproduce_options, sensitivity), NULL,
+      "also: which input would have to change, by how much, for each time to match", NULL, 0, 0 },
+    { "plot", OPTION_TEXT, offsetof(struct reproduce_options, plot), "FILE",
+      "draw simulated times against printed ones, with bands: .png, .svg or .pdf", NULL, 0, 0 },
 };
 
-static void add_error(cJSON *o, const char *key, double value) {
+static void add_number_or_null(cJSON *o, const char *key, double value) {
     if (isnan(value))
         cJSON_AddNullToObject(o, key);
     else
         cJSON_AddNumberToObject(o, key, value);
+}
+
+static void add_inputs(cJSON *row, const struct paper_input *const *inputs) {
+    cJSON *list = cJSON_AddArrayToObject(row, "inputs");
+    for (int64_t k = 0; inputs[k] != NULL; k++) {
+        cJSON *input = cJSON_CreateObject();
+        cJSON_AddStringToObject(input, "input", inputs[k]->name != NULL ? inputs[k]->name : "");
+        cJSON_AddStringToObject(input, "value", inputs[k]->value);
+        cJSON_AddStringToObject(input, "status", input_status_name(inputs[k]->status));
+        cJSON_AddStringToObject(input, "source", inputs[k]->source != NULL ? inputs[k]->source : "");
+        cJSON_AddItemToArray(list, input);
+    }
+}
+
+static void add_sensitivity(cJSON *row, const struct reproduction_value *v) {
+    if (v->sensitivity == NULL) return;
+    cJSON *list = cJSON_AddArrayToObject(row, "sensitivity");
+    for (int64_t k = 0; k < v->sensitivity_count; k++) {
+        const struct sensitivity *s = &v->sensitivity[k];
+        cJSON *input = cJSON_CreateObject();
+        cJSON_AddStringToObject(input, "input", s->input);
+        cJSON_AddStringToObject(input, "change", s->change);
+        cJSON_AddNumberToObject(input, "effect_fraction", s->effect_fraction);
+        add_number_or_null(input, "needed_factor", s->needed_factor);
+        cJSON_AddItemToArray(list, input);
+    }
 }
 
 static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
@@ -35,14 +66,19 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         cJSON_AddStringToObject(row, "unit", v->unit);
         cJSON_AddNumberToObject(row, "paper", v->paper);
         cJSON_AddNumberToObject(row, "simulated", v->simulated);
-        add_error(row, "relative_error", v->relative_error);
-        add_error(row, "band_fraction", v->band_fraction);
+        add_number_or_null(row, "relative_error", v->relative_error);
+        add_number_or_null(row, "band_fraction", v->band_fraction);
         cJSON_AddBoolToObject(row, "calibrated_on", v->calibrated_on);
+        add_inputs(row, v->inputs);
         cJSON *assumptions = cJSON_AddArrayToObject(row, "assumptions");
         for (int64_t k = 0; v->assumptions[k] != NULL; k++)
             cJSON_AddItemToArray(assumptions, cJSON_CreateString(v->assumptions[k]));
         cJSON_AddStringToObject(row, "note", v->note != NULL ? v->note : "");
         cJSON_AddStringToObject(row, "scenario_file", v->scenario_file);
+        cJSON *set = cJSON_AddArrayToObject(row, "set");
+        for (int64_t k = 0; v->set[k] != NULL; k++)
+            cJSON_AddItemToArray(set, cJSON_CreateString(v->set[k]));
+        add_sensitivity(row, v);
         cJSON_AddItemToArray(rows, row);
     }
     cJSON *summary = cJSON_AddObjectToObject(o, "summary");
@@ -59,6 +95,15 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
     return o;
 }
 
+static void print_sensitivity(const struct reproduction_value *v) {
+    for (int64_t k = 0; k < v->sensitivity_count; k++) {
+        const struct sensitivity *s = &v->sensitivity[k];
+        printf("      %-22s %-10s %+6.1f %%", s->input, s->change, s->effect_fraction * 100);
+        if (!isnan(s->needed_factor)) printf("   x %.3g alone would match", s->needed_factor);
+        putchar('\n');
+    }
+}
+
 static void print(const struct reproduction *r) {
     const char *table = "";
     for (int64_t i = 0; i < r->value_count; i++) {
@@ -71,10 +116,13 @@ static void print(const struct reproduction *r) {
         char error[32] = "-";
         if (!isnan(v->relative_error))
             snprintf(error, sizeof error, "%+.1f %%", v->relative_error * 100);
-        printf("  %-58s %-8s %10.5g %10.5g %9s  %s%s\n", v->id + strlen(table) + 1, v->unit,
-               v->paper, v->simulated, error, v->scenario_file,
-               v->calibrated_on ? " [calibrated on this row]" : "");
+        printf("  %-58s %-8s %10.6g %10.6g %9s  %s", v->id + strlen(table) + 1, v->unit, v->paper,
+               v->simulated, error, v->scenario_file);
+        for (int64_t k = 0; v->set[k] != NULL; k++)
+            printf(" --set '%s'", v->set[k]);
+        puts(v->calibrated_on ? " [calibrated on this row]" : "");
         if (v->note != NULL) printf("      %s\n", v->note);
+        print_sensitivity(v);
     }
     putchar('\n');
     for (int64_t i = 0; i < r->summary_count; i++) {
@@ -88,6 +136,15 @@ static void print(const struct reproduction *r) {
          "it.");
 }
 
+static void print_inputs(const struct paper_input *const *inputs) {
+    if (inputs[0] == NULL) return;
+    puts("| input | value | | source |\n|---|---|---|---|");
+    for (int64_t i = 0; inputs[i] != NULL; i++)
+        printf("| %s | %s | %s | %s |\n", inputs[i]->name != NULL ? inputs[i]->name : "",
+               inputs[i]->value, input_status_name(inputs[i]->status),
+               inputs[i]->source != NULL ? inputs[i]->source : "");
+}
+
 static void print_markdown(const struct reproduction *r) {
     puts("# Tables of the papers beside the simulation\n\n"
          "Generated by `ballast reproduce --markdown`; do not edit. Error is (simulated - paper) / "
@@ -97,15 +154,13 @@ static void print_markdown(const struct reproduction *r) {
         const struct reproduction_summary *s = &r->summaries[k];
         printf("\n## %s\n\n%s.\n\n", s->table, s->source);
         if (s->note != NULL) printf("%s\n\n", s->note);
-        puts("Assumed:\n");
-        for (int64_t i = 0; s->assumptions[i] != NULL; i++)
-            printf("- %s\n", s->assumptions[i]);
+        print_inputs(s->inputs);
         puts("\n| row | unit | paper | simulated | error | band | scenario "
              "|\n|---|---|--:|--:|--:|--:|---|");
         for (int64_t i = 0; i < r->value_count; i++) {
             const struct reproduction_value *v = &r->values[i];
             if (strcmp(v->table, s->table) != 0) continue;
-            printf("| %s%s | %s | %.5g | %.5g | ", v->id + strlen(v->table) + 1,
+            printf("| %s%s | %s | %.6g | %.6g | ", v->id + strlen(v->table) + 1,
                    v->calibrated_on ? " (calibrated on)" : "", v->unit, v->paper, v->simulated);
             if (isnan(v->relative_error))
                 fputs("- | ", stdout);
@@ -115,13 +170,75 @@ static void print_markdown(const struct reproduction *r) {
                 fputs("| ", stdout);
             else
                 printf("+-%.0f %% | ", v->band_fraction * 100);
-            printf("[%s](../%s) |\n", strrchr(v->scenario_file, '/') + 1, v->scenario_file);
+            printf("[%s](../%s)", strrchr(v->scenario_file, '/') + 1, v->scenario_file);
+            for (int64_t n = 0; v->set[n] != NULL; n++)
+                printf(" `%s`", v->set[n]);
+            puts(" |");
         }
         printf("\n%ld rows, mean absolute error %.1f %%, worst %+.1f %%, %ld rows without a "
                "relative error.\n",
                (long)s->rows, s->mean_abs_relative_error * 100, s->worst_relative_error * 100,
                (long)s->rows_without_relative_error);
     }
+}
+
+/* ---- the picture ---- */
+
+/* The unit of most rows with a band: a picture has one scale. */
+static const char *commonest_unit(const struct reproduction *r) {
+    const char *best = NULL;
+    int64_t most = 0;
+    for (int64_t i = 0; i < r->value_count; i++) {
+        int64_t count = 0;
+        for (int64_t k = 0; k < r->value_count; k++)
+            count += !isnan(r->values[k].band_fraction) &&
+                     strcmp(r->values[k].unit, r->values[i].unit) == 0;
+        if (count > most) {
+            most = count;
+            best = r->values[i].unit;
+        }
+    }
+    return best;
+}
+
+static int64_t group_of(const char **groups, int64_t *count, int64_t limit, const char *reading) {
+    const char *name = reading != NULL ? reading : "one reading";
+    for (int64_t i = 0; i < *count; i++)
+        if (strcmp(groups[i], name) == 0) return i;
+    if (*count == limit) return limit - 1;
+    groups[*count] = *count == limit - 1 ? "other readings" : name;
+    return (*count)++;
+}
+
+static bool draw(struct cli *cli, const struct reproduction *r, const char *path,
+                 struct error *err) {
+    enum { GROUP_LIMIT = 8 };
+    const char *unit = commonest_unit(r);
+    if (unit == NULL) return error_set(err, "there is nothing to draw: no row is a simulated time");
+    struct plot_point *points = arena_array(cli->arena, struct plot_point, r->value_count);
+    const char *groups[GROUP_LIMIT];
+    int64_t count = 0, group_count = 0;
+    for (int64_t i = 0; i < r->value_count; i++) {
+        const struct reproduction_value *v = &r->values[i];
+        if (isnan(v->band_fraction) || strcmp(v->unit, unit) != 0) continue;
+        points[count++] = (struct plot_point){
+            .x = v->paper,
+            .y = v->simulated,
+            .band_fraction = v->band_fraction,
+            .group = group_of(groups, &group_count, GROUP_LIMIT, v->reading),
+        };
+    }
+    struct plot_scatter scatter = {
+        .title = "Papers' tables, printed and simulated, with the error band of the prices",
+        .x_label = arena_format(cli->arena, "printed (%s)", unit),
+        .y_label = arena_format(cli->arena, "simulated (%s)", unit),
+        .points = points,
+        .point_count = count,
+        .groups = groups,
+        .group_count = group_count,
+        .corridor_fraction = 0.15,
+    };
+    return plot_scatter(path, &scatter, err);
 }
 
 static int run(struct cli *cli, void *options) {
@@ -132,13 +249,31 @@ static int run(struct cli *cli, void *options) {
         return cli_error(&err);
     if (cli->common.set.count > 0)
         fprintf(stderr, "note: every row is simulated with %s\n", cli_overrides(cli));
-    struct progress progress = cli_progress(cli, "replaying", "steps");
-    struct reproduction *r =
-        reproduction_run(&cli->scenario_options, cli->arguments.positional, cli->arguments.count,
-                         store, &cli->provenance, cli_progress_update, &progress, &err);
+    struct progress progress = cli_progress(cli, "simulating", "runs");
+    struct reproduction_options request = { .scenario = &cli->scenario_options,
+                                            .selectors = cli->arguments.positional,
+                                            .selector_count = cli->arguments.count,
+                                            .store = store,
+                                            .provenance = &cli->provenance,
+                                            .progress = cli_progress_update,
+                                            .progress_context = &progress };
+    struct reproduction *r = reproduction_run(&request, &err);
     cli_progress_end(&progress);
     store_close(store);
     if (r == NULL) return cli_error(&err);
+    if (o->sensitivity) {
+        progress = cli_progress(cli, "sensitivity", "runs");
+        bool ok = sensitivity_measure(&request, r, &err);
+        cli_progress_end(&progress);
+        if (!ok) {
+            reproduction_destroy(r);
+            return cli_error(&err);
+        }
+    }
+    if (o->plot != NULL && !draw(cli, r, o->plot, &err)) {
+        reproduction_destroy(r);
+        return cli_error(&err);
+    }
     if (cli->common.json)
         cli_print_json(to_json(cli, r));
     else if (o->markdown)
@@ -151,7 +286,7 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_reproduce = {
     .name = "reproduce",
-    .usage = "[PAPER[.TABLE]...] [--db FILE]",
+    .usage = "[PAPER[.TABLE]...] [--db FILE] [--plot FILE] [--sensitivity]",
     .help = "tables of the papers beside the simulation, with signed errors",
     COMMAND_OPTIONS(options_table, struct reproduce_options),
     .min_arguments = 0,

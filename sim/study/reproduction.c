@@ -1,6 +1,4 @@
-/* reproduction.c - reads tables, runs each scenario once, picks the quantities.
- *
- * A quantity is one row of the table below: how to read it from an execution. */
+/* reproduction.c - which tables, which runs they need, and what comes out beside what they print. */
 #include "sim/study/reproduction.h"
 
 #include <dirent.h>
@@ -9,311 +7,180 @@
 #include <string.h>
 #include <unistd.h>
 #include "sim/base/field.h"
-#include "sim/base/units.h"
+#include "sim/study/run_book.h"
 
-/* ---- quantities ---- */
-
-static double gpu_days(const struct execution *e) {
-    return e->replay->gpu_days;
-}
-
-static double average_batch_size(const struct execution *e) {
-    return e->job->balance.average_batch_size;
-}
-
-/* The papers count patches, not class tokens: 1K for a tile of 448 pixels. */
-static double max_vision_tokens(const struct execution *e) {
-    const struct module *vision = &e->scenario->model->modules[MODULE_VISION];
-    int64_t patches = e->scenario->model->tile_vision_tokens - vision->class_token;
-    return (double)(e->job->balance.max_vision_tiles * patches);
-}
-
-static double max_language_tokens(const struct execution *e) {
-    return (double)e->job->balance.max_language_tokens;
-}
-
-static double pad_ratio(const struct execution *e) {
-    return e->job->balance.pad_ratio;
-}
-
-static double dist_ratio_vision(const struct execution *e) {
-    return e->job->balance.dist_ratio_vision;
-}
-
-static double dist_ratio_language(const struct execution *e) {
-    return e->job->balance.dist_ratio_language;
-}
-
-/* The papers tick a method as balanced when neither padding nor either dist ratio is large; all
- * their ticks agree with one fifth as the limit. */
-static double balanced(const struct execution *e) {
-    const struct batch_balance *b = &e->job->balance;
-    return b->pad_ratio <= 0.2 && b->dist_ratio_vision <= 0.2 && b->dist_ratio_language <= 0.2;
-}
-
-static const struct quantity {
-    const char *name, *unit;
-    double (*of)(const struct execution *execution);
-    bool timed; /* carries the cost model's band */
-} quantities[] = {
-    { "average_batch_size", "samples", average_batch_size, false },
-    { "balanced", "ratio", balanced, false },
-    { "dist_ratio_language", "ratio", dist_ratio_language, false },
-    { "dist_ratio_vision", "ratio", dist_ratio_vision, false },
-    { "gpu_days", "gpu-day", gpu_days, true },
-    { "max_language_tokens", "tokens", max_language_tokens, false },
-    { "max_vision_tokens", "tokens", max_vision_tokens, false },
-    { "pad_ratio", "ratio", pad_ratio, false },
-};
-enum { QUANTITY_COUNT = sizeof quantities / sizeof quantities[0] };
-
-static const char *quantity_name(const void *names, size_t index) {
-    (void)names;
-    return quantities[index].name;
-}
-
-/* ---- table files ---- */
-
-struct table_fields {
-    const char *paper, *table, *source, *note;
-    const cJSON *assumptions, *rows;
-};
-
-struct row_fields {
-    const char *row, *scenario, *reading, *note;
-    const cJSON *values;
-};
-
-struct value_fields {
-    const char *quantity, *note;
-    double paper;
-    bool calibrated_on;
-};
-
-#define AT(type, member) offsetof(struct type, member)
-static const struct field table_rows[] = {
-    { "paper", FIELD_TEXT, AT(table_fields, paper), 0, 0, NULL, "", "short name of the paper",
-      NULL },
-    { "table", FIELD_TEXT, AT(table_fields, table), 0, 0, NULL, "", "short name of the table",
-      NULL },
-    { "source", FIELD_TEXT, AT(table_fields, source), 0, 0, NULL, "", "where the paper prints it",
-      NULL },
-    { "note", FIELD_TEXT, AT(table_fields, note), 0, 0, "null", "", "what a reader must know",
-      NULL },
-    { "assumptions", FIELD_NODE, AT(table_fields, assumptions), 0, 0, "null", "",
-      "list of unstated inputs", NULL },
-    { "rows", FIELD_NODE, AT(table_fields, rows), 0, 0, NULL, "", "list of rows", NULL },
-};
-static const struct field_table table_table =
-    FIELD_TABLE("table", "a table of a paper", table_rows);
-static const struct field row_rows[] = {
-    { "row", FIELD_TEXT, AT(row_fields, row), 0, 0, NULL, "", "short name of the row", NULL },
-    { "scenario", FIELD_TEXT, AT(row_fields, scenario), 0, 0, NULL, "",
-      "scenario file beside the table", NULL },
-    { "reading", FIELD_TEXT, AT(row_fields, reading), 0, 0, "null", "",
-      "which reading of an unclear text", NULL },
-    { "note", FIELD_TEXT, AT(row_fields, note), 0, 0, "null", "", "what a reader must know", NULL },
-    { "values", FIELD_NODE, AT(row_fields, values), 0, 0, NULL, "", "list of printed values",
-      NULL },
-};
-static const struct field_table row_table = FIELD_TABLE("row", "a row of a table", row_rows);
-static const struct field value_rows[] = {
-    { "quantity", FIELD_TEXT, AT(value_fields, quantity), 0, 0, NULL, "", "what the number is",
-      NULL },
-    { "paper", FIELD_DOUBLE, AT(value_fields, paper), 0, 0, NULL, "", "the printed number", NULL },
-    { "calibrated_on", FIELD_BOOL, AT(value_fields, calibrated_on), 0, 0, "false", "",
-      "a constant was fitted to it", NULL },
-    { "note", FIELD_TEXT, AT(value_fields, note), 0, 0, "null", "", "what a reader must know",
-      NULL },
-};
-static const struct field_table value_table = FIELD_TABLE("value", "a printed value", value_rows);
-
-/* ---- running ---- */
-
-struct cached {
-    const char *path;
-    struct execution *execution;
-    int64_t run_id;
+/* Where the answers of a value are: its run and slot, and those it stands beside. */
+struct asked {
+    int64_t run, slot, against_run, against_slot;
 };
 
 struct context {
-    const struct scenario_options *options;
+    const struct reproduction_options *options;
     struct arena *arena;
-    struct store *store;
-    const struct provenance *provenance;
     struct error *err;
     struct reproduction *out;
-    int64_t value_capacity;
-    struct cached *cache;
-    int64_t cache_count, cache_capacity;
-    void (*progress)(void *context, int64_t done, int64_t total);
-    void *progress_context;
+    const struct paper_table **tables;
+    int64_t table_count;
+    struct run_book *book;
+    struct asked *asked; /* by value, in order of tables, rows and values */
 };
 
-static const struct cached *execute(struct context *c, const char *path) {
-    for (int64_t i = 0; i < c->cache_count; i++)
-        if (strcmp(c->cache[i].path, path) == 0) return &c->cache[i];
-    if (c->cache_count == c->cache_capacity) {
-        c->cache_capacity = c->cache_capacity > 0 ? 2 * c->cache_capacity : 16;
-        c->cache = memory_realloc(c->cache, sizeof *c->cache * (size_t)c->cache_capacity);
-    }
-    struct replay_options replay = { .progress = c->progress,
-                                     .progress_context = c->progress_context };
-    struct cached *entry = &c->cache[c->cache_count];
-    *entry = (struct cached){ .path = path, .run_id = -1 };
-    entry->execution = execution_run(c->options, path, &replay, c->err);
-    if (entry->execution == NULL) return NULL;
-    c->cache_count++;
-    if (c->store != NULL &&
-        !execution_store(c->store, entry->execution, c->provenance, &entry->run_id, c->err))
-        return NULL;
-    return entry;
-}
+/* ---- asking ---- */
 
-static struct reproduction_value *next_value(struct context *c) {
-    struct reproduction *r = c->out;
-    if (r->value_count == c->value_capacity) {
-        c->value_capacity = c->value_capacity > 0 ? 2 * c->value_capacity : 64;
-        struct reproduction_value *grown =
-            arena_array(c->arena, struct reproduction_value, c->value_capacity);
-        if (r->value_count > 0) memcpy(grown, r->values, sizeof *grown * (size_t)r->value_count);
-        r->values = grown;
-    }
-    return &r->values[r->value_count++];
-}
-
-static const char *const *list_assumptions(struct context *c, const cJSON *own,
-                                           const struct scenario *s) {
+static void ask(struct context *c) {
     int64_t count = 0, at = 0;
-    while (s->assumptions[count] != NULL)
+    for (int64_t t = 0; t < c->table_count; t++)
+        for (int64_t r = 0; r < c->tables[t]->row_count; r++)
+            count += c->tables[t]->rows[r].value_count;
+    c->asked = arena_array(c->arena, struct asked, count + 1);
+    for (int64_t t = 0; t < c->table_count; t++)
+        for (int64_t r = 0; r < c->tables[t]->row_count; r++) {
+            const struct paper_row *row = &c->tables[t]->rows[r];
+            int64_t run = run_book_add(c->book, &row->run);
+            for (int64_t v = 0; v < row->value_count; v++) {
+                const struct paper_value *value = &row->values[v];
+                struct asked *a = &c->asked[at++];
+                a->run = run;
+                a->slot = run_book_ask(c->book, a->run, value->quantity, value->index);
+                if (!quantity_compares(value->quantity)) continue;
+                a->against_run = run_book_add(c->book, &row->against);
+                a->against_slot =
+                    run_book_ask(c->book, a->against_run, value->quantity, value->index);
+            }
+        }
+    c->out->values = arena_array(c->arena, struct reproduction_value, count + 1);
+}
+
+/* ---- answers ---- */
+
+static int64_t list_length(const struct paper_input *const *list) {
+    int64_t count = 0;
+    while (list[count] != NULL)
         count++;
-    const char **list = arena_array(c->arena, const char *,
-                                    count + (own != NULL ? cJSON_GetArraySize(own) : 0) + 1);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, own) if (cJSON_IsString(item)) list[at++] =
-        arena_text(c->arena, item->valuestring);
+    return count;
+}
+
+static const struct paper_input *const *join_inputs(struct context *c, const struct paper_table *t,
+                                                    const struct paper_row *row) {
+    int64_t common = list_length(t->inputs), own = list_length(row->inputs);
+    const struct paper_input **all =
+        arena_array(c->arena, const struct paper_input *, common + own + 1);
+    for (int64_t i = 0; i < common; i++)
+        all[i] = t->inputs[i];
+    for (int64_t i = 0; i < own; i++)
+        all[common + i] = row->inputs[i];
+    return all;
+}
+
+/* What was not stated: of the paper's inputs, then of the scenario. */
+static const char *const *list_assumptions(struct context *c,
+                                           const struct paper_input *const *inputs,
+                                           const char *const *own) {
+    int64_t count = 0, at = 0;
+    while (own[count] != NULL)
+        count++;
+    const char **list = arena_array(c->arena, const char *, list_length(inputs) + count + 1);
+    for (int64_t i = 0; inputs[i] != NULL; i++) {
+        if (inputs[i]->status == INPUT_STATED) continue;
+        const char *mark = inputs[i]->status == INPUT_FITTED ? "fitted: " : "";
+        list[at++] = inputs[i]->name != NULL
+                         ? arena_format(c->arena, "%s%s: %s", mark, inputs[i]->name,
+                                        inputs[i]->value)
+                         : inputs[i]->value;
+    }
     for (int64_t i = 0; i < count; i++)
-        list[at++] = arena_text(c->arena, s->assumptions[i]);
+        list[at++] = arena_text(c->arena, own[i]);
     return list;
 }
 
-static const char *const *list_texts(struct context *c, const cJSON *list) {
-    const char **texts =
-        arena_array(c->arena, const char *, (list != NULL ? cJSON_GetArraySize(list) : 0) + 1);
-    int64_t at = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) texts[at++] =
-        arena_text(c->arena, item->valuestring);
-    return texts;
+/* "scenarios/papers/...": the same on every machine. */
+static const char *shown_path(struct context *c, const char *path) {
+    const char *directory = c->options->scenario->directory;
+    size_t length = strlen(directory);
+    return strncmp(path, directory, length) == 0
+               ? arena_format(c->arena, "scenarios%s", path + length)
+               : path;
 }
 
 static bool store_value(struct context *c, const struct reproduction_value *v,
-                        const struct table_fields *t, const char *row, const struct cached *run) {
+                        const struct paper_table *t, const struct paper_row *row, int64_t run) {
     struct reproduction_record record = {
         .tool_version = execution_version(),
         .source_commit = execution_commit(),
         .paper = t->paper,
         .table_name = t->table,
-        .row_name = row,
+        .row_name = row->reading != NULL
+                        ? arena_format(c->arena, "%s (%s)", row->row, row->reading)
+                        : row->row,
         .quantity = v->quantity,
         .unit = v->unit,
         .paper_value = v->paper,
         .simulated_value = v->simulated,
         .role = v->calibrated_on ? "fitted" : "prediction",
-        .provenance = run->execution->job->dataset->status,
+        .provenance = run_book_data_status(c->book, run),
         .scenario_file = v->scenario_file,
         .note = v->note,
-        .run_id = run->run_id,
+        .run_id = run_book_run_id(c->book, run),
     };
-    return store_add_reproductions(c->store, &record, 1, c->err);
+    return store_add_reproductions(c->options->store, &record, 1, c->err);
 }
 
-/* "scenarios/papers/...": the same on every machine. */
-static const char *shown_path(struct context *c, const char *path) {
-    size_t length = strlen(c->options->directory);
-    return strncmp(path, c->options->directory, length) == 0
-               ? arena_format(c->arena, "scenarios%s", path + length)
-               : path;
+/* The row's own note, and that the run would not have run. */
+static const char *note_of(struct context *c, const struct paper_row *row,
+                           const struct paper_value *value, int64_t run) {
+    const char *own = value->note != NULL ? value->note : row->note;
+    int64_t stage = run_book_overflowing_stage(c->book, run);
+    if (stage < 0 || !value->quantity->timed) return own;
+    const char *full = arena_format(c->arena, "out of memory on stage %lld", (long long)stage + 1);
+    return own != NULL ? arena_format(c->arena, "%s; %s", own, full) : full;
 }
 
-static bool unknown_quantity(struct context *c, const struct json *json, const cJSON *value,
-                             const char *name) {
-    const char *near = nearest_name(name, QUANTITY_COUNT, quantity_name, NULL);
-    const char *hint = near != NULL ? arena_format(c->arena, "did you mean \"%s\"?", near) : NULL;
-    return json_error(json, cJSON_GetObjectItemCaseSensitive(value, "quantity"), c->err, hint,
-                      "unknown quantity \"%s\"", name);
-}
-
-static bool run_value(struct context *c, const struct json *json, const cJSON *node,
-                      const struct table_fields *t, const struct row_fields *row,
-                      const struct cached *run, const char *const *assumptions) {
-    struct value_fields fields;
-    if (!field_table_read(&value_table, json, node, &fields, c->arena, c->err)) return false;
-    const struct quantity *q = NULL;
-    for (size_t i = 0; i < QUANTITY_COUNT && q == NULL; i++)
-        if (strcmp(quantities[i].name, fields.quantity) == 0) q = &quantities[i];
-    if (q == NULL) return unknown_quantity(c, json, node, fields.quantity);
-    struct reproduction_value *v = next_value(c);
+static bool take_value(struct context *c, const struct paper_table *t, const struct paper_row *row,
+                       const struct paper_value *value, const struct asked *a) {
+    const struct quantity *q = value->quantity;
+    struct reproduction_value *v = &c->out->values[c->out->value_count++];
+    const struct paper_input *const *inputs = join_inputs(c, t, row);
+    double own = run_book_value(c->book, a->run, a->slot), against = 0;
+    if (quantity_compares(q)) against = run_book_value(c->book, a->against_run, a->against_slot);
     *v = (struct reproduction_value){
-        .table = arena_format(c->arena, "%s.%s", t->paper, t->table),
+        .table = t->id,
         .row = row->row,
-        .quantity = q->name,
+        .reading = row->reading,
+        .quantity = value->name,
         .unit = q->unit,
-        .paper = fields.paper,
-        .simulated = q->of(run->execution),
-        .band_fraction = q->timed ? run->execution->replay->band_fraction : NAN,
-        .calibrated_on = fields.calibrated_on,
-        .scenario_file = shown_path(c, run->path),
-        .assumptions = assumptions,
-        .note = fields.note != NULL ? fields.note : row->note,
+        .paper = value->paper,
+        .simulated = quantity_compare(q, own, against),
+        .band_fraction =
+            q->timed && !quantity_compares(q) ? run_book_band(c->book, a->run) : NAN,
+        .calibrated_on = value->calibrated_on,
+        .run = row->run,
+        .scenario_file = shown_path(c, row->run.path),
+        .set = row->run.set,
+        .inputs = inputs,
+        .assumptions = list_assumptions(c, inputs, run_book_assumptions(c->book, a->run)),
+        .note = note_of(c, row, value, a->run),
     };
     v->id = row->reading != NULL
-                ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, q->name, row->reading)
-                : arena_format(c->arena, "%s.%s.%s", v->table, row->row, q->name);
+                ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, v->quantity,
+                               row->reading)
+                : arena_format(c->arena, "%s.%s.%s", v->table, row->row, v->quantity);
     v->relative_error = v->paper != 0 ? (v->simulated - v->paper) / v->paper : NAN;
-    const char *stored_row =
-        row->reading != NULL ? arena_format(c->arena, "%s (%s)", row->row, row->reading) : row->row;
-    return c->store == NULL || store_value(c, v, t, stored_row, run);
+    return c->options->store == NULL || store_value(c, v, t, row, a->run);
 }
 
-static bool run_table(struct context *c, const char *directory, const char *file_name) {
-    const char *path = arena_format(c->arena, "%s/%s", directory, file_name);
-    struct json *json = json_load(path, c->err);
-    if (json == NULL) return false;
-    struct table_fields t;
-    bool ok = field_table_read(&table_table, json, json_root(json), &t, c->arena, c->err);
-    const cJSON *node;
-    if (ok) {
-        struct reproduction_summary *summary = &c->out->summaries[c->out->summary_count++];
-        *summary = (struct reproduction_summary){ .table = arena_format(c->arena, "%s.%s", t.paper,
-                                                                        t.table),
-                                                  .source = t.source,
-                                                  .note = t.note };
-        summary->assumptions = list_texts(c, t.assumptions);
+static bool take_answers(struct context *c) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < c->table_count; k++) {
+        const struct paper_table *t = c->tables[k];
+        c->out->summaries[c->out->summary_count++] = (struct reproduction_summary){
+            .table = t->id, .source = t->source, .note = t->note, .inputs = t->inputs
+        };
+        for (int64_t r = 0; r < t->row_count; r++)
+            for (int64_t v = 0; v < t->rows[r].value_count; v++)
+                if (!take_value(c, t, &t->rows[r], &t->rows[r].values[v], &c->asked[at++]))
+                    return false;
     }
-    if (ok && !cJSON_IsArray(t.rows))
-        ok = json_error(json, t.rows, c->err, NULL, "rows must be a list");
-    const cJSON *rows = ok ? t.rows : NULL;
-    cJSON_ArrayForEach(node, rows) {
-        struct row_fields row;
-        ok = field_table_read(&row_table, json, node, &row, c->arena, c->err);
-        if (ok && !cJSON_IsArray(row.values))
-            ok = json_error(json, row.values, c->err, NULL, "values must be a list");
-        const struct cached *run =
-            ok ? execute(c, arena_format(c->arena, "%s/%s", directory, row.scenario)) : NULL;
-        ok = run != NULL;
-        const char *const *assumptions =
-            ok ? list_assumptions(c, t.assumptions, run->execution->scenario) : NULL;
-        const cJSON *value;
-        const cJSON *values = ok ? row.values : NULL;
-        cJSON_ArrayForEach(value, values) {
-            ok = run_value(c, json, value, &t, &row, run, assumptions);
-            if (!ok) break;
-        }
-        if (!ok) break;
-    }
-    json_destroy(json);
-    return ok;
+    return true;
 }
 
 /* ---- which tables ---- */
@@ -364,21 +231,24 @@ static bool wanted(const char *id, const char *paper, const char *const *selecto
     return found;
 }
 
-static bool run_selected(struct context *c, const char *const *selectors, int64_t selector_count) {
-    const char *papers_path = arena_format(c->arena, "%s/papers", c->options->directory);
-    int64_t paper_count, known_count = 0;
+/* Reads every selected table; names that select none are mistakes. */
+static bool read_selected(struct context *c) {
+    const char *const *selectors = c->options->selectors;
+    int64_t selector_count = c->options->selector_count;
+    const char *papers_path = arena_format(c->arena, "%s/papers", c->options->scenario->directory);
+    int64_t paper_count, known_count = 0, chosen_count = 0;
     const char **papers = list_folder(c->arena, papers_path, "", &paper_count);
     bool *used = arena_array(c->arena, bool, selector_count + 1);
-    const char **known = arena_array(c->arena, const char *, 256);
+    enum { TABLE_LIMIT = 256 };
+    const char **known = arena_array(c->arena, const char *, TABLE_LIMIT + 1);
     struct {
         const char *directory, *file;
-    } chosen[256];
-    int64_t chosen_count = 0;
+    } chosen[TABLE_LIMIT];
     for (int64_t p = 0; p < paper_count; p++) {
         const char *directory = arena_format(c->arena, "%s/%s", papers_path, papers[p]);
         int64_t table_count;
         const char **tables = list_folder(c->arena, directory, TABLE_SUFFIX, &table_count);
-        for (int64_t t = 0; t < table_count && known_count < 255; t++) {
+        for (int64_t t = 0; t < table_count && known_count < TABLE_LIMIT; t++) {
             const char *id = arena_format(c->arena, "%s.%s", papers[p], tables[t]);
             known[known_count++] = id;
             if (!wanted(id, papers[p], selectors, selector_count, used)) continue;
@@ -396,11 +266,16 @@ static bool run_selected(struct context *c, const char *const *selectors, int64_
             list = arena_format(c->arena, "%s%s%s", list, k > 0 ? ", " : "", known[k]);
         return error_hint(c->err, "the tables are: %s", list);
     }
-    c->out->summaries = arena_array(c->arena, struct reproduction_summary, chosen_count + 1);
-    for (int64_t i = 0; i < chosen_count; i++)
-        if (!run_table(c, chosen[i].directory, chosen[i].file))
+    c->tables = arena_array(c->arena, const struct paper_table *, chosen_count + 1);
+    for (int64_t i = 0; i < chosen_count; i++) {
+        const struct paper_table *t =
+            paper_table_read(c->arena, chosen[i].directory, chosen[i].file, c->err);
+        if (t == NULL)
             return error_context(c->err, "while reproducing %s/%s", chosen[i].directory,
                                  chosen[i].file);
+        c->tables[c->table_count++] = t;
+    }
+    c->out->summaries = arena_array(c->arena, struct reproduction_summary, chosen_count + 1);
     return true;
 }
 
@@ -426,26 +301,27 @@ static void summarise(struct reproduction *r) {
     }
 }
 
-struct reproduction *reproduction_run(const struct scenario_options *options,
-                                      const char *const *selectors, int64_t selector_count,
-                                      struct store *store, const struct provenance *provenance,
-                                      void (*progress)(void *context, int64_t done, int64_t total),
-                                      void *progress_context, struct error *err) {
+struct reproduction *reproduction_run(const struct reproduction_options *options,
+                                      struct error *err) {
     struct arena *arena = arena_create();
     struct reproduction *r = arena_new(arena, struct reproduction);
     r->arena = arena;
     struct context c = { .options = options,
                          .arena = arena,
-                         .store = store,
-                         .provenance = provenance,
                          .err = err,
                          .out = r,
-                         .progress = progress,
-                         .progress_context = progress_context };
-    bool ok = run_selected(&c, selectors, selector_count);
-    for (int64_t i = 0; i < c.cache_count; i++)
-        execution_destroy(c.cache[i].execution);
-    free(c.cache);
+                         .book = run_book_create(arena, options->scenario) };
+    struct run_book_options book = { .store = options->store,
+                                     .provenance = options->provenance,
+                                     .progress = options->progress,
+                                     .progress_context = options->progress_context };
+    bool ok = read_selected(&c);
+    if (ok) {
+        ask(&c);
+        ok = run_book_simulate(c.book, &book, err) ? take_answers(&c)
+                                                   : error_context(err, "while reproducing");
+    }
+    run_book_destroy(c.book);
     if (!ok) {
         reproduction_destroy(r);
         return NULL;

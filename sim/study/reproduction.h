@@ -3,30 +3,44 @@
  * A table is a data file, scenarios/papers/<paper>/<table>.table.json: rows, each with the scenario file
  * that gives it and the values that the paper prints. Nothing is tuned per row.
  *
- *     reproduction_run(&options, "omnibal.ablation", &list, err);
+ *     struct reproduction_options options = { .scenario = &scenario_options, .selectors = list, ... };
+ *     struct reproduction *r = reproduction_run(&options, err);
  */
 #ifndef BALLAST_SIM_STUDY_REPRODUCTION_H
 #define BALLAST_SIM_STUDY_REPRODUCTION_H
 
-#include "sim/study/execution.h"
+#include "sim/study/paper_table.h"
+
+/* What one input does to a row (sensitivity.h). */
+struct sensitivity {
+    const char *input, *change;
+    double effect_fraction; /* of the change on the simulated value */
+    double needed_factor;   /* of the input, alone, to match the paper; NaN: no size would */
+};
 
 struct reproduction_value {
     const char *id;    /* <paper>.<table>.<row>.<quantity>[.<reading>] */
     const char *table; /* "omnibal.ablation" */
-    const char *row, *quantity, *unit;
+    const char *row, *reading; /* reading may be NULL */
+    const char *quantity, *unit;
     double paper, simulated;
     double relative_error; /* NaN when the paper's value is 0 */
     double band_fraction;  /* of the simulated value, where it has one; NaN otherwise */
     bool calibrated_on;
-    const char *scenario_file;
-    const char *const *assumptions; /* NULL at the end */
+    struct paper_run run;
+    const struct sensitivity *sensitivity; /* NULL until it is measured */
+    int64_t sensitivity_count;
+    const char *scenario_file; /* run.path as shown on every machine */
+    const char *const *set; /* what the row changes in it, as of --set; NULL at the end */
+    const struct paper_input *const *inputs; /* stated, assumed or fitted; NULL at the end */
+    const char *const *assumptions; /* what was not stated, in words; NULL at the end */
     const char *note;
 };
 
 struct reproduction_summary {
     const char *table;
-    const char *source, *note;      /* of the table file; note may be NULL */
-    const char *const *assumptions; /* unstated inputs of the whole table; NULL at the end */
+    const char *source, *note;               /* of the table file; note may be NULL */
+    const struct paper_input *const *inputs; /* of the whole table; NULL at the end */
     int64_t rows, rows_without_relative_error, rows_calibrated_on;
     double mean_abs_relative_error; /* of predictions: rows calibrated on do not count */
     double worst_relative_error;    /* signed */
@@ -40,13 +54,20 @@ struct reproduction {
     int64_t summary_count;
 };
 
-/* selectors: "omnibal", "omnibal.ablation"; none means every table. Each scenario is simulated
- * once. store may be NULL; otherwise runs and values are kept. NULL: failed. */
-struct reproduction *reproduction_run(const struct scenario_options *options,
-                                      const char *const *selectors, int64_t selector_count,
-                                      struct store *store, const struct provenance *provenance,
-                                      void (*progress)(void *context, int64_t done, int64_t total),
-                                      void *progress_context, struct error *err);
+struct reproduction_options {
+    const struct scenario_options *scenario;
+    const char *const *selectors; /* "omnibal", "omnibal.ablation"; none means every table */
+    int64_t selector_count;
+    struct store *store; /* may be NULL; otherwise runs and values are kept */
+    const struct provenance *provenance;
+    /* Runs done and to do; may be NULL. */
+    void (*progress)(void *context, int64_t done, int64_t total);
+    void *progress_context;
+};
+
+/* Each distinct run is simulated once. NULL: failed. */
+struct reproduction *reproduction_run(const struct reproduction_options *options,
+                                      struct error *err);
 void reproduction_destroy(struct reproduction *reproduction);
 
 #endif

@@ -53,9 +53,13 @@ static void remove_table(const char *name) {
 
 static struct reproduction *reproduce(const char *selector, struct store *store,
                                       struct error *err) {
-    struct scenario_options options = { .directory = fixture_path("scenarios") };
-    return reproduction_run(&options, &selector, selector != NULL ? 1 : 0, store, &provenance, NULL,
-                            NULL, err);
+    struct scenario_options scenario = { .directory = fixture_path("scenarios") };
+    struct reproduction_options options = { .scenario = &scenario,
+                                            .selectors = &selector,
+                                            .selector_count = selector != NULL ? 1 : 0,
+                                            .store = store,
+                                            .provenance = &provenance };
+    return reproduction_run(&options, err);
 }
 
 /* Packs nothing and pads nothing: average_batch_size 1 and pad_ratio 0 are known beforehand. */
@@ -199,6 +203,70 @@ static void test_broken_tables(void **state) {
     }
 }
 
+/* A row's overrides, the run it stands beside, and inputs with their status. */
+static void test_overrides_and_comparison(void **state) {
+    (void)state;
+    fixture_write("scenarios/papers/atlas/inputs.json",
+                  "{ \"nodes\": { \"value\": \"two\", \"status\": \"stated\", \"source\": \"page 1\" },\n"
+                  "  \"batch\": { \"value\": \"four\", \"status\": \"assumed\" } }");
+    write_table("pair", "  \"inputs\": [\"nodes\"], \"rows\": [\n"
+                        "    { \"row\": \"fast\", \"scenario\": \"base.json\", \"inputs\": [\"batch\"],\n"
+                        "      \"set\": [\"layout.tp=1\", \"policy.recompute=none\"],\n"
+                        "      \"against\": { \"scenario\": \"base.json\", \"set\": [\"policy.recompute=full\"] },\n"
+                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
+                        "        { \"quantity\": \"speedup\", \"paper\": 1 },\n"
+                        "        { \"quantity\": \"layers_stage1\", \"paper\": 1 } ] },\n"
+                        "    { \"row\": \"slow\", \"scenario\": \"base.json\", \"set\": "
+                        "[\"policy.recompute=full\"],\n"
+                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
+    struct error err = { 0 };
+    struct reproduction *r = reproduce("atlas.pair", NULL, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    assert_int_equal(r->value_count, 4);
+    const struct reproduction_value *v = r->values;
+    assert_true(v[1].simulated == v[3].simulated / v[0].simulated);
+    assert_true(v[1].simulated > 1);
+    assert_string_equal(v[0].set[1], "policy.recompute=none");
+    assert_null(v[0].set[2]);
+    assert_string_equal(v[2].id, "atlas.pair.fast.layers_stage1");
+    assert_string_equal(v[2].unit, "layers");
+    assert_int_equal(v[0].inputs[0]->status, INPUT_STATED);
+    assert_string_equal(v[0].inputs[1]->value, "four");
+    assert_null(v[3].inputs[1]);
+    assert_string_equal(v[0].assumptions[0], "batch: four"); /* what is stated is no assumption */
+    reproduction_destroy(r);
+    remove_table("pair");
+
+    static const struct {
+        const char *name, *rest, *want;
+    } cases[] = {
+        { "nothing to compare with",
+          "  \"rows\": [ " ROW "[ { \"quantity\": \"speedup\", \"paper\": 1 } ] } ] }",
+          "/rows/0/values/0/quantity: \"speedup\" compares with another run" },
+        { "an unknown input", "  \"inputs\": [\"node\"], \"rows\": [] }",
+          "3:14: error: /inputs/0: must be the name of an input" },
+        { "an override without a value",
+          "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": [\"layout.tp\"], "
+          "\"values\": [] } ] }",
+          "/rows/0/set/0: must be \"path=value\"" },
+        { "an override that the scenario does not have",
+          "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": [\"layout.xy=1\"], "
+          "\"values\": [] } ] }",
+          "unknown key \"xy\"" },
+        { "a stage that the pipeline does not have",
+          "  \"rows\": [ " ROW "[ { \"quantity\": \"layers_stage9\", \"paper\": 1 } ] } ] }",
+          "the run has no layers_stage9" },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        write_table("bad", cases[k].rest);
+        if (reproduce("atlas.bad", NULL, &err) != NULL) fail_msg("%s: no error", cases[k].name);
+        if (strstr(err.text, cases[k].want) == NULL)
+            fail_msg("%s:\n got  %s\n want %s", cases[k].name, err.text, cases[k].want);
+        remove_table("bad");
+    }
+    assert_int_equal(unlink(fixture_path("scenarios/papers/atlas/inputs.json")), 0);
+}
+
 static void test_hint_of_an_unknown_quantity(void **state) {
     (void)state;
     write_table("bad",
@@ -224,6 +292,7 @@ int main(void) {
         cmocka_unit_test(test_values_and_summary),
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_broken_tables),
+        cmocka_unit_test(test_overrides_and_comparison),
         cmocka_unit_test(test_hint_of_an_unknown_quantity),
         cmocka_unit_test(test_a_scenario_that_is_not_there),
     };

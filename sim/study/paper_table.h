@@ -1,0 +1,65 @@
+/* paper_table.h - a table of a paper as a data file: what it prints, and which scenario gives it.
+ *
+ *     scenarios/papers/<paper>/<table>.table.json
+ *     scenarios/papers/<paper>/inputs.json          inputs that tables name, with their status
+ *
+ *     struct paper_table *t = paper_table_read(arena, directory, "ablation.table.json", err);
+ *     t->rows[0].run.path, t->rows[0].values[0].paper
+ *
+ * A row runs a scenario file with overrides ("set", as of --set), so that one file serves rows that
+ * differ in few values. `against` is the run that a quantity of comparison (speedup) stands beside.
+ * Everything lives in the arena.
+ */
+#ifndef BALLAST_SIM_STUDY_PAPER_TABLE_H
+#define BALLAST_SIM_STUDY_PAPER_TABLE_H
+
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+#include "sim/study/quantity.h"
+
+/* An input of the simulation: what it was set to, and by whom. */
+enum input_status { INPUT_STATED, INPUT_ASSUMED, INPUT_FITTED };
+const char *input_status_name(enum input_status status);
+
+struct paper_input {
+    const char *name, *value; /* name is NULL for an assumption in words */
+    enum input_status status;
+    const char *source; /* where it is stated, or why it is assumed */
+};
+
+/* A scenario file with overrides. */
+struct paper_run {
+    const char *path;       /* NULL: none */
+    const char *const *set; /* "path=value", NULL at the end */
+};
+
+struct paper_value {
+    const struct quantity *quantity;
+    int64_t index;    /* of a quantity of one stage, from 0; otherwise 0 */
+    const char *name; /* as written: "remaining_memory_stage2" */
+    double paper;
+    bool calibrated_on;
+    const char *note; /* or NULL */
+};
+
+struct paper_row {
+    const char *row, *reading, *note; /* reading and note may be NULL */
+    struct paper_run run, against;
+    const struct paper_input *const *inputs; /* of this row alone; NULL at the end */
+    struct paper_value *values;
+    int64_t value_count;
+};
+
+struct paper_table {
+    const char *paper, *table, *id;          /* id: "omnibal.ablation" */
+    const char *source, *note;               /* note may be NULL */
+    const struct paper_input *const *inputs; /* of all rows; NULL at the end */
+    struct paper_row *rows;
+    int64_t row_count;
+};
+
+/* NULL: the file, or inputs.json beside it, is broken; the message names file, line and key. */
+struct paper_table *paper_table_read(struct arena *arena, const char *directory,
+                                     const char *file_name, struct error *err);
+
+#endif
