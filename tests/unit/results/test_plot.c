@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "results/plot.h"
+#include "results/plot_scatter.h"
+#include "results/plot_stages.h"
 #include "tests/unit/results/sample_rows.h"
 
 static const char hard_name[] = "it's `touch /tmp/x` $(x) \"q\" 100% _a ^b {c} \\n @d";
@@ -61,6 +63,23 @@ static bool draw_dataset(const char *path, struct error *err) {
     return plot_dataset(path, hard_name, tiles, "image tiles", tokens, 5, err);
 }
 
+static bool draw_scatter(const char *path, struct error *err) {
+    static const struct plot_point points[] = {
+        { 61.8, 50.8, 0.09, 0 }, { 21.3, 15.9, NAN, 1 }, { 0, 3, 0.1, 1 }, { 3, -1, 0.1, 0 }
+    };
+    static const char *const groups[] = { "encoder-first", hard_name };
+    struct plot_scatter scatter = { hard_name, "printed", "simulated", points, 4, groups, 2, 0.15 };
+    return plot_scatter(path, &scatter, err);
+}
+
+static bool draw_stages(const char *path, struct error *err) {
+    static const struct plot_stage before[] = { { 3, 3, 6, 60 }, { 1, 1, 2, 20 } };
+    static const struct plot_stage after[] = { { 1.5, 0, 3, 75 }, { 1.5, 0, 3, 85 } };
+    static const struct plot_stage_run runs[] = { { "before", before, 2, 13, 80 },
+                                                  { hard_name, after, 2, 5, 80 } };
+    return plot_stages(path, hard_name, runs, 2, err);
+}
+
 static const struct {
     const char *name;
     bool (*draw)(const char *path, struct error *err);
@@ -68,7 +87,8 @@ static const struct {
     { "timeline", draw_timeline },     { "memory", draw_memory },
     { "steps", draw_steps },           { "one-step", draw_one_step },
     { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
-    { "dataset", draw_dataset },
+    { "dataset", draw_dataset },       { "scatter", draw_scatter },
+    { "stages", draw_stages },
 };
 
 static void test_each_picture_in_each_format(void **state) {
@@ -99,6 +119,19 @@ static void test_each_picture_in_each_format(void **state) {
     snprintf(left, sizeof left, "test -z \"$(find %s -name '*.unfinished')\"", folder);
     assert_int_equal(system(left), 0);
     sample_remove_folder(folder);
+}
+
+static void test_nothing_to_draw(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    static const struct plot_point none[] = { { 0, 0, NAN, 0 } };
+    static const char *const groups[] = { "x" };
+    struct plot_scatter scatter = { "x", "x", "x", none, 1, groups, 1, 0 };
+    assert_false(plot_scatter("/tmp/none.png", &scatter, &err));
+    assert_string_equal(err.text, "there is nothing to draw: no value is positive");
+    struct plot_stage_run run = { .name = "x" };
+    assert_false(plot_stages("/tmp/none.png", "x", &run, 1, &err));
+    assert_string_equal(err.text, "there is nothing to draw: no stage takes time");
 }
 
 /* The SVG holds the title as text: what the user named is what is shown. */
@@ -262,6 +295,7 @@ static void test_a_device_is_not_replaced(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_picture_in_each_format),
+        cmocka_unit_test(test_nothing_to_draw),
         cmocka_unit_test(test_names_have_no_special_meaning),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_a_long_step_shows_its_beginning),
