@@ -3,7 +3,7 @@
 #include "tests/unit/replay/replay_fixture.h"
 
 #include <math.h>
-#include "sim/study/reproduction.h"
+#include "sim/study/sensitivity.h"
 
 static const struct provenance provenance = { "ballast reproduce" };
 
@@ -267,6 +267,42 @@ static void test_overrides_and_comparison(void **state) {
     assert_int_equal(unlink(fixture_path("scenarios/papers/atlas/inputs.json")), 0);
 }
 
+static const struct sensitivity *effect(const struct reproduction_value *v, const char *input) {
+    for (int64_t i = 0; i < v->sensitivity_count; i++)
+        if (strcmp(v->sensitivity[i].input, input) == 0) return &v->sensitivity[i];
+    return NULL;
+}
+
+/* A paper that prints twice the time: twice the samples would do, and slower kernels by more than that. */
+static void test_sensitivity(void **state) {
+    (void)state;
+    write_table("far", "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": "
+                       "[\"policy.recompute=full\"],\n    \"values\": [\n"
+                       "      { \"quantity\": \"step_time\", \"paper\": 1 },\n"
+                       "      { \"quantity\": \"pad_ratio\", \"paper\": 1 } ] } ] }");
+    struct scenario_options scenario = { .directory = fixture_path("scenarios") };
+    const char *selector = "atlas.far";
+    struct reproduction_options options = { .scenario = &scenario,
+                                            .selectors = &selector,
+                                            .selector_count = 1,
+                                            .provenance = &provenance };
+    struct error err = { 0 };
+    struct reproduction *r = reproduction_run(&options, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    struct reproduction_value *v = r->values;
+    v[0].paper = 2 * v[0].simulated;
+    if (!sensitivity_measure(&options, r, &err)) fail_msg("%s", err.text);
+    assert_null(v[1].sensitivity); /* no time */
+    assert_true(fabs(effect(&v[0], "samples of the epoch")->needed_factor - 2) < 1e-12);
+    assert_true(effect(&v[0], "time of kernels")->needed_factor >= 2);
+    const struct sensitivity *recompute = effect(&v[0], "recomputation");
+    assert_non_null(recompute);
+    assert_true(recompute->effect_fraction < 0 && isnan(recompute->needed_factor));
+    assert_non_null(effect(&v[0], "global batch"));
+    reproduction_destroy(r);
+    remove_table("far");
+}
+
 static void test_hint_of_an_unknown_quantity(void **state) {
     (void)state;
     write_table("bad",
@@ -293,6 +329,7 @@ int main(void) {
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_broken_tables),
         cmocka_unit_test(test_overrides_and_comparison),
+        cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_hint_of_an_unknown_quantity),
         cmocka_unit_test(test_a_scenario_that_is_not_there),
     };
