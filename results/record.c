@@ -132,10 +132,40 @@ static const struct record_column sweep_columns[] = {
 };
 
 static const struct record_column sweep_row_columns[] = {
+    COLUMN(sweep_row_record, configuration, TEXT),
     COLUMN(sweep_row_record, row_index, INTEGER),
     COLUMN(sweep_row_record, assignments, TEXT),
+    COLUMN(sweep_row_record, status, TEXT),
+    COLUMN(sweep_row_record, reason, TEXT),
+    COLUMN(sweep_row_record, replayed_iterations, COUNT),
+    COLUMN(sweep_row_record, gpu_count, INTEGER),
+    COLUMN(sweep_row_record, step_time_mean_ms, REAL),
+    COLUMN(sweep_row_record, step_time_p50_ms, REAL),
+    COLUMN(sweep_row_record, step_time_p95_ms, REAL),
+    COLUMN(sweep_row_record, total_days, REAL),
+    COLUMN(sweep_row_record, gpu_days, REAL),
+    COLUMN(sweep_row_record, money_usd, REAL),
+    COLUMN(sweep_row_record, on_demand_usd, REAL),
+    COLUMN(sweep_row_record, mfu_fraction, REAL),
+    COLUMN(sweep_row_record, band_fraction, REAL),
+    COLUMN(sweep_row_record, verdict, TEXT),
+    COLUMN(sweep_row_record, memory_peak_bytes, COUNT),
+    COLUMN(sweep_row_record, memory_capacity_bytes, COUNT),
+    COLUMN(sweep_row_record, on_front, COUNT),
     COLUMN(sweep_row_record, run_id, COUNT),
-    COLUMN(sweep_row_record, failure, TEXT),
+};
+
+static const struct record_column sweep_rejection_columns[] = {
+    COLUMN(sweep_rejection_record, rule, TEXT),
+    COLUMN(sweep_rejection_record, row_count, INTEGER),
+    COLUMN(sweep_rejection_record, row_index, INTEGER),
+    COLUMN(sweep_rejection_record, message, TEXT),
+};
+
+static const struct record_column sweep_input_columns[] = {
+    COLUMN(sweep_input_record, kind, TEXT),
+    COLUMN(sweep_input_record, name, TEXT),
+    COLUMN(sweep_input_record, fingerprint, TEXT),
 };
 
 static const struct record_column reproduction_columns[] = {
@@ -180,27 +210,32 @@ static const struct record_column validation_columns[] = {
 #define COLUMNS(columns) (columns), (int)(sizeof(columns) / sizeof((columns)[0]))
 
 const struct record_table record_tables[RECORD_TABLE_COUNT] = {
-    [RECORD_RUN] = { "run", NULL, RECORD_RUN, "id", sizeof(struct run_record),
+    [RECORD_RUN] = { "run", NULL, RECORD_RUN, "id", false, sizeof(struct run_record),
                      COLUMNS(run_columns) },
-    [RECORD_ITERATION] = { "iteration", "run_id", RECORD_RUN, "iteration_index",
+    [RECORD_ITERATION] = { "iteration", "run_id", RECORD_RUN, "iteration_index", false,
                            sizeof(struct iteration_record), COLUMNS(iteration_columns) },
-    [RECORD_STAGE] = { "stage", "run_id", RECORD_RUN, "stage_index", sizeof(struct stage_record),
+    [RECORD_STAGE] = { "stage", "run_id", RECORD_RUN, "stage_index", false, sizeof(struct stage_record),
                        COLUMNS(stage_columns) },
-    [RECORD_MEMORY] = { "memory", "run_id", RECORD_RUN, "stage_index, class",
+    [RECORD_MEMORY] = { "memory", "run_id", RECORD_RUN, "stage_index, class", false,
                         sizeof(struct memory_record), COLUMNS(memory_columns) },
-    [RECORD_PRICE] = { "operator_price", "run_id", RECORD_RUN, "price_index",
+    [RECORD_PRICE] = { "operator_price", "run_id", RECORD_RUN, "price_index", false,
                        sizeof(struct price_record), COLUMNS(price_columns) },
-    [RECORD_SPAN] = { "span", "run_id", RECORD_RUN, "span_index", sizeof(struct span_record),
+    [RECORD_SPAN] = { "span", "run_id", RECORD_RUN, "span_index", false, sizeof(struct span_record),
                       COLUMNS(span_columns) },
-    [RECORD_MEMORY_POINT] = { "memory_point", "run_id", RECORD_RUN, "point_index",
+    [RECORD_MEMORY_POINT] = { "memory_point", "run_id", RECORD_RUN, "point_index", false,
                               sizeof(struct memory_point_record), COLUMNS(memory_point_columns) },
-    [RECORD_SWEEP] = { "sweep", NULL, RECORD_SWEEP, "id", sizeof(struct sweep_record),
+    [RECORD_SWEEP] = { "sweep", NULL, RECORD_SWEEP, "id", false, sizeof(struct sweep_record),
                        COLUMNS(sweep_columns) },
-    [RECORD_SWEEP_ROW] = { "sweep_row", "sweep_id", RECORD_SWEEP, "row_index",
+    [RECORD_SWEEP_ROW] = { "sweep_row", "sweep_id", RECORD_SWEEP, "row_index", true,
                            sizeof(struct sweep_row_record), COLUMNS(sweep_row_columns) },
-    [RECORD_REPRODUCTION] = { "reproduction", NULL, RECORD_REPRODUCTION, "id",
+    [RECORD_SWEEP_REJECTION] = { "sweep_rejection", "sweep_id", RECORD_SWEEP, "rule", true,
+                                 sizeof(struct sweep_rejection_record),
+                                 COLUMNS(sweep_rejection_columns) },
+    [RECORD_SWEEP_INPUT] = { "sweep_input", "sweep_id", RECORD_SWEEP, "kind, name", true,
+                             sizeof(struct sweep_input_record), COLUMNS(sweep_input_columns) },
+    [RECORD_REPRODUCTION] = { "reproduction", NULL, RECORD_REPRODUCTION, "id", false,
                               sizeof(struct reproduction_record), COLUMNS(reproduction_columns) },
-    [RECORD_VALIDATION] = { "validation", NULL, RECORD_VALIDATION, "id",
+    [RECORD_VALIDATION] = { "validation", NULL, RECORD_VALIDATION, "id", false,
                             sizeof(struct validation_record), COLUMNS(validation_columns) },
 };
 

@@ -99,10 +99,28 @@ struct sweep_record {
 };
 
 struct sweep_row_record {
+    const char *configuration;
     int64_t row_index;
-    const char *assignments;
-    int64_t run_id; /* negative: NULL */
-    const char *failure;
+    const char *assignments, *status, *reason;
+    int64_t replayed_iterations; /* negative: NULL, as those below */
+    int64_t gpu_count;
+    double step_time_mean_ms, step_time_p50_ms, step_time_p95_ms;
+    double total_days, gpu_days, money_usd, on_demand_usd;
+    double mfu_fraction, band_fraction;
+    const char *verdict;
+    int64_t memory_peak_bytes, memory_capacity_bytes;
+    int64_t on_front; /* 0, 1 */
+    int64_t run_id;
+};
+
+struct sweep_rejection_record {
+    const char *rule;
+    int64_t row_count, row_index;
+    const char *message;
+};
+
+struct sweep_input_record {
+    const char *kind, *name, *fingerprint;
 };
 
 struct reproduction_record {
@@ -154,6 +172,8 @@ enum record_table_id {
     RECORD_MEMORY_POINT,
     RECORD_SWEEP,
     RECORD_SWEEP_ROW,
+    RECORD_SWEEP_REJECTION,
+    RECORD_SWEEP_INPUT,
     RECORD_REPRODUCTION,
     RECORD_VALIDATION,
     RECORD_TABLE_COUNT
@@ -165,6 +185,7 @@ struct record_table {
                                  its own */
     enum record_table_id owner;
     const char *order; /* columns that order the rows of one owner */
+    bool replaces;     /* a row with the same key takes the place of the older one */
     size_t record_size;
     const struct record_column *columns; /* as in the schema, without owner_column */
     int column_count;

@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 #include "schema_sql.h"
+#include "upgrade_2_sql.h"
 #include "sim/base/field.h"
 
 struct store {
     struct db *db;
     sqlite3_stmt *insert[RECORD_TABLE_COUNT]; /* made on first use */
     int64_t run_id, sweep_id;                 /* begun last; 0: none */
+    bool begun;                               /* by store_begin() */
 };
 
 /* ---- opening ---- */
@@ -23,7 +25,7 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 
 /* What brings a file of version v to a later one; an empty file is version 0. Each sets
  * user_version. */
-static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql };
+static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql, upgrade_2_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;
@@ -83,6 +85,7 @@ static void roll_back(struct store *store) {
     if (!sqlite3_get_autocommit(store->db->handle))
         sqlite3_exec(store->db->handle, "ROLLBACK", NULL, NULL, NULL);
     store->run_id = 0;
+    store->begun = false;
 }
 
 void store_close(struct store *store) {
@@ -96,6 +99,10 @@ void store_close(struct store *store) {
 
 struct db *store_db(struct store *store) {
     return store->db;
+}
+
+int64_t store_sweep_id(const struct store *store) {
+    return store->sweep_id;
 }
 
 /* ---- SQL text from the tables ---- */
@@ -120,7 +127,8 @@ static char *insert_sql(const struct record_table *table) {
         names = sqlite3_mprintf("%z%s%s", names, comma, table->columns[c].name);
         marks = sqlite3_mprintf("%z%s?", marks, comma);
     }
-    return sqlite3_mprintf("INSERT INTO %s (%z) VALUES (%z)", table->name, names, marks);
+    return sqlite3_mprintf("INSERT %sINTO %s (%z) VALUES (%z)", table->replaces ? "OR REPLACE " : "",
+                           table->name, names, marks);
 }
 
 /* All but the id, column 0: setting a parent key, even to itself, makes SQLite visit every child.
@@ -257,8 +265,11 @@ bool store_add(struct store *store, enum record_table_id id, const void *records
     ballast_check(id != RECORD_RUN && id != RECORD_SWEEP);
     ballast_check(table->owner != RECORD_RUN || store->run_id != 0);
     ballast_check(table->owner != RECORD_SWEEP || store->sweep_id != 0);
-    if (!sqlite3_get_autocommit(store->db->handle))
-        return insert_rows(store, id, records, count, err);
+    if (!sqlite3_get_autocommit(store->db->handle)) {
+        if (insert_rows(store, id, records, count, err)) return true;
+        if (store->begun) roll_back(store);
+        return false;
+    }
     if (!db_execute(store->db, "BEGIN IMMEDIATE", err)) return false;
     if (insert_rows(store, id, records, count, err) && db_execute(store->db, "COMMIT", err))
         return true;
@@ -311,18 +322,39 @@ void store_abandon_run(struct store *store) {
     if (store->run_id != 0) roll_back(store);
 }
 
-/* 0: there is none. */
+static bool other_sweep(struct store *store, const char *name, const char *what,
+                        struct error *err) {
+    error_set(err, "sweep \"%s\" in '%s' was begun %s", name, store->db->path, what);
+    return error_hint(err, "give the sweep another \"name\", or use another database");
+}
+
+/* *sweep_id 0: there is none of that name. */
 static bool find_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err) {
-    sqlite3_stmt *find = db_prepare(
-        store->db, "SELECT id FROM sweep WHERE name = ?1 AND definition = ?2 ORDER BY id", err);
+    sqlite3_stmt *find =
+        db_prepare(store->db,
+                   "SELECT id, definition = ?2, tool_version = ?3 AND source_commit = ?4,"
+                   " tool_version, source_commit FROM sweep WHERE name = ?1 ORDER BY id",
+                   err);
     if (find == NULL) return false;
     sqlite3_bind_text(find, 1, sweep->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(find, 2, sweep->definition, -1, SQLITE_STATIC);
+    sqlite3_bind_text(find, 3, sweep->tool_version, -1, SQLITE_STATIC);
+    sqlite3_bind_text(find, 4, sweep->source_commit, -1, SQLITE_STATIC);
     enum db_step step = db_step(store->db, find, err);
+    bool ok = step != DB_ERROR;
     *sweep_id = step == DB_ROW ? sqlite3_column_int64(find, 0) : 0;
+    if (step == DB_ROW && !sqlite3_column_int(find, 1)) {
+        ok = other_sweep(store, sweep->name, "with another definition", err);
+    } else if (step == DB_ROW && !sqlite3_column_int(find, 2)) {
+        char what[160];
+        snprintf(what, sizeof what, "by another version of Ballast, %.40s commit %.60s",
+                 (const char *)sqlite3_column_text(find, 3),
+                 (const char *)sqlite3_column_text(find, 4));
+        ok = other_sweep(store, sweep->name, what, err);
+    }
     sqlite3_finalize(find);
-    return step != DB_ERROR;
+    return ok;
 }
 
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
@@ -338,6 +370,18 @@ bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, in
         store->sweep_id = *sweep_id;
         return true;
     }
+    roll_back(store);
+    return false;
+}
+
+bool store_begin(struct store *store, struct error *err) {
+    store->begun = db_execute(store->db, "BEGIN IMMEDIATE", err);
+    return store->begun;
+}
+
+bool store_end(struct store *store, struct error *err) {
+    store->begun = false;
+    if (db_execute(store->db, "COMMIT", err)) return true;
     roll_back(store);
     return false;
 }

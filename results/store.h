@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 1
+#define STORE_SCHEMA_VERSION 2
 
 struct store;
 
@@ -32,6 +32,7 @@ struct store;
 struct store *store_open(const char *path, enum db_mode mode, struct error *err);
 void store_close(struct store *store); /* forgets a run that is not finished */
 struct db *store_db(struct store *store);
+int64_t store_sweep_id(const struct store *store); /* of the sweep begun last; 0: none */
 
 /* ---- writing ---- */
 
@@ -44,9 +45,14 @@ void store_abandon_run(struct store *store); /* does nothing if no run is begun 
 bool store_add(struct store *store, enum record_table_id table, const void *records, int64_t count,
                struct error *err);
 
-/* Takes up the sweep with this name and definition, or makes it. *sweep_id is for store_load(). */
+/* Takes up the sweep with this name and definition, or makes it. *sweep_id is for store_load(). A
+ * sweep of that name with another definition or from another version of Ballast is an error. */
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err);
+/* Several store_add() as one transaction; after a false of one of them, or of store_end(), nothing of
+ * it was stored. */
+bool store_begin(struct store *store, struct error *err);
+bool store_end(struct store *store, struct error *err);
 
 static inline bool store_add_iterations(struct store *store, const struct iteration_record *records,
                                         int64_t count, struct error *err) {
@@ -79,9 +85,22 @@ static inline bool store_add_memory_points(struct store *store,
     return store_add(store, RECORD_MEMORY_POINT, records, count, err);
 }
 
+/* Takes the place of rows with the same configuration. */
 static inline bool store_add_sweep_rows(struct store *store, const struct sweep_row_record *records,
                                         int64_t count, struct error *err) {
     return store_add(store, RECORD_SWEEP_ROW, records, count, err);
+}
+
+static inline bool store_add_sweep_rejections(struct store *store,
+                                              const struct sweep_rejection_record *records,
+                                              int64_t count, struct error *err) {
+    return store_add(store, RECORD_SWEEP_REJECTION, records, count, err);
+}
+
+static inline bool store_add_sweep_inputs(struct store *store,
+                                          const struct sweep_input_record *records, int64_t count,
+                                          struct error *err) {
+    return store_add(store, RECORD_SWEEP_INPUT, records, count, err);
 }
 
 static inline bool store_add_reproductions(struct store *store,

@@ -21,6 +21,7 @@ bool error_set(struct error *err, const char *format, ...) {
     if (err == NULL) return false;
     err->located = false;
     err->internal = false;
+    err->rule = NULL;
     err->text[0] = '\0';
     va_list args;
     va_start(args, format);

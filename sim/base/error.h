@@ -15,7 +15,8 @@
 struct error {
     bool located;    /* text begins with "file:line:column: error: " */
     bool internal;   /* the machine's fault (disk, memory), not the input's: exit 1 instead of 2 */
-    char text[4096]; /* one sentence, possibly followed by context and hint lines; no newline at end */
+    const char *rule; /* of a scenario: the rule between fields that it breaks; NULL: none */
+    char text[4096];  /* one sentence, possibly followed by context and hint lines; no newline at end */
 };
 
 /* All return false, so that `return error_set(...)` reads well. err may be NULL. */

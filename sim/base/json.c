@@ -25,6 +25,13 @@ struct override {
     char *assignment; /* "cluster.gpu_count=64", as the user wrote it */
 };
 
+static char *text_copy(const char *text, size_t length) {
+    char *copy = memory_alloc(length + 1);
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
 struct json {
     char *name;
     char *text;
@@ -230,6 +237,10 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
     bool found = node != NULL && find_trail(json->root, node, &trail);
     char path[1024];
     trail_path(&trail, path, sizeof path);
+    if (json->text == NULL) {
+        error_set(err, "%s: %s", path, message);
+        return hint != NULL && hint[0] != '\0' ? error_hint(err, "%s", hint) : false;
+    }
     const struct override *o = found ? override_of(json, path) : NULL;
     struct scanner s = { json->text, json->size, 0 };
     skip_space(&s);
@@ -333,6 +344,13 @@ static bool check_tree(const struct json *json, const cJSON *node, struct error 
     return true;
 }
 
+struct json *json_copy(const struct json *json) {
+    struct json *copy = memory_alloc(sizeof *copy);
+    *copy = (struct json){ .name = text_copy(json->name, strlen(json->name)),
+                           .root = cJSON_Duplicate(json->root, 1) };
+    return copy;
+}
+
 struct json *json_parse(const char *name, const char *text, size_t size, struct error *err) {
     struct json *json = memory_alloc(sizeof *json);
     *json = (struct json){ 0 };
@@ -399,13 +417,6 @@ const char *json_name(const struct json *json) {
 }
 
 /* ---- --set ---- */
-
-static char *text_copy(const char *text, size_t length) {
-    char *copy = memory_alloc(length + 1);
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    return copy;
-}
 
 static cJSON *parse_value(const char *text) {
     cJSON *value = cJSON_ParseWithOpts(text, NULL, 1);
@@ -509,6 +520,25 @@ bool json_override(struct json *json, const char *assignment, struct error *err)
         }
     }
     free(path);
+    return ok;
+}
+
+bool json_assign(struct json *json, const char *path, const cJSON *value) {
+    if (has_empty_part(path)) return false;
+    char *cut = text_copy(path, strlen(path)), *key;
+    cJSON *at = walk_path(json->root, cut, &key);
+    cJSON *old = at != NULL ? child_of(at, key) : NULL;
+    bool ok = at != NULL && (old != NULL || cJSON_IsObject(at));
+    if (ok) {
+        cJSON *copy = cJSON_Duplicate(value, 1);
+        if (old == NULL)
+            cJSON_AddItemToObject(at, key, copy);
+        else if (cJSON_IsObject(at))
+            cJSON_ReplaceItemInObjectCaseSensitive(at, key, copy);
+        else
+            cJSON_ReplaceItemViaPointer(at, old, copy);
+    }
+    free(cut);
     return ok;
 }
 

@@ -23,6 +23,8 @@ struct json; /* owned by the caller: json_load/json_parse ... json_destroy */
 struct json *json_load(const char *path, struct error *err);
 /* name stands for the file in messages; text is copied. */
 struct json *json_parse(const char *name, const char *text, size_t size, struct error *err);
+/* The same values with no text: messages name the path of a value instead of its line. */
+struct json *json_copy(const struct json *json);
 void json_destroy(struct json *json);
 
 cJSON *json_root(const struct json *json);
@@ -31,6 +33,10 @@ const char *json_name(const struct json *json);
 /* Sets the value at a dotted path ("cluster.gpu_count", list items by number) to JSON text, or to a
  * string when the text is not JSON. Objects on the way are made. `assignment` is "path=value". */
 bool json_override(struct json *json, const char *assignment, struct error *err);
+
+/* The same with a value, of which it takes a copy. False: the path leads through something that has
+ * nothing below it. */
+bool json_assign(struct json *json, const char *path, const cJSON *value);
 
 /* Reports a mistake in the value `node` of this document (NULL: the document itself). hint may be
  * NULL. Always returns false. */

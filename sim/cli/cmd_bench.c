@@ -67,7 +67,7 @@ static int run(struct cli *cli, void *options) {
         cli_print_json(object);
         return EXIT_DONE;
     }
-    printf("medians of %ld repeats on one core\n", (long)o->repeats);
+    printf("medians of %ld repeats, on one core unless it says otherwise\n", (long)o->repeats);
     for (int64_t i = 0; i < count; i++)
         printf("  %-28s %12.5g   (%.5g to %.5g)\n      %s\n", results[i].key, results[i].median,
                results[i].least, results[i].most, results[i].what);

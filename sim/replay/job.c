@@ -2,8 +2,10 @@
 #include "sim/replay/job.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "sim/base/units.h"
+#include "sim/scenario/scenario_fields.h"
 
 static double wall_s(void) {
     struct timespec now;
@@ -125,12 +127,15 @@ static bool make_batches(struct job *job, struct error *err) {
     int64_t per_rank = job->batches.per_rank;
     job->epoch_iterations = per_rank / s->micro_batches_per_rank;
     job->epoch_steps = (double)per_rank / (double)s->micro_batches_per_rank;
-    if (job->epoch_iterations == 0)
-        return error_set(
+    if (job->epoch_iterations == 0) {
+        error_set(
             err,
             "data set \"%s\" gives each data-parallel rank %ld micro-batches, one step needs %ld: "
             "use a smaller training.global_batch",
             job->dataset->name, (long)per_rank, (long)s->micro_batches_per_rank);
+        if (err != NULL) err->rule = "enough-data";
+        return false;
+    }
     job->samples_per_step = mean_samples_per_step(job);
     job->asked_samples_per_step = asked_samples_per_step(s);
     job->samples_left_out = batch_plan_left_out(&job->batches);
@@ -151,10 +156,28 @@ static void make_shapes(struct job *job) {
                                  (int64_t)(b->starts[group + 1] - b->starts[group]), b->packed);
     }
     job->typical = batch_shape_mean(job->shapes, count);
-    price_table_prepare(job->prices, job->shapes, count);
     job->largest = batch_shape_largest(job->shapes, count);
+}
+
+static void price_shapes(struct job *job) {
+    price_table_prepare(job->prices, job->shapes, job->batches.rank_count * job->batches.per_rank);
     price_table_prepare(job->prices, &job->typical, 1);
     price_table_prepare(job->prices, &job->largest, 1);
+}
+
+/* Keeps the shapes of the first iterations and what was counted over all. */
+static void forget_later_iterations(struct job *job, int64_t iterations) {
+    int64_t count = iterations * job->scenario->micro_batches_per_rank, old = job->batches.per_rank;
+    for (int64_t rank = 0; rank < job->batches.rank_count; rank++)
+        memmove(job->shapes + rank * count, job->shapes + rank * old, sizeof *job->shapes * count);
+    job->shapes = memory_realloc(job->shapes,
+                                 sizeof *job->shapes * (size_t)(job->batches.rank_count * count));
+    struct batch_plan kept = job->batches;
+    kept.samples = kept.starts = kept.order = NULL;
+    batch_plan_free(&job->batches);
+    job->batches = kept;
+    job->batches.per_rank = count;
+    job->iteration_count = iterations;
 }
 
 /* ---- the oracle ---- */
@@ -365,8 +388,9 @@ static bool make_plan(struct job *job, struct error *err) {
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const struct planner *planner = choices[i]->row;
         if (planner == NULL || planner->plan_job == NULL) continue;
-        if (!planner->plan_job(&oracle, choices[i]->parameters, plan, err))
-            return error_context(err, "while planning with policy \"%s\"", planner->name);
+        if (planner->plan_job(&oracle, choices[i]->parameters, plan, err)) continue;
+        if (err != NULL) err->rule = "plan";
+        return error_context(err, "while planning with policy \"%s\"", planner->name);
     }
     check_plan(s, plan);
     return true;
@@ -388,31 +412,110 @@ static void attach_iteration_planner(struct job *job) {
     }
 }
 
-struct job *job_create(const struct scenario *scenario, struct error *err) {
+static struct job *begin(const struct scenario *scenario) {
     struct arena *arena = arena_create();
     struct job *job = arena_new(arena, struct job);
     job->arena = arena;
     job->scenario = scenario;
-    job->prices = price_table_create(arena, scenario);
-    if (!load_data(job, err) || !make_batches(job, err)) {
-        job_destroy(job);
-        return NULL;
-    }
-    make_shapes(job);
-    if (!make_plan(job, err)) {
-        job_destroy(job);
-        return NULL;
-    }
-    job->step = step_model_create(arena, scenario, &job->plan, job->prices);
-    attach_iteration_planner(job);
     return job;
+}
+
+static bool plan_and_build(struct job *job, struct error *err) {
+    if (!make_plan(job, err)) return false;
+    job->step = step_model_create(job->arena, job->scenario, &job->plan, job->prices);
+    attach_iteration_planner(job);
+    return true;
+}
+
+static struct job *kept_if(bool ok, struct job *job) {
+    if (ok) return job;
+    job_destroy(job);
+    return NULL;
+}
+
+struct job *job_create(const struct scenario *scenario, struct error *err) {
+    struct job *job = begin(scenario);
+    bool ok = load_data(job, err) && make_batches(job, err);
+    if (ok) {
+        make_shapes(job);
+        job->prices = price_table_create(job->arena, scenario);
+        price_shapes(job);
+    }
+    return kept_if(ok && plan_and_build(job, err), job);
+}
+
+struct job *job_load(const struct scenario *scenario, struct error *err) {
+    struct job *job = begin(scenario);
+    return kept_if(load_data(job, err), job);
+}
+
+/* A job with all that the other one has, none of it owned. */
+static struct job *borrow(const struct scenario *scenario, const struct job *from) {
+    struct job *job = begin(scenario);
+    struct arena *arena = job->arena;
+    *job = *from;
+    job->arena = arena;
+    job->scenario = scenario;
+    job->borrows_data = true;
+    return job;
+}
+
+struct job *job_batch(const struct scenario *scenario, const struct job *data,
+                      int64_t iteration_limit, struct error *err) {
+    struct job *job = borrow(scenario, data);
+    if (!make_batches(job, err)) return kept_if(false, job);
+    make_shapes(job);
+    if (iteration_limit > job->iteration_count) iteration_limit = job->iteration_count;
+    if (iteration_limit > 0 && iteration_limit < job->epoch_iterations)
+        forget_later_iterations(job, iteration_limit);
+    return job;
+}
+
+struct job *job_plan(const struct scenario *scenario, const struct job *batched,
+                     const struct price_table *prices, struct error *err) {
+    struct job *job = borrow(scenario, batched);
+    job->borrows_batches = true;
+    job->prices = prices != NULL ? price_table_borrow(job->arena, scenario, prices)
+                                 : price_table_create(job->arena, scenario);
+    price_shapes(job);
+    return kept_if(plan_and_build(job, err), job);
+}
+
+static char *text_of(cJSON *object) {
+    char *text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    return text;
+}
+
+const char *job_data_key(struct arena *arena, const struct scenario *s) {
+    char *fields = text_of(field_table_write(&scenario_dataset_table, &s->dataset_fields));
+    /* The model decides the size of a tile, and what is noted about its tokens. */
+    const char *key = arena_format(arena, "%p %s", (const void *)s->model->layers, fields);
+    cJSON_free(fields);
+    return key;
+}
+
+const char *job_batch_key(struct arena *arena, const struct scenario *s) {
+    const struct policy_choice *policy = &s->batching;
+    char *parameters = policy->table != NULL
+                           ? text_of(field_table_write(policy->table, policy->parameters))
+                           : NULL;
+    const char *key = arena_format(
+        arena, "%s %s %ld %ld %ld %ld %ld %s", job_data_key(arena, s), policy->name,
+        (long)s->layout.dp, (long)s->micro_batch_samples, (long)s->micro_batches_per_rank,
+        (long)s->simulate_fields.seed, (long)asked_samples_per_step(s),
+        parameters != NULL ? parameters : "");
+    cJSON_free(parameters);
+    return key;
 }
 
 void job_destroy(struct job *job) {
     if (job == NULL) return;
-    dataset_destroy(job->dataset);
-    batch_plan_free(&job->batches);
-    free(job->shapes);
+    if (!job->borrows_data) dataset_destroy(job->dataset);
+    if (!job->borrows_batches) {
+        batch_plan_free(&job->batches);
+        free(job->shapes);
+    }
     price_table_destroy(job->prices);
     arena_destroy(job->arena);
 }

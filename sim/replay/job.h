@@ -5,6 +5,13 @@
  *     job_destroy(job);
  *
  * Read-only after creation. Borrows the scenario.
+ *
+ * Jobs of many scenarios share what is equal between them, a stage of preparation each:
+ *
+ *     struct job *data = job_load(scenario, err);                   // job_data_key() equal
+ *     struct job *batched = job_batch(scenario, data, 1, err);      // job_batch_key() equal
+ *     struct price_table *base = ...; price_table_prepare(base, batched->shapes, ...);
+ *     struct job *job = job_plan(scenario, batched, base, err);     // price_table_key() equal
  */
 #ifndef BALLAST_SIM_REPLAY_JOB_H
 #define BALLAST_SIM_REPLAY_JOB_H
@@ -14,11 +21,12 @@
 struct job {
     struct arena *arena;
     const struct scenario *scenario;
-    struct dataset *dataset;   /* owned */
-    struct batch_plan batches; /* owned */
+    bool borrows_data, borrows_batches; /* from another job, which outlives this one */
+    struct dataset *dataset;            /* owned unless borrowed, as batches and shapes */
+    struct batch_plan batches;
     struct batch_balance balance;
     struct batch_shape *shapes; /* in the order of consumption: rank r, micro-batch i at
-                                   shapes[r * batches.per_rank + i]; owned */
+                                   shapes[r * batches.per_rank + i] */
     struct batch_shape typical; /* their mean */
     struct batch_shape largest; /* each size the largest of all */
     const char **data_notes;    /* what was assumed of the data, one sentence each */
@@ -39,6 +47,19 @@ struct job {
 
 struct job *job_create(const struct scenario *scenario, struct error *err);
 void job_destroy(struct job *job);
+
+/* The data set alone. */
+struct job *job_load(const struct scenario *scenario, struct error *err);
+/* Its micro-batches too. With an iteration_limit above 0 the micro-batches of later iterations are
+ * forgotten, after they went into the statistics: the job is small then, and replays no more. */
+struct job *job_batch(const struct scenario *scenario, const struct job *data,
+                      int64_t iteration_limit, struct error *err);
+/* Ready to run. `prices` is for price_table_borrow(); NULL: a table of its own. */
+struct job *job_plan(const struct scenario *scenario, const struct job *batched,
+                     const struct price_table *prices, struct error *err);
+/* What the first two depend on. Models count as equal when they are the same object. */
+const char *job_data_key(struct arena *arena, const struct scenario *scenario);
+const char *job_batch_key(struct arena *arena, const struct scenario *scenario);
 
 /* The oracle that planners ask, on this job's prices and typical micro-batch. */
 struct planner_oracle job_oracle(struct job *job);

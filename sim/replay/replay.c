@@ -274,15 +274,12 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
 static bool break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
-    double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0, flop = 0,
-           recompute_flop = 0;
+    double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0;
     for (int64_t i = 0; i < n; i++) {
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             class_ns[class] += sums[i].class_ns[class];
         idle_ns += (double)sums[i].pipeline_idle_ns;
         wait_ns += (double)sums[i].rank_wait_ns;
-        flop += sums[i].model_flop;
-        recompute_flop += sums[i].recompute_flop;
         data_ns += (double)(replay->iterations[i].step_time_ns - update_ns -
                             replay->iterations[i].slowest_rank_ns);
     }
@@ -308,7 +305,17 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_STAGE_IMBALANCE] = fmin(fmax(constant_s - ideal_s, 0), idle_s - c[REPLAY_BUBBLE]);
     c[REPLAY_TIME_IMBALANCE] = idle_s - c[REPLAY_BUBBLE] - c[REPLAY_STAGE_IMBALANCE];
 
+    return true;
+}
+
+static void utilisation(const struct job *job, struct replay *replay,
+                        const struct iteration_sums *sums) {
     const struct scenario *s = job->scenario;
+    double n = (double)replay->iteration_count, flop = 0, recompute_flop = 0;
+    for (int64_t i = 0; i < replay->iteration_count; i++) {
+        flop += sums[i].model_flop;
+        recompute_flop += sums[i].recompute_flop;
+    }
     double peak =
         0; /* the precision of the last module sets the peak that utilisation is held against */
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
@@ -316,10 +323,9 @@ static bool break_down(const struct job *job, struct replay *replay,
             peak =
                 cost_model_gpu(s->cost_model)->peak_flop_per_s[s->model->modules[role].precision];
     double available =
-        peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * (double)n;
+        peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * n;
     replay->mfu_fraction = flop / available;
     replay->hfu_fraction = (flop + recompute_flop) / available;
-    return true;
 }
 
 static void judge_memory(const struct job *job, struct replay *replay) {
@@ -422,6 +428,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     loop.finish_ns = arena_array(arena, int64_t, replay->stage_count * threads);
     for (int t = 0; t < threads; t++) {
         loop.workers[t].runner = step_runner_create(job->step);
+        step_runner_times_only(loop.workers[t].runner, options->answer_only);
         loop.workers[t].backward_ns = arena_array(arena, int64_t, replay->stage_count);
         loop.workers[t].locked =
             job->step->sharded
@@ -450,7 +457,8 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         merge_stages(job, replay, &loop, threads);
         answer(job, replay);
         judge_memory(job, replay);
-        ok = break_down(job, replay, loop.sums, loop.update_ns, err);
+        utilisation(job, replay, loop.sums);
+        ok = options->answer_only || break_down(job, replay, loop.sums, loop.update_ns, err);
     }
     if (!ok) {
         replay_destroy(replay);

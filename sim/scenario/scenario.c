@@ -11,6 +11,10 @@
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
+/* training.precision */
+static const enum precision precision_by_choice[] = { PRECISION_BF16, PRECISION_FP16,
+                                                      PRECISION_FP8, PRECISION_FP32 };
+
 enum { ASSUMPTION_LIMIT = 24 };
 
 const cJSON *scenario_present(const cJSON *node) {
@@ -73,7 +77,12 @@ static bool merge_cluster_file(struct reader *r) {
     if (!cJSON_IsString(name)) return true;
     struct scenario *s = r->s;
     struct cluster_preset preset;
-    if (!cluster_preset_read(s->arena, s->directory, name->valuestring, &preset, r->err)) {
+    struct scenario_cache *cache = r->options->cache;
+    bool known =
+        cache != NULL
+            ? scenario_cache_cluster(cache, s->directory, name->valuestring, &preset, r->err)
+            : cluster_preset_read(s->arena, s->directory, name->valuestring, &preset, r->err);
+    if (!known) {
         /* A name of one's own is welcome as long as the section says everything itself. */
         if (!r->err->located && cJSON_GetObjectItemCaseSensitive(section, "hardware") != NULL)
             return true;
@@ -119,13 +128,12 @@ static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
 
 static bool apply_model_options(struct reader *r) {
     struct scenario *s = r->s;
+    r->rule = NULL;
     struct model *model = arena_new(s->arena, struct model);
     *model = *s->model;
     s->model = model;
-    static const enum precision by_choice[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
-                                                PRECISION_FP32 };
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        model->modules[role].precision = by_choice[s->training_fields.precision];
+        model->modules[role].precision = precision_by_choice[s->training_fields.precision];
 
     const cJSON *frozen = scenario_present(s->model_fields.frozen), *item;
     if (frozen != NULL && !cJSON_IsArray(frozen))
@@ -171,9 +179,12 @@ static bool apply_model_options(struct reader *r) {
 /* The samples are read later, but a name that leads nowhere is a mistake of the scenario. */
 static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
+    r->rule = NULL;
     const char *name = s->dataset_fields.name;
     if (scenario_present(s->dataset_fields.definition) != NULL) return true;
     const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
+    if (r->options->cache != NULL && scenario_cache_dataset_exists(r->options->cache, path, name))
+        return true;
     bool by_name = strchr(name, '/') == NULL && access(path, F_OK) == 0;
     if (by_name || access(name, F_OK) == 0) return true;
     struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
@@ -182,9 +193,7 @@ static bool check_dataset(struct reader *r) {
 }
 
 /* What the stack states holds instead of the figures of backend and optimizer. */
-static bool use_stack(struct reader *r, struct cost_model *cost_model) {
-    static const enum precision by_choice[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
-                                                PRECISION_FP32 };
+static bool load_stack(struct reader *r) {
     struct scenario *s = r->s;
     const char *name = s->layout_fields.stack;
     struct backend *backend = arena_new(s->arena, struct backend);
@@ -194,37 +203,41 @@ static bool use_stack(struct reader *r, struct cost_model *cost_model) {
     s->backend = backend;
     s->optimizer = optimizer;
     if (name == NULL) return true;
-    s->stack = r->options->stack != NULL ? r->options->stack
-                                         : stack_load(s->arena, s->directory, name, r->err);
+    if (r->options->stack != NULL)
+        s->stack = r->options->stack;
+    else
+        s->stack = r->options->cache != NULL
+                       ? scenario_cache_stack(r->options->cache, s->directory, name, r->err)
+                       : stack_load(s->arena, s->directory, name, r->err);
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
-    cost_model_use_stack(cost_model, s->stack, by_choice[s->training_fields.precision]);
     backend_use_stack(backend, s->stack);
     optimizer_use_stack(optimizer, s->stack);
     return true;
 }
 
 /* Own figures go before those of the hardware file. */
-static bool use_rules(struct reader *r, struct cost_model *cost_model) {
+static bool read_rules(struct reader *r, struct rule_list *rules) {
     struct scenario *s = r->s;
-    struct rule_list rules;
     s->rules = scenario_present(r->top.rules);
-    if (!rules_read(s->json, s->rules, "the scenario", s->arena, &rules, r->err)) return false;
-    if (!rule_rules(r, &rules)) return false;
-    if (rules.count > 0) cost_model_use_rules(cost_model, s->arena, &rules);
-    return true;
+    return rules_read(s->json, s->rules, "the scenario", s->arena, rules, r->err) &&
+           rule_rules(r, rules);
 }
 
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *definition = scenario_present(s->model_fields.definition);
-    s->model = definition != NULL
-                   ? model_from_json(s->arena, s->directory, s->json, definition, r->err)
-                   : model_load(s->arena, s->directory, s->model_fields.name, r->err);
+    struct scenario_cache *cache = r->options->cache;
+    if (cache != NULL)
+        s->model = scenario_cache_model(cache, s->directory, s->json, definition,
+                                        s->model_fields.name, r->err);
+    else
+        s->model = definition != NULL
+                       ? model_from_json(s->arena, s->directory, s->json, definition, r->err)
+                       : model_load(s->arena, s->directory, s->model_fields.name, r->err);
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
-    struct cost_model *cost_model;
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
         .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * 1e9 / 8,
@@ -233,8 +246,20 @@ static bool read_files(struct reader *r) {
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
     };
-    s->cost_model = cost_model =
-        cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
+    const enum precision precision = precision_by_choice[s->training_fields.precision];
+    struct rule_list rules;
+    if (!load_stack(r) || !read_rules(r, &rules)) return false;
+    if (cache != NULL) {
+        s->cost_model = scenario_cache_cost_model(cache, s->directory, s->cluster_fields.hardware,
+                                                  &network, s->stack, precision, s->json,
+                                                  s->rules, r->err);
+    } else {
+        struct cost_model *own = cost_model_create(s->arena, s->directory,
+                                                   s->cluster_fields.hardware, &network, r->err);
+        if (own != NULL && s->stack != NULL) cost_model_use_stack(own, s->stack, precision);
+        if (own != NULL && rules.count > 0) cost_model_use_rules(own, s->arena, &rules);
+        s->cost_model = own;
+    }
     if (s->cost_model == NULL) {
         /* Whichever of the two names is wrong. */
         struct error ignored = { 0 };
@@ -248,8 +273,7 @@ static bool read_files(struct reader *r) {
                    : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
                               s->cluster_fields.hardware);
     }
-    return use_stack(r, cost_model) && use_rules(r, cost_model) && rule_tiling(r) &&
-           check_dataset(r);
+    return rule_tiling(r) && check_dataset(r);
 }
 
 static bool read_all(struct reader *r) {
@@ -330,6 +354,7 @@ struct scenario *scenario_load_json(const struct scenario_options *options, stru
         ok = json_override(json, *o, err);
     ok = ok && read_all(&reader);
     if (!ok) {
+        if (err != NULL) err->rule = reader.rule;
         scenario_destroy(s);
         return NULL;
     }

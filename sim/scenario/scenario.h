@@ -19,6 +19,7 @@
 #include "sim/policy/batching/batching.h"
 #include "sim/policy/planner.h"
 #include "sim/policy/schedule/schedule.h"
+#include "sim/scenario/scenario_cache.h"
 
 struct scenario_model {
     const char *name;
@@ -42,7 +43,7 @@ struct scenario_cluster {
     int64_t gpu_count, gpus_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     int64_t nics_per_node;
-    double price_usd_per_gpu_hour;
+    double price_usd_per_gpu_hour, on_demand_usd_per_gpu_hour;
     const char *source;
 };
 
@@ -110,6 +111,7 @@ struct scenario_options {
     const char *directory;        /* the scenarios/ folder */
     const char *const *overrides; /* "path=value" of --set, NULL at the end; may be NULL */
     const struct stack *stack;    /* instead of the one that layout.stack names; NULL: that one */
+    struct scenario_cache *cache; /* what many scenarios share; outlives them. NULL: none */
 };
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,

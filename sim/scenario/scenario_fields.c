@@ -90,6 +90,8 @@ static const struct field cluster_fields[] = {
       NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },
+    { "on_demand_usd_per_gpu_hour", FIELD_DOUBLE, AT(on_demand_usd_per_gpu_hour), 0, 1e4, "null",
+      "USD", "what it costs without a reservation; null: that money is not printed", NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figures come from", NULL },
 };
 const struct field_table scenario_cluster_table =

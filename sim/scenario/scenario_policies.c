@@ -89,6 +89,7 @@ static bool preset_slot(struct reader *r, const char *slot, const cJSON *node, c
 }
 
 bool scenario_read_batching(struct reader *r) {
+    r->rule = NULL;
     struct policy_choice *choice = &r->s->batching;
     const char *preset = preset_of(r->s)->batching;
     const cJSON *node = scenario_present(r->policy.batching), *name_node;
@@ -107,6 +108,7 @@ bool scenario_read_batching(struct reader *r) {
 }
 
 bool scenario_read_schedule(struct reader *r) {
+    r->rule = NULL;
     struct policy_choice *choice = &r->s->schedule;
     const cJSON *node = scenario_present(r->policy.schedule), *name_node;
     const char *fallback = r->s->layout_fields.vpp > 1 ? "interleaved" : "1f1b";
@@ -133,6 +135,7 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
                                                      : NULL;
     const cJSON *name_node;
     bool decided;
+    r->rule = NULL;
     node = scenario_present(node);
     if (!preset_slot(r, planner_slot_name(slot), node, preset, &fallback, choice, &decided))
         return false;
@@ -145,6 +148,7 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
     choice->row = row;
     choice->table = row->parameters;
     if (!policy_parameters(r, node, row->parameters_size, choice)) return false;
+    r->rule = slot == PLANNER_PARTITION ? "partition-policy" : "recompute-policy";
     struct error reason = { 0 };
     if (row->check != NULL && !row->check(r->s->model, r->s->layout.pp * r->s->layout_fields.vpp,
                                           choice->parameters, &reason))

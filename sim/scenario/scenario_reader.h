@@ -17,6 +17,9 @@ struct reader {
     struct scenario_top top;
     struct scenario_policy policy;
     int64_t assumption_count;
+    /* The rule being checked, by the name under which a sweep counts what breaks it; names are kept
+     * from version to version. NULL while something else is read. */
+    const char *rule;
     const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
 };
 

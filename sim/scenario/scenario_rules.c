@@ -14,6 +14,7 @@ bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
     const cJSON *section = r->top.layout, *cluster = r->top.cluster;
+    r->rule = "zero-without-pipeline";
     if (f->zero_stage > 1 && f->pp > 1)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
                           "ZeRO-1 goes with pipelines",
@@ -21,6 +22,7 @@ bool rule_layout(struct reader *r) {
                           (long)f->zero_stage, (long)f->pp);
     int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
     if (f->dp < 0) {
+        r->rule = "gpus-divide";
         if (gpus % model_ranks != 0)
             return json_error(
                 s->json,
@@ -30,6 +32,7 @@ bool rule_layout(struct reader *r) {
                 "%ld GPUs cannot be divided by tp x pp x cp = %ld", (long)gpus, (long)model_ranks);
         f->dp = gpus / model_ranks;
     }
+    r->rule = "gpus-product";
     if (gpus != model_ranks * f->dp)
         return json_error(s->json,
                           SUSPECT(r, scenario_member(section, "dp"), scenario_member(section, "tp"),
@@ -39,12 +42,14 @@ bool rule_layout(struct reader *r) {
                           "tp x pp x cp x dp = %ld, but the cluster has gpu_count %ld",
                           (long)(model_ranks * f->dp), (long)gpus);
     int64_t node = s->cluster_fields.gpus_per_node;
+    r->rule = "whole-nodes";
     if (gpus > node && gpus % node != 0)
         return json_error(s->json,
                           SUSPECT(r, scenario_member(cluster, "gpu_count"),
                                   scenario_member(cluster, "gpus_per_node")),
                           r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus,
                           (long)node);
+    r->rule = "tp-in-node";
     if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
         return json_error(
             s->json,
@@ -53,6 +58,7 @@ bool rule_layout(struct reader *r) {
             "tp %ld does not fit nodes of %ld GPUs", (long)f->tp, (long)node);
     int64_t shards = f->dp * f->cp;
     if (f->zero_group < 0) f->zero_group = shards;
+    r->rule = "zero-group";
     if (f->zero_group > shards || shards % f->zero_group != 0)
         return json_error(s->json, scenario_member(section, "zero_group"), r->err, NULL,
                           "zero_group %ld does not divide the %ld data-parallel ranks",
@@ -78,6 +84,7 @@ bool rule_model(struct reader *r) {
     for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
         const struct module *m = &s->model->modules[role];
         if (m->layer_count == 0 || m->heads == 0) continue;
+        r->rule = "tp-divides-heads";
         if (m->heads % s->layout.tp != 0 && role == MODULE_VISION) {
             /* InternViT has 25 heads and is trained at TP 2: frameworks pad them. */
             scenario_assume(
@@ -87,12 +94,14 @@ bool rule_model(struct reader *r) {
             return json_error(s->json, tp_node, r->err, "tp must divide the heads of every module",
                               "tp %ld does not divide the %ld attention heads of %s",
                               (long)s->layout.tp, (long)m->heads, m->name);
+        r->rule = "tp-divides-ffn";
         if (m->ffn_hidden % s->layout.tp != 0)
             return json_error(s->json, tp_node, r->err, NULL,
                               "tp %ld does not divide the ffn width %ld of %s", (long)s->layout.tp,
                               (long)m->ffn_hidden, m->name);
     }
     const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    r->rule = "cp-divides-heads";
     if (s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL && language->layer_count > 0 &&
         language->heads / s->layout.tp % s->layout.cp != 0)
         return json_error(s->json,
@@ -105,6 +114,7 @@ bool rule_model(struct reader *r) {
                           (long)s->layout.tp, language->name);
     int64_t blocks = partition_block_count(s->model);
     int64_t parts = s->layout.pp * s->layout_fields.vpp;
+    r->rule = "enough-layers";
     if (blocks < parts)
         return json_error(s->json,
                           blocks < s->layout.pp ? pp_node : scenario_member(r->top.layout, "vpp"),
@@ -146,6 +156,7 @@ static bool read_batch(struct reader *r, const cJSON **place, const char *key,
 bool rule_batch(struct reader *r) {
     struct scenario *s = r->s;
     double micro, global, global_micro_batches, none;
+    r->rule = NULL;
     const cJSON *global_node = s->training_fields.global_batch;
     const cJSON *micro_node = s->training_fields.micro_batch;
     if (!read_batch(r, &micro_node, "micro_batch", false, &micro, &none)) return false;
@@ -166,6 +177,7 @@ bool rule_batch(struct reader *r) {
     }
     s->micro_batch_samples = (int64_t)micro;
     int64_t dp = s->layout.dp, per_step;
+    r->rule = "batch-divides";
     if (global > 0) {
         int64_t unit = s->micro_batch_samples * dp;
         if ((int64_t)global % unit != 0)
@@ -191,14 +203,17 @@ bool rule_schedule(struct reader *r) {
     struct scenario *s = r->s;
     const struct schedule_policy *schedule = s->schedule.row;
     const cJSON *vpp = scenario_member(r->top.layout, "vpp");
+    r->rule = "vpp-needs-pipeline";
     if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
         return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
                           (long)s->layout_fields.vpp);
     if (schedule == NULL) return true; /* the joint policy's own */
+    r->rule = "vpp-needs-interleaving";
     if (s->layout_fields.vpp > 1 && !schedule->interleaves)
         return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
                           "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",
                           schedule->name, (long)s->layout_fields.vpp);
+    r->rule = "whole-rounds";
     if (schedule->whole_rounds && s->micro_batches_per_rank % s->layout.pp != 0)
         return json_error(
             s->json, scenario_present(s->training_fields.global_batch), r->err, NULL,
@@ -209,6 +224,7 @@ bool rule_schedule(struct reader *r) {
 
 bool rule_iterations(struct reader *r) {
     struct scenario *s = r->s;
+    r->rule = NULL;
     const cJSON *node = scenario_present(s->simulate_fields.iterations);
     if (node == NULL || (cJSON_IsString(node) && strcmp(node->valuestring, "epoch") == 0))
         return true;
@@ -260,6 +276,7 @@ bool rule_tiling(struct reader *r) {
     s->tiling.patch_pixels = vision->patch_size;
     if (vision->merge > 0) s->tiling.merge = vision->merge;
     s->fixed_tiles = vision->class_token || vision->position == POSITION_LEARNED;
+    r->rule = "tile-size";
     if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;
     return json_error(s->json, scenario_member(r->top.dataset, "tiling"), r->err,
                       "\"internvl\" cuts images into tiles of the model's size",
@@ -297,6 +314,7 @@ bool rule_precision(struct reader *r) {
     const struct gpu *gpu = cost_model_gpu(s->cost_model);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
         const struct module *m = &s->model->modules[role];
+        r->rule = "precision";
         if (m->layer_count > 0 && gpu->peak_flop_per_s[m->precision] <= 0)
             return json_error(s->json,
                               r->precision_nodes[role] != NULL

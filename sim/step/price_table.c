@@ -48,7 +48,7 @@ struct priced_list {
 struct kind_prices {
     struct priced_list lists[SET_COUNT];
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
-    int64_t *send_ns; /* by stage link; owned */
+    int64_t *send_ns; /* by link; owned */
 };
 
 /* Layers that depend on a second count: at most two kinds of an axis. */
@@ -74,8 +74,14 @@ struct axis {
 struct price_table {
     const struct scenario *scenario;
     struct communicator groups[COMMUNICATOR_KIND_COUNT];
-    int64_t link_count;
+    int64_t link_count; /* of links that differ */
     struct communicator *links;
+    int64_t *link_of_stage;
+    bool sums_only;
+    const struct batch_shape *memo_shapes;
+    int64_t memo_count;
+    struct layer_time (*memo)[LAYER_KIND_COUNT]; /* by shape; owned unless there is a base */
+    const struct price_table *base; /* where its prices are looked up first; NULL: none */
     struct tensor_split split;
     struct gradient_need need[LAYER_KIND_COUNT];
     int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
@@ -199,6 +205,26 @@ struct rule_place price_table_place(const struct price_table *table, enum layer_
                                 table->rule_layer };
 }
 
+static bool same_group(const struct communicator *a, const struct communicator *b) {
+    return a->rank_count == b->rank_count && a->node_count == b->node_count &&
+           a->ranks_per_node == b->ranks_per_node && a->groups_per_node == b->groups_per_node;
+}
+
+/* Most stages send over links that look alike. */
+static void find_links(struct arena *arena, struct price_table *table) {
+    const struct layout *layout = &table->scenario->layout;
+    table->links = arena_array(arena, struct communicator, layout->pp);
+    table->link_of_stage = arena_array(arena, int64_t, layout->pp);
+    for (int64_t stage = 0; stage < layout->pp && layout->pp > 1; stage++) {
+        struct communicator link = layout_stage_link(layout, stage); /* the last one wraps around */
+        int64_t i = 0;
+        while (i < table->link_count && !same_group(&table->links[i], &link))
+            i++;
+        if (i == table->link_count) table->links[table->link_count++] = link;
+        table->link_of_stage[stage] = i;
+    }
+}
+
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario) {
     struct price_table *table = arena_new(arena, struct price_table);
     table->rule_layer = RULE_ANY;
@@ -207,10 +233,7 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
     table->scenario = scenario;
     for (int kind = 0; kind < COMMUNICATOR_KIND_COUNT; kind++)
         table->groups[kind] = layout_communicator(layout, (enum communicator_kind)kind);
-    table->link_count = layout->pp > 1 ? layout->pp : 0; /* the last one wraps around */
-    table->links = arena_array(arena, struct communicator, layout->pp);
-    for (int64_t stage = 0; stage < table->link_count; stage++)
-        table->links[stage] = layout_stage_link(layout, stage);
+    find_links(arena, table);
     table->split = scenario_split(scenario);
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         table->layer_of_kind[kind] = -1;
@@ -236,6 +259,51 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
     return table;
 }
 
+struct price_table *price_table_borrow(struct arena *arena, const struct scenario *scenario,
+                                       const struct price_table *base) {
+    ballast_check(base->base == NULL);
+    if (base->variant_count > 0) return price_table_create(arena, scenario);
+    struct price_table *table = arena_new(arena, struct price_table);
+    *table = *base;
+    table->base = base;
+    table->scenario = scenario;
+    memset(table->axes, 0, sizeof table->axes);
+    table->link_count = 0;
+    find_links(arena, table);
+    /* The same links, in the order in which the base has priced them. */
+    ballast_check(table->link_count == base->link_count);
+    for (int64_t i = 0; i < table->link_count; i++)
+        ballast_check(same_group(&table->links[i], &base->links[i]));
+    return table;
+}
+
+static const char *group_text(struct arena *arena, const struct communicator *g) {
+    return arena_format(arena, "%ld/%ld/%ld/%ld", (long)g->rank_count, (long)g->node_count,
+                        (long)g->ranks_per_node, (long)g->groups_per_node);
+}
+
+const char *price_table_key(struct arena *arena, const struct scenario *scenario) {
+    struct price_table probe = { .scenario = scenario };
+    find_links(arena, &probe);
+    const struct model *model = scenario->model;
+    struct tensor_split split = scenario_split(scenario);
+    struct communicator tensor = layout_communicator(&scenario->layout, COMMUNICATOR_TENSOR),
+                        context = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT);
+    const char *key =
+        arena_format(arena, "%p %p %ld %d %ld %d %d %s %s", (const void *)model->layers,
+                     (const void *)scenario->cost_model, (long)split.tp, split.sequence_parallel,
+                     (long)split.cp, (int)split.attention, (int)split.context,
+                     group_text(arena, &tensor), group_text(arena, &context));
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        key = arena_format(arena, "%s %d%d", key, model->modules[role].frozen,
+                           (int)model->modules[role].precision);
+    key = arena_format(arena, "%s %.17g %.17g", key, scenario->backend->host_forward_s,
+                       scenario->backend->host_backward_s);
+    for (int64_t i = 0; i < probe.link_count; i++)
+        key = arena_format(arena, "%s %s", key, group_text(arena, &probe.links[i]));
+    return key;
+}
+
 static void free_kind(struct kind_prices *prices) {
     for (int set = 0; set < SET_COUNT; set++)
         free(prices->lists[set].operators);
@@ -255,6 +323,7 @@ void price_table_destroy(struct price_table *table) {
     if (table == NULL) return;
     for (int64_t v = 0; v < table->variant_count; v++)
         price_table_destroy(table->variants[v]);
+    if (table->base == NULL) free(table->memo);
     for (int a = 0; a < TOKEN_AXIS_COUNT; a++) {
         struct axis *axis = &table->axes[a];
         for (int64_t i = 0; i < axis->slot_count; i++)
@@ -332,6 +401,9 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
     operator_list_free(&list);
+    if (!table->sums_only) return;
+    free(out->operators);
+    out->operators = NULL;
 }
 
 static double rank_output_bytes(const struct price_table *table, enum layer_kind kind,
@@ -403,6 +475,16 @@ static void prepare_paired(struct price_table *table, int axis, struct slot *slo
     }
 }
 
+/* NULL: not priced, or not with so many tokens of the other axis. `pairs`: that matters. */
+static const struct slot *priced_slot(const struct price_table *table, int a, bool pairs,
+                                      const struct batch_shape *shape) {
+    const struct axis *axis = &table->axes[a];
+    int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
+    if (tokens >= axis->tokens_capacity || axis->slot_of_tokens[tokens] == NO_SLOT) return NULL;
+    const struct slot *slot = &axis->slots[axis->slot_of_tokens[tokens]];
+    return pairs && find_paired(slot, other_tokens(table, a, shape)) == NULL ? NULL : slot;
+}
+
 static void add_slot(struct price_table *table, int a, int64_t tokens,
                      const struct batch_shape *shape) {
     struct axis *axis = &table->axes[a];
@@ -420,6 +502,8 @@ static void prepare_axis(struct price_table *table, int a, bool pairs,
     struct axis *axis = &table->axes[a];
     int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
     assert(tokens >= 0);
+    if (table->base != NULL && tokens > 0 && priced_slot(table->base, a, pairs, shape) != NULL)
+        return;
     if (tokens >= axis->tokens_capacity) {
         int64_t capacity = axis->tokens_capacity > 0 ? axis->tokens_capacity : 4096;
         while (capacity <= tokens)
@@ -454,12 +538,12 @@ static const struct kind_prices *prices_of(const struct price_table *table, enum
                                            const struct batch_shape *shape) {
     if (table->layer_of_kind[kind] < 0) return NULL;
     const enum token_axis a = layer_kind_axis(kind);
-    const struct axis *axis = &table->axes[a];
-    int64_t tokens = batch_shape_tokens(shape, a);
-    if (tokens == 0) return NULL;
-    ballast_check(tokens < axis->tokens_capacity && axis->slot_of_tokens[tokens] != NO_SLOT);
-    const struct slot *slot = &axis->slots[axis->slot_of_tokens[tokens]];
+    if (batch_shape_tokens(shape, a) == 0) return NULL;
     int pair = paired_index(kind);
+    const struct slot *slot =
+        table->base != NULL ? priced_slot(table->base, (int)a, pair >= 0, shape) : NULL;
+    if (slot == NULL) slot = priced_slot(table, (int)a, pair >= 0, shape);
+    ballast_check(slot != NULL);
     if (pair < 0) return &slot->kinds[kind];
     const struct paired_prices *paired = find_paired(slot, other_tokens(table, (int)a, shape));
     ballast_check(paired != NULL);
@@ -537,6 +621,11 @@ static int64_t at_least(int64_t ns, int64_t floor_ns) {
 
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time) {
+    if (table->memo != NULL && shape >= table->memo_shapes &&
+        shape < table->memo_shapes + table->memo_count) {
+        *time = table->memo[shape - table->memo_shapes][kind];
+        return;
+    }
     *time = (struct layer_time){ 0 };
     const struct kind_prices *prices = prices_of(table, kind, shape);
     if (prices == NULL) return;
@@ -580,9 +669,27 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
     return count;
 }
 
+void price_table_keep_sums(struct price_table *table) {
+    table->sums_only = true;
+}
+
+void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
+                          int64_t count) {
+    ballast_check(table->memo == NULL && table->base == NULL);
+    struct layer_time(*memo)[LAYER_KIND_COUNT] =
+        memory_alloc(sizeof *memo * (size_t)(count > 0 ? count : 1));
+    for (int64_t i = 0; i < count; i++)
+        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+            price_table_layer(table, (enum layer_kind)kind, &shapes[i], &memo[i][kind]);
+    table->memo = memo;
+    table->memo_shapes = shapes;
+    table->memo_count = count;
+}
+
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
                               const struct batch_shape *shape, enum pass_set set,
                               struct operator_time *out) {
+    ballast_check(!table->sums_only);
     const struct kind_prices *prices = prices_of(table, kind, shape);
     if (prices == NULL) return 0;
     const struct priced_list *list = &prices->lists[set];
@@ -625,7 +732,7 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    return prices == NULL ? 0 : prices->send_ns[stage];
+    return prices == NULL ? 0 : prices->send_ns[table->link_of_stage[stage]];
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */

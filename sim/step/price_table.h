@@ -41,6 +41,21 @@ struct price_table;
 
 /* Borrows the scenario; lives in `arena`. */
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario);
+/* A table that looks its prices up in `base`, which outlives it and is not written meanwhile, and
+ * prices for itself only what is missing there. The keys of both scenarios must be equal. Where rules
+ * name single blocks nothing is borrowed. */
+struct price_table *price_table_borrow(struct arena *arena, const struct scenario *scenario,
+                                       const struct price_table *base);
+/* From now on prices are kept without their operators: price_table_operators() is not for such a
+ * table, which takes a fifth of the memory. */
+void price_table_keep_sums(struct price_table *table);
+/* Keeps the layer times of these shapes, which outlive the table and stay where they are: looked up
+ * by their address then, in tables that borrow too. After price_table_prepare(). */
+void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
+                          int64_t count);
+/* Everything that prices depend on. Models and cost models count as equal when they are the same
+ * object, as those of one scenario_cache are. */
+const char *price_table_key(struct arena *arena, const struct scenario *scenario);
 /* Frees what grows outside the arena. */
 void price_table_destroy(struct price_table *table);
 /* Prices every token count that occurs in the shapes and was not priced before. */

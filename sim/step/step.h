@@ -144,6 +144,8 @@ void step_runner_lock(struct step_runner *runner,
 /* The order of the next runs, stage after stage, instead of the planner's or the schedule's; checked,
  * borrowed until the next call; NULL: back to those. */
 void step_runner_order(struct step_runner *runner, const struct schedule_entry *entries);
+/* Stage fidelity keeps no timeline: nothing to look at after a run, but it is faster. */
+void step_runner_times_only(struct step_runner *runner, bool times_only);
 int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */
 
 /* The timeline of the last run, for plots and traces. */

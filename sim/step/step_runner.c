@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/step/pipeline_clock.h"
+
 enum { NO_TASK = -1 };
 
 struct step_runner {
@@ -34,6 +36,7 @@ struct step_runner {
     int32_t *latest_forward, *latest_backward;
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
+    struct pipeline_clock *clock;     /* with times_only */
     const struct batch_shape *shapes; /* of the last run */
     const struct layer_time (*locked)[LAYER_KIND_COUNT];
     const struct schedule_entry *given; /* order of the next runs, or NULL */
@@ -85,6 +88,7 @@ void step_runner_destroy(struct step_runner *r) {
     free(r->backward_ns);
     free(r->recompute_ns);
     free(r->memory);
+    pipeline_clock_destroy(r->clock);
     free(r);
 }
 
@@ -445,6 +449,39 @@ static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro
     return rebuild;
 }
 
+static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *outcome,
+                      struct error *err) {
+    const struct step_model *m = r->model;
+    if (rebuild || r->clock != NULL)
+        build_graph(r);
+    else
+        update_durations(r);
+    if (!engine_run(r->engine, r->graph, err)) return false;
+    outcome->makespan_ns = r->engine->makespan_ns;
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t *finish = &r->finish_ns[part % m->stage_count];
+        for (int64_t i = 0; i < r->micro_batch_count; i++) {
+            int64_t cell = part * r->micro_batch_count + i;
+            int64_t end =
+                r->engine->finish_ns[part > 0 ? r->send_backward[cell] : r->backward_last[cell]];
+            if (end > *finish) *finish = end;
+        }
+    }
+    return true;
+}
+
+/* False: the order runs into a dead end, and the graph will say where. */
+static bool run_clock(struct step_runner *r, bool rebuild, struct rank_outcome *outcome) {
+    const struct step_model *m = r->model;
+    if (rebuild && !pipeline_clock_order(r->clock, m->stage_count, m->chunk_count,
+                                         r->micro_batch_count, r->entries))
+        return false;
+    outcome->makespan_ns =
+        pipeline_clock_run(r->clock, r->costs, m->scenario->backend->send_blocks_compute,
+                           r->finish_ns);
+    return true;
+}
+
 bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct batch_shape *shapes,
                    int64_t micro_batch_count, struct rank_outcome *outcome, struct error *err) {
     const struct step_model *m = r->model;
@@ -467,24 +504,13 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
                             &r->costs[part * micro_batch_count + i]);
     }
     if (rebuild && !fill_order(r, err)) return false;
-    if (rebuild)
-        build_graph(r);
-    else
-        update_durations(r);
-    if (!engine_run(r->engine, r->graph, err)) return false;
-    outcome->makespan_ns = r->engine->makespan_ns;
-    for (int64_t stage = 0; stage < m->stage_count; stage++)
-        r->finish_ns[stage] = r->busy_ns[stage] = 0;
-    for (int64_t part = 0; part < m->part_count; part++) {
-        int64_t *finish = &r->finish_ns[part % m->stage_count];
-        for (int64_t i = 0; i < micro_batch_count; i++) {
-            int64_t cell = part * micro_batch_count + i;
-            int64_t end =
-                r->engine->finish_ns[part > 0 ? r->send_backward[cell] : r->backward_last[cell]];
-            if (end > *finish) *finish = end;
-        }
+    memset(r->finish_ns, 0, sizeof *r->finish_ns * (size_t)m->stage_count);
+    memset(r->busy_ns, 0, sizeof *r->busy_ns * (size_t)m->stage_count);
+    if (!(r->clock != NULL && fidelity == FIDELITY_STAGE && run_clock(r, rebuild, outcome)) &&
+        !run_graph(r, rebuild, outcome, err))
+        return false;
+    for (int64_t part = 0; part < m->part_count; part++)
         sum_part(r, part, outcome);
-    }
     for (int64_t stage = 0; stage < m->stage_count; stage++)
         walk_memory(r, stage);
     for (int64_t i = 0; i < micro_batch_count; i++)
@@ -494,7 +520,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
 
 bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err) {
-    bool rebuild = prepare(r, FIDELITY_STAGE, micro_batch_count);
+    bool rebuild = prepare(r, FIDELITY_STAGE, micro_batch_count) || r->clock != NULL;
     for (int64_t part = 0; part < r->model->part_count; part++)
         for (int64_t i = 0; i < micro_batch_count; i++)
             r->costs[part * micro_batch_count + i] = by_part[part];
@@ -516,6 +542,11 @@ void step_runner_lock(struct step_runner *r, const struct layer_time (*times)[LA
 
 void step_runner_order(struct step_runner *r, const struct schedule_entry *entries) {
     r->given = entries;
+}
+
+void step_runner_times_only(struct step_runner *r, bool times_only) {
+    pipeline_clock_destroy(r->clock);
+    r->clock = times_only ? pipeline_clock_create() : NULL;
 }
 
 int64_t step_runner_task_count(const struct step_runner *r) {

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <time.h>
 #include "sim/replay/replay.h"
+#include "sim/study/sweep.h"
 
 enum { REPEAT_LIMIT = 64 };
 #define EPOCH_SCENARIO "examples/internvl-6b-20b-isf.json"
+#define SWEEP_FILE "examples/vlm-8-stages-sweep.json"
 
 static double wall_s(void) {
     struct timespec now;
@@ -269,6 +271,31 @@ static bool bench_epoch(struct bench *b, const char *path) {
     return true;
 }
 
+static bool bench_sweep(struct bench *b) {
+    const char *path = arena_format(b->arena, "%s/" SWEEP_FILE, b->options->directory);
+    double values[REPEAT_LIMIT];
+    int64_t valid = 0;
+    for (int64_t i = 0; i < b->repeats; i++) {
+        struct provenance none = { "" };
+        struct sweep_options options = {
+            .scenario_options = b->options, .provenance = &none, .threads = 2, .shard_count = 1
+        };
+        struct sweep *sweep = sweep_run(&options, path, b->err);
+        if (sweep == NULL) return false;
+        valid = sweep->valid;
+        values[i] = (double)sweep->evaluated / sweep->race_s;
+        sweep_destroy(sweep);
+    }
+    keep(b, "sweep_valid_configurations_per_s",
+         arena_format(b->arena,
+                      "%s on two threads: %ld valid configurations of 8 stages, 4 data-parallel "
+                      "ranks, 64 micro-batches each, one iteration, nothing pruned, data read and "
+                      "batched in that time",
+                      SWEEP_FILE, (long)valid),
+         values);
+    return true;
+}
+
 int64_t benchmark_run(const struct scenario_options *options, int64_t repeats,
                       benchmark_isolate isolate, struct arena *arena, struct benchmark *results,
                       struct error *err) {
@@ -283,7 +310,7 @@ int64_t benchmark_run(const struct scenario_options *options, int64_t repeats,
     if (!ok) return -1;
     struct scenario *s = scenario_load(options, path, err);
     struct job *job = s != NULL ? job_create(s, err) : NULL;
-    ok = job != NULL && bench_operators(&b, job) && bench_price(&b, job);
+    ok = job != NULL && bench_operators(&b, job) && bench_price(&b, job) && bench_sweep(&b);
     job_destroy(job);
     scenario_destroy(s);
     return ok ? b.count : -1;

@@ -398,8 +398,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
 }
 
-static bool store_iterations(struct store *store, const struct execution *e, struct arena *arena,
-                             struct error *err) {
+struct iteration_record *execution_iterations(const struct execution *e, struct arena *arena) {
     const struct replay *r = e->replay;
     struct iteration_record *rows = arena_array(arena, struct iteration_record, r->iteration_count);
     for (int64_t i = 0; i < r->iteration_count; i++) {
@@ -416,7 +415,7 @@ static bool store_iterations(struct store *store, const struct execution *e, str
             .vision_tiles = it->vision_tiles,
         };
     }
-    return store_add_iterations(store, rows, r->iteration_count, err);
+    return rows;
 }
 
 static bool store_stages(struct store *store, const struct execution *e, struct arena *arena,
@@ -465,19 +464,38 @@ static bool store_timeline(struct store *store, const struct execution *e, struc
            store_add_memory_points(store, timeline.memory, timeline.memory_count, err);
 }
 
-bool execution_store(struct store *store, const struct execution *e,
-                     const struct provenance *provenance, int64_t *run_id, struct error *err) {
+static bool store_all(struct store *store, const struct execution *e,
+                      const struct provenance *provenance, struct sweep_row_record *row,
+                      int64_t *run_id, struct error *err) {
     struct arena *arena = arena_create();
     struct run_record run;
     execution_record(e, provenance, arena, &run);
     int64_t price_count;
     struct price_record *prices = execution_prices(e, arena, &price_count);
     bool ok = store_begin_run(store, &run, err);
-    ok = ok && store_iterations(store, e, arena, err) && store_stages(store, e, arena, err) &&
+    if (ok && row != NULL) {
+        row->run_id = run.id;
+        ok = store_add_sweep_rows(store, row, 1, err);
+    }
+    ok = ok &&
+         store_add_iterations(store, execution_iterations(e, arena), e->replay->iteration_count,
+                              err) &&
+         store_stages(store, e, arena, err) &&
          store_add_prices(store, prices, price_count, err) &&
          store_timeline(store, e, arena, err) && store_finish_run(store, &run, err);
     if (!ok) store_abandon_run(store);
     if (ok && run_id != NULL) *run_id = run.id;
     arena_destroy(arena);
     return ok;
+}
+
+bool execution_store(struct store *store, const struct execution *e,
+                     const struct provenance *provenance, int64_t *run_id, struct error *err) {
+    return store_all(store, e, provenance, NULL, run_id, err);
+}
+
+bool execution_store_row(struct store *store, const struct execution *e,
+                         const struct provenance *provenance, struct sweep_row_record *row,
+                         struct error *err) {
+    return store_all(store, e, provenance, row, NULL, err);
 }

@@ -58,6 +58,14 @@ void execution_record(const struct execution *execution, const struct provenance
 bool execution_store(struct store *store, const struct execution *execution,
                      const struct provenance *provenance, int64_t *run_id, struct error *err);
 
+/* The same together with the row of a sweep, whose run_id is set: both are stored or neither. */
+bool execution_store_row(struct store *store, const struct execution *execution,
+                         const struct provenance *provenance, struct sweep_row_record *row,
+                         struct error *err);
+/* The replay's iterations as rows. */
+struct iteration_record *execution_iterations(const struct execution *execution,
+                                              struct arena *arena);
+
 /* "vision 0-44, connector, embedding, language 0-1": the layers of a stage, in words. */
 const char *execution_stage_layers(const struct execution *execution, int64_t stage,
                                    struct arena *arena);

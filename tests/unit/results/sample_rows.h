@@ -57,6 +57,29 @@ static const struct validation_record sample_validations[] = {
 };
 #define SAMPLE_COUNT(rows) ((int64_t)(sizeof(rows) / sizeof((rows)[0])))
 
+static inline struct sweep_row_record sample_sweep_row(const char *configuration, int64_t index) {
+    return (struct sweep_row_record){ .configuration = configuration,
+                                      .row_index = index,
+                                      .assignments = "{\"layout.tp\":1}",
+                                      .status = "raced",
+                                      .replayed_iterations = 1,
+                                      .gpu_count = 8,
+                                      .step_time_mean_ms = 1000,
+                                      .step_time_p50_ms = NAN,
+                                      .step_time_p95_ms = NAN,
+                                      .total_days = 1,
+                                      .gpu_days = 8,
+                                      .money_usd = NAN,
+                                      .on_demand_usd = NAN,
+                                      .mfu_fraction = 0.4,
+                                      .band_fraction = 0.1,
+                                      .verdict = "fits",
+                                      .memory_peak_bytes = 40,
+                                      .memory_capacity_bytes = 80,
+                                      .on_front = -1,
+                                      .run_id = -1 };
+}
+
 static inline struct run_record sample_run(const char *name) {
     struct run_record run = run_record_empty();
     run.scenario_name = name;

@@ -194,10 +194,10 @@ static void test_runs_are_found(void **state) {
 static void test_a_sweep_resumes(void **state) {
     struct fixture *f = *state;
     struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2 };
-    struct sweep_row_record rows[2] = { { 0, "{\"layout.tp\":1}", -1, "cannot divide" },
-                                        { 1, "{\"layout.tp\":2}", -1, NULL } };
+    struct sweep_row_record rows[2] = { sample_sweep_row("a", 0), sample_sweep_row("b", 1) };
+    rows[0].reason = "cannot fit";
     struct store *store = must_open(f, DB_WRITE);
-    int64_t first, again, other;
+    int64_t first, again;
     must(f, store_begin_sweep(store, &sweep, &first, &f->err));
     must(f, store_add_sweep_rows(store, &rows[0], 1, &f->err));
     struct run_record run = sample_run("tp 2");
@@ -215,51 +215,75 @@ static void test_a_sweep_resumes(void **state) {
     struct sweep_row_record *done =
         store_load(store, RECORD_SWEEP_ROW, again, f->arena, &count, &f->err);
     assert_int_equal(count, 1);
-    assert_string_equal(done->failure, "cannot divide");
+    assert_string_equal(done->reason, "cannot fit");
+    assert_string_equal(done->configuration, "a");
     must(f, store_begin_run(store, &run, &f->err));
     rows[1].run_id = run.id;
     must(f, store_add_sweep_rows(store, &rows[1], 1, &f->err));
     must(f, store_finish_run(store, &run, &f->err));
     assert_int_equal(count_of(store, "SELECT run_id FROM sweep_row WHERE row_index = 1"), run.id);
-    sweep.definition = "{\"a\":2}";
-    must(f, store_begin_sweep(store, &sweep, &other, &f->err));
-    assert_int_not_equal(other, first);
+    rows[1].total_days = 2; /* the same configuration again: it takes the older one's place */
+    must(f, store_add_sweep_rows(store, &rows[1], 1, &f->err));
+    assert_int_equal(count_of(store, "SELECT count(*) FROM sweep_row WHERE total_days = 2"), 1);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM sweep_row"), 2);
     store_close(store);
 }
 
-static void test_the_front_of_a_sweep(void **state) {
+/* What a sweep was begun with must be what it goes on with. */
+static void test_another_sweep_of_the_same_name(void **state) {
     struct fixture *f = *state;
     static const struct {
-        double days, money;
-        int64_t memory;
-        const char *verdict;
-        bool on_front;
-    } points[] = {
-        { 10, 100, 50, "fits", true },  { 12, 90, 50, "tight", true },
-        { 12, 100, 50, "fits", false }, /* the first is faster at the same price */
-        { 10, 100, 50, "fits", true },  /* equal to the first: neither is worse */
-        { 20, 200, 10, "fits", true },  { 1, 1, 1, "out of memory", false },
+        const char *definition, *version, *commit, *want;
+    } cases[] = {
+        { "{\"a\":2}", "0.1.0", "abc", "sweep \"tp\" in '%s' was begun with another definition" },
+        { "{\"a\":1}", "0.2.0", "abc",
+          "sweep \"tp\" in '%s' was begun by another version of Ballast, 0.1.0 commit abc" },
+        { "{\"a\":1}", "0.1.0", "def",
+          "sweep \"tp\" in '%s' was begun by another version of Ballast, 0.1.0 commit abc" },
     };
-    struct sweep_record sweep = { 0, "s", NULL, "0.1.0", "abc", "x", "{}", 6 };
+    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2 };
     struct store *store = must_open(f, DB_WRITE);
     int64_t id;
     must(f, store_begin_sweep(store, &sweep, &id, &f->err));
-    for (int i = 0; i < 6; i++) {
-        struct run_record run = sample_run("p");
-        run.total_days = points[i].days;
-        run.money_usd = points[i].money;
-        run.memory_peak_bytes = points[i].memory;
-        run.verdict = points[i].verdict;
-        must(f, store_begin_run(store, &run, &f->err));
-        struct sweep_row_record row = { i, "{}", run.id, NULL };
-        must(f, store_add_sweep_rows(store, &row, 1, &f->err));
-        must(f, store_finish_run(store, &run, &f->err));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sweep.definition = cases[i].definition;
+        sweep.tool_version = cases[i].version;
+        sweep.source_commit = cases[i].commit;
+        char want[512];
+        snprintf(want, sizeof want, cases[i].want, store_db(store)->path);
+        assert_false(store_begin_sweep(store, &sweep, &id, &f->err));
+        if (strncmp(f->err.text, want, strlen(want)) != 0)
+            fail_msg("want %s\ngot %s", want, f->err.text);
     }
-    for (int i = 0; i < 6; i++) {
-        char sql[128];
-        snprintf(sql, sizeof sql, "SELECT on_front FROM sweep_result WHERE row_index = %d", i);
-        if (count_of(store, sql) != points[i].on_front) fail_msg("point %d", i);
-    }
+    assert_int_equal(count_of(store, "SELECT count(*) FROM sweep"), 1);
+    store_close(store);
+}
+
+/* A database of version 1 gets the tables that a new one has. */
+static void test_an_older_database_is_brought_up_to_date(void **state) {
+    struct fixture *f = *state;
+    static const char *const old_sql =
+        "DROP VIEW sweep_result; DROP TABLE sweep_row; DROP TABLE sweep_rejection;"
+        "DROP TABLE sweep_input;"
+        "CREATE TABLE sweep_row (sweep_id INTEGER, row_index INTEGER, assignments TEXT,"
+        " run_id INTEGER, failure TEXT);"
+        "CREATE VIEW sweep_result AS SELECT * FROM sweep_row; PRAGMA user_version = 1;";
+    static const char *const tables =
+        "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";
+    static const char *const text =
+        "SELECT sum(length(sql)) FROM sqlite_schema WHERE sql IS NOT NULL";
+    struct store *store = must_open(f, DB_WRITE);
+    struct run_record run = sample_run("kept");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    int64_t objects = count_of(store, tables), length = count_of(store, text);
+    must(f, db_execute(store_db(store), old_sql, &f->err));
+    store_close(store);
+    store = must_open(f, DB_WRITE);
+    assert_int_equal(count_of(store, "PRAGMA user_version"), STORE_SCHEMA_VERSION);
+    assert_int_equal(count_of(store, tables), objects);
+    assert_int_equal(count_of(store, text), length);
+    assert_int_equal(count_of(store, "SELECT count(*) FROM run"), 1);
     store_close(store);
 }
 
@@ -505,7 +529,7 @@ static void test_each_bad_file_has_its_sentence(void **state) {
         { "other program", make_other_program, DB_READ, "is a database of another program", false },
         { "newer, write", make_newer, DB_WRITE,
           "was written by a newer version (its tables are "
-          "version 99, known here are those up to 1)",
+          "version 99, known here are those up to 2)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
         { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },
@@ -695,7 +719,8 @@ int main(void) {
         TEST(test_run_comes_back),
         TEST(test_runs_are_found),
         TEST(test_a_sweep_resumes),
-        TEST(test_the_front_of_a_sweep),
+        TEST(test_another_sweep_of_the_same_name),
+        TEST(test_an_older_database_is_brought_up_to_date),
         TEST(test_views_derive),
         TEST(test_keys_and_checks_hold),
         TEST(test_killed_in_the_middle_of_a_run),

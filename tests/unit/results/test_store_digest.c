@@ -25,7 +25,8 @@ static void fill(struct store *store, bool swapped) {
     for (int i = 0; i < 2 && done; i++) {
         bool first = (i == 0) != swapped;
         done = sample_store_run(store, first ? "a" : "b", first ? 100 : 200, &err);
-        struct sweep_row_record row = { first ? 0 : 1, "{}", i + 1, NULL };
+        struct sweep_row_record row = sample_sweep_row(first ? "a" : "b", first ? 0 : 1);
+        row.run_id = i + 1;
         done = done && store_add_sweep_rows(store, &row, 1, &err);
     }
     struct reproduction_record reproduction = sample_reproductions[0];

@@ -69,10 +69,10 @@ static void test_texts(void **state) {
           "43000000000},\n{\"run_id\": 1,"
           " \"point_index\": 2, \"dp_rank\": 0, \"stage_index\": 1, \"time_ns\": 0,"
           " \"memory_bytes\": 40000000000}\n]\n" },
-        { "sweep_row", -1, STORE_CSV, "sweep_id,row_index,assignments,run_id,failure\n" },
-        { "sweep_row", -1, STORE_JSON, "[\n]\n" },
-        { "sweep_row", -1, STORE_MARKDOWN,
-          "| sweep_id | row_index | assignments | run_id | failure |\n|---|---|---|---|---|\n" },
+        { "sweep_input", -1, STORE_CSV, "sweep_id,kind,name,fingerprint\n" },
+        { "sweep_input", -1, STORE_JSON, "[\n]\n" },
+        { "sweep_input", -1, STORE_MARKDOWN,
+          "| sweep_id | kind | name | fingerprint |\n|---|---|---|---|\n" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *got = export(f, cases[i].table, cases[i].run_id, cases[i].format);

@@ -336,9 +336,12 @@ static int64_t round_trip_folder(const char *path) {
             count += round_trip_folder(file);
             continue;
         }
-        /* NAME.table.json lists scenarios, inputs.json says where values come from; neither is one. */
+        /* NAME.table.json lists scenarios, NAME-sweep.json varies one, inputs.json says where values
+         * come from; none of them is one. */
         if (length < 5 || strcmp(e->d_name + length - 5, ".json") != 0) continue;
-        if (strstr(e->d_name, ".table.") != NULL || strcmp(e->d_name, "inputs.json") == 0) continue;
+        if (strstr(e->d_name, ".table.") != NULL || strstr(e->d_name, "-sweep.") != NULL ||
+            strcmp(e->d_name, "inputs.json") == 0)
+            continue;
         struct scenario_options options = { .directory = SCENARIOS };
         struct error err = { 0 };
         struct scenario *s = scenario_load(&options, file, &err);

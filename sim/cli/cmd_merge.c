@@ -1,0 +1,47 @@
+/* cmd_merge.c - the databases of a sweep's shards become one. */
+#include "sim/cli/cli.h"
+#include "sim/study/sweep.h"
+
+static bool merge_one(struct store *into, const char *path, int64_t *rows, struct error *err) {
+    struct store *from = store_open(path, DB_READ, err);
+    bool ok = from != NULL && sweep_merge(into, from, rows, err);
+    store_close(from);
+    return ok || error_context(err, "while merging '%s'", path);
+}
+
+static int run(struct cli *cli, void *options) {
+    (void)options;
+    struct error err = { 0 };
+    const char *const *paths = cli->arguments.positional;
+    struct store *into = store_open(paths[0], DB_WRITE, &err);
+    int64_t rows = 0;
+    bool ok = into != NULL;
+    for (int64_t i = 1; ok && i < cli->arguments.count; i++)
+        ok = merge_one(into, paths[i], &rows, &err);
+    store_close(into);
+    if (!ok) return cli_error(&err);
+    if (cli->common.json) {
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddNumberToObject(object, "merged_databases", (double)(cli->arguments.count - 1));
+        cJSON_AddNumberToObject(object, "new_rows", (double)rows);
+        cli_print_json(object);
+    } else {
+        printf("%ld databases merged into %s: %ld new rows\n", (long)cli->arguments.count - 1,
+               paths[0], (long)rows);
+        fputs("`ballast sweep` with the sweep's file and this database replays the best.\n",
+              stderr);
+    }
+    return EXIT_DONE;
+}
+
+static const struct option no_options[] = { { 0 } };
+
+const struct command command_merge = {
+    .name = "merge",
+    .usage = "INTO.db PART.db ...",
+    .help = "join the databases of a sweep's shards",
+    .options = no_options,
+    .min_arguments = 2,
+    .max_arguments = -1,
+    .run = run,
+};

@@ -1,0 +1,70 @@
+/* sweep.h - prices every configuration of a sweep file and replays the best ones in full.
+ *
+ * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
+ * are found), what they share is made once, each is raced on the first iterations, rows are stored
+ * as they finish. After the last round the best are replayed as far as their scenario asks. Every
+ * number depends on the definition alone: not on threads, interruptions or shards.
+ *
+ * Pruning leaves out what cannot matter, by bounds that are never wrong: static memory beyond the
+ * GPU's, or a lower bound of time, GPU-days and money at which SWEEP_TOP_LIMIT layouts of completed
+ * rounds, which fit and need no more memory than its static part, are better still.
+ *
+ *     struct sweep *sweep = sweep_run(&options, path, err);
+ *     sweep->rows[sweep->best[0]].assignments ...
+ *     sweep_destroy(sweep);
+ */
+#ifndef BALLAST_SIM_STUDY_SWEEP_H
+#define BALLAST_SIM_STUDY_SWEEP_H
+
+#include "results/store.h"
+#include "sim/study/comparison.h"
+#include "sim/study/execution.h"
+#include "sim/study/sweep_file.h"
+
+enum sweep_phase { SWEEP_RACE, SWEEP_REPLAY };
+
+struct sweep_options {
+    const struct scenario_options *scenario_options;
+    const struct provenance *provenance;
+    struct store *store; /* NULL: nothing is kept */
+    int threads;         /* 0: one per core */
+    bool prune;
+    int64_t top; /* negative: as the file says */
+    int64_t shard_index,
+        shard_count; /* 0 of 1: all; a shard races and leaves replays to the merge */
+    /* Called from the calling thread; may be NULL. */
+    void (*progress)(void *context, enum sweep_phase phase, int64_t done, int64_t total);
+    void *progress_context;
+};
+
+struct sweep {
+    struct arena *arena;
+    struct sweep_file *file;
+    struct scenario_cache *cache;
+    int64_t configurations, valid, duplicates, pruned;
+    int64_t evaluated, resumed; /* raced by this call; found in the database */
+    double race_s;              /* that they took, with reading, rejecting and sharing */
+    struct sweep_rejection_record *rejections; /* by rule name */
+    int64_t rejection_count;
+    /* By row_index; texts but `assignments`, which is NULL until sweep_assignments(), are set. */
+    struct sweep_row_record *rows;
+    int64_t row_count;
+    int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
+    int64_t best_count, top_count; /* the first top_count of them were replayed */
+    struct comparison_run *top;    /* of these */
+};
+
+struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err);
+void sweep_destroy(struct sweep *sweep);
+/* JSON text of a row's assignments, in the sweep's arena. */
+const char *sweep_assignments(struct sweep *sweep, int64_t row);
+/* "tp 2, pp 4, recompute none": the same in words. */
+const char *sweep_label(struct sweep *sweep, int64_t row);
+/* The value that the objective has least of. */
+double sweep_objective_value(const struct sweep *sweep, const struct sweep_row_record *row);
+
+/* Adds the sweeps of a shard's database to another; rows may stand in both. *row_count grows by the
+ * new ones. Of each sweep all is merged or nothing. */
+bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err);
+
+#endif

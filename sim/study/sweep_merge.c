@@ -1,0 +1,78 @@
+/* sweep_merge.c - the databases of shards become one. */
+#include "sim/study/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct merge {
+    struct store *into, *from;
+    struct arena *arena;
+    int64_t *row_count;
+};
+
+static bool merge_inputs(struct merge *m, int64_t into_id, int64_t from_id, const char *name,
+                         struct error *err) {
+    int64_t have, come;
+    const struct sweep_input_record *old =
+        store_load(m->into, RECORD_SWEEP_INPUT, into_id, m->arena, &have, err);
+    const struct sweep_input_record *new =
+        old != NULL ? store_load(m->from, RECORD_SWEEP_INPUT, from_id, m->arena, &come, err) : NULL;
+    if (new == NULL) return false;
+    for (int64_t i = 0; i < come; i++)
+        for (int64_t j = 0; j < have; j++)
+            if (strcmp(new[i].kind, old[j].kind) == 0 && strcmp(new[i].name, old[j].name) == 0 &&
+                strcmp(new[i].fingerprint, old[j].fingerprint) != 0)
+                return error_set(err, "the parts of sweep \"%s\" rest on different %s \"%s\"", name,
+                                 new[i].kind, new[i].name);
+    return store_add_sweep_inputs(m->into, new, come, err);
+}
+
+static int compare_configurations(const void *a, const void *b) {
+    return strcmp(((const struct sweep_row_record *)a)->configuration,
+                  ((const struct sweep_row_record *)b)->configuration);
+}
+
+static bool merge_rows(struct merge *m, int64_t into_id, int64_t from_id, const char *name,
+                       struct error *err) {
+    int64_t have, come;
+    struct sweep_row_record *old =
+        store_load(m->into, RECORD_SWEEP_ROW, into_id, m->arena, &have, err);
+    struct sweep_row_record *new =
+        old != NULL ? store_load(m->from, RECORD_SWEEP_ROW, from_id, m->arena, &come, err) : NULL;
+    if (new == NULL) return false;
+    qsort(old, (size_t)have, sizeof *old, compare_configurations);
+    for (int64_t i = 0; i < come; i++) {
+        if (strcmp(new[i].status, "replayed") == 0)
+            return error_set(err, "'%s' holds replays of sweep \"%s\": it is no part of a sweep",
+                             store_db(m->from)->path, name);
+        const struct sweep_row_record *same =
+            bsearch(&new[i], old, (size_t)have, sizeof *old, compare_configurations);
+        if (same != NULL && strcmp(same->status, "replayed") != 0 &&
+            (same->total_days != new[i].total_days ||
+             same->memory_peak_bytes != new[i].memory_peak_bytes))
+            return error_set(err, "configuration %s of sweep \"%s\" has two different answers",
+                             new[i].configuration, name);
+        if (same != NULL) continue;
+        new[i].on_front = -1; /* only the whole sweep knows */
+        if (!store_add_sweep_rows(m->into, &new[i], 1, err)) return false;
+        ++*m->row_count;
+    }
+    return true;
+}
+
+bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err) {
+    struct merge merge = { into, from, arena_create(), row_count };
+    int64_t count, before = *row_count;
+    struct sweep_record *sweeps = store_load(from, RECORD_SWEEP, -1, merge.arena, &count, err);
+    bool ok = sweeps != NULL;
+    if (ok && count == 0) ok = error_set(err, "'%s' holds no sweep", store_db(from)->path);
+    for (int64_t i = 0; ok && i < count; i++) {
+        int64_t into_id;
+        ok = store_begin_sweep(into, &sweeps[i], &into_id, err) && store_begin(into, err) &&
+             merge_inputs(&merge, into_id, sweeps[i].id, sweeps[i].name, err) &&
+             merge_rows(&merge, into_id, sweeps[i].id, sweeps[i].name, err) && store_end(into, err);
+    }
+    if (!ok) *row_count = before;
+    arena_destroy(merge.arena);
+    return ok;
+}

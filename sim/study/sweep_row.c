@@ -1,0 +1,200 @@
+/* sweep_row.c - reading, hashing, bounding and racing of one configuration. */
+#include "sim/study/sweep_row.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "results/sha256.h"
+#include "sim/base/units.h"
+#include "sim/replay/replay.h"
+
+/* ---- reading ---- */
+
+/* All that the answer depends on, without labels. */
+static void hash_scenario(cJSON *resolved, char text[CONFIGURATION_DIGITS + 1]) {
+    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "name");
+    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "description");
+    char *json = cJSON_PrintUnformatted(resolved);
+    struct sha256 hash;
+    uint8_t result[SHA256_BYTES];
+    sha256_begin(&hash);
+    sha256_add(&hash, json, strlen(json));
+    sha256_end(&hash, result);
+    cJSON_free(json);
+    for (int i = 0; i < CONFIGURATION_DIGITS / 2; i++)
+        snprintf(text + 2 * i, 3, "%02x", result[i]);
+}
+
+static void reject(struct sweep_item *item, const char *rule, const char *message) {
+    item->state = ITEM_REJECTED;
+    item->rule = rule;
+    item->message = strdup(message);
+}
+
+/* A broken rule is a rejection; anything else is a mistake in the sweep. */
+static void judge_error(struct sweep_item *item, const struct error *err) {
+    if (err->rule != NULL && !err->internal) {
+        reject(item, err->rule, err->text);
+        return;
+    }
+    item->state = ITEM_FAILED;
+    item->message = strdup(err->text);
+}
+
+void sweep_item_resolve(struct sweep_item *item, const struct sweep_file *file,
+                        const struct scenario_options *options, int64_t index) {
+    *item = (struct sweep_item){ .index = index, .state = ITEM_NEW };
+    struct error err = { 0 };
+    struct json *json = sweep_file_scenario(file, index, &err);
+    item->scenario = json != NULL ? scenario_load_json(options, json, &err) : NULL;
+    if (item->scenario == NULL) {
+        judge_error(item, &err);
+        return;
+    }
+    cJSON *resolved = scenario_resolved(item->scenario);
+    for (int64_t i = 0; i < file->condition_count && item->state == ITEM_NEW; i++) {
+        if (condition_holds(file->conditions[i], resolved)) continue;
+        reject(item, "where", "the condition does not hold");
+        item->condition = file->conditions[i];
+    }
+    if (item->state == ITEM_NEW) hash_scenario(resolved, item->configuration);
+    cJSON_Delete(resolved);
+}
+
+void sweep_item_clear(struct sweep_item *item) {
+    scenario_destroy(item->scenario);
+    free((char *)item->message);
+    item->scenario = NULL;
+    item->message = NULL;
+}
+
+/* ---- rows ---- */
+
+struct sweep_row_record sweep_row_empty(void) {
+    struct sweep_row_record row = { 0 };
+    const struct record_table *table = &record_tables[RECORD_SWEEP_ROW];
+    for (int c = 0; c < table->column_count; c++) {
+        void *place = (char *)&row + table->columns[c].offset;
+        if (table->columns[c].type == RECORD_COUNT) *(int64_t *)place = -1;
+        if (table->columns[c].type == RECORD_REAL) *(double *)place = NAN;
+    }
+    return row;
+}
+
+void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
+                      const struct replay *r, const char *status) {
+    row->status = status;
+    row->replayed_iterations = r->iteration_count;
+    row->step_time_mean_ms = r->step_time_mean_s * 1e3;
+    if (r->iteration_count > 1) {
+        row->step_time_p50_ms = r->step_time_p50_s * 1e3;
+        row->step_time_p95_ms = r->step_time_p95_s * 1e3;
+    }
+    row->total_days = r->total_days;
+    row->gpu_days = r->gpu_days;
+    row->money_usd = r->money_usd;
+    row->on_demand_usd = r->gpu_days * 24 * s->cluster_fields.on_demand_usd_per_gpu_hour;
+    row->mfu_fraction = r->mfu_fraction;
+    row->band_fraction = r->band_fraction;
+    row->verdict = verdict_name(r->verdict);
+    row->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
+}
+
+/* ---- pruning ---- */
+
+void incumbents_add(struct incumbents *incumbents, const struct sweep_row_record *row) {
+    if (incumbents->count == incumbents->capacity) {
+        incumbents->capacity = incumbents->capacity > 0 ? 2 * incumbents->capacity : 256;
+        incumbents->items = memory_realloc(incumbents->items, sizeof *incumbents->items *
+                                                                  (size_t)incumbents->capacity);
+    }
+    struct incumbent one = { row->total_days, row->gpu_days, row->money_usd,
+                             row->memory_peak_bytes };
+    /* By GPU-days, so that the search for dominating ones can stop. */
+    int64_t at = incumbents->count++;
+    for (; at > 0 && incumbents->items[at - 1].gpu_days > one.gpu_days; at--)
+        incumbents->items[at] = incumbents->items[at - 1];
+    incumbents->items[at] = one;
+    enum { KEPT = 1024 }; /* a part of them bounds soundly too */
+    if (incumbents->count > KEPT) incumbents->count = KEPT;
+}
+
+bool incumbents_dominate(const struct incumbents *incumbents, const struct incumbent *bound,
+                         int64_t enough) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < incumbents->count && found < enough; i++) {
+        const struct incumbent *one = &incumbents->items[i];
+        if (one->gpu_days > bound->gpu_days) break;
+        bool cheaper =
+            isnan(bound->money_usd) ? isnan(one->money_usd) : one->money_usd <= bound->money_usd;
+        found += cheaper && one->total_days <= bound->total_days &&
+                 one->memory_bytes <= bound->memory_bytes;
+    }
+    return found >= enough;
+}
+
+/* What the fullest stage holds before any micro-batch. */
+static double static_bytes(const struct step_model *step) {
+    double most = 0;
+    for (int64_t stage = 0; stage < step->stage_count; stage++) {
+        struct stage_memory memory = step->static_memory[stage];
+        stage_memory_add_fragmentation(&memory, step->scenario->backend->reserved_fraction);
+        most = fmax(most, stage_memory_device(&memory));
+    }
+    return most;
+}
+
+/* The reason to leave the configuration out, or NULL. */
+static const char *pruned(const struct sweep_item *item, const struct job *job,
+                          const struct incumbents *incumbents) {
+    const struct scenario *s = item->scenario;
+    double bytes = static_bytes(job->step);
+    if (bytes > cost_model_gpu(s->cost_model)->hbm_bytes)
+        return "parameters, gradients and optimizer state alone exceed the memory";
+    /* A planner of iterations may change the work itself. */
+    if (job->step->iteration_planner != NULL) return NULL;
+    double step_s = seconds_from_ns(item->prices->work_ns / s->layout.pp);
+    struct incumbent bound = { .memory_bytes = (int64_t)bytes };
+    bound.total_days =
+        step_s * job->epoch_steps * (double)s->training_fields.epochs / SECONDS_PER_DAY;
+    bound.gpu_days = bound.total_days * (double)layout_rank_count(&s->layout);
+    bound.money_usd = bound.gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
+    return incumbents_dominate(incumbents, &bound, SWEEP_TOP_LIMIT)
+               ? "others are better than its lower bound in time, cost and memory"
+               : NULL;
+}
+
+void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incumbents) {
+    const struct scenario *s = item->scenario;
+    struct error err = { 0 };
+    if (item->batches->err.text[0] != '\0') {
+        judge_error(item, &item->batches->err);
+        return;
+    }
+    struct job *job = job_plan(s, item->batches->job, item->prices->prices, &err);
+    if (job == NULL) {
+        judge_error(item, &err);
+        return;
+    }
+    struct sweep_row_record *row = &item->row;
+    *row = sweep_row_empty();
+    row->configuration = item->configuration;
+    row->row_index = item->index;
+    row->gpu_count = layout_rank_count(&s->layout);
+    row->memory_capacity_bytes = llround(cost_model_gpu(s->cost_model)->hbm_bytes);
+    item->state = ITEM_DONE;
+    row->reason = incumbents != NULL ? pruned(item, job, incumbents) : NULL;
+    if (row->reason != NULL) {
+        row->status = "pruned";
+        job_destroy(job);
+        return;
+    }
+    struct replay_options options = { .threads = 1, .answer_only = true };
+    struct replay *replay = replay_run(job, &options, &err);
+    if (replay != NULL)
+        sweep_row_answer(row, s, replay, "raced");
+    else
+        judge_error(item, &err);
+    replay_destroy(replay);
+    job_destroy(job);
+}

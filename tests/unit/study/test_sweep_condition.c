@@ -1,0 +1,99 @@
+/* test_sweep_condition.c - what conditions mean, and the sentence for each that means nothing. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include "sim/study/sweep_condition.h"
+
+static const char scenario_text[] =
+    "{\"layout\": {\"tp\": 4, \"pp\": 8, \"sp\": true, \"dp\": null},"
+    " \"cluster\": {\"hardware\": \"h100\", \"gpu_count\": 256},"
+    " \"policy\": {\"batching\": {\"name\": \"isf\", \"qv\": 9}},"
+    " \"training\": {\"micro_batch\": {\"samples\": 2}}}";
+
+static void test_conditions(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        { "layout.tp == 4", true },
+        { "layout.tp != 4", false },
+        { "layout.tp * layout.pp <= 32", true },
+        { "layout.tp * layout.pp < 32", false },
+        { "layout.tp + layout.pp * 2 == 20", true },
+        { "(layout.tp + layout.pp) * 2 == 24", true },
+        { "cluster.gpu_count / layout.tp / layout.pp == 8", true },
+        { "cluster.gpu_count % 3 == 1", true },
+        { "10 - 4 - 3 == 3", true },
+        { "-layout.tp < 0", true },
+        { "1 == 1 or 1 == 2 and 1 == 2", true },
+        { "not layout.tp == 4", false },
+        { "not not layout.sp", true },
+        { "layout.sp and layout.tp > 1", true },
+        { "layout.sp == true", true },
+        { "layout.dp == null", true },
+        { "layout.no_such_field == null", true },
+        { "layout.no_such_field < 3", false },
+        { "cluster.hardware == \"h100\"", true },
+        { "cluster.hardware == 100", false },
+        { "cluster.hardware < 100", false },
+        { "cluster.hardware in [\"a100\", \"h100\"]", true },
+        { "layout.tp in [1, 2]", false },
+        { "layout.tp in []", false },
+        { "policy.batching == \"isf\"", true },
+        { "policy.batching.qv == 9", true },
+        { "training.micro_batch == 2", true },
+        { "layout.tp / 0 == 1", false },
+        { "layout.tp % 0 == 0", false },
+        { "1e3 == 1000", true },
+        { "layout.tp==4&&layout.pp==8||1==2", true },
+    };
+    struct arena *arena = arena_create();
+    cJSON *scenario = cJSON_Parse(scenario_text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        const struct condition *c = condition_parse(arena, cases[i].text, &err);
+        if (c == NULL) fail_msg("%s: %s", cases[i].text, err.text);
+        if (condition_holds(c, scenario) != cases[i].want) fail_msg("%s", cases[i].text);
+        assert_string_equal(condition_text(c), cases[i].text);
+    }
+    cJSON_Delete(scenario);
+    arena_destroy(arena);
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "", "condition \"\": expected a number, a \"text\" or a field at its end" },
+        { "layout.tp ==", "expected a number, a \"text\" or a field at its end" },
+        { "layout.tp 4", "expected an operator at \"4\"" },
+        { "(layout.tp == 4", "expected ) at its end" },
+        { "layout.tp in [1 2]", "expected , or ] at \"2]\"" },
+        { "cluster.hardware == \"h100", "a text without its closing quote at \"" },
+        { "layout.tp == 4 $", "expected an operator at \"$\"" },
+        { "((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((",
+          "nested too" },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        if (condition_parse(arena, cases[i].text, &err) != NULL) fail_msg("%s", cases[i].text);
+        if (strstr(err.text, cases[i].want) == NULL)
+            fail_msg("%s: got %s", cases[i].text, err.text);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_mistakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
