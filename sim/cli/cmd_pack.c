@@ -13,7 +13,7 @@
 
 struct pack_options {
     const char *policy, *groups_out;
-    int64_t dp, micro_batch, seed;
+    int64_t dp, micro_batch, seed, tile_language_tokens;
     struct option_list parameters;
     /* the parameters that have options of their own */
     const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *leftovers,
@@ -48,6 +48,9 @@ static const struct option options_table[] = {
       1e6 },
     { "micro-batch", OPTION_COUNT, AT(micro_batch), "N",
       "samples in a micro-batch; 1 for a policy that packs (default 1)", NULL, 1, 1e6 },
+    { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
+      "language tokens of a tile or image (default: as the data set states, or 256)", NULL, 1,
+      65536 },
     { "groups-out", OPTION_TEXT, AT(groups_out), "FILE",
       "write the groups as sample indices: , inside and ; between groups", NULL, 0, 0 },
 };
@@ -166,7 +169,8 @@ static void print(const struct cli *cli, const struct dataset *d,
         cJSON_AddNumberToObject(o, "pad_ratio", b->pad_ratio);
         cJSON_AddNumberToObject(o, "dist_ratio_vision", b->dist_ratio_vision);
         cJSON_AddNumberToObject(o, "dist_ratio_language", b->dist_ratio_language);
-        cJSON_AddNumberToObject(o, "max_vision_tiles", (double)b->max_vision_tiles);
+        cJSON_AddNumberToObject(o, d->clip_ms != NULL ? "max_clip_ms" : "max_vision_tiles",
+                                (double)b->max_vision_tiles);
         cJSON_AddNumberToObject(o, "max_language_tokens", (double)b->max_language_tokens);
         cJSON_AddNumberToObject(o, "dropped_by_sampler", (double)plan->dropped_by_sampler);
         cJSON_AddNumberToObject(o, "repeated_by_sampler", (double)plan->repeated_by_sampler);
@@ -185,8 +189,13 @@ static void print(const struct cli *cli, const struct dataset *d,
     printf("  groups                %s (%ld full)\n", cli_thousands(plan->group_count, text),
            (long)plan->full_group_count);
     printf("  average batch size    %.3f samples\n", b->average_batch_size);
-    printf("  per group             %.2f tiles (most %ld), %.0f language tokens (most %ld)\n",
-           b->mean_vision_tiles, (long)b->max_vision_tiles, b->mean_language_tokens,
+    if (d->clip_ms != NULL)
+        printf("  per group             %.2f s of clips (most %.2f)", b->mean_vision_tiles / 1000,
+               (double)b->max_vision_tiles / 1000);
+    else
+        printf("  per group             %.2f tiles (most %ld)", b->mean_vision_tiles,
+               (long)b->max_vision_tiles);
+    printf(", %.0f language tokens (most %ld)\n", b->mean_language_tokens,
            (long)b->max_language_tokens);
     printf("  pad ratio             %.4f\n", b->pad_ratio);
     printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n",
@@ -215,8 +224,9 @@ static int run(struct cli *cli, void *options) {
     }
     void *parameters = NULL;
     if (!read_parameters(o, policy, cli->arena, &parameters, &err)) return cli_error(&err);
-    struct dataset *d =
-        dataset_load(cli->scenario_options.directory, cli->arguments.positional[0], NULL, &err);
+    struct dataset_options load = { .tile_language_tokens = o->tile_language_tokens };
+    struct dataset *d = dataset_load_with(cli->scenario_options.directory,
+                                          cli->arguments.positional[0], &load, &err);
     if (d == NULL) return cli_error(&err);
     struct batch_request request = {
         .dataset = d, .dp = o->dp, .micro_batch = o->micro_batch, .seed = (uint32_t)o->seed

@@ -238,9 +238,14 @@ bool rule_iterations(struct reader *r) {
 
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
-    scenario_assume(
-        r, "sequences of packed samples attend only within their own sample; padded ones to the "
-           "padded length");
+    const struct batching_policy *batching = s->batching.row;
+    const bool joint =
+        batching->joint_attention != NULL && batching->joint_attention(s->batching.parameters);
+    scenario_assume(r, joint
+                           ? "tokens of a packed sequence attend to all before them in it, also to "
+                             "those of other samples (policy.batching.attention)"
+                           : "sequences of packed samples attend only within their own sample; "
+                             "padded ones to the padded length");
     scenario_assume(
         r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
            "weight- or input-gradient matmul");

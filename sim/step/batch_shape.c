@@ -63,6 +63,18 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
     return shape;
 }
 
+void batch_shape_as_sequence(struct batch_shape *shape, int64_t sequence_tokens,
+                             bool joint_attention) {
+    if (sequence_tokens > shape->language_tokens) {
+        double padding = (double)(sequence_tokens - shape->language_tokens);
+        shape->language_tokens = sequence_tokens;
+        shape->language_square_sum += padding * padding;
+    }
+    if (joint_attention)
+        shape->language_square_sum =
+            (double)shape->language_tokens * (double)shape->language_tokens;
+}
+
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {
     double samples = 0, tiles = 0, vision = 0, vision_square = 0, connector = 0, language = 0,
            square = 0, useful = 0, clips = 0, video = 0, video_square = 0, cross_square = 0;

@@ -15,6 +15,10 @@
 /* The micro-batch that a group of samples makes. */
 struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
                                         const uint32_t *samples, int64_t count, bool packed);
+/* The same micro-batch as one packed sequence: padded to sequence_tokens (0: as it is), and with
+ * joint_attention under one mask. Padding attends like a sample of its own, or with all others. */
+void batch_shape_as_sequence(struct batch_shape *shape, int64_t sequence_tokens,
+                             bool joint_attention);
 /* Element-wise mean of shapes, rounded; for planners. */
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
 /* Element-wise largest: no micro-batch needs more memory than this one. */

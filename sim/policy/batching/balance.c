@@ -4,7 +4,8 @@
  * DistRatio = sum(T_max - T_i) / (T_max N) across the N ranks of a round (eq. 2). Its test program
  * sums numerator and denominator of eq. (1) over all micro-batches, so that long ones weigh more;
  * pad_ratio is that figure, pad_ratio_mean the plain mean. Of eq. (2) it takes the mean over
- * rounds, with T = tiles for vision and T = padded length of one sample for language: the number of
+ * rounds, with T = tiles for vision (milliseconds of clips for video) and T = padded length of one
+ * sample, or of a packed sequence, for language: the number of
  * samples is the same on all ranks and cancels.
  */
 #include <stdlib.h>
@@ -16,6 +17,11 @@ struct group_size {
     int64_t padding;
 };
 
+/* Video decoders work on clips: milliseconds, to which their tokens are proportional. */
+static int64_t vision_load(const struct dataset *dataset, uint32_t index) {
+    return dataset->clip_ms != NULL ? dataset->clip_ms[index] : batch_sample_vision(dataset, index);
+}
+
 static struct group_size measure(const struct batch_plan *plan, const struct dataset *dataset,
                                  int64_t group) {
     struct group_size size = { 0 };
@@ -23,12 +29,16 @@ static struct group_size measure(const struct batch_plan *plan, const struct dat
     for (int64_t i = first; i < end; i++) {
         uint32_t index = plan->samples[i];
         int64_t tokens = dataset->samples[index].language_tokens;
-        size.vision += batch_sample_vision(dataset, index);
+        size.vision += vision_load(dataset, index);
         size.tokens += tokens;
         if (tokens > longest) longest = tokens;
     }
     size.padded_length = plan->packed ? size.tokens : longest;
     size.padding = plan->packed ? 0 : longest * (end - first) - size.tokens;
+    if (plan->sequence_tokens > size.tokens) {
+        size.padded_length = plan->sequence_tokens;
+        size.padding = plan->sequence_tokens - size.tokens;
+    }
     return size;
 }
 

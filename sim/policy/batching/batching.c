@@ -7,10 +7,8 @@
 
 /* Sorted by name: `--help` and docs list them in this order. */
 static const struct batching_policy *const policies[] = {
-    &batching_device_group,
-    &batching_isf,
-    &batching_length_group,
-    &batching_random,
+    &batching_clip_group,   &batching_device_group, &batching_isf,
+    &batching_length_group, &batching_pack,         &batching_random,
 };
 
 const struct batching_policy *const *batching_policies(size_t *count) {

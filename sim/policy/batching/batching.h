@@ -38,6 +38,10 @@ struct batch_plan {
     int64_t group_count;
     int64_t full_group_count; /* packed: groups that reach a threshold; otherwise all */
     bool packed;              /* samples are concatenated (no padding), attention per sample */
+    /* packed: every micro-batch is one sequence of so many tokens, the rest of it padding (0: as long
+     * as its samples); tokens attend to all before them in the sequence, not in their sample alone */
+    int64_t sequence_tokens;
+    bool joint_attention;
     /* rank r's micro-batches in the order it consumes them: order[r * per_rank + i] is a group. */
     uint32_t *order;
     int64_t rank_count, per_rank;
@@ -59,6 +63,8 @@ struct batching_policy {
     bool packs; /* decides itself how many samples a micro-batch has: request.micro_batch is 1 */
     const struct field_table *parameters;
     size_t parameters_size;
+    /* Optional: with these parameters tokens attend across the samples of a packed sequence. */
+    bool (*joint_attention)(const void *parameters);
     /* On false, err says why and the plan is empty. */
     bool (*plan)(const struct batch_request *request, const void *parameters,
                  struct batch_plan *plan, struct error *err);

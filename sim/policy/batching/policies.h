@@ -7,9 +7,11 @@
 
 #include "sim/policy/batching/batching.h"
 
+extern const struct batching_policy batching_clip_group;
 extern const struct batching_policy batching_device_group;
 extern const struct batching_policy batching_isf;
 extern const struct batching_policy batching_length_group;
+extern const struct batching_policy batching_pack;
 extern const struct batching_policy batching_random;
 
 #endif

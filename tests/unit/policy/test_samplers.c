@@ -290,8 +290,6 @@ static void awkward_sizes(void **state) {
     struct sample samples[64];
     for (uint32_t i = 0; i < 64; i++)
         samples[i] = (struct sample){ .vision_tiles = 1, .language_tokens = i * i * 37 % 2001 };
-    size_t policy_count;
-    const struct batching_policy *const *policies = batching_policies(&policy_count);
     for (int64_t count = 1; count <= 64; count++)
         for (int64_t dp = 1; dp <= 5; dp++)
             for (int64_t micro_batch = 1; micro_batch <= 3; micro_batch++)
@@ -300,7 +298,10 @@ static void awkward_sizes(void **state) {
                                                .samples = samples,
                                                .sample_count = count };
                     struct batch_request request = request_for(&dataset, dp, micro_batch);
-                    const struct batching_policy *policy = policies[v < 3 ? 2 : v < 5 ? 0 : 3];
+                    const struct batching_policy *policy =
+                        batching_policy_find(v < 3   ? "length-group"
+                                             : v < 5 ? "device-group"
+                                                     : "random");
                     char json[64], name[128];
                     snprintf(json, sizeof json, "{\"variant\": \"%s\"}", variants[v % 3]);
                     if (v == 5) strcpy(json, "{\"sampler\": \"shuffle\"}");

@@ -45,9 +45,36 @@ static void native_images_are_sequences_of_their_own(void **state) {
     arena_destroy(arena);
 }
 
+/* 5000 of 8192 tokens, in samples of 3000 and 2000. */
+static void a_sequence_is_padded_and_masked(void **state) {
+    (void)state;
+    static const struct {
+        int64_t sequence_tokens;
+        bool joint;
+        int64_t tokens;
+        double squares;
+    } cases[] = {
+        { 0, false, 5000, 13e6 },
+        { 0, true, 5000, 25e6 },
+        { 8192, false, 8192, 13e6 + 3192.0 * 3192 },
+        { 8192, true, 8192, 8192.0 * 8192 },
+        { 4096, false, 5000, 13e6 }, /* a longer one stays as it is */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct batch_shape shape = { .language_tokens = 5000,
+                                     .useful_language_tokens = 5000,
+                                     .language_square_sum = 13e6 };
+        batch_shape_as_sequence(&shape, cases[i].sequence_tokens, cases[i].joint);
+        assert_int_equal(shape.language_tokens, cases[i].tokens);
+        assert_int_equal(shape.useful_language_tokens, 5000);
+        assert_true(shape.language_square_sum == cases[i].squares);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_images_are_sequences_of_their_own),
+        cmocka_unit_test(a_sequence_is_padded_and_masked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
