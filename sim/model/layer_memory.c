@@ -54,6 +54,14 @@ static void save_for_weights(struct saved_list *list, const char *name, int64_t 
     if (list->need.weight) save(list, name, rows, columns);
 }
 
+/* What a matmul's weight gradient reads: Transformer Engine keeps the input as it was cast to fp8. */
+static void save_matmul_input(struct saved_list *list, const char *name, int64_t rows,
+                              int64_t columns) {
+    const bool fp8 = list->d->module->precision == PRECISION_FP8;
+    const double element = fp8 ? 1 : (double)list->d->element_bytes;
+    if (list->need.weight) save_bytes(list, name, (double)rows * (double)columns * element);
+}
+
 /* fp32 mean and reciprocal deviation of each row, or only the latter (RMS). */
 static void save_norm_statistics(struct saved_list *list, const char *name, int64_t rows) {
     save_bytes(list, name, (double)rows * (list->d->module->norm == NORM_RMS ? 4.0 : 8.0));
@@ -115,27 +123,29 @@ static void block_saved(struct saved_list *list) {
     const struct module *m = d->module;
     save(list, "attention norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
-    save_for_weights(list, "qkv input", d->shard_tokens, m->hidden);
+    save_matmul_input(list, "qkv input", d->shard_tokens, m->hidden);
     if (m->qk_norm) save(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
     save(list, "query, key, value", d->tokens,
          (d->attention_heads + 2 * d->attention_kv_heads) * m->head_dim);
     core_attention_saved(list);
-    /* A flash attention reads its output, which the all-to-all exchange copies for the
-     * projection. */
+    /* A flash attention reads its output, which the all-to-all exchange or the cast to fp8 copies
+     * for the projection. */
+    const bool fp8 = m->precision == PRECISION_FP8;
     if (d->attention == ATTENTION_NAIVE)
-        save_for_weights(list, "attention output", d->tokens, d->query_width);
+        save_matmul_input(list, "attention output", d->tokens, d->query_width);
     else
         save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
-    if (d->attention == ATTENTION_FLASH && d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)
-        save_for_weights(list, "proj input", d->tokens, d->query_width);
+    if (d->attention == ATTENTION_FLASH &&
+        (fp8 || (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
+        save_matmul_input(list, "proj input", d->tokens, d->query_width);
     if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
-    save_for_weights(list, "up input", d->shard_tokens, m->hidden);
+    save_matmul_input(list, "up input", d->shard_tokens, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
-    save_for_weights(list, "down input", d->tokens, d->ffn_width);
+    save_matmul_input(list, "down input", d->tokens, d->ffn_width);
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");
 }
@@ -155,10 +165,10 @@ static void connector_saved(struct saved_list *list) {
         save(list, "connector norm input", rows, m->connector_in);
         save_norm_statistics(list, "connector norm statistics", rows);
     }
-    save_for_weights(list, "connector input", rows, m->connector_in);
+    save_matmul_input(list, "connector input", rows, m->connector_in);
     if (m->connector_inner == 0) return;
     save(list, "connector up output", rows, m->connector_inner);
-    save_for_weights(list, "connector down input", rows, m->connector_inner);
+    save_matmul_input(list, "connector down input", rows, m->connector_inner);
 }
 
 static void token_embedding_saved(struct saved_list *list) {

@@ -52,14 +52,14 @@ struct scenario_layout {
     const char *stack; /* NULL: kernels as the profile has them */
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
     int cp_kind; /* enum context_kind */
-    bool sp, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
+    bool sp, tp_overlap, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
 };
 
 struct scenario_training {
     const cJSON *global_batch, *micro_batch;
     int precision, optimizer;
     int attention; /* enum attention_kind */
-    int64_t epochs;
+    int64_t epochs, offload_blocks;
 };
 
 struct scenario_simulate {

@@ -110,6 +110,10 @@ static const struct field layout_fields[] = {
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
     { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
       NULL },
+    { "tp_overlap", FIELD_BOOL, AT(tp_overlap), 0, 0, "false", "",
+      "gathers and scatters of TP run beside pieces of the matmul next to them (Megatron-LM's "
+      "tp-comm-overlap; needs sp)",
+      NULL },
     { "pp", FIELD_COUNT, AT(pp), 1, 1024, "1", "stages", "pipeline stages", NULL },
     { "vpp", FIELD_COUNT, AT(vpp), 1, 64, "1", "chunks",
       "model chunks per stage; above 1 the schedule is interleaved", NULL },
@@ -163,6 +167,10 @@ static const struct field training_fields[] = {
       "core attention in one fused kernel, or naive: matmul, softmax and matmul over scores in "
       "memory, as Megatron-LM before FlashAttention",
       attention_names },
+    { "offload_blocks", FIELD_COUNT, AT(offload_blocks), 0, 1e6, "0", "layers",
+      "blocks of each stage, from its first, whose kept activations wait for their backward in host "
+      "memory",
+      NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
       "decides optimizer state and update time", optimizer_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",

@@ -14,6 +14,13 @@ bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
     const cJSON *section = r->top.layout, *cluster = r->top.cluster;
+    r->rule = "overlap-needs-sp";
+    if (f->tp_overlap && f->tp > 1 && !f->sp)
+        return json_error(
+            s->json,
+            SUSPECT(r, scenario_member(section, "tp_overlap"), scenario_member(section, "sp")),
+            r->err, "all-reduces cannot run beside a matmul in pieces",
+            "tp_overlap needs sequence parallelism: sp must be true");
     r->rule = "zero-without-pipeline";
     if (f->zero_stage > 1 && f->pp > 1)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
@@ -259,6 +266,12 @@ void standing_assumptions(struct reader *r) {
     else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
         scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
                            "(layout.overlap_gradient_reduce)");
+    if (s->training_fields.offload_blocks > 0)
+        scenario_assume(r, arena_format(s->arena,
+                                        "kept activations of %ld blocks a stage are copied to host "
+                                        "memory and back beside compute, at %.3g GB/s",
+                                        (long)s->training_fields.offload_blocks,
+                                        cost_model_gpu(s->cost_model)->pcie_bytes_per_s / 1e9));
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
     if (strcmp(s->recompute.name, "selective") == 0 &&

@@ -365,6 +365,61 @@ static void extend_run(struct priced_list *list, int64_t index) {
     list->runs[list->run_count++] = (struct attention_run){ index, 1 };
 }
 
+/* Megatron-LM's --tp-comm-overlap (Transformer Engine's user buffers): a matmul beside an exposed
+ * collective is cut into n pieces of its rows, so that one piece computes while another travels. The
+ * gather in front of it passes the tp shards around a ring; the scatter behind it goes in four
+ * pieces, and its kernels hold some multiprocessors. With G the pieces together, C the collective:
+ *
+ *     gather   exposed = max(C - G (n - 1) / n, 0)                       n = tp
+ *     scatter  exposed = C / n + max((C - G) (n - 1) / n, 0)             n = 4
+ *              G grows by 16 of the multiprocessors while the hidden part runs
+ *
+ * The framework is taken to leave alone what this would slow down. Source of n and of 16: NeMo's
+ * user-buffer configurations for H100 (ring exchange; pipeline with num_splits 4, num_sm 16). */
+enum { OVERLAP_SCATTER_PIECES = 4, OVERLAP_SM_COUNT = 16 };
+
+static int64_t pieces_ns(const struct price_table *table, const struct operator_work *matmul,
+                         const struct rule_place *place, int64_t pieces) {
+    struct operator_work piece = operator_matmul(matmul->name, matmul->pass, matmul->precision,
+                                                 (matmul->m + pieces - 1) / pieces, matmul->n,
+                                                 matmul->k);
+    return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
+                                                        &table->groups[COMMUNICATOR_NONE], place)
+                                        .seconds);
+}
+
+static void overlap(const struct price_table *table, const struct operator_work *matmul,
+                    const struct rule_place *place, bool gather, struct operator_time *compute,
+                    struct operator_time *collective) {
+    const int64_t n = gather ? table->split.tp : OVERLAP_SCATTER_PIECES;
+    int64_t together_ns = pieces_ns(table, matmul, place, n), wire_ns = collective->ns;
+    int64_t beside_ns = together_ns - together_ns / n;
+    int64_t travels_ns = gather ? wire_ns : wire_ns - wire_ns / n;
+    int64_t hidden_ns = travels_ns < beside_ns ? travels_ns : beside_ns;
+    const int64_t sm_count = cost_model_gpu(table->scenario->cost_model)->sm_count;
+    if (!gather) together_ns += hidden_ns * OVERLAP_SM_COUNT / sm_count;
+    if (together_ns + wire_ns - hidden_ns >= compute->ns + wire_ns) return;
+    compute->ns = together_ns;
+    collective->ns = wire_ns - hidden_ns;
+}
+
+static void overlap_tensor_parallel(const struct price_table *table,
+                                    const struct operator_list *list,
+                                    const struct rule_place *place,
+                                    struct operator_time *operators) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct operator_work *work = &list->operators[i];
+        if (work->communicator != COMMUNICATOR_TENSOR || operators[i].stream != STREAM_EXPOSED)
+            continue;
+        const bool gather = work->kind == OPERATOR_ALL_GATHER;
+        const int64_t beside = gather ? i + 1 : i - 1;
+        if (!gather && work->kind != OPERATOR_REDUCE_SCATTER) continue;
+        if (beside < 0 || beside >= list->count || list->operators[beside].kind != OPERATOR_MATMUL)
+            continue;
+        overlap(table, &list->operators[beside], place, gather, &operators[beside], &operators[i]);
+    }
+}
+
 static void price_list(const struct price_table *table, enum layer_kind kind, enum pass_set set,
                        const struct batch_shape *shape, struct priced_list *out) {
     const struct scenario *s = table->scenario;
@@ -393,11 +448,13 @@ static void price_list(const struct price_table *table, enum layer_kind kind, en
             continue;
         }
         timed->ns = ns_from_seconds(price.seconds);
-        if (timed->stream == STREAM_COMPUTE) compute_ns += timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
+    if (s->layout_fields.tp_overlap) overlap_tensor_parallel(table, &list, &place, out->operators);
+    for (int64_t i = 0; i < list.count; i++)
+        if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
     operator_list_free(&list);

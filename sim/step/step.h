@@ -15,6 +15,7 @@
 #define BALLAST_SIM_STEP_STEP_H
 
 #include "sim/engine/engine.h"
+#include "sim/step/offload.h"
 #include "sim/step/price_table.h"
 
 enum fidelity { FIDELITY_STAGE, FIDELITY_OPERATOR };
@@ -47,7 +48,7 @@ double stage_memory_device(const struct stage_memory *memory);
  * whatever kind, is padding. */
 enum time_class {
     TIME_COMPUTE,
-    TIME_COMMUNICATION, /* tensor- and context-parallel, exposed */
+    TIME_COMMUNICATION, /* tensor- and context-parallel, and copies to the host, exposed */
     TIME_RECOMPUTE,
     TIME_PADDING,
     TIME_SEND, /* sends that block compute */
@@ -74,6 +75,9 @@ struct step_model {
     /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
      * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
     int64_t *layers, *recomputing;
+    /* by layer: its activations wait in host memory; and counted as `recomputing` is */
+    bool *offloaded;
+    int64_t *offloading;
     bool has_ruled_layers;      /* some block is priced apart from its kind */
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
     /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
@@ -108,6 +112,11 @@ void step_layer_times(const struct step_model *model, const struct batch_shape *
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost);
+
+/* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the GPU. */
+struct offload_time step_offload_time(const struct step_model *model, int64_t layer_index,
+                                      const struct batch_shape *shape,
+                                      const struct layer_time times[LAYER_KIND_COUNT]);
 
 /* What is left of a stage's gradient reduction after hiding it behind a backward of so many ns, and of
  * the update after hiding the parameter gather behind a forward; whole where the layout hides none. */

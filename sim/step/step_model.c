@@ -72,6 +72,24 @@ static void count_layers(struct step_model *m) {
     }
 }
 
+/* The first blocks of each part. */
+static void count_offloaded(struct step_model *m) {
+    const struct model *model = m->scenario->model;
+    const int64_t wanted = m->scenario->training_fields.offload_blocks;
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t count = 0;
+        for (int64_t i = m->plan->first_layer[part];
+             i < m->plan->first_layer[part + 1] && count < wanted; i++) {
+            enum layer_kind kind = model->layers[i].kind;
+            if (!layer_kind_is_block(kind)) continue;
+            count++;
+            m->offloaded[i] = true;
+            m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT +
+                          m->plan->recompute[i]]++;
+        }
+    }
+}
+
 static void count_kinds(struct step_model *m) {
     const struct model *model = m->scenario->model;
     for (int64_t i = 0; i < model->layer_count; i++) {
@@ -262,6 +280,10 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->gather_ns = arena_array(arena, int64_t, m->stage_count);
     for (int64_t i = 0; i < scenario->model->layer_count; i++)
         m->has_ruled_layers = m->has_ruled_layers || price_table_of_layer(prices, i) != prices;
+    m->offloaded = arena_array(arena, bool, scenario->model->layer_count);
+    m->offloading =
+        arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
+    count_offloaded(m);
     count_layers(m);
     count_kinds(m);
     price_units(arena, m);
@@ -292,6 +314,21 @@ static double pass_traffic_ns(const struct sharded_pass *pass) {
     return ns;
 }
 
+static struct offload_time offload_of(const struct step_model *m, enum layer_kind kind,
+                                      const struct batch_shape *shape,
+                                      const struct layer_time *time, enum recompute_kind how) {
+    double rate = cost_model_gpu(m->scenario->cost_model)->pcie_bytes_per_s;
+    return offload_time(price_table_saved_bytes(m->prices, kind, shape, how), rate, time, how);
+}
+
+struct offload_time step_offload_time(const struct step_model *m, int64_t layer_index,
+                                      const struct batch_shape *shape,
+                                      const struct layer_time times[LAYER_KIND_COUNT]) {
+    if (!m->offloaded[layer_index]) return (struct offload_time){ 0 };
+    enum layer_kind kind = m->scenario->model->layers[layer_index].kind;
+    return offload_of(m, kind, shape, &times[kind], m->plan->recompute[layer_index]);
+}
+
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
  * (times of the slowest rank against the rank's own) into its class. */
 static void shard_passes(const struct step_model *m, const struct batch_shape *shape,
@@ -312,11 +349,13 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             price_table_layer(prices, model->layers[i].kind, shape, &ruled);
             time = &ruled;
         }
-        int64_t again = time->recompute_ns[m->plan->recompute[i]];
-        forward_ns += time->forward_ns;
+        struct offload_time copies = step_offload_time(m, i, shape, times);
+        int64_t again = time->recompute_ns[m->plan->recompute[i]] + copies.backward_ns;
+        forward_ns += time->forward_ns + copies.forward_ns;
         backward_ns += time->backward_ns + again;
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
-            units[unit] = (struct sharded_unit){ time->forward_ns, time->backward_ns + again,
+            units[unit] = (struct sharded_unit){ time->forward_ns + copies.forward_ns,
+                                                 time->backward_ns + again,
                                                  m->unit_gather_ns[unit], m->unit_reduce_ns[unit] };
             unit++;
         } else {
@@ -384,6 +423,30 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
     }
 }
 
+/* Blocks in host memory: of all that add_memory() counted, two stand on the GPU at once. */
+static void add_offload(const struct step_model *m, int64_t part, enum layer_kind kind,
+                        const struct batch_shape *shape, const struct layer_time *time,
+                        struct stage_cost *cost) {
+    const int64_t *counts =
+        &m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
+    if (time->backward_ns == 0) return;
+    double working = price_table_workspace_bytes(m->prices, kind, shape);
+    double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        if (counts[how] == 0) continue;
+        struct offload_time exposed = offload_of(m, kind, shape, time, (enum recompute_kind)how);
+        cost->forward_ns += counts[how] * exposed.forward_ns;
+        cost->backward_ns += counts[how] * exposed.backward_ns;
+        cost->class_ns[TIME_COMMUNICATION] +=
+            (double)(counts[how] * (exposed.forward_ns + exposed.backward_ns));
+        double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
+        int64_t buffers = counts[how] < OFFLOAD_BUFFER_COUNT ? counts[how] : OFFLOAD_BUFFER_COUNT;
+        cost->activation_bytes -= (double)counts[how] * kept;
+        cost->workspace_bytes =
+            fmax(cost->workspace_bytes, working + whole - kept + (double)buffers * kept);
+    }
+}
+
 /* Blocks that a rule names take their own time instead of their kind's. */
 static void replace_ruled_layers(const struct step_model *m, int64_t part,
                                  const struct batch_shape *shape,
@@ -418,6 +481,8 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
             &m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT];
         add_layers(kind, layers[k], recomputing, &times[k], padded, cost);
         add_memory(m, kind, shape, recomputing, times[k].backward_ns > 0, cost);
+        if (m->scenario->training_fields.offload_blocks > 0)
+            add_offload(m, part, kind, shape, &times[k], cost);
     }
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];

@@ -255,6 +255,8 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
     *first = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
     struct pass_builder b = { r, stage, *first, NO_TASK, NO_TASK, NO_TASK };
     struct operator_time operators[PRICE_OPERATOR_LIMIT];
+    struct layer_time times[LAYER_KIND_COUNT];
+    if (m->scenario->training_fields.offload_blocks > 0) step_layer_times(m, shape, times);
     for (int64_t n = 0; n < end - begin; n++) {
         int64_t i = backward ? end - 1 - n : begin + n;
         enum layer_kind kind = model->layers[i].kind;
@@ -269,6 +271,10 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
         count = price_table_operators(prices, kind, shape,
                                       backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
         add_operators(&b, operators, count);
+        if (!m->offloaded[i]) continue;
+        struct offload_time copies = step_offload_time(m, i, shape, times);
+        int64_t exposed_ns = backward ? copies.backward_ns : copies.forward_ns;
+        add_operators(&b, &(struct operator_time){ exposed_ns, STREAM_COMPUTE }, 1);
     }
     *last = b.last_compute;
     int64_t tail_ns = backward ? m->accumulate_ns[part] : 0;

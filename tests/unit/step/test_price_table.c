@@ -224,6 +224,70 @@ static void test_unbalanced_ring(void **state) {
     assert_true(flop[1] == flop[0] * 7 / 4);
 }
 
+static const struct operator_time *timed_of(const struct operator_list *list, const char *name,
+                                            enum operator_pass pass,
+                                            const struct operator_time *times) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->operators[i].name, name) == 0 && list->operators[i].pass == pass)
+            return &times[i];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+static int64_t matmul_ns(const struct step_fixture *f, int64_t m, int64_t n, int64_t k) {
+    struct operator_work work = operator_matmul("", PASS_FORWARD, PRECISION_BF16, m, n, k);
+    struct communicator alone = { 1, 1, 1, 1 };
+    return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &alone).seconds);
+}
+
+/* Llama3-8B on four TP ranks, 8192 tokens: the gather before `up` runs beside four pieces of 2048 rows,
+ * the scatter after `down` beside four of its own, a quarter of it after the last. */
+static void test_tensor_overlap(void **state) {
+    (void)state;
+    static const char *const setups_of[][5] = {
+        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", NULL },
+        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm",
+          "layout.tp_overlap=true", NULL },
+    };
+    int64_t layer_ns[2], exposed_ns[2], gather_ns = 0, scatter_ns = 0;
+    for (int i = 0; i < 2; i++) {
+        struct step_fixture f;
+        fixture_open(&f, setups_of[i]);
+        struct tensor_split split = scenario_split(f.scenario);
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time time;
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        layer_ns[i] = time.forward_ns + time.backward_ns;
+        exposed_ns[i] = time.forward_comm_ns + time.backward_comm_ns;
+        struct operator_list list = { 0 };
+        layer_operators(f.scenario->model, 1, &shape, &split, PASS_SET_FORWARD,
+                        model_gradient_need(f.scenario->model, 1), &list);
+        struct operator_time got[PRICE_OPERATOR_LIMIT];
+        price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &shape, PASS_SET_FORWARD, got);
+        int64_t gather = timed_of(&list, "mlp all-gather", PASS_FORWARD, got)->ns,
+                scatter = timed_of(&list, "mlp reduce-scatter", PASS_FORWARD, got)->ns;
+        if (i == 0) {
+            gather_ns = gather;
+            scatter_ns = scatter;
+        } else {
+            int64_t up = 4 * matmul_ns(&f, 2048, 7168, 4096),
+                    down = 4 * matmul_ns(&f, 2048, 4096, 3584);
+            assert_true(gather_ns < up - up / 4);
+            assert_int_equal(gather, 0);
+            assert_int_equal(timed_of(&list, "up", PASS_FORWARD, got)->ns, up);
+            int64_t hidden = scatter_ns - scatter_ns / 4;
+            if (hidden > down - down / 4) hidden = down - down / 4;
+            assert_int_equal(scatter, scatter_ns - hidden);
+            assert_int_equal(timed_of(&list, "down", PASS_FORWARD, got)->ns,
+                             down + hidden * 16 / 132);
+        }
+        operator_list_free(&list);
+        fixture_close(&f);
+    }
+    assert_true(layer_ns[1] < layer_ns[0] && exposed_ns[1] < exposed_ns[0] / 2);
+}
+
 /* Blocks 2 to 4 twice as long, block 4 by another rule: three tables, and a sum over the layers. */
 static void test_rules_of_single_blocks(void **state) {
     (void)state;
@@ -505,6 +569,7 @@ int main(void) {
         cmocka_unit_test(test_prices_are_those_of_the_cost_model),
         cmocka_unit_test(test_ring_hides_behind_attention),
         cmocka_unit_test(test_unbalanced_ring),
+        cmocka_unit_test(test_tensor_overlap),
         cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),

@@ -179,6 +179,52 @@ static void test_selective_recomputation(void **state) {
     fixture_close(&f);
 }
 
+/* ---- activations in host memory ---- */
+
+/* Ten of the first stage's 24 blocks: what they keep leaves the GPU but for two, and what the copies
+ * need longer than the passes beside them shows. */
+static void test_offload(void **state) {
+    (void)state;
+    static const char *const setups[][5] = {
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", NULL },
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", "training.offload_blocks=10", NULL },
+    };
+    struct stage_cost costs[2][2];
+    double kept = 0, input = 0;
+    for (int i = 0; i < 2; i++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[i]);
+        halves(&f);
+        struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 14, 0, 14000, 14 * 1000.0 * 1000.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(f.step, &shape, times);
+        for (int stage = 0; stage < 2; stage++)
+            step_stage_cost(f.step, stage, &shape, times, NULL, &costs[i][stage]);
+        kept = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_NONE);
+        input = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_FULL);
+        if (i == 1) {
+            /* The second stage recomputes nothing: 10 copies of a whole block each way. */
+            double rate = cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s;
+            int64_t copy_ns = ns_from_seconds(kept / rate);
+            const struct layer_time *block = &times[LAYER_LANGUAGE_BLOCK];
+            assert_true(copy_ns > block->forward_ns);
+            assert_int_equal(costs[1][1].forward_ns - costs[0][1].forward_ns,
+                             10 * (copy_ns - block->forward_ns));
+            int64_t late_ns = copy_ns > block->backward_ns ? copy_ns - block->backward_ns : 0;
+            assert_int_equal(costs[1][1].backward_ns - costs[0][1].backward_ns, 10 * late_ns);
+        }
+        fixture_close(&f);
+    }
+    assert_true(fabs(costs[0][1].activation_bytes - costs[1][1].activation_bytes - 10 * kept) < 1);
+    assert_true(costs[1][1].workspace_bytes >= 2 * kept);
+    /* The first recomputes its first ten, whose inputs are all that goes: copies hide. */
+    assert_true(fabs(costs[0][0].activation_bytes - costs[1][0].activation_bytes - 10 * input) < 1);
+    assert_int_equal(costs[0][0].forward_ns, costs[1][0].forward_ns);
+    assert_int_equal(costs[0][0].backward_ns, costs[1][0].backward_ns);
+}
+
 /* ---- context parallelism ---- */
 
 /* Sharded state is divided by all ranks that hold the same parameters, and half as much is sent. */
@@ -373,6 +419,7 @@ int main(void) {
         cmocka_unit_test(test_memory_sums),
         cmocka_unit_test(test_frozen_encoder),
         cmocka_unit_test(test_selective_recomputation),
+        cmocka_unit_test(test_offload),
         cmocka_unit_test(test_context_parallel_ranks_share_parameters),
         cmocka_unit_test(test_flop_are_those_of_the_model),
         cmocka_unit_test(test_synchronisation),

@@ -24,8 +24,8 @@ enum place {
 };
 
 struct setup {
-    char texts[11][96];
-    const char *overrides[12];
+    char texts[13][96];
+    const char *overrides[14];
     int count;
     int64_t pp;
     const char *schedule;
@@ -58,6 +58,8 @@ static void random_setup(struct setup *s, struct random_mt *mt, enum place place
     int64_t cp = place == PLACE_ALONE ? 1 + random_below(mt, 2) : 1;
     add(s, "layout.cp", cp);
     if (random_below(mt, 3) == 0) add_text(s, "training.attention=naive");
+    if (random_below(mt, 3) == 0) add_text(s, "training.offload_blocks=7");
+    if (random_below(mt, 3) == 0) add_text(s, "layout.tp_overlap=true");
     if (random_below(mt, 3) == 0)
         add_text(s, "rules=[{\"module\":\"language\",\"layers\":[3,9],\"factor\":1.5}]");
     add(s, "cluster.gpu_count", tp * s->pp * cp);
