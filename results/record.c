@@ -58,6 +58,8 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, stage_imbalance_ms, REAL),
     COLUMN(run_record, rank_imbalance_ms, REAL),
     COLUMN(run_record, time_imbalance_ms, REAL),
+    COLUMN(run_record, loading_ms, REAL),
+    COLUMN(run_record, goodput_fraction, REAL),
 };
 
 static const struct record_column iteration_columns[] = {

@@ -40,6 +40,7 @@ struct run_record {
     double compute_ms, padding_ms, recompute_ms, update_ms;
     double exposed_tensor_ms, exposed_context_ms, exposed_pipeline_ms, exposed_data_ms;
     double bubble_ms, stage_imbalance_ms, rank_imbalance_ms, time_imbalance_ms;
+    double loading_ms, goodput_fraction;
 };
 
 struct iteration_record {

@@ -11,9 +11,10 @@
 -- History of user_version:
 --   1  the first.
 --   2  sweep_row holds the answer of a configuration; sweep_rejection, sweep_input.
+--   3  run.loading_ms, run.goodput_fraction.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -68,7 +69,9 @@ CREATE TABLE run (
     bubble_ms             REAL,                -- filling and draining of a pipeline with equal stages
     stage_imbalance_ms    REAL,                -- waiting because stages differ
     rank_imbalance_ms     REAL,                -- waiting because data-parallel ranks differ
-    time_imbalance_ms     REAL                 -- waiting because micro-batches of one rank differ
+    time_imbalance_ms     REAL,                -- waiting because micro-batches of one rank differ
+    loading_ms            REAL,                -- waiting for samples
+    goodput_fraction      REAL                 -- of total_days, without what checkpoints and failures take
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -311,12 +314,14 @@ WITH part (run_id, part_index, part, part_ms, step_time_mean_ms) AS (
     SELECT id,  9, 'imbalance of stages',    stage_imbalance_ms,  step_time_mean_ms FROM run UNION ALL
     SELECT id, 10, 'imbalance of ranks',     rank_imbalance_ms,   step_time_mean_ms FROM run UNION ALL
     SELECT id, 11, 'imbalance over time',    time_imbalance_ms,   step_time_mean_ms FROM run UNION ALL
-    SELECT id, 12, 'unexplained',
+    SELECT id, 12, 'data loading',           nullif(loading_ms, 0), step_time_mean_ms FROM run UNION ALL
+    SELECT id, 13, 'unexplained',
            step_time_mean_ms - coalesce(compute_ms, 0) - coalesce(padding_ms, 0)
            - coalesce(recompute_ms, 0) - coalesce(update_ms, 0) - coalesce(exposed_tensor_ms, 0)
            - coalesce(exposed_context_ms, 0) - coalesce(exposed_pipeline_ms, 0)
            - coalesce(exposed_data_ms, 0) - coalesce(bubble_ms, 0) - coalesce(stage_imbalance_ms, 0)
-           - coalesce(rank_imbalance_ms, 0) - coalesce(time_imbalance_ms, 0),
+           - coalesce(rank_imbalance_ms, 0) - coalesce(time_imbalance_ms, 0)
+           - coalesce(loading_ms, 0),
            step_time_mean_ms FROM run
 )
 SELECT run_id, part_index, part, part_ms, part_ms / step_time_mean_ms AS step_fraction

@@ -57,6 +57,10 @@ static void print_head(const struct execution *e) {
     printf("   (%s steps of %ld epoch%s)\n",
            cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
            (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
+    if (!isnan(r->checkpoint_interval_s))
+        printf("  goodput     %.2f %% of that time: a checkpoint every %.1f min, the rest is lost to "
+               "checkpoints, failures and restarts\n",
+               r->goodput_fraction * 100, r->checkpoint_interval_s / 60);
     printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
            cli_thousands(r->samples, samples));
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
@@ -72,6 +76,7 @@ static void print_head(const struct execution *e) {
 static void print_breakdown(const struct replay *r) {
     puts("\nWhere the time of a mean step goes");
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
+        if (class == REPLAY_LOADING && r->classes_s[class] == 0) continue;
         double share = r->classes_s[class] / r->step_time_mean_s;
         int bars = (int)lround(share * 40);
         printf("  %-31s %10.1f ms %6.1f %%  %.*s\n", replay_class_name((enum replay_class) class),

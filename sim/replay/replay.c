@@ -8,8 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "sim/base/random.h"
 #include "sim/base/thread_pool.h"
 #include "sim/base/units.h"
+#include "sim/replay/goodput.h"
+
+/* Keeps the stream of stragglers apart from others of the same seed. */
+#define STRAGGLER_STREAM 0x73747261676cu
 
 static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "compute",
@@ -23,6 +28,7 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_RANK_IMBALANCE] = "imbalance between ranks",
     [REPLAY_DATA] = "gradient reduction",
     [REPLAY_UPDATE] = "optimizer and parameter gather",
+    [REPLAY_LOADING] = "data loading",
 };
 
 const char *replay_class_name(enum replay_class class) {
@@ -41,6 +47,7 @@ struct iteration_sums {
     double class_ns[TIME_CLASS_COUNT];
     double model_flop, recompute_flop;
     int64_t pipeline_idle_ns, rank_wait_ns;
+    int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
 };
 
 struct part_sums {
@@ -125,6 +132,35 @@ static void keep_least(struct stage_sums *sums, double bytes, const struct stage
     sums->least_rank = rank;
 }
 
+/* How slow a data-parallel rank is in an iteration. Whether it straggles is drawn from a stream of
+ * its own, so that scenarios that differ in layout alone have the same stragglers. */
+static struct step_slowness slowness_of(const struct job *job, int64_t iteration, int64_t rank) {
+    const struct scenario *s = job->scenario;
+    const struct scenario_what_if *w = &s->what_if;
+    struct step_slowness slow = { .rank = 1, .stage_factor = 1, .link_factor = w->slow_link_factor,
+                                  .link_stage = w->slow_link_stage };
+    if (rank == w->slow_gpu_rank) {
+        slow.stage = w->slow_gpu_stage;
+        slow.stage_factor = w->slow_gpu_factor;
+    }
+    if (w->straggler_fraction > 0 && w->straggler_factor > 1) {
+        uint64_t index = (uint64_t)iteration * (uint64_t)s->layout.dp + (uint64_t)rank;
+        uint32_t draw =
+            random_stream_seed((uint64_t)s->simulate_fields.seed ^ STRAGGLER_STREAM, index);
+        if ((double)draw < w->straggler_fraction * 4294967296.0) slow.rank = w->straggler_factor;
+    }
+    return slow;
+}
+
+static void slow_layer(struct layer_time *time, const struct step_slowness *slow) {
+    double factor = slow->rank * slow->stage_factor; /* sharded: the only stage */
+    if (factor == 1) return;
+    time->forward_ns = llround((double)time->forward_ns * factor);
+    time->backward_ns = llround((double)time->backward_ns * factor);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        time->recompute_ns[how] = llround((double)time->recompute_ns[how] * factor);
+}
+
 /* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank takes. */
 static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     const struct job *job = loop->job;
@@ -134,11 +170,13 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
         const struct batch_shape *shapes =
             job->shapes + rank * job->batches.per_rank + index * count;
+        struct step_slowness slow = slowness_of(job, index, rank);
         for (int64_t i = 0; i < count; i++) {
             struct layer_time times[LAYER_KIND_COUNT];
             step_layer_times(job->step, &shapes[i], times);
             for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
                 struct layer_time *most = &worker->locked[i][kind];
+                slow_layer(&times[kind], &slow);
                 if (times[kind].forward_ns > most->forward_ns)
                     most->forward_ns = times[kind].forward_ns;
                 if (times[kind].backward_ns > most->backward_ns)
@@ -150,6 +188,17 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
         }
     }
     step_runner_lock(worker->runner, (const struct layer_time(*)[LAYER_KIND_COUNT])worker->locked);
+}
+
+/* Of one rank in an iteration. */
+static int64_t loading_ns(const struct job *job, const struct batch_shape *shapes, int64_t count) {
+    const struct scenario_what_if *w = &job->scenario->what_if;
+    if (w->data_loading_ms_per_sample == 0) return 0;
+    int64_t samples = 0;
+    for (int64_t i = 0; i < count; i++)
+        samples += shapes[i].samples;
+    return ns_from_seconds((double)samples * w->data_loading_ms_per_sample * 1e-3 /
+                           (double)w->data_loading_workers);
 }
 
 static void replay_iteration(void *context, int64_t index, int thread_index) {
@@ -165,12 +214,15 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX };
     for (int64_t stage = 0; stage < stages; stage++)
         finish[stage] = 0;
-    int64_t makespan_sum = 0;
+    int64_t makespan_sum = 0, latest_load = 0;
+    bool loads_first = !job->scenario->what_if.data_loading_overlaps;
     if (job->step->sharded) lock_ranks(loop, index, thread_index);
     for (int64_t rank = 0; rank < dp; rank++) {
         const struct batch_shape *shapes =
             job->shapes + rank * job->batches.per_rank + index * count;
         struct rank_outcome rank_outcome;
+        struct step_slowness slow = slowness_of(job, index, rank);
+        step_runner_slow(worker->runner, &slow);
         if (!step_run_rank(worker->runner, loop->options->fidelity, shapes, count, &rank_outcome,
                            &worker->err)) {
             worker->failed = true;
@@ -178,16 +230,19 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
             return;
         }
         int64_t makespan = rank_outcome.makespan_ns;
-        makespan_sum += makespan;
-        if (makespan > out->slowest_rank_ns) {
-            out->slowest_rank_ns = makespan;
+        int64_t load = loading_ns(job, shapes, count), begin = loads_first ? load : 0;
+        if (load > latest_load) latest_load = load;
+        sums->loading_ns += begin;
+        makespan_sum += begin + makespan;
+        if (begin + makespan > out->slowest_rank_ns) {
+            out->slowest_rank_ns = begin + makespan;
             out->slowest_rank = rank;
         }
-        if (makespan < out->fastest_rank_ns) out->fastest_rank_ns = makespan;
+        if (begin + makespan < out->fastest_rank_ns) out->fastest_rank_ns = begin + makespan;
         for (int64_t stage = 0; stage < stages; stage++) {
             struct stage_sums *stage_sums = &worker->stages[stage];
-            if (rank_outcome.finish_ns[stage] > finish[stage]) {
-                finish[stage] = rank_outcome.finish_ns[stage];
+            if (begin + rank_outcome.finish_ns[stage] > finish[stage]) {
+                finish[stage] = begin + rank_outcome.finish_ns[stage];
                 worker->backward_ns[stage] = rank_outcome.backward_ns[stage] / count;
             }
             stage_sums->busy_ns += rank_outcome.busy_ns[stage];
@@ -222,6 +277,11 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     }
     if (reduced < out->slowest_rank_ns) reduced = out->slowest_rank_ns;
     out->step_time_ns = reduced + loop->update_ns;
+    /* Beside this step the next one's samples are loaded; it cannot begin without them. */
+    if (!loads_first && latest_load > out->step_time_ns) {
+        sums->late_loading_ns = latest_load - out->step_time_ns;
+        out->step_time_ns = latest_load;
+    }
     int64_t done = atomic_fetch_add(&loop->done, 1) + 1;
     if (thread_index == 0 && loop->options->progress != NULL)
         loop->options->progress(loop->options->progress_context, done,
@@ -275,13 +335,16 @@ static bool break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
     double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0;
+    double loading = 0, late = 0; /* ns */
     for (int64_t i = 0; i < n; i++) {
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             class_ns[class] += sums[i].class_ns[class];
         idle_ns += (double)sums[i].pipeline_idle_ns;
         wait_ns += (double)sums[i].rank_wait_ns;
+        loading += (double)sums[i].loading_ns;
+        late += (double)sums[i].late_loading_ns;
         data_ns += (double)(replay->iterations[i].step_time_ns - update_ns -
-                            replay->iterations[i].slowest_rank_ns);
+                            replay->iterations[i].slowest_rank_ns - sums[i].late_loading_ns);
     }
     double gpus = (double)(stages * dp), scale = 1 / (gpus * (double)n * NS_PER_S);
     double *c = replay->classes_s;
@@ -293,6 +356,7 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_RANK_IMBALANCE] = (wait_ns + class_ns[TIME_WAIT]) * scale;
     c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S) + class_ns[TIME_DATA] * scale;
     c[REPLAY_UPDATE] = seconds_from_ns(update_ns);
+    c[REPLAY_LOADING] = loading / ((double)(dp * n) * NS_PER_S) + late / ((double)n * NS_PER_S);
     /* What is idle inside a pipeline: first what an ideal one of equal stages would have, then what
      * unequal stages add, then the rest. */
     double idle_s = idle_ns * scale, constant_s, busy_s = 0;
@@ -383,6 +447,20 @@ static void merge_stages(const struct job *job, struct replay *replay, const str
     }
 }
 
+/* With GPUs that fail, wall time is longer than the steps. */
+static void lose_to_failures(const struct scenario *s, struct replay *replay) {
+    const struct scenario_what_if *w = &s->what_if;
+    replay->goodput_fraction = 1;
+    replay->checkpoint_interval_s = NAN;
+    if (isnan(w->gpu_mtbf_hours)) return;
+    double mtbf_s = w->gpu_mtbf_hours * 3600 / (double)layout_rank_count(&s->layout);
+    replay->checkpoint_interval_s = isnan(w->checkpoint_interval_min)
+                                        ? goodput_best_interval_s(mtbf_s, w->checkpoint_s)
+                                        : w->checkpoint_interval_min * 60;
+    replay->goodput_fraction = goodput_fraction(mtbf_s, replay->checkpoint_interval_s,
+                                                w->checkpoint_s, w->restart_min * 60);
+}
+
 static void answer(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
     for (int64_t i = 0; i < replay->iteration_count; i++) {
@@ -392,8 +470,10 @@ static void answer(const struct job *job, struct replay *replay) {
         replay->vision_tiles += replay->iterations[i].vision_tiles;
     }
     step_time_statistics(replay);
+    lose_to_failures(s, replay);
     replay->total_days = replay->step_time_mean_s * job->epoch_steps *
-                         (double)s->training_fields.epochs / SECONDS_PER_DAY;
+                         (double)s->training_fields.epochs / SECONDS_PER_DAY /
+                         replay->goodput_fraction;
     replay->gpu_days = replay->total_days * (double)layout_rank_count(&s->layout);
     replay->money_usd = replay->gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
     int64_t layers[LAYER_KIND_COUNT];

@@ -41,6 +41,7 @@ enum replay_class {
     REPLAY_RANK_IMBALANCE,  /* waiting for the slowest data-parallel rank */
     REPLAY_DATA,            /* gradient reduction */
     REPLAY_UPDATE,          /* optimizer and parameter gather */
+    REPLAY_LOADING,         /* waiting for samples; see what_if */
     REPLAY_CLASS_COUNT
 };
 const char *replay_class_name(enum replay_class class); /* "pipeline bubble" */
@@ -65,6 +66,8 @@ struct replay {
     int64_t samples, language_tokens, useful_language_tokens, vision_tiles;
     double step_time_mean_s, step_time_p50_s, step_time_p95_s, step_time_p99_s;
     double total_days, gpu_days, money_usd; /* all epochs; money is NaN without a price */
+    /* Of total_days, the part in which training gets ahead: 1 unless what_if has GPUs fail. */
+    double goodput_fraction, checkpoint_interval_s; /* NaN: no checkpoints */
     double mfu_fraction, hfu_fraction;
     double classes_s[REPLAY_CLASS_COUNT];
     int64_t stage_count, part_count;

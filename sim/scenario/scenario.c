@@ -240,7 +240,7 @@ static bool read_files(struct reader *r) {
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
-        .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * 1e9 / 8,
+        .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * s->what_if.nic_factor * 1e9 / 8,
         .nic_latency_s = s->cluster_fields.nic_latency_us * 1e-6,
         .nics_per_node = s->cluster_fields.nics_per_node,
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
@@ -295,6 +295,7 @@ static bool read_all(struct reader *r) {
     if (!read_section(r, &scenario_policy_table, &r->top.policy, &r->policy)) return false;
     if (!read_section(r, &scenario_simulate_table, &r->top.simulate, &s->simulate_fields))
         return false;
+    if (!read_section(r, &scenario_what_if_table, &r->top.what_if, &s->what_if)) return false;
 
     s->tiling = tiling_default();
     s->tiling.kind = (enum tiling_kind)s->dataset_fields.tiling;
@@ -316,7 +317,7 @@ static bool read_all(struct reader *r) {
 
     if (!read_files(r) || !apply_model_options(r)) return false;
     if (!rule_precision(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
-        !rule_iterations(r))
+        !rule_iterations(r) || !rule_what_if(r))
         return false;
     if (!scenario_read_joint(r)) return false;
     if (!scenario_read_batching(r) || !scenario_read_schedule(r) || !rule_schedule(r)) return false;
@@ -428,5 +429,6 @@ cJSON *scenario_resolved(const struct scenario *s) {
         cJSON_ReplaceItemInObjectCaseSensitive(simulate, "iterations", cJSON_CreateString("epoch"));
     cJSON_AddItemToObject(root, "simulate", simulate);
     if (s->rules != NULL) cJSON_AddItemToObject(root, "rules", cJSON_Duplicate(s->rules, true));
+    cJSON_AddItemToObject(root, "what_if", field_table_write(&scenario_what_if_table, &s->what_if));
     return root;
 }

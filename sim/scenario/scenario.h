@@ -67,6 +67,19 @@ struct scenario_simulate {
     int64_t seed;
 };
 
+/* What might go otherwise than planned; the defaults change nothing. */
+struct scenario_what_if {
+    double slow_gpu_factor;
+    int64_t slow_gpu_stage, slow_gpu_rank;
+    double straggler_fraction, straggler_factor;
+    double nic_factor, slow_link_factor;
+    int64_t slow_link_stage;
+    double data_loading_ms_per_sample;
+    int64_t data_loading_workers;
+    bool data_loading_overlaps;
+    double gpu_mtbf_hours, checkpoint_interval_min, checkpoint_s, restart_min;
+};
+
 /* A policy by name with its parameters. `row` is the policy's table row; NULL with the name of the
  * joint policy where that decides itself, and both NULL where there is no joint policy. */
 struct policy_choice {
@@ -90,6 +103,7 @@ struct scenario {
     struct scenario_training training_fields;
     struct scenario_simulate simulate_fields;
     const cJSON *rules; /* as written; NULL: none */
+    struct scenario_what_if what_if;
     struct policy_choice batching, partition, recompute, schedule, joint;
 
     /* resolved */

@@ -20,6 +20,8 @@ static const struct field top_fields[] = {
     NODE(scenario_top, policy, "null", "the balancing policies: section `policy`"),
     NODE(scenario_top, simulate, "null", "how much is simulated: section `simulate`"),
     NODE(scenario_top, rules, "null", "own figures in place of estimates: a list, see `rules`"),
+    NODE(scenario_top, what_if, "null",
+         "slow GPUs and links, stragglers, data loading, failures: section `what_if`"),
 };
 const struct field_table scenario_top_table = FIELD_TABLE("scenario", "a JSON object", top_fields);
 
@@ -203,3 +205,41 @@ static const struct field simulate_fields[] = {
 };
 const struct field_table scenario_simulate_table =
     FIELD_TABLE("simulate", "how much is simulated", simulate_fields);
+#undef AT
+
+#define AT(member) offsetof(struct scenario_what_if, member)
+static const struct field what_if_fields[] = {
+    { "slow_gpu_factor", FIELD_DOUBLE, AT(slow_gpu_factor), 1, 1000, "1", "",
+      "one GPU, and with it its TP and CP group, takes so many times as long to compute", NULL },
+    { "slow_gpu_stage", FIELD_COUNT, AT(slow_gpu_stage), 0, 1023, "0", "",
+      "pipeline stage of that GPU, from 0", NULL },
+    { "slow_gpu_rank", FIELD_COUNT, AT(slow_gpu_rank), 0, 999999, "0", "",
+      "data-parallel rank of that GPU, from 0", NULL },
+    { "straggler_fraction", FIELD_DOUBLE, AT(straggler_fraction), 0, 1, "0", "",
+      "probability that a data-parallel rank straggles in a step", NULL },
+    { "straggler_factor", FIELD_DOUBLE, AT(straggler_factor), 1, 1000, "1", "",
+      "a straggling rank computes so many times as long", NULL },
+    { "nic_factor", FIELD_DOUBLE, AT(nic_factor), 0.001, 1000, "1", "",
+      "the network between nodes has so many times its bandwidth", NULL },
+    { "slow_link_factor", FIELD_DOUBLE, AT(slow_link_factor), 1, 1000, "1", "",
+      "sends over one pipeline link take so many times as long", NULL },
+    { "slow_link_stage", FIELD_COUNT, AT(slow_link_stage), 0, 1023, "0", "",
+      "stage before that link, from 0", NULL },
+    { "data_loading_ms_per_sample", FIELD_DOUBLE, AT(data_loading_ms_per_sample), 0, 1e6, "0", "ms",
+      "one worker reads and decodes a sample", NULL },
+    { "data_loading_workers", FIELD_COUNT, AT(data_loading_workers), 1, 1e6, "1", "workers",
+      "of each data-parallel rank", NULL },
+    { "data_loading_overlaps", FIELD_BOOL, AT(data_loading_overlaps), 0, 0, "true", "",
+      "the next step's samples are loaded while this one computes", NULL },
+    { "gpu_mtbf_hours", FIELD_DOUBLE, AT(gpu_mtbf_hours), 1, 1e9, "null", "hours",
+      "GPU-hours between failures that stop the job (Llama 3 405B: 50,000); null: none fails", NULL },
+    { "checkpoint_interval_min", FIELD_DOUBLE, AT(checkpoint_interval_min), 1e-3, 1e6, "null", "min",
+      "training between checkpoints; null: the interval that loses least", NULL },
+    { "checkpoint_s", FIELD_DOUBLE, AT(checkpoint_s), 0, 1e5, "30", "s",
+      "that a checkpoint stops the training", NULL },
+    { "restart_min", FIELD_DOUBLE, AT(restart_min), 0, 1e5, "15", "min",
+      "from a failure to the first step after the last checkpoint", NULL },
+};
+const struct field_table scenario_what_if_table =
+    FIELD_TABLE("what_if", "what might go otherwise than planned; the defaults change nothing",
+                what_if_fields);

@@ -7,7 +7,7 @@
 /* The top level: its sections as nodes. */
 struct scenario_top {
     const char *name, *description;
-    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate, *rules;
+    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate, *rules, *what_if;
 };
 
 struct scenario_policy {
@@ -16,6 +16,6 @@ struct scenario_policy {
 
 extern const struct field_table scenario_top_table, scenario_model_table, scenario_dataset_table,
     scenario_cluster_table, scenario_layout_table, scenario_training_table, scenario_policy_table,
-    scenario_simulate_table;
+    scenario_simulate_table, scenario_what_if_table;
 
 #endif

@@ -229,6 +229,27 @@ bool rule_schedule(struct reader *r) {
     return true;
 }
 
+/* The slow GPU and the slow link must exist. */
+bool rule_what_if(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_what_if *w = &s->what_if;
+    const cJSON *section = r->top.what_if;
+    r->rule = "what-if-place";
+    if (w->slow_gpu_factor != 1 && w->slow_gpu_stage >= s->layout.pp)
+        return json_error(s->json, scenario_member(section, "slow_gpu_stage"), r->err, NULL,
+                          "stage %ld does not exist: pp is %ld", (long)w->slow_gpu_stage,
+                          (long)s->layout.pp);
+    if (w->slow_gpu_factor != 1 && w->slow_gpu_rank >= s->layout.dp)
+        return json_error(s->json, scenario_member(section, "slow_gpu_rank"), r->err, NULL,
+                          "data-parallel rank %ld does not exist: dp is %ld",
+                          (long)w->slow_gpu_rank, (long)s->layout.dp);
+    if (w->slow_link_factor != 1 && w->slow_link_stage + 1 >= s->layout.pp)
+        return json_error(s->json, scenario_member(section, "slow_link_stage"), r->err, NULL,
+                          "there is no link after stage %ld: pp is %ld", (long)w->slow_link_stage,
+                          (long)s->layout.pp);
+    return true;
+}
+
 bool rule_iterations(struct reader *r) {
     struct scenario *s = r->s;
     r->rule = NULL;
@@ -278,9 +299,12 @@ void standing_assumptions(struct reader *r) {
         s->training_fields.attention == ATTENTION_FLASH)
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
-    scenario_assume(
-        r, "not modelled: data loading, checkpoints, evaluation, failures, host launch stalls, "
-           "allocator stalls");
+    bool loads = s->what_if.data_loading_ms_per_sample > 0, fails = !isnan(s->what_if.gpu_mtbf_hours);
+    scenario_assume(r, arena_format(s->arena,
+                                    "not modelled: %s%sevaluation, %shost launch stalls, "
+                                    "allocator stalls",
+                                    loads ? "" : "data loading, ", fails ? "" : "checkpoints, ",
+                                    fails ? "" : "failures, "));
 }
 
 /* Tiles are those of the encoder. A learned table of positions or a class token means that it takes

@@ -153,6 +153,14 @@ void step_runner_lock(struct step_runner *runner,
 /* The order of the next runs, stage after stage, instead of the planner's or the schedule's; checked,
  * borrowed until the next call; NULL: back to those. */
 void step_runner_order(struct step_runner *runner, const struct schedule_entry *entries);
+/* From now on the rank is slower than planned: all its passes by `rank`, those of one stage by
+ * `stage_factor` on top, sends over the link after `link_stage` by `link_factor`. 1: not. Stage
+ * fidelity only. */
+struct step_slowness {
+    double rank, stage_factor, link_factor;
+    int64_t stage, link_stage;
+};
+void step_runner_slow(struct step_runner *runner, const struct step_slowness *slowness);
 /* Stage fidelity keeps no timeline: nothing to look at after a run, but it is faster. */
 void step_runner_times_only(struct step_runner *runner, bool times_only);
 int64_t step_runner_task_count(const struct step_runner *runner); /* of the last run */

@@ -37,6 +37,8 @@ struct step_runner {
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
     struct pipeline_clock *clock;     /* with times_only */
+    struct step_slowness slowness;
+    bool is_slow;
     const struct batch_shape *shapes; /* of the last run */
     const struct layer_time (*locked)[LAYER_KIND_COUNT];
     const struct schedule_entry *given; /* order of the next runs, or NULL */
@@ -455,6 +457,34 @@ static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro
     return rebuild;
 }
 
+static int64_t scaled(int64_t ns, double factor) {
+    return (int64_t)((double)ns * factor + 0.5);
+}
+
+/* With sharding the passes follow from the locked times, in which the slow rank is slow already. */
+static void slow_down(struct step_runner *r) {
+    const struct step_model *m = r->model;
+    const struct step_slowness *slow = &r->slowness;
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t stage = part % m->stage_count;
+        double factor = slow->rank * (stage == slow->stage ? slow->stage_factor : 1);
+        bool before = stage == slow->link_stage,
+             after = stage == (slow->link_stage + 1) % m->stage_count;
+        for (int64_t i = 0; i < r->micro_batch_count; i++) {
+            struct stage_cost *cost = &r->costs[part * r->micro_batch_count + i];
+            if (factor != 1 && !m->sharded) {
+                cost->forward_ns = scaled(cost->forward_ns, factor);
+                cost->backward_ns = scaled(cost->backward_ns, factor);
+                cost->recompute_ns = scaled(cost->recompute_ns, factor);
+                for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+                    cost->class_ns[class] *= factor;
+            }
+            if (before) cost->send_forward_ns = scaled(cost->send_forward_ns, slow->link_factor);
+            if (after) cost->send_backward_ns = scaled(cost->send_backward_ns, slow->link_factor);
+        }
+    }
+}
+
 static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *outcome,
                       struct error *err) {
     const struct step_model *m = r->model;
@@ -494,6 +524,9 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
     if (m->sharded && fidelity == FIDELITY_OPERATOR)
         return error_set(err,
                          "operator fidelity does not simulate ZeRO-2 and 3: use stage fidelity");
+    if (r->is_slow && fidelity == FIDELITY_OPERATOR)
+        return error_set(err, "operator fidelity does not simulate slow GPUs, stragglers and slow "
+                              "links: use stage fidelity");
     bool rebuild = prepare(r, fidelity, micro_batch_count);
     r->shapes = shapes;
     *outcome = (struct rank_outcome){ .finish_ns = r->finish_ns,
@@ -509,6 +542,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
             step_stage_cost(m, part, &shapes[i], times, r->locked != NULL ? r->locked[i] : NULL,
                             &r->costs[part * micro_batch_count + i]);
     }
+    if (r->is_slow) slow_down(r);
     if (rebuild && !fill_order(r, err)) return false;
     memset(r->finish_ns, 0, sizeof *r->finish_ns * (size_t)m->stage_count);
     memset(r->busy_ns, 0, sizeof *r->busy_ns * (size_t)m->stage_count);
@@ -548,6 +582,12 @@ void step_runner_lock(struct step_runner *r, const struct layer_time (*times)[LA
 
 void step_runner_order(struct step_runner *r, const struct schedule_entry *entries) {
     r->given = entries;
+}
+
+void step_runner_slow(struct step_runner *r, const struct step_slowness *slowness) {
+    r->slowness = *slowness;
+    r->is_slow =
+        slowness->rank != 1 || slowness->stage_factor != 1 || slowness->link_factor != 1;
 }
 
 void step_runner_times_only(struct step_runner *r, bool times_only) {

@@ -396,6 +396,8 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->stage_imbalance_ms = c[REPLAY_STAGE_IMBALANCE] * 1e3;
     run->rank_imbalance_ms = c[REPLAY_RANK_IMBALANCE] * 1e3;
     run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
+    run->loading_ms = c[REPLAY_LOADING] * 1e3;
+    run->goodput_fraction = r->goodput_fraction;
 }
 
 struct iteration_record *execution_iterations(const struct execution *e, struct arena *arena) {

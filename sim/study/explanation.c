@@ -19,6 +19,7 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_RANK_IMBALANCE] = "equal work on all data-parallel ranks (policy.batching isf)",
     [REPLAY_DATA] = "a faster network between data-parallel ranks, or overlap of the reduction",
     [REPLAY_UPDATE] = "ZeRO-1, or a larger global batch",
+    [REPLAY_LOADING] = "more data-loading workers (what_if)",
 };
 
 static void keep_layer(struct explanation *x, const char *layer_kind) {
@@ -185,6 +186,7 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
     if (!critical_path(e, x, arena, err)) return false;
     x->advice = arena_array(arena, struct advice, REPLAY_CLASS_COUNT);
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
+        if (class == REPLAY_LOADING && e->replay->classes_s[class] == 0) continue;
         struct advice one = { replay_class_name((enum replay_class) class), advice_texts[class],
                               e->replay->classes_s[class] / e->replay->step_time_mean_s };
         int64_t at = x->advice_count++;
