@@ -122,6 +122,10 @@ static void print_causes(const struct comparison_row *rows, int64_t count, struc
         printf("  %10s %ld%s", "run", (long)i + 1, i > 0 ? "     delta" : "");
     putchar('\n');
     for (int part = 0; part < COMPARISON_PARTS; part++) {
+        double all = 0;
+        for (int64_t i = 0; i < count; i++)
+            all += rows[i].parts_gpu_days[part];
+        if (all == 0 && part == COMPARISON_PARTS - 1) continue; /* data loading, rarely stated */
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
             printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_gpu_day);

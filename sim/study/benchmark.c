@@ -3,6 +3,7 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -278,7 +279,7 @@ static bool bench_sweep(struct bench *b) {
     for (int64_t i = 0; i < b->repeats; i++) {
         struct provenance none = { "" };
         struct sweep_options options = {
-            .scenario_options = b->options, .provenance = &none, .threads = 2, .shard_count = 1
+            .scenario_options = b->options, .provenance = &none, .threads = 2, .shard_count = 1, .deadline_days = NAN, .budget_usd = NAN
         };
         struct sweep *sweep = sweep_run(&options, path, b->err);
         if (sweep == NULL) return false;

@@ -1,10 +1,11 @@
-/* comparison.c - paired where the steps hold the same samples, Welch's difference of means
- * otherwise. */
+/* comparison.c - Student's t: paired where the steps hold the same samples, Welch's difference of
+ * means otherwise. */
 #include "sim/study/comparison.h"
 
 #include <cjson/cJSON.h>
 #include <gsl/gsl_cdf.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CONFIDENCE_LIKELY 0.975
@@ -21,6 +22,7 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "imbalance of ranks",
     "gradient reduction",
     "optimizer and gather",
+    "data loading",
 };
 
 static const size_t part_offsets[COMPARISON_PARTS] = {
@@ -35,6 +37,7 @@ static const size_t part_offsets[COMPARISON_PARTS] = {
     offsetof(struct run_record, rank_imbalance_ms),
     offsetof(struct run_record, exposed_data_ms),
     offsetof(struct run_record, update_ms),
+    offsetof(struct run_record, loading_ms),
 };
 
 static const char *const verdict_names[] = { "sure", "likely", "open" };
@@ -45,7 +48,7 @@ const char *comparison_verdict_name(enum comparison_verdict verdict) {
 
 static double part_gpu_days(const struct run_record *run, int part) {
     double ms = *(const double *)((const char *)run + part_offsets[part]);
-    return ms / run->step_time_mean_ms * run->gpu_days;
+    return isnan(ms) ? 0 : ms / run->step_time_mean_ms * run->gpu_days;
 }
 
 static bool same_steps(const struct comparison_run *a, const struct comparison_run *b) {
@@ -62,29 +65,50 @@ static double scale_of(const struct comparison_run *r) {
     return r->record.gpu_days / (r->record.step_time_mean_ms * 1e6);
 }
 
-static double variance_of_mean(const struct comparison_run *r) {
-    double mean = 0, sum = 0, n = (double)r->iteration_count;
-    for (int64_t i = 0; i < r->iteration_count; i++)
-        mean += (double)r->iterations[i].step_time_ns / n;
-    for (int64_t i = 0; i < r->iteration_count; i++) {
-        double d = (double)r->iterations[i].step_time_ns - mean;
-        sum += d * d;
-    }
-    return n > 1 ? sum / (n - 1) / n * scale_of(r) * scale_of(r) : INFINITY;
+/* The variance of a mean, and how many degrees of freedom it was estimated with. */
+struct variance {
+    double of_mean, freedom;
+};
+
+static struct variance variance_of(const double *values, int64_t count) {
+    double mean = 0, sum = 0, n = (double)count;
+    for (int64_t i = 0; i < count; i++)
+        mean += values[i] / n;
+    for (int64_t i = 0; i < count; i++)
+        sum += (values[i] - mean) * (values[i] - mean);
+    return (struct variance){ n > 1 ? sum / (n - 1) / n : INFINITY, n - 1 };
 }
 
-static double paired_variance(const struct comparison_run *a, const struct comparison_run *b) {
-    double mean = 0, sum = 0, n = (double)a->iteration_count;
+/* Steps in GPU-days of the whole training run; the caller frees them. */
+static double *scaled_steps(const struct comparison_run *r) {
+    double *values = memory_alloc(sizeof *values * (size_t)(r->iteration_count + 1));
+    for (int64_t i = 0; i < r->iteration_count; i++)
+        values[i] = (double)r->iterations[i].step_time_ns * scale_of(r);
+    return values;
+}
+
+static struct variance paired_variance(const struct comparison_run *a,
+                                       const struct comparison_run *b) {
+    double *left = scaled_steps(a), *right = scaled_steps(b);
     for (int64_t i = 0; i < a->iteration_count; i++)
-        mean += ((double)a->iterations[i].step_time_ns * scale_of(a) -
-                 (double)b->iterations[i].step_time_ns * scale_of(b)) /
-                n;
-    for (int64_t i = 0; i < a->iteration_count; i++) {
-        double d = (double)a->iterations[i].step_time_ns * scale_of(a) -
-                   (double)b->iterations[i].step_time_ns * scale_of(b) - mean;
-        sum += d * d;
-    }
-    return n > 1 ? sum / (n - 1) / n : INFINITY;
+        left[i] -= right[i];
+    struct variance variance = variance_of(left, a->iteration_count);
+    free(left);
+    free(right);
+    return variance;
+}
+
+/* Welch's difference of means, with the degrees of freedom of Welch and Satterthwaite. */
+static struct variance welch_variance(const struct comparison_run *a,
+                                      const struct comparison_run *b) {
+    double *left = scaled_steps(a), *right = scaled_steps(b);
+    struct variance l = variance_of(left, a->iteration_count),
+                    r = variance_of(right, b->iteration_count);
+    free(left);
+    free(right);
+    double sum = l.of_mean + r.of_mean;
+    double parts = l.of_mean * l.of_mean / l.freedom + r.of_mean * r.of_mean / r.freedom;
+    return (struct variance){ sum, parts > 0 && isfinite(parts) ? sum * sum / parts : 1 };
 }
 
 /* ---- what was compared ---- */
@@ -197,12 +221,18 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
                 row->parts_gpu_days[part] - part_gpu_days(&reference->record, part);
         }
         row->paired = same_steps(reference, r);
-        double variance = row->paired ? paired_variance(reference, r)
-                                      : variance_of_mean(reference) + variance_of_mean(r);
+        struct variance variance =
+            row->paired ? paired_variance(reference, r) : welch_variance(reference, r);
+        double error = sqrt(variance.of_mean), freedom = fmax(variance.freedom, 1);
         double difference = fabs(r->record.gpu_days - reference->record.gpu_days);
-        row->confidence_fraction = variance > 0 ? gsl_cdf_ugaussian_P(difference / sqrt(variance))
+        row->confidence_fraction = error > 0 ? gsl_cdf_tdist_P(difference / error, freedom)
                                    : difference > 0 ? 1
                                                     : 0.5;
+        double half =
+            gsl_cdf_tdist_Pinv(CONFIDENCE_LIKELY, freedom) * error / reference->record.gpu_days;
+        bool known = isfinite(half);
+        row->delta_low_fraction = known ? row->delta_fraction - half : NAN;
+        row->delta_high_fraction = known ? row->delta_fraction + half : NAN;
         row->fits = fits(&r->record);
         row->verdict = verdict_of(reference, r, row);
     }

@@ -24,7 +24,7 @@ struct comparison_run {
 enum comparison_verdict { COMPARISON_SURE, COMPARISON_LIKELY, COMPARISON_OPEN };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
-enum { COMPARISON_PARTS = 11 };
+enum { COMPARISON_PARTS = 12 };
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
 struct comparison_row {
@@ -35,6 +35,8 @@ struct comparison_row {
     bool paired;                                   /* same samples in the same steps */
     bool fits;                                     /* not out of memory */
     double confidence_fraction; /* that the sign of the difference is not chance */
+    /* 95 % interval of delta_fraction over the randomness of the data; NaN from a single step. */
+    double delta_low_fraction, delta_high_fraction;
     enum comparison_verdict verdict;
 };
 

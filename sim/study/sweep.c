@@ -719,6 +719,8 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
     sweep->file = file;
     sweep->cache = scenario_cache_create();
     sweep->configurations = file->configuration_count;
+    if (!isnan(options->deadline_days)) file->deadline_days = options->deadline_days;
+    if (!isnan(options->budget_usd)) file->budget_usd = options->budget_usd;
     struct run *run = memory_alloc(sizeof *run);
     memset(run, 0, sizeof *run);
     run->options = options;

@@ -30,6 +30,7 @@ struct sweep_options {
     int threads;         /* 0: one per core */
     bool prune;
     int64_t top; /* negative: as the file says */
+    double deadline_days, budget_usd; /* NaN: as the file says */
     int64_t shard_index,
         shard_count; /* 0 of 1: all; a shard races and leaves replays to the merge */
     /* Called from the calling thread; may be NULL. */

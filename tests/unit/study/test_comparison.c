@@ -59,15 +59,17 @@ static const struct {
     const char *fit, *backend; /* of the second run; the first fits and is on "a" */
 } cases[] = {
     /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
-     * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5. */
-    { "same steps, beyond the band", 0.85, 0.05, 1000, true, 1, COMPARISON_SURE, "fits", "a" },
-    { "same steps, inside the band", 0.85, 0.20, 1000, true, 1, COMPARISON_LIKELY, "fits", "a" },
-    { "less than a stack may add", 0.92, 0.05, 1000, true, 1, COMPARISON_LIKELY, "fits", "a" },
-    { "another stack", 0.5, 0.05, 1000, true, 1, COMPARISON_LIKELY, "fits", "b" },
-    { "does not fit", 0.5, 0.05, 1000, true, 1, COMPARISON_OPEN, "out of memory", "a" },
-    /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it. */
-    { "other steps", 0.9, 0.05, 5000, false, 0.965674, COMPARISON_OPEN, "fits", "a" },
-    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999999, COMPARISON_SURE, "tight", "a" },
+     * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5; Student's t with 3 degrees of
+     * freedom. */
+    { "same steps, beyond the band", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
+    { "same steps, inside the band", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
+    { "less than a stack may add", 0.92, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
+    { "another stack", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b" },
+    { "does not fit", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_OPEN, "out of memory", "a" },
+    /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it; 5.9346
+     * degrees of freedom by Welch and Satterthwaite (the other case 5.4289). */
+    { "other steps", 0.9, 0.05, 5000, false, 0.940476, COMPARISON_OPEN, "fits", "a" },
+    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999112, COMPARISON_SURE, "tight", "a" },
     { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN, "fits", "a" },
 };
 
@@ -84,8 +86,7 @@ static void test_known_differences(void **state) {
         comparison_make(runs, 2, rows);
         const struct comparison_row *row = &rows[1];
         assert_int_equal(row->fits, strcmp(cases[k].fit, "out of memory") != 0);
-        double tolerance = cases[k].factor > 1 ? 1e-3 : 1e-6;
-        if (fabs(row->confidence_fraction - cases[k].confidence) > tolerance)
+        if (fabs(row->confidence_fraction - cases[k].confidence) > 1e-6)
             fail_msg("%s: confidence %.7f, want %.7f", cases[k].name, row->confidence_fraction,
                      cases[k].confidence);
         if (row->paired != cases[k].paired || row->verdict != cases[k].verdict)
@@ -94,6 +95,10 @@ static void test_known_differences(void **state) {
         assert_true(fabs(row->gpu_days - 10 * cases[k].factor) < 1e-12);
         assert_true(fabs(row->speedup - 1 / cases[k].factor) < 1e-12);
         assert_true(fabs(row->delta_fraction - (cases[k].factor - 1)) < 1e-12);
+        /* The interval lies around the difference, and leaves zero out where that is likely. */
+        double half = row->delta_high_fraction - row->delta_fraction;
+        assert_true(fabs(row->delta_fraction - row->delta_low_fraction - half) < 1e-12);
+        assert_true((fabs(row->delta_fraction) > half) == (row->confidence_fraction > 0.975));
         /* The reference against itself. */
         assert_true(rows[0].speedup == 1 && rows[0].delta_fraction == 0);
         assert_int_equal(rows[0].verdict, COMPARISON_OPEN);

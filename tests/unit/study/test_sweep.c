@@ -27,6 +27,8 @@ static struct sweep_options options_with(struct store *store, int threads) {
                                    .threads = threads,
                                    .prune = true,
                                    .top = -1,
+                                   .deadline_days = NAN,
+                                   .budget_usd = NAN,
                                    .shard_count = 1 };
 }
 

@@ -1,0 +1,286 @@
+/* sweep_print.c - the best layouts, the front, the causes, time and money by number of GPUs. */
+#include "sim/cli/sweep_print.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20 };
+
+static void add_number(cJSON *object, const char *key, double value) {
+    if (isnan(value))
+        cJSON_AddNullToObject(object, key);
+    else
+        cJSON_AddNumberToObject(object, key, value);
+}
+
+static cJSON *row_json(struct sweep *sweep, int64_t index) {
+    const struct sweep_row_record *r = &sweep->rows[index];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "row_index", (double)r->row_index);
+    cJSON_AddStringToObject(o, "label", sweep_label(sweep, index));
+    cJSON_AddItemToObject(o, "assignments", cJSON_Parse(sweep_assignments(sweep, index)));
+    cJSON_AddStringToObject(o, "status", r->status);
+    cJSON_AddNumberToObject(o, "replayed_iterations", (double)r->replayed_iterations);
+    cJSON_AddNumberToObject(o, "gpu_count", (double)r->gpu_count);
+    add_number(o, "step_time_mean_ms", r->step_time_mean_ms);
+    add_number(o, "step_time_p50_ms", r->step_time_p50_ms);
+    add_number(o, "step_time_p95_ms", r->step_time_p95_ms);
+    add_number(o, "total_days", r->total_days);
+    add_number(o, "gpu_days", r->gpu_days);
+    add_number(o, "money_usd", r->money_usd);
+    add_number(o, "on_demand_usd", r->on_demand_usd);
+    add_number(o, "mfu_fraction", r->mfu_fraction);
+    add_number(o, "band_fraction", r->band_fraction);
+    cJSON_AddStringToObject(o, "verdict", r->verdict);
+    cJSON_AddNumberToObject(o, "memory_peak_bytes", (double)r->memory_peak_bytes);
+    cJSON_AddNumberToObject(o, "memory_headroom_fraction",
+                            1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
+    cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
+    if (r->run_id >= 0) cJSON_AddNumberToObject(o, "run_id", (double)r->run_id);
+    return o;
+}
+
+double sweep_rate(const struct sweep *sweep) {
+    return sweep->race_s > 0 ? (double)sweep->evaluated / sweep->race_s : 0;
+}
+
+/* The replayed ones, or the first of those raced. */
+static int64_t shown_count(const struct sweep *sweep) {
+    int64_t shown = sweep->top_count > 0 ? sweep->top_count : SHOWN_WITHOUT_REPLAY;
+    return shown < sweep->best_count ? shown : sweep->best_count;
+}
+
+/* "tensor communication" as a key: "tensor_communication". */
+static const char *as_key(const char *name, char *text, size_t size) {
+    snprintf(text, size, "%s", name);
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == ' ') *c = '_';
+    return text;
+}
+
+static void add_comparison(cJSON *best, const struct sweep_decision *d, int64_t i) {
+    const struct comparison_row *c = &d->against_best[i];
+    cJSON *o = cJSON_AddObjectToObject(best, "against_best");
+    cJSON_AddNumberToObject(o, "delta_fraction", c->delta_fraction);
+    add_number(o, "delta_low_fraction", c->delta_low_fraction);
+    add_number(o, "delta_high_fraction", c->delta_high_fraction);
+    cJSON_AddNumberToObject(o, "confidence_fraction", c->confidence_fraction);
+    cJSON_AddStringToObject(o, "verdict", comparison_verdict_name(c->verdict));
+    cJSON_AddBoolToObject(o, "paired", c->paired);
+}
+
+static void add_causes(cJSON *o, const struct sweep_decision *d) {
+    cJSON *causes = cJSON_AddObjectToObject(o, "runner_up_causes_ms");
+    for (int part = 0; part < COMPARISON_PARTS; part++) {
+        char key[64];
+        cJSON_AddNumberToObject(causes, as_key(comparison_part_names[part], key, sizeof key),
+                                d->runner_up_ms[part] - d->winner_ms[part]);
+    }
+}
+
+static void add_rows(cJSON *o, const char *key, struct sweep *sweep, const int64_t *rows,
+                     int64_t count) {
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, row_json(sweep, rows[i]));
+}
+
+cJSON *json_sweep(struct sweep *sweep) {
+    struct sweep_decision d;
+    sweep_decide(sweep, &d);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "name", sweep->file->name);
+    cJSON_AddNumberToObject(o, "configurations", (double)sweep->configurations);
+    cJSON_AddNumberToObject(o, "valid", (double)sweep->valid);
+    cJSON_AddNumberToObject(o, "duplicates", (double)sweep->duplicates);
+    cJSON *rejected = cJSON_AddObjectToObject(o, "rejected");
+    for (int64_t i = 0; i < sweep->rejection_count; i++)
+        cJSON_AddNumberToObject(rejected, sweep->rejections[i].rule,
+                                (double)sweep->rejections[i].row_count);
+    cJSON_AddNumberToObject(o, "pruned", (double)sweep->pruned);
+    cJSON_AddNumberToObject(o, "evaluated", (double)sweep->evaluated);
+    cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
+    cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
+    cJSON *best = cJSON_AddArrayToObject(o, "best");
+    for (int64_t i = 0; i < shown_count(sweep); i++) {
+        cJSON *row = row_json(sweep, sweep->best[i]);
+        if (i < sweep->top_count) add_comparison(row, &d, i);
+        cJSON_AddItemToArray(best, row);
+    }
+    if (sweep->top_count > 1) add_causes(o, &d);
+    add_rows(o, "front", sweep, d.front, d.front_count);
+    add_rows(o, "by_gpu_count", sweep, d.by_gpu_count, d.gpu_count_count);
+    add_rows(o, "cheapest_in_time", sweep, &d.cheapest_in_time, d.cheapest_in_time >= 0);
+    add_rows(o, "fastest_in_budget", sweep, &d.fastest_in_budget, d.fastest_in_budget >= 0);
+    return o;
+}
+
+/* ---- text ---- */
+
+static void print_counts(const struct sweep *sweep) {
+    char all[32], valid[32], evaluated[32], pruned[32], resumed[32], row[32];
+    printf("%s: %s configurations, %s valid", sweep->file->name,
+           cli_thousands(sweep->configurations, all), cli_thousands(sweep->valid, valid));
+    if (sweep->duplicates > 0)
+        printf(" (and %s equal to one of them)", cli_thousands(sweep->duplicates, row));
+    printf("\n  raced %s, pruned %s", cli_thousands(sweep->evaluated, evaluated),
+           cli_thousands(sweep->pruned, pruned));
+    if (sweep->resumed > 0)
+        printf(", known from the database %s", cli_thousands(sweep->resumed, resumed));
+    putchar('\n');
+    for (int64_t i = 0; i < sweep->rejection_count; i++)
+        printf("  rejected %s by %s: %.*s\n", cli_thousands(sweep->rejections[i].row_count, row),
+               sweep->rejections[i].rule, (int)strcspn(sweep->rejections[i].message, "\n"),
+               sweep->rejections[i].message);
+}
+
+/* What a table of layouts shows. */
+struct columns {
+    bool money, on_demand;
+};
+
+static struct columns columns_of(const struct sweep *sweep, const int64_t *rows, int64_t count) {
+    struct columns columns = { false, false };
+    for (int64_t i = 0; i < count; i++) {
+        columns.money = columns.money || !isnan(sweep->rows[rows[i]].money_usd);
+        columns.on_demand = columns.on_demand || !isnan(sweep->rows[rows[i]].on_demand_usd);
+    }
+    return columns;
+}
+
+static void print_header(struct columns columns, const char *first) {
+    printf("%5s      days   GPU-days%s%s    step s p95/p50     MFU  band  memory free  steps\n", first,
+           columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
+}
+
+static void print_row(struct sweep *sweep, int64_t index, struct columns columns) {
+    const struct sweep_row_record *r = &sweep->rows[index];
+    printf(" %9.*f %10.*f", cli_decimals(r->total_days, 2), r->total_days,
+           cli_decimals(r->gpu_days, 1), r->gpu_days);
+    if (columns.money) printf(" %11.*f", cli_decimals(r->money_usd, 0), r->money_usd);
+    if (columns.on_demand) printf(" %11.*f", cli_decimals(r->on_demand_usd, 0), r->on_demand_usd);
+    printf(" %9.3f", r->step_time_mean_ms / 1e3);
+    if (isnan(r->step_time_p95_ms))
+        printf("       -");
+    else
+        printf(" %7.3f", r->step_time_p95_ms / r->step_time_p50_ms);
+    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s\n", r->mfu_fraction * 100,
+           r->band_fraction * 100,
+           100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
+           (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
+}
+
+static void print_best(struct sweep *sweep, int64_t shown) {
+    static const char *const objectives[] = { "days", "GPU-days", "money" };
+    printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
+           objectives[sweep->file->objective],
+           isnan(sweep->rows[sweep->best[0]].money_usd) ? "GPU-days" : "money");
+    struct columns columns = columns_of(sweep, sweep->best, shown);
+    print_header(columns, "");
+    for (int64_t i = 0; i < shown; i++) {
+        printf("%5ld", (long)i + 1);
+        print_row(sweep, sweep->best[i], columns);
+    }
+}
+
+/* "99.998 %": as many digits as tell it from certainty. */
+static void print_confidence(double fraction) {
+    if (fraction > 0.99999)
+        printf("> 99.999 %%");
+    else
+        printf("%.*f %%", fraction > 0.999 ? 3 : 1, fraction * 100);
+}
+
+static void print_order(const struct sweep *sweep, const struct sweep_decision *d) {
+    if (sweep->top_count < 2) return;
+    puts("\nHow sure the order is, in GPU-days against the first");
+    for (int64_t i = 1; i < sweep->top_count; i++) {
+        const struct comparison_row *c = &d->against_best[i];
+        printf("%5ld  %+.2f %%", (long)i + 1, c->delta_fraction * 100);
+        if (!isnan(c->delta_low_fraction))
+            printf(" (%+.2f to %+.2f)", c->delta_low_fraction * 100, c->delta_high_fraction * 100);
+        printf("  %s, ", comparison_verdict_name(c->verdict));
+        print_confidence(c->confidence_fraction);
+        printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
+    }
+    printf("  sure: beyond the data's randomness, the operators' error band and %.0f %% for the "
+           "software stack; likely: beyond the randomness\n",
+           COMPARISON_STACK_FRACTION * 100);
+}
+
+static void print_causes(const struct sweep *sweep, const struct sweep_decision *d) {
+    if (sweep->top_count < 2) return;
+    puts("\nWhy 1 before 2: ms of a step, for the same samples on as many GPUs\n"
+         "                                   1          2      delta");
+    double sums[2] = { 0 };
+    for (int part = 0; part < COMPARISON_PARTS; part++) {
+        double a = d->winner_ms[part], b = d->runner_up_ms[part];
+        sums[0] += a;
+        sums[1] += b;
+        if (a != 0 || b != 0)
+            printf("  %-24s %10.1f %10.1f %+10.1f\n", comparison_part_names[part], a, b, b - a);
+    }
+    printf("  %-24s %10.1f %10.1f %+10.1f\n", "all", sums[0], sums[1], sums[1] - sums[0]);
+}
+
+static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
+    int64_t shown = d->front_count < FRONT_SHOWN ? d->front_count : FRONT_SHOWN;
+    if (shown < 2) return;
+    printf("\nPareto front, fastest first%s\n",
+           shown < d->front_count ? " (its first layouts; all are in the view sweep_result)" : "");
+    struct columns columns = columns_of(sweep, d->front, shown);
+    print_header(columns, "");
+    for (int64_t i = 0; i < shown; i++) {
+        printf("%5s", "");
+        print_row(sweep, d->front[i], columns);
+    }
+}
+
+static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision *d) {
+    if (d->gpu_count_count < 2) return;
+    puts("\nThe fastest layout at each number of GPUs");
+    struct columns columns = columns_of(sweep, d->by_gpu_count, d->gpu_count_count);
+    print_header(columns, "GPUs");
+    for (int64_t i = 0; i < d->gpu_count_count; i++) {
+        printf("%5ld", (long)sweep->rows[d->by_gpu_count[i]].gpu_count);
+        print_row(sweep, d->by_gpu_count[i], columns);
+    }
+}
+
+static void print_limit(struct sweep *sweep, int64_t index) {
+    const struct sweep_row_record *r = &sweep->rows[index];
+    printf("%.*f days, %.*f GPU-days", cli_decimals(r->total_days, 2), r->total_days,
+           cli_decimals(r->gpu_days, 1), r->gpu_days);
+    if (!isnan(r->money_usd)) printf(", %.*f USD", cli_decimals(r->money_usd, 0), r->money_usd);
+    printf(", %ld GPUs: %s\n", (long)r->gpu_count, sweep_label(sweep, index));
+}
+
+static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
+    const struct sweep_file *f = sweep->file;
+    if (d->cheapest_in_time >= 0) {
+        printf("\nCheapest within %.10g days: ", f->deadline_days);
+        print_limit(sweep, d->cheapest_in_time);
+    }
+    if (d->fastest_in_budget >= 0) {
+        printf("\nFastest within %.10g USD: ", f->budget_usd);
+        print_limit(sweep, d->fastest_in_budget);
+    }
+}
+
+void print_sweep(struct sweep *sweep) {
+    struct sweep_decision d;
+    sweep_decide(sweep, &d);
+    print_counts(sweep);
+    if (sweep->best_count == 0) {
+        puts(d.gpu_count_count > 0
+                 ? "\nNo layout keeps the deadline and the budget (or has the price to judge it by)."
+                 : "\nNo layout fits into memory.");
+    } else {
+        print_best(sweep, shown_count(sweep));
+        print_order(sweep, &d);
+        print_causes(sweep, &d);
+        print_front(sweep, &d);
+    }
+    print_by_gpu_count(sweep, &d);
+    print_limits(sweep, &d);
+}

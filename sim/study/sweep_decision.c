@@ -1,0 +1,85 @@
+/* sweep_decision.c - selections from the rows, and the comparison of the replayed ones. */
+#include "sim/study/sweep_decision.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool fits(const struct sweep_row_record *row) {
+    return row->verdict != NULL && strcmp(row->verdict, "out of memory") != 0;
+}
+
+static double cost_of(const struct sweep_row_record *row) {
+    return isnan(row->money_usd) ? row->gpu_days : row->money_usd;
+}
+
+static int compare_days(const void *a, const void *b, void *context) {
+    const struct sweep_row_record *rows = context, *l = &rows[*(const int64_t *)a],
+                                  *r = &rows[*(const int64_t *)b];
+    if (l->total_days != r->total_days) return l->total_days < r->total_days ? -1 : 1;
+    if (cost_of(l) != cost_of(r)) return cost_of(l) < cost_of(r) ? -1 : 1;
+    return (l->row_index > r->row_index) - (l->row_index < r->row_index);
+}
+
+static int compare_gpu_count(const void *a, const void *b, void *context) {
+    const struct sweep_row_record *rows = context, *l = &rows[*(const int64_t *)a],
+                                  *r = &rows[*(const int64_t *)b];
+    if (l->gpu_count != r->gpu_count) return l->gpu_count < r->gpu_count ? -1 : 1;
+    return compare_days(a, b, context);
+}
+
+static void find_front(struct sweep *sweep, struct sweep_decision *d) {
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        if (sweep->rows[i].on_front == 1) d->front[d->front_count++] = i;
+    qsort_r(d->front, (size_t)d->front_count, sizeof *d->front, compare_days, sweep->rows);
+}
+
+static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
+    int64_t *order = arena_array(sweep->arena, int64_t, sweep->row_count + 1), count = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        if (fits(&sweep->rows[i])) order[count++] = i;
+    qsort_r(order, (size_t)count, sizeof *order, compare_gpu_count, sweep->rows);
+    for (int64_t i = 0; i < count; i++)
+        if (i == 0 || sweep->rows[order[i]].gpu_count != sweep->rows[order[i - 1]].gpu_count)
+            d->by_gpu_count[d->gpu_count_count++] = order[i];
+}
+
+static void find_within_limits(struct sweep *sweep, struct sweep_decision *d) {
+    const struct sweep_file *f = sweep->file;
+    d->cheapest_in_time = d->fastest_in_budget = -1;
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[i];
+        if (!fits(row)) continue;
+        int64_t *cheapest = &d->cheapest_in_time, *fastest = &d->fastest_in_budget;
+        if (row->total_days <= f->deadline_days &&
+            (*cheapest < 0 || cost_of(row) < cost_of(&sweep->rows[*cheapest])))
+            *cheapest = i;
+        if (row->money_usd <= f->budget_usd &&
+            (*fastest < 0 || row->total_days < sweep->rows[*fastest].total_days))
+            *fastest = i;
+    }
+}
+
+static void find_causes(const struct sweep *sweep, struct sweep_decision *d) {
+    if (sweep->top_count < 2) return;
+    const struct run_record *winner = &sweep->top[0].record;
+    double ms_per_gpu_day = winner->step_time_mean_ms / winner->gpu_days;
+    for (int part = 0; part < COMPARISON_PARTS; part++) {
+        d->winner_ms[part] = d->against_best[0].parts_gpu_days[part] * ms_per_gpu_day;
+        d->runner_up_ms[part] = d->against_best[1].parts_gpu_days[part] * ms_per_gpu_day;
+    }
+}
+
+void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
+    *decision = (struct sweep_decision){
+        .front = arena_array(sweep->arena, int64_t, sweep->row_count + 1),
+        .by_gpu_count = arena_array(sweep->arena, int64_t, sweep->row_count + 1),
+        .against_best = arena_array(sweep->arena, struct comparison_row, sweep->top_count + 1),
+    };
+    find_front(sweep, decision);
+    find_by_gpu_count(sweep, decision);
+    find_within_limits(sweep, decision);
+    if (sweep->top_count > 0)
+        comparison_make(sweep->top, sweep->top_count, decision->against_best);
+    find_causes(sweep, decision);
+}
