@@ -8,15 +8,61 @@
 
 struct compare_options {
     const char *db;
+    struct option_list variants;
 };
 
 static const struct option options_table[] = {
+    { "variant", OPTION_LIST, offsetof(struct compare_options, variants), "PATH=VALUE",
+      "another run of the first scenario with this change, or several joined by ';' (repeatable)",
+      NULL, 0, 0 },
     { "db", OPTION_TEXT, offsetof(struct compare_options, db), "FILE",
       "arguments that are not files are runs of this database", NULL, 0, 0 },
 };
 
 static bool is_stored(const struct compare_options *o, const char *name) {
     return o->db != NULL && access(name, R_OK) != 0;
+}
+
+static bool replay(struct cli *cli, const struct scenario_options *options, const char *path,
+                   struct comparison_run *run, struct error *err) {
+    struct progress progress = cli_progress(cli, "replaying", "steps");
+    struct replay_options replay_options = { .progress = cli_progress_update,
+                                             .progress_context = &progress };
+    struct execution *e = execution_run(options, path, &replay_options, err);
+    cli_progress_end(&progress);
+    if (e == NULL) return false;
+    execution_record(e, &cli->provenance, cli->arena, &run->record);
+    run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
+    run->iteration_count = e->replay->iteration_count;
+    run->iterations = execution_iterations(e, cli->arena);
+    execution_destroy(e);
+    return true;
+}
+
+/* The scenario with the changes of --set and then those of the variant. */
+static bool load_variant(struct cli *cli, const char *path, const char *changes,
+                         struct comparison_run *run, struct error *err) {
+    int64_t count = cli->common.set.count, room = count + 2;
+    for (const char *c = changes; *c != '\0'; c++)
+        room += *c == ';';
+    const char **overrides = arena_array(cli->arena, const char *, room);
+    for (int64_t i = 0; i < count; i++)
+        overrides[i] = cli->common.set.items[i];
+    for (const char *at = changes; *at != '\0';) {
+        size_t length = strcspn(at, ";");
+        while (*at == ' ' && length > 0) {
+            at++;
+            length--;
+        }
+        overrides[count++] = arena_format(cli->arena, "%.*s", (int)length, at);
+        at += length + (at[length] == ';');
+    }
+    struct scenario_options options = cli->scenario_options;
+    options.overrides = overrides;
+    if (!replay(cli, &options, path, run, err))
+        return error_context(err, "in --variant '%s'", changes);
+    run->label = run->record.scenario_name = arena_text(cli->arena, changes);
+    return true;
 }
 
 static bool load(struct cli *cli, const struct compare_options *o, const char *name,
@@ -37,27 +83,8 @@ static bool load(struct cli *cli, const struct compare_options *o, const char *n
         run->label = record != NULL ? record->scenario_name : name;
         return run->iterations != NULL;
     }
-    struct progress progress = cli_progress(cli, "replaying", "steps");
-    struct replay_options replay = { .progress = cli_progress_update,
-                                     .progress_context = &progress };
-    struct execution *e = execution_run(&cli->scenario_options, name, &replay, err);
-    cli_progress_end(&progress);
-    if (e == NULL) return false;
-    execution_record(e, &cli->provenance, cli->arena, &run->record);
-    run->label = run->record.scenario_name = cli_run_name(cli, e->scenario->name);
-    run->iteration_count = e->replay->iteration_count;
-    struct iteration_record *iterations =
-        arena_array(cli->arena, struct iteration_record, run->iteration_count);
-    for (int64_t i = 0; i < run->iteration_count; i++) {
-        const struct iteration_outcome *it = &e->replay->iterations[i];
-        iterations[i] =
-            (struct iteration_record){ .iteration_index = i,
-                                       .step_time_ns = it->step_time_ns,
-                                       .sample_count = it->samples,
-                                       .useful_language_tokens = it->useful_language_tokens };
-    }
-    run->iterations = iterations;
-    execution_destroy(e);
+    if (!replay(cli, &cli->scenario_options, name, run, err)) return false;
+    run->label = run->record.scenario_name = cli_run_name(cli, run->record.scenario_name);
     return true;
 }
 
@@ -87,6 +114,13 @@ static void print_money(double usd, int decimals) {
         printf(" %10.*f", decimals, usd);
 }
 
+static void print_against_first(const struct comparison_row *row) {
+    printf(" %7.3f x  %+.1f %%", row->speedup, row->delta_fraction * 100);
+    if (!isnan(row->delta_low_fraction))
+        printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
+    printf(", %s%s", comparison_verdict_name(row->verdict), row->paired ? " (same steps)" : "");
+}
+
 static void print_runs(const struct comparison_run *runs, const struct comparison_row *rows,
                        int64_t count, struct unit unit) {
     bool money = has_money(runs, count);
@@ -108,8 +142,7 @@ static void print_runs(const struct comparison_run *runs, const struct compariso
                r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
                rows[i].fits ? r->verdict : "does not fit");
         if (i > 0)
-            printf(" %7.3f x  %+.1f %%, %s%s", rows[i].speedup, rows[i].delta_fraction * 100,
-                   comparison_verdict_name(rows[i].verdict), rows[i].paired ? " (same steps)" : "");
+            print_against_first(&rows[i]);
         putchar('\n');
     }
 }
@@ -144,6 +177,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
         printf("warning: %s\n", warnings[i]);
+    puts("In brackets: 95 % interval over the randomness of the data (Student's t).");
     printf(
         "sure: beyond the randomness of the data, the error band of the operators and %.0f %%, on "
         "one backend;\nlikely: beyond the randomness; open: not even that, or a run does not "
@@ -179,6 +213,10 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddNumberToObject(row, "delta_fraction", rows[i].delta_fraction);
         cJSON_AddBoolToObject(row, "paired", rows[i].paired);
         cJSON_AddNumberToObject(row, "confidence_fraction", rows[i].confidence_fraction);
+        if (!isnan(rows[i].delta_low_fraction)) {
+            cJSON_AddNumberToObject(row, "delta_low_fraction", rows[i].delta_low_fraction);
+            cJSON_AddNumberToObject(row, "delta_high_fraction", rows[i].delta_high_fraction);
+        }
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
         cJSON *parts = cJSON_AddObjectToObject(row, "parts_gpu_days");
         for (int part = 0; part < COMPARISON_PARTS; part++)
@@ -212,13 +250,25 @@ static bool load_all(struct cli *cli, const struct compare_options *o, struct co
             if (is_same_run(o, names[i], &runs[i], names[j], &runs[j]))
                 return error_set(err, "'%s' and '%s' are the same run", names[j], names[i]);
     }
+    for (int64_t i = 0; i < o->variants.count; i++) {
+        if (is_stored(o, names[0]))
+            return error_set(err, "--variant changes a scenario, and '%s' is a stored run", names[0]);
+        if (!load_variant(cli, names[0], o->variants.items[i],
+                          &runs[cli->arguments.count + i], err))
+            return false;
+    }
     return stored < cli->arguments.count || cli_refuse_overrides(cli, "a stored run", err);
 }
 
 static int run(struct cli *cli, void *options) {
     const struct compare_options *o = options;
     struct error err = { 0 };
-    int64_t count = cli->arguments.count;
+    int64_t count = cli->arguments.count + o->variants.count;
+    if (count < 2) {
+        error_set(&err, "compare what with '%s'? name another run, or a --variant",
+                  cli->arguments.positional[0]);
+        return cli_error(&err);
+    }
     struct comparison_run *runs = arena_array(cli->arena, struct comparison_run, count);
     if (!load_all(cli, o, runs, &err)) return cli_error(&err);
     struct comparison_row *rows = arena_array(cli->arena, struct comparison_row, count);
@@ -233,10 +283,10 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_compare = {
     .name = "compare",
-    .usage = "A B ... [--db FILE]",
+    .usage = "A B ... [--variant PATH=VALUE[;PATH=VALUE]] [--db FILE]",
     .help = "scenarios or stored runs beside each other: deltas, causes, how sure the order is",
     COMMAND_OPTIONS(options_table, struct compare_options),
-    .min_arguments = 2,
+    .min_arguments = 1,
     .max_arguments = -1,
     .takes_scenario = true,
     .run = run,

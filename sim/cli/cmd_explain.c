@@ -94,6 +94,40 @@ static void print_path(const struct explanation *x) {
                100.0 * (double)x->path[i].ns / (double)x->makespan_ns);
 }
 
+enum { CHAIN_SHOWN = 24 };
+
+static void print_stretch(const struct path_stretch *s) {
+    double begin = (double)s->start_ns / NS_PER_MS, end = (double)s->finish_ns / NS_PER_MS;
+    if (s->send) {
+        printf("  %12.1f ms  send from stage %ld, micro-batch %ld, %.2f ms\n", begin,
+               (long)s->stage + 1, (long)s->first_micro_batch, end - begin);
+        return;
+    }
+    printf("  %12.1f ms  stage %ld, %ld pass%s, micro-batch %ld", begin, (long)s->stage + 1,
+           (long)s->pass_count, s->pass_count == 1 ? "" : "es", (long)s->first_micro_batch);
+    if (s->last_micro_batch != s->first_micro_batch) printf(" to %ld", (long)s->last_micro_batch);
+    printf(", %.1f ms\n", end - begin);
+}
+
+static void print_chain(const struct explanation *x) {
+    puts("\nIts chain: each begins when the one before it ends");
+    for (int64_t i = 0; i < x->chain_count; i++) {
+        if (x->chain_count > CHAIN_SHOWN && i == CHAIN_SHOWN / 2) {
+            int64_t left_out = x->chain_count - CHAIN_SHOWN;
+            printf("  %12s     %ld more (--json has all)\n", "...", (long)left_out);
+            i += left_out - 1;
+            continue;
+        }
+        print_stretch(&x->chain[i]);
+    }
+    if (x->gain_count == 0) return;
+    puts("\nIf the passes of one stage took 10 % less, this pipeline would take less by");
+    for (int64_t i = 0; i < x->gain_count; i++)
+        printf("  stage %-3ld %10.1f ms %6.2f %%\n", (long)x->gains[i].stage + 1,
+               (double)x->gains[i].gain_ns / NS_PER_MS,
+               100.0 * (double)x->gains[i].gain_ns / (double)x->makespan_ns);
+}
+
 static void print_next(const struct explanation *x) {
     puts(
         "\nWhere the next speed-up is (shares are means over all GPUs: on the slowest stage a part "
@@ -155,6 +189,26 @@ static cJSON *to_json(const struct explanation *x) {
         cJSON_AddItemToArray(path, row);
     }
     cJSON_AddNumberToObject(o, "makespan_ms", (double)x->makespan_ns / NS_PER_MS);
+    cJSON *chain = cJSON_AddArrayToObject(o, "critical_chain");
+    for (int64_t i = 0; i < x->chain_count; i++) {
+        const struct path_stretch *s = &x->chain[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "stage_index", (double)s->stage);
+        cJSON_AddStringToObject(row, "kind", s->send ? "send" : "passes");
+        cJSON_AddNumberToObject(row, "pass_count", (double)s->pass_count);
+        cJSON_AddNumberToObject(row, "first_micro_batch", (double)s->first_micro_batch);
+        cJSON_AddNumberToObject(row, "last_micro_batch", (double)s->last_micro_batch);
+        cJSON_AddNumberToObject(row, "start_ms", (double)s->start_ns / NS_PER_MS);
+        cJSON_AddNumberToObject(row, "finish_ms", (double)s->finish_ns / NS_PER_MS);
+        cJSON_AddItemToArray(chain, row);
+    }
+    cJSON *gains = cJSON_AddArrayToObject(o, "gain_of_a_stage_10_percent_faster");
+    for (int64_t i = 0; i < x->gain_count; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "stage_index", (double)x->gains[i].stage);
+        cJSON_AddNumberToObject(row, "gain_ms", (double)x->gains[i].gain_ns / NS_PER_MS);
+        cJSON_AddItemToArray(gains, row);
+    }
     cJSON *advice = cJSON_AddArrayToObject(o, "next_speed_up");
     for (int64_t i = 0; i < x->advice_count; i++) {
         cJSON *row = cJSON_CreateObject();
@@ -186,6 +240,7 @@ static int run(struct cli *cli, void *options) {
         print_layers(&x);
         print_prices(&x, cli->arena);
         print_path(&x);
+        print_chain(&x);
         print_next(&x);
     }
     execution_destroy(e);

@@ -149,8 +149,8 @@ static struct columns columns_of(const struct sweep *sweep, const int64_t *rows,
 }
 
 static void print_header(struct columns columns, const char *first) {
-    printf("%5s      days   GPU-days%s%s    step s p95/p50     MFU  band  memory free  steps\n", first,
-           columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
+    printf("%5s      days   GPU-days%s%s    step s p95/p50     MFU  band  memory free  steps\n",
+           first, columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
 }
 
 static void print_row(struct sweep *sweep, int64_t index, struct columns columns) {
@@ -272,9 +272,10 @@ void print_sweep(struct sweep *sweep) {
     sweep_decide(sweep, &d);
     print_counts(sweep);
     if (sweep->best_count == 0) {
-        puts(d.gpu_count_count > 0
-                 ? "\nNo layout keeps the deadline and the budget (or has the price to judge it by)."
-                 : "\nNo layout fits into memory.");
+        puts(
+            d.gpu_count_count > 0
+                ? "\nNo layout keeps the deadline and the budget (or has the price to judge it by)."
+                : "\nNo layout fits into memory.");
     } else {
         print_best(sweep, shown_count(sweep));
         print_order(sweep, &d);

@@ -122,10 +122,68 @@ static void mean_micro_batch(const struct execution *e, struct explanation *x) {
 
 struct path_sum {
     struct explanation *x;
+    struct step_span *spans; /* last first */
+    int64_t span_count;
 };
+
+static void keep_span(void *context, const struct step_span *span) {
+    struct path_sum *sum = context;
+    sum->spans[sum->span_count++] = *span;
+}
+
+static bool is_send(const struct step_span *span) {
+    return span->kind == SPAN_SEND_FORWARD || span->kind == SPAN_SEND_BACKWARD;
+}
+
+/* Puts the path in order of time and joins what follows on one stage. */
+static void make_chain(struct explanation *x, const struct path_sum *sum, struct arena *arena) {
+    x->chain = arena_array(arena, struct path_stretch, sum->span_count + 1);
+    for (int64_t i = sum->span_count - 1; i >= 0; i--) {
+        const struct step_span *span = &sum->spans[i];
+        struct path_stretch *last = x->chain_count > 0 ? &x->chain[x->chain_count - 1] : NULL;
+        if (last == NULL || is_send(span) || last->send || last->stage != span->stage) {
+            last = &x->chain[x->chain_count++];
+            *last = (struct path_stretch){ .stage = span->stage,
+                                           .start_ns = span->start_ns,
+                                           .first_micro_batch = span->micro_batch,
+                                           .send = is_send(span) };
+        }
+        last->pass_count++;
+        last->finish_ns = span->finish_ns;
+        last->last_micro_batch = span->micro_batch;
+    }
+}
+
+#define GAIN_FACTOR 0.9
+
+/* Runs the iteration again with each stage a tenth faster. */
+static bool find_gains(const struct execution *e, struct explanation *x,
+                       const struct batch_shape *shapes, struct arena *arena, struct error *err) {
+    const struct step_model *step = e->job->step;
+    if (step->sharded) return true;
+    x->gains = arena_array(arena, struct stage_gain, step->stage_count);
+    struct step_runner *runner = step_runner_create(step);
+    step_runner_times_only(runner, true);
+    bool ok = true;
+    for (int64_t stage = 0; ok && stage < step->stage_count; stage++) {
+        struct step_slowness faster = { 1, GAIN_FACTOR, 1, stage, 0 };
+        struct rank_outcome outcome;
+        step_runner_slow(runner, &faster);
+        ok = step_run_rank(runner, FIDELITY_STAGE, shapes, e->scenario->micro_batches_per_rank,
+                           &outcome, err);
+        struct stage_gain gain = { stage, x->makespan_ns - outcome.makespan_ns };
+        int64_t at = x->gain_count++;
+        for (; at > 0 && x->gains[at - 1].gain_ns < gain.gain_ns; at--)
+            x->gains[at] = x->gains[at - 1];
+        x->gains[at] = gain;
+    }
+    step_runner_destroy(runner);
+    return ok;
+}
 
 static void add_path(void *context, const struct step_span *span) {
     struct explanation *x = ((struct path_sum *)context)->x;
+    keep_span(context, span);
     const char *kind = span->kind == SPAN_FORWARD    ? "forward"
                        : span->kind == SPAN_BACKWARD ? "backward"
                                                      : "send";
@@ -150,15 +208,18 @@ static bool critical_path(const struct execution *e, struct explanation *x, stru
     x->path = arena_array(arena, struct path_share, 3 * job->step->stage_count);
     struct step_runner *runner = step_runner_create(job->step);
     struct rank_outcome outcome;
-    bool ok = step_run_rank(runner, FIDELITY_STAGE,
-                            job->shapes + x->rank * job->batches.per_rank + x->iteration * count,
-                            count, &outcome, err);
+    const struct batch_shape *shapes =
+        job->shapes + x->rank * job->batches.per_rank + x->iteration * count;
+    bool ok = step_run_rank(runner, FIDELITY_STAGE, shapes, count, &outcome, err);
     if (ok) {
         x->makespan_ns = outcome.makespan_ns;
-        step_runner_critical_path(runner, add_path, &(struct path_sum){ x });
+        struct path_sum sum = { .x = x };
+        sum.spans = arena_array(arena, struct step_span, step_runner_task_count(runner) + 1);
+        step_runner_critical_path(runner, add_path, &sum);
+        make_chain(x, &sum, arena);
     }
     step_runner_destroy(runner);
-    return ok;
+    return ok && find_gains(e, x, shapes, arena, err);
 }
 
 bool explanation_make(const struct execution *e, int64_t iteration, const char *layer_kind,

@@ -10,6 +10,19 @@ struct path_share {
     const char *kind; /* "forward", "backward", "send" */
 };
 
+/* A stretch of the critical path in order of time: passes of one stage one after another, or one
+ * send. Each begins when the one before it ends. */
+struct path_stretch {
+    int64_t stage, pass_count, start_ns, finish_ns;
+    int64_t first_micro_batch, last_micro_batch;
+    bool send;
+};
+
+/* What the rank's pipeline takes less when the passes of one stage take 10 % less. */
+struct stage_gain {
+    int64_t stage, gain_ns;
+};
+
 /* Time of one kind of layer in a mean step, on one of the stages that hold such layers. */
 struct layer_share {
     const char *layer_kind;
@@ -33,6 +46,10 @@ struct explanation {
     int64_t iteration, rank, makespan_ns; /* the iteration's slowest rank */
     struct path_share *path;
     int64_t path_count;
+    struct path_stretch *chain;
+    int64_t chain_count;
+    struct stage_gain *gains; /* largest first; none under ZeRO-2 and 3 */
+    int64_t gain_count;
     struct advice *advice; /* largest first */
     int64_t advice_count;
 };

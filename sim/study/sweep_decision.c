@@ -79,7 +79,6 @@ void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
     find_front(sweep, decision);
     find_by_gpu_count(sweep, decision);
     find_within_limits(sweep, decision);
-    if (sweep->top_count > 0)
-        comparison_make(sweep->top, sweep->top_count, decision->against_best);
+    if (sweep->top_count > 0) comparison_make(sweep->top, sweep->top_count, decision->against_best);
     find_causes(sweep, decision);
 }

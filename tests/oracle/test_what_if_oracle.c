@@ -74,10 +74,10 @@ static void test_a_slow_rank_holds_the_others_up(void **state) {
         struct step_runner *runner = step_runner_create(base.job->step);
         int64_t most = 0, count = base.scenario->micro_batches_per_rank;
         for (int64_t rank = 0; rank < 4; rank++) {
-            assert_true(step_run_rank(runner, FIDELITY_STAGE,
-                                      base.job->shapes + rank * base.job->batches.per_rank +
-                                          i * count,
-                                      count, &outcome, &err));
+            assert_true(
+                step_run_rank(runner, FIDELITY_STAGE,
+                              base.job->shapes + rank * base.job->batches.per_rank + i * count,
+                              count, &outcome, &err));
             int64_t ns = outcome.makespan_ns * (rank == 2 ? 2 : 1);
             if (ns > most) most = ns;
         }
@@ -93,8 +93,9 @@ static void test_a_slow_rank_holds_the_others_up(void **state) {
 /* ZeRO-3 holds the ranks together layer by layer: one slow GPU slows all. */
 static void test_a_slow_gpu_under_zero_3(void **state) {
     (void)state;
-#define SHARDED "cluster.gpu_count=4", "layout.tp=1", "layout.pp=1", "layout.zero_stage=3",          \
-                "layout.backend=megatron-lm"
+#define SHARDED                                                                                    \
+    "cluster.gpu_count=4", "layout.tp=1", "layout.pp=1", "layout.zero_stage=3",                    \
+        "layout.backend=megatron-lm"
     struct answer base = WITH(SHARDED), slow = WITH(SHARDED, "what_if.slow_gpu_factor=3");
     assert_true(slow.replay->step_time_mean_s > 1.5 * base.replay->step_time_mean_s);
     assert_true(slow.replay->step_time_mean_s < 3 * base.replay->step_time_mean_s);
@@ -120,13 +121,15 @@ static void test_a_slow_last_stage(void **state) {
     for (int stage = 0; stage < STAGES; stage++)
         step_stage_cost(job->step, stage, &job->typical, times, NULL, &cost[stage]);
     const double factor = 10;
-    int64_t want = MICRO_BATCHES * (int64_t)(factor * (double)(cost[STAGES - 1].forward_ns +
-                                                               cost[STAGES - 1].backward_ns));
+    int64_t want =
+        MICRO_BATCHES *
+        (int64_t)(factor * (double)(cost[STAGES - 1].forward_ns + cost[STAGES - 1].backward_ns));
     for (int stage = 0; stage + 1 < STAGES; stage++)
         want += cost[stage].forward_ns + cost[stage].send_forward_ns + cost[stage].backward_ns +
                 cost[stage + 1].send_backward_ns;
-    struct step_slowness slow = { .rank = 1, .stage = STAGES - 1, .stage_factor = factor,
-                                  .link_factor = 1 };
+    struct step_slowness slow = {
+        .rank = 1, .stage = STAGES - 1, .stage_factor = factor, .link_factor = 1
+    };
     for (int times_only = 0; times_only < 2; times_only++) {
         struct step_runner *runner = step_runner_create(job->step);
         struct rank_outcome outcome;
@@ -135,7 +138,8 @@ static void test_a_slow_last_stage(void **state) {
         step_runner_slow(runner, &slow);
         assert_true(step_run_rank(runner, FIDELITY_STAGE, shapes, MICRO_BATCHES, &outcome, &err));
         assert_int_equal(outcome.makespan_ns, want);
-        assert_false(step_run_rank(runner, FIDELITY_OPERATOR, shapes, MICRO_BATCHES, &outcome, &err));
+        assert_false(
+            step_run_rank(runner, FIDELITY_OPERATOR, shapes, MICRO_BATCHES, &outcome, &err));
         step_runner_destroy(runner);
     }
     job_destroy(job);
@@ -172,11 +176,12 @@ static void test_a_slow_link(void **state) {
 /* With probability p a rank straggles: a step is as planned with probability (1 - p)^ranks. */
 static void test_stragglers(void **state) {
     (void)state;
-#define STEPS "cluster.gpu_count=2", "layout.tp=1", "layout.pp=1", "training.global_batch.micro_batches=2"
+#define STEPS                                                                                      \
+    "cluster.gpu_count=2", "layout.tp=1", "layout.pp=1", "training.global_batch.micro_batches=2"
     struct answer base = WITH(STEPS), none = WITH(STEPS, "what_if.straggler_fraction=0.3"),
                   all = WITH(STEPS, "what_if.straggler_fraction=1", "what_if.straggler_factor=2"),
-                  some = WITH(STEPS, "what_if.straggler_fraction=0.3",
-                              "what_if.straggler_factor=100");
+                  some =
+                      WITH(STEPS, "what_if.straggler_fraction=0.3", "what_if.straggler_factor=100");
     int64_t n = base.replay->iteration_count, hit = 0;
     assert_int_equal(n, 600);
     for (int64_t i = 0; i < n; i++) {
@@ -200,11 +205,11 @@ static void test_data_loading(void **state) {
     struct answer base = WITH("layout.tp=2");
     int64_t ranks = base.scenario->layout.dp;
     /* 8 samples a rank and step at 1 s, on two workers: longer than any step here. */
-    struct answer late = WITH("what_if.data_loading_ms_per_sample=100000",
-                              "what_if.data_loading_workers=2");
+    struct answer late =
+        WITH("what_if.data_loading_ms_per_sample=100000", "what_if.data_loading_workers=2");
     struct answer beside = WITH("what_if.data_loading_ms_per_sample=0.001");
-    struct answer before = WITH("what_if.data_loading_ms_per_sample=50",
-                                "what_if.data_loading_overlaps=false");
+    struct answer before =
+        WITH("what_if.data_loading_ms_per_sample=50", "what_if.data_loading_overlaps=false");
     assert_int_equal(ranks, 2);
     for (int64_t i = 0; i < base.replay->iteration_count; i++) {
         int64_t step = base.replay->iterations[i].step_time_ns;
@@ -214,8 +219,8 @@ static void test_data_loading(void **state) {
                          step + (int64_t)(8 * 0.05 * NS_PER_S));
     }
     assert_true(near(before.replay->classes_s[REPLAY_LOADING], 0.4, 1e-9));
-    assert_true(near(late.replay->classes_s[REPLAY_LOADING],
-                     400 - base.replay->step_time_mean_s, 1e-9));
+    assert_true(
+        near(late.replay->classes_s[REPLAY_LOADING], 400 - base.replay->step_time_mean_s, 1e-9));
     forget(&base);
     forget(&late);
     forget(&beside);
@@ -247,8 +252,8 @@ static void test_failures(void **state) {
     assert_true(near(failing.replay->money_usd * want, base.replay->money_usd, 1e-12));
     assert_true(failing.replay->step_time_mean_s == base.replay->step_time_mean_s);
     assert_true(base.replay->goodput_fraction == 1);
-    struct answer best = WITH("what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30",
-                              "what_if.restart_min=5");
+    struct answer best =
+        WITH("what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30", "what_if.restart_min=5");
     assert_true(best.replay->goodput_fraction >= failing.replay->goodput_fraction);
     forget(&base);
     forget(&failing);

@@ -54,6 +54,21 @@ static void test_path_and_advice_add_up(void **state) {
                              strcmp(x.path[i].kind, x.path[j].kind) == 0);
         }
         assert_int_equal(ns, x.makespan_ns);
+        /* The chain is the same path without a gap, and no stage gains more than it has. */
+        assert_int_equal(x.chain[0].start_ns, 0);
+        assert_int_equal(x.chain[x.chain_count - 1].finish_ns, x.makespan_ns);
+        for (int64_t i = 1; i < x.chain_count; i++)
+            assert_int_equal(x.chain[i].start_ns, x.chain[i - 1].finish_ns);
+        assert_int_equal(x.gain_count, e->replay->stage_count);
+        for (int64_t i = 0; i < x.gain_count; i++) {
+            int64_t on_path = 0;
+            for (int64_t j = 0; j < x.path_count; j++)
+                if (x.path[j].stage == x.gains[i].stage && strcmp(x.path[j].kind, "send") != 0)
+                    on_path += x.path[j].ns;
+            assert_true(x.gains[i].gain_ns >= 0);
+            assert_true(x.gains[i].gain_ns <= on_path / 10 + 1000);
+            assert_true(i == 0 || x.gains[i].gain_ns <= x.gains[i - 1].gain_ns);
+        }
         assert_int_equal(x.advice_count, REPLAY_CLASS_COUNT - 1);
         double sum = 0;
         for (int64_t i = 0; i < x.advice_count; i++) {
