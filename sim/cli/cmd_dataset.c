@@ -54,6 +54,11 @@ static cJSON *part_json(const struct dataset_part_stats *p, bool native) {
     cJSON_AddItemToObject(o, "vision_tiles", summary_json(&p->vision_tiles));
     cJSON_AddItemToObject(o, "language_tokens", summary_json(&p->language_tokens));
     if (native) cJSON_AddItemToObject(o, "vision_patches", summary_json(&p->vision_patches));
+    if (p->clip_count > 0) {
+        cJSON_AddNumberToObject(o, "clips", (double)p->clip_count);
+        cJSON_AddItemToObject(o, "clip_ms", summary_json(&p->clip_ms));
+        cJSON_AddNumberToObject(o, "text_tokens_per_second", p->text_tokens_per_second);
+    }
     cJSON_AddNumberToObject(o, "text_tokens_per_tile", p->text_tokens_per_tile);
     return o;
 }
@@ -65,6 +70,15 @@ static void print_part(const struct dataset_part_stats *p) {
            p->vision_tiles.std, (long)p->vision_tiles.max, p->language_tokens.mean,
            p->language_tokens.std, p->language_tokens.p50, p->language_tokens.p90,
            p->language_tokens.p99, (long)p->language_tokens.max);
+}
+
+static void print_clips(const struct dataset_part_stats *p) {
+    char count[32];
+    if (p->clip_count == 0) return;
+    printf("  %-34s %10s   %7.2f %6.2f %6.2f %6.2f %6.2f   %7.2f\n", p->name,
+           cli_thousands(p->clip_count, count), p->clip_ms.mean / 1000, p->clip_ms.std / 1000,
+           p->clip_ms.p50 / 1000, p->clip_ms.p90 / 1000, (double)p->clip_ms.max / 1000,
+           p->text_tokens_per_second);
 }
 
 static void print_known(const char *label, const char *text) {
@@ -87,6 +101,14 @@ static void print_text(const struct dataset *d, const struct dataset_stats *s) {
     struct dataset_part_stats whole = s->whole;
     whole.name = "all";
     print_part(&whole);
+    if (whole.clip_count == 0) return;
+    puts("\n                                                |  seconds of a clip                   "
+         "|  tokens");
+    puts("  part                                    clips      mean    std    p50    p90    max   "
+         "a second");
+    for (int64_t i = 0; i < s->part_count; i++)
+        print_clips(&s->parts[i]);
+    print_clips(&whole);
 }
 
 static bool plot(const struct dataset *d, const char *path, struct error *err) {

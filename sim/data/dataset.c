@@ -1,55 +1,39 @@
-/* dataset.c - from a name to samples: the description, then the importer of each file, or the draw
- * from distributions.
- *
- * Drawn data sets. Four uniform numbers of GSL's mt19937 per sample, in order: tiles u and v,
- * tokens u and v (v chooses the component of a mixture). Correlation is a Gaussian copula: with
- * standard normal scores a = F^-1(u_tiles) and b = F^-1(u_tokens), tokens use F(c a + sqrt(1 - c^2)
- * b). The count of random numbers does not depend on the parameters, so changing one column's
- * distribution leaves the other column as it was. Samples with video clips take two more numbers, the
- * clip's u and v; their tokens correlate with the clip instead of the tiles.
+/* dataset.c - from a name to samples: the description, then the importer of each file, the draw from
+ * distributions (dataset_draw.c) or the mixture of other data sets (dataset_mixture.c).
  */
 #include "sim/data/dataset.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_rng.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "sim/data/dataset_builder.h"
 #include "sim/data/dataset_csv.h"
+#include "sim/data/dataset_description.h"
 #include "sim/data/dataset_json.h"
-#include "sim/data/distribution.h"
 #include "sim/data/json_splitter.h"
 #include "sim/data/output_draft.h"
 #include "sim/data/text_source.h"
 
-enum dataset_kind { KIND_SAMPLES, KIND_DISTRIBUTION };
 enum file_format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON, FORMAT_JSONL };
 
-static const char *const kind_names[] = { "samples", "distribution", NULL };
+static const char *const kind_names[KIND_COUNT + 1] = {
+    [KIND_SAMPLES] = "samples",
+    [KIND_DISTRIBUTION] = "distribution",
+    [KIND_BOUNDS] = "bounds",
+    [KIND_MIXTURE] = "mixture",
+};
 static const char *const format_names[] = { "auto", "csv", "json", "jsonl", NULL };
 static const char *const status_names[] = { "real",      "reconstructed", "synthetic",
                                             "estimated", "unstated",      NULL };
 
 /* ---- descriptions ---- */
 
-struct description {
-    const char *name, *description, *file, *provenance, *licence, *tokenizer;
-    int kind, format, status;
-    int64_t tile_language_tokens, sample_count, seed;
-    int64_t clip_limit_ms;
-    double correlation;
-    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens, *clip_ms;
-};
-
-#define AT(member) offsetof(struct description, member)
+#define AT(member) offsetof(struct dataset_description, member)
 static const struct field description_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "the name that scenarios use", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, "\"\"", "", "one or two sentences", NULL },
-    { "kind", FIELD_CHOICE, AT(kind), 0, 0, "\"samples\"", "", "read from files, or drawn",
+    { "kind", FIELD_CHOICE, AT(kind), 0, 0, "\"samples\"", "", "read from files, drawn, or mixed",
       kind_names },
     { "file", FIELD_TEXT, AT(file), 0, 0, "null", "",
       "samples: the data file, relative to this description", NULL },
@@ -67,7 +51,7 @@ static const struct field description_fields[] = {
       "language tokens that one tile was counted as; null: as many as the model makes of it",
       NULL },
     { "sample_count", FIELD_COUNT, AT(sample_count), 1, 4e9, "null", "",
-      "distribution: how many to draw; samples: how many the files must hold", NULL },
+      "distribution, mixture: how many to draw; samples: how many the files must hold", NULL },
     { "parts", FIELD_NODE, AT(parts), 0, 0, "null", "", "list of { name, status }, by part_id",
       NULL },
     { "seed", FIELD_COUNT, AT(seed), 0, 4294967295.0, "0", "", "distribution: of the draw", NULL },
@@ -81,6 +65,15 @@ static const struct field description_fields[] = {
       "distribution of the length of a video clip (null: no video)", NULL },
     { "clip_limit_ms", FIELD_COUNT, AT(clip_limit_ms), 1, RECORD_MAX_CLIP_MS, "null", "ms",
       "longer video clips are cut to this", NULL },
+    { "bounds", FIELD_NODE, AT(bounds), 0, 0, "null", "tiles",
+      "bounds: list of [lower, upper], most and least tiles of a sample, each for "
+      "samples_per_bound "
+      "samples",
+      NULL },
+    { "samples_per_bound", FIELD_COUNT, AT(samples_per_bound), 1, 4e9, "null", "",
+      "bounds: samples with the same bounds, for example the micro-batches of an iteration", NULL },
+    { "components", FIELD_NODE, AT(components), 0, 0, "null", "",
+      "mixture: list of { dataset, weight }", NULL },
     { "correlation", FIELD_DOUBLE, AT(correlation), -0.999, 0.999, "0", "",
       "distribution: of the normal scores of tiles (or clips) and tokens", NULL },
 };
@@ -162,22 +155,7 @@ static bool read_data_file(struct dataset_builder *b, const char *path, enum fil
 
 /* ---- kind "samples" ---- */
 
-struct loading {
-    const struct description *d;
-    const struct json *json;
-    const cJSON *node; /* the description */
-    const char *directory;
-    const struct dataset_options *options;
-    struct dataset_builder *builder;
-    struct error *err;
-    bool chose_parts; /* of some file */
-};
-
-static const cJSON *key_of(const struct loading *l, const char *key) {
-    return cJSON_GetObjectItemCaseSensitive(l->node, key);
-}
-
-static bool declare_parts(struct loading *l) {
+static bool declare_parts(struct dataset_loading *l) {
     struct dataset *dataset = l->builder->dataset;
     if (l->d->parts == NULL) return true;
     if (!cJSON_IsArray(l->d->parts))
@@ -198,14 +176,14 @@ static bool declare_parts(struct loading *l) {
     return true;
 }
 
-static int64_t declared_part(const struct loading *l, const cJSON *name) {
+static int64_t declared_part(const struct dataset_loading *l, const cJSON *name) {
     for (int64_t i = 0; cJSON_IsString(name) && i < l->builder->declared_part_count; i++)
         if (strcmp(l->builder->dataset->parts[i].name, name->valuestring) == 0) return i;
     return -1;
 }
 
 /* By declared part; parts that a file names anew are not among them. */
-static bool choose_parts(struct loading *l, const cJSON *list) {
+static bool choose_parts(struct dataset_loading *l, const cJSON *list) {
     l->builder->kept_parts = NULL;
     if (list == NULL || cJSON_IsNull(list)) return true;
     if (!cJSON_IsArray(list))
@@ -224,7 +202,7 @@ static bool choose_parts(struct loading *l, const cJSON *list) {
     return true;
 }
 
-static bool read_listed_file(struct loading *l, const struct file_entry *entry) {
+static bool read_listed_file(struct dataset_loading *l, const struct file_entry *entry) {
     struct dataset *dataset = l->builder->dataset;
     if (!choose_parts(l, entry->parts)) return false;
     const char *path = entry->file[0] == '/'
@@ -236,8 +214,8 @@ static bool read_listed_file(struct loading *l, const struct file_entry *entry) 
     return read_data_file(l->builder, path, format, part, l->options, l->err);
 }
 
-static bool read_files(struct loading *l) {
-    const struct description *d = l->d;
+static bool read_files(struct dataset_loading *l) {
+    const struct dataset_description *d = l->d;
     if ((d->file != NULL) == (d->files != NULL))
         return json_error(l->json, l->node, l->err, NULL,
                           "a data set of samples needs either \"file\" or \"files\"");
@@ -258,15 +236,30 @@ static bool read_files(struct loading *l) {
     return true;
 }
 
-/* Keys that only a drawn data set has. */
-static bool refuse_distribution_keys(const struct loading *l) {
-    const char *const keys[] = { "seed",    "vision_tiles", "text_tokens", "language_tokens",
-                                 "clip_ms", "correlation" };
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (key_of(l, keys[i]) != NULL)
-            return json_error(l->json, key_of(l, keys[i]), l->err,
-                              "set \"kind\" to \"distribution\" to draw samples",
-                              "\"%s\" has no meaning for a data set of samples", keys[i]);
+/* Keys of the other kinds. */
+static bool refuse_other_keys(const struct dataset_loading *l) {
+    static const struct {
+        const char *key, *kind;
+    } keys[] = {
+        { "seed", "distribution" },
+        { "vision_tiles", "distribution" },
+        { "text_tokens", "distribution" },
+        { "language_tokens", "distribution" },
+        { "clip_ms", "distribution" },
+        { "correlation", "distribution" },
+        { "bounds", "bounds" },
+        { "samples_per_bound", "bounds" },
+        { "components", "mixture" },
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const cJSON *node = dataset_key(l, keys[i].key);
+        if (node == NULL) continue;
+        char hint[96];
+        snprintf(hint, sizeof hint, "set \"kind\" to \"%s\" to %s samples", keys[i].kind,
+                 strcmp(keys[i].kind, "mixture") == 0 ? "mix" : "draw");
+        return json_error(l->json, node, l->err, hint,
+                          "\"%s\" has no meaning for a data set of samples", keys[i].key);
+    }
     return true;
 }
 
@@ -284,103 +277,19 @@ static void drop_unchosen_parts(struct dataset *d) {
     free(renumbered);
 }
 
-static bool load_samples(struct loading *l) {
+static bool load_samples(struct dataset_loading *l) {
     struct dataset *dataset = l->builder->dataset;
-    if (!refuse_distribution_keys(l) || !declare_parts(l) || !read_files(l)) return false;
+    if (!refuse_other_keys(l) || !declare_parts(l) || !read_files(l)) return false;
     if (l->chose_parts) drop_unchosen_parts(dataset);
     if (l->d->sample_count < 0 || l->d->sample_count == dataset->sample_count) return true;
-    return json_error(l->json, key_of(l, "sample_count"), l->err,
+    return json_error(l->json, dataset_key(l, "sample_count"), l->err,
                       "the data file is not the one that the description was written for",
                       "the files hold %lld samples", (long long)dataset->sample_count);
 }
 
-/* ---- kind "distribution" ---- */
-
-static bool check_distribution(const struct loading *l) {
-    const struct description *d = l->d;
-    const char *const keys[] = { "file", "files", "parts" };
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (key_of(l, keys[i]) != NULL)
-            return json_error(l->json, key_of(l, keys[i]), l->err, NULL,
-                              "\"%s\" has no meaning for a data set that is drawn", keys[i]);
-    if (d->sample_count < 0)
-        return json_error(l->json, l->node, l->err, "how many samples to draw",
-                          "\"sample_count\" is missing from \"dataset\"");
-    if ((d->text_tokens != NULL) == (d->language_tokens != NULL))
-        return json_error(l->json, l->node, l->err, NULL,
-                          "a data set that is drawn needs either \"text_tokens\" or "
-                          "\"language_tokens\"");
-    return true;
-}
-
-static double correlated(double u_other, double u_tokens, double correlation) {
-    if (correlation == 0) return u_tokens;
-    double a = gsl_cdf_ugaussian_Pinv(u_other), b = gsl_cdf_ugaussian_Pinv(u_tokens);
-    return gsl_cdf_ugaussian_P(correlation * a + sqrt(1 - correlation * correlation) * b);
-}
-
-/* NULL: the column is not drawn. */
-struct drawn_columns {
-    const struct distribution *tiles, *clips, *tokens;
-};
-
-static bool draw_samples(struct loading *l, const struct drawn_columns *columns, int64_t part) {
-    const struct description *d = l->d;
-    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
-    gsl_rng_set(rng, (unsigned long)d->seed);
-    bool ok = true;
-    for (int64_t i = 0; ok && i < d->sample_count; i++) {
-        double u_tiles = gsl_rng_uniform_pos(rng), v_tiles = gsl_rng_uniform_pos(rng);
-        double u_tokens = gsl_rng_uniform_pos(rng), v_tokens = gsl_rng_uniform_pos(rng);
-        struct sample_record record = sample_record_empty;
-        record.part = part;
-        record.vision_tiles =
-            columns->tiles == NULL ? 0 : distribution_quantile(columns->tiles, u_tiles, v_tiles);
-        double u_other = u_tiles;
-        if (columns->clips != NULL) {
-            u_other = gsl_rng_uniform_pos(rng);
-            record.clip_ms =
-                distribution_quantile(columns->clips, u_other, gsl_rng_uniform_pos(rng));
-        }
-        int64_t drawn = distribution_quantile(
-            columns->tokens, correlated(u_other, u_tokens, d->correlation), v_tokens);
-        if (d->text_tokens != NULL)
-            record.text_tokens = drawn;
-        else
-            record.language_tokens = drawn;
-        ok = dataset_builder_add(l->builder, &record) ||
-             json_error(l->json, l->node, l->err, l->builder->hint, "sample %lld: %s", (long long)i,
-                        l->builder->problem);
-    }
-    gsl_rng_free(rng);
-    return ok;
-}
-
-static bool load_distribution(struct loading *l) {
-    const struct description *d = l->d;
-    struct arena *arena = l->builder->dataset->arena;
-    if (!check_distribution(l)) return false;
-    struct drawn_columns columns = { 0 };
-    const struct {
-        const cJSON *node;
-        const struct distribution **column;
-    } given[] = {
-        { d->vision_tiles, &columns.tiles },
-        { d->clip_ms, &columns.clips },
-        { d->text_tokens != NULL ? d->text_tokens : d->language_tokens, &columns.tokens },
-    };
-    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
-        if (given[i].node == NULL) continue;
-        *given[i].column = distribution_read(arena, l->json, given[i].node, l->err);
-        if (*given[i].column == NULL) return false;
-    }
-    int64_t part = dataset_builder_part(l->builder, d->name, strlen(d->name));
-    return draw_samples(l, &columns, part);
-}
-
 /* ---- a whole description ---- */
 
-static void take_texts(struct dataset *dataset, const struct description *d) {
+static void take_texts(struct dataset *dataset, const struct dataset_description *d) {
     dataset->name = d->name;
     dataset->description = d->description;
     dataset->provenance = d->provenance != NULL ? d->provenance : "";
@@ -388,11 +297,23 @@ static void take_texts(struct dataset *dataset, const struct description *d) {
     dataset->tokenizer = d->tokenizer;
 }
 
+/* One word for parts that may differ: theirs if it is one and the same. */
+static const char *mixed_status(const struct dataset *dataset) {
+    const char *word = dataset->parts[0].status;
+    for (int64_t i = 1; i < dataset->part_count; i++)
+        if (strcmp(dataset->parts[i].status, word) != 0) return "reconstructed";
+    return word;
+}
+
 /* The description's status holds for parts that have none of their own; one reconstructed part
  * makes the whole reconstructed. */
-static void settle_statuses(struct loading *l) {
+static void settle_statuses(struct dataset_loading *l) {
     struct dataset *dataset = l->builder->dataset;
-    const char *own = l->d->kind == KIND_DISTRIBUTION ? "synthetic" : status_names[l->d->status];
+    /* What is drawn is synthetic, unless it stands for a data set that exists. */
+    const char *own = status_names[l->d->status];
+    const bool drawn = l->d->kind == KIND_DISTRIBUTION || l->d->kind == KIND_BOUNDS;
+    if (drawn && strcmp(own, "reconstructed") != 0) own = "synthetic";
+    if (l->d->kind == KIND_MIXTURE) own = mixed_status(dataset);
     bool firm = strcmp(own, "real") == 0 || strcmp(own, "unstated") == 0;
     if (l->builder->estimated_samples > 0 && firm) own = "estimated";
     dataset->status = own;
@@ -408,8 +329,8 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
                                   struct error *err) {
     struct dataset_builder *builder = dataset_builder_create(options, err);
     if (builder == NULL) return NULL;
-    struct description d;
-    struct loading l = { &d, json, description, directory, options, builder, err, false };
+    struct dataset_description d;
+    struct dataset_loading l = { &d, json, description, directory, options, builder, err, false };
     bool ok =
         field_table_read(&dataset_fields, json, description, &d, builder->dataset->arena, err);
     if (ok) {
@@ -418,7 +339,9 @@ struct dataset *dataset_from_json(const struct json *json, const cJSON *descript
             dataset_builder_tile_tokens(builder, d.tile_language_tokens);
         if (d.clip_limit_ms > 0) builder->clip_limit_ms = d.clip_limit_ms;
         dataset_builder_source(builder, json_name(json));
-        ok = d.kind == KIND_DISTRIBUTION ? load_distribution(&l) : load_samples(&l);
+        ok = d.kind == KIND_SAMPLES   ? load_samples(&l)
+             : d.kind == KIND_MIXTURE ? dataset_mix(&l)
+                                      : dataset_draw(&l);
     }
     if (!ok) {
         dataset_builder_destroy(builder);

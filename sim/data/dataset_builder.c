@@ -410,6 +410,28 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
     return true;
 }
 
+void dataset_builder_copy(struct dataset_builder *b, const struct dataset *from, int64_t sample,
+                          int64_t part) {
+    struct dataset *d = b->dataset;
+    ballast_check(sample >= 0 && sample < from->sample_count && d->sample_count < UINT32_MAX);
+    if (d->sample_count == b->sample_capacity) grow_samples(b);
+    struct sample copy = from->samples[sample];
+    copy.part = (uint16_t)part;
+    d->samples[d->sample_count] = copy;
+    struct outcome out = { .tiles = copy.vision_tiles };
+    if (from->vision_patches != NULL) {
+        out.patches = from->vision_patches[sample];
+        out.squares = from->vision_squares[sample];
+    }
+    keep_patches(b, &out);
+    keep_clip(b, from->clip_ms != NULL ? from->clip_ms[sample] : 0);
+    struct sample_record images = sample_record_empty;
+    images.vision_tiles = copy.vision_tiles;
+    if (b->keep_images) keep_images(b, &images);
+    d->parts[part].sample_count++;
+    d->sample_count++;
+}
+
 /* ---- the end ---- */
 
 static void describe_assumptions(struct dataset_builder *b) {

@@ -15,7 +15,7 @@
 enum {
     RECORD_MAX_TOKENS = 100000000, /* of one sample; more is a mistake in the file */
     RECORD_MAX_TILES = 65535,
-    RECORD_MAX_SIDE = 1000000, /* pixels */
+    RECORD_MAX_SIDE = 1000000,     /* pixels */
     RECORD_MAX_CLIP_MS = 86400000, /* a day */
     DATASET_MAX_PARTS = 65535,
     DEFAULT_TILE_LANGUAGE_TOKENS = 256
@@ -40,7 +40,7 @@ struct dataset_builder {
     struct tiling tiling;
     struct tiling_grids grids;
     int64_t max_language_tokens, model_tile_language_tokens;
-    int64_t clip_limit_ms; /* longer clips are cut to this; 0: no */
+    int64_t clip_limit_ms;   /* longer clips are cut to this; 0: no */
     bool tile_tokens_stated; /* by the options: a description has no say */
     bool keep_images;
     const bool *kept_parts; /* by part: samples of others are passed over; NULL: all are kept */
@@ -68,6 +68,9 @@ void dataset_builder_source(struct dataset_builder *builder, const char *path);
 /* A description states what one tile was counted as. */
 void dataset_builder_tile_tokens(struct dataset_builder *builder, int64_t tokens);
 bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record);
+/* A sample of another data set as it is; it must have no dummy tile. */
+void dataset_builder_copy(struct dataset_builder *builder, const struct dataset *from,
+                          int64_t sample, int64_t part);
 void dataset_builder_note(struct dataset_builder *builder, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -13,7 +13,7 @@
 /* Larger values are sorted by comparison: a table of counts would be bigger than the samples. */
 enum { COUNTING_LIMIT = 1 << 22 };
 
-enum quantity { VISION_TILES, LANGUAGE_TOKENS, VISION_PATCHES };
+enum quantity { VISION_TILES, LANGUAGE_TOKENS, VISION_PATCHES, CLIP_MS };
 
 struct scratch {
     double *values;
@@ -29,6 +29,8 @@ static uint32_t value_of(const struct dataset *d, int64_t i, enum quantity quant
         return d->samples[i].language_tokens;
     case VISION_PATCHES:
         return d->vision_patches[i];
+    case CLIP_MS:
+        return d->clip_ms[i];
     }
     ballast_bug("unknown quantity %d", (int)quantity);
 }
@@ -41,6 +43,7 @@ static struct scratch scratch_create(const struct dataset *d) {
         if (tokens > max) max = tokens;
         if (tiles > max) max = tiles;
         if (patches > max) max = patches;
+        if (d->clip_ms != NULL && d->clip_ms[i] > max) max = d->clip_ms[i];
     }
     struct scratch scratch = { .limit = max < COUNTING_LIMIT ? max + 1 : COUNTING_LIMIT };
     scratch.values = memory_alloc((size_t)d->sample_count * sizeof *scratch.values);
@@ -98,6 +101,22 @@ static struct dataset_histogram count_bins(const struct dataset *d, const uint32
     return h;
 }
 
+/* Over samples with a clip only: the others would pull the mean of a mixture down. */
+static void fill_clips(struct dataset_part_stats *p, const struct dataset *d,
+                       const uint32_t *indices, int64_t count, struct scratch *scratch) {
+    uint32_t *with = memory_alloc((size_t)(count > 0 ? count : 1) * sizeof *with);
+    double tokens = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t index = indices == NULL ? (uint32_t)i : indices[i];
+        if (d->clip_ms[index] == 0) continue;
+        with[p->clip_count++] = index;
+        tokens += d->samples[index].language_tokens;
+    }
+    p->clip_ms = summarize(d, with, p->clip_count, CLIP_MS, scratch);
+    if (p->clip_count > 0) p->text_tokens_per_second = 1000 * tokens / (double)p->clip_ms.sum;
+    free(with);
+}
+
 static void fill(struct dataset_part_stats *p, const struct dataset *d, const uint32_t *indices,
                  int64_t count, int64_t dummy_tiles, struct scratch *scratch) {
     p->sample_count = count;
@@ -109,6 +128,7 @@ static void fill(struct dataset_part_stats *p, const struct dataset *d, const ui
         p->vision_patches = summarize(d, indices, count, VISION_PATCHES, scratch);
         vision_tokens = p->vision_patches.sum / d->patches_per_language_token;
     }
+    if (d->clip_ms != NULL) fill_clips(p, d, indices, count, scratch);
     if (tiles > 0)
         p->text_tokens_per_tile = (double)(p->language_tokens.sum - vision_tokens) / (double)tiles;
     p->tile_histogram = count_bins(d, indices, count, VISION_TILES, p->vision_tiles.max, 1);

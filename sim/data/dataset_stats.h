@@ -26,6 +26,9 @@ struct dataset_part_stats {
     int64_t sample_count;      /* 0: the rest is 0 too */
     struct dataset_summary vision_tiles, language_tokens;
     struct dataset_summary vision_patches; /* native resolution only */
+    struct dataset_summary clip_ms;        /* of samples with a clip; all 0 without any */
+    int64_t clip_count;
+    double text_tokens_per_second; /* of clips; 0 without any */
     /* Language tokens that do not come from vision, over tiles (or images) without dummies; 0
      * without any. */
     double text_tokens_per_tile;

@@ -19,9 +19,10 @@ static void every_shipped_set_loads(void **state) {
         struct dataset *d = load_or_fail(name, NULL);
         bool drawn = strcmp(d->status, "synthetic") == 0;
         /* The one thing that may be said of a shipped set: long clips are cut. */
-        bool cut = d->note_count == 1 && strstr(d->notes[0], " clips are cut to 16 s") != NULL;
-        if (strcmp(d->name, name) != 0 || d->description[0] == '\0' ||
-            (d->note_count != 0 && !cut) ||
+        bool cut = true;
+        for (int64_t i = 0; i < d->note_count; i++)
+            cut = cut && strstr(d->notes[i], " clips are cut to 16 s") != NULL;
+        if (strcmp(d->name, name) != 0 || d->description[0] == '\0' || !cut ||
             (!drawn && (d->provenance[0] == '\0' || d->licence[0] == '\0')))
             fail_msg("%s: name %s, %lld notes", name, d->name, (long long)d->note_count);
         for (int64_t i = 0; i < d->part_count; i++)
@@ -37,8 +38,8 @@ static void every_shipped_set_loads(void **state) {
 /* The tile counts in the files follow from their image sizes by the rule of at most 4 tiles. */
 static void tiling_reproduces_the_files(void **state) {
     (void)state;
-    const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions",
-                                  "refcoco", "llava-665k" };
+    const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions", "refcoco",
+                                  "llava-665k" };
     struct tiling t = tiling_default();
     t.kind = TILING_INTERNVL;
     t.max_tiles = 4;
@@ -157,7 +158,8 @@ static void chosen_parts(void **state) {
         "{ \"name\": \"some\", \"status\": \"real\",\n"
         "  \"files\": [ { \"file\": \"parts.csv\", \"parts\": [\"b\", \"%s\"] } ],\n"
         "  \"parts\": [ { \"name\": \"a\", \"status\": \"reconstructed\" },\n"
-        "    { \"name\": \"b\", \"status\": \"real\" }, { \"name\": \"c\", \"status\": \"real\" } ] }";
+        "    { \"name\": \"b\", \"status\": \"real\" }, { \"name\": \"c\", \"status\": \"real\" } "
+        "] }";
     char description[512];
     snprintf(description, sizeof description, text, "c");
     write_text(path, description);
@@ -361,6 +363,167 @@ static void draws_have_the_moments(void **state) {
     dataset_destroy(d);
 }
 
+/* ---- the data sets of DIP ---- */
+
+/* What their sources publish, within four standard errors of the draw (or as printed). */
+static void published_means_come_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *what;
+        double want, tolerance;
+    } cases[] = {
+        { "obelics", "tiles", 353.0 / 141, 0.03 },
+        { "obelics", "text", 115e3 / 141, 9 },
+        { "obelics", "max tiles", 30, 0 },
+        { "laion-2b", "text", 16.4, 0.25 },
+        { "laion-2b", "tiles", 1, 0 },
+        { "internvid", "text", 17.52 * 1.33 + 1, 0.2 },
+        { "mmtrail-2m", "seconds", 9.53, 0.01 },
+        { "mmtrail-2m", "text", 33.87, 0.01 },
+        { "sharegpt4video", "text", 350.75, 2.2 },
+        { "dip-sequences", "tiles", 6.4, 0.2 },
+        { "dip-clips", "median seconds", 3, 0.02 },
+        { "dip-clips", "tokens a second", 15, 0.1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dataset_options options = { .tile_language_tokens = 169 };
+        struct dataset *d = load_or_fail(cases[i].name, &options);
+        struct dataset_stats *s = dataset_stats_create(d);
+        const char *what = cases[i].what;
+        double tiles = s->whole.vision_tiles.mean;
+        double got = strcmp(what, "tiles") == 0     ? tiles
+                     : strcmp(what, "text") == 0    ? s->whole.language_tokens.mean - 169 * tiles
+                     : strcmp(what, "seconds") == 0 ? s->whole.clip_ms.mean / 1000
+                     : strcmp(what, "median seconds") == 0  ? s->whole.clip_ms.p50 / 1000
+                     : strcmp(what, "tokens a second") == 0 ? s->whole.text_tokens_per_second
+                                                            : (double)s->whole.vision_tiles.max;
+        if (!(fabs(got - cases[i].want) <= cases[i].tolerance))
+            fail_msg("%s: %s are %g, want %g", cases[i].name, what, got, cases[i].want);
+        dataset_stats_destroy(s);
+        dataset_destroy(d);
+    }
+}
+
+/* Figure 8b: each iteration within its bounds, the fifth at the 22 that DIP prints, none at the end. */
+static void bounds_hold_in_each_iteration(void **state) {
+    (void)state;
+    struct dataset *d = load_or_fail("dip-image-bounds", NULL);
+    assert_int_equal(d->sample_count, 40 * 64);
+    double mean[40] = { 0 };
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        int64_t iteration = i / 64 % 20;
+        double lower = iteration < 5 ? 4.0 * (double)iteration : 16 * (19 - (double)iteration) / 15;
+        double upper = iteration < 5 ? 32 : 32 * (19 - (double)iteration) / 15;
+        assert_in_range(d->samples[i].vision_tiles, (unsigned)(lower + 0.5),
+                        (unsigned)(upper + 0.5));
+        assert_int_equal(d->samples[i].language_tokens, 8192);
+        mean[i / 64] += d->samples[i].vision_tiles / 64.0;
+    }
+    /* 64 draws with a standard deviation of 4.4: four standard errors are 2.2 */
+    assert_true(fabs(mean[4] - 21.7) < 2.2 && fabs(mean[24] - 21.7) < 2.2);
+    assert_true(mean[19] == 0 && mean[39] == 0);
+    assert_true(mean[0] < mean[4] && mean[4] > mean[10] && mean[10] > mean[18]);
+    dataset_destroy(d);
+}
+
+#define BOUNDS(list, tiles)                                                                        \
+    "{\"name\":\"x\",\"kind\":\"bounds\",\"samples_per_bound\":3000,\"seed\":3,\"bounds\":" list   \
+    ",\"vision_tiles\":" tiles ",\"text_tokens\":10}"
+
+/* The draw within bounds is the distribution under a condition, not its ends piled up. */
+static void bounds_condition_the_distribution(void **state) {
+    (void)state;
+    struct dataset *d = draw(BOUNDS("[[2,4],[0,0],[9,12]]",
+                                    "{\"distribution\":\"histogram\",\"values\":[1,2,3,4,5],"
+                                    "\"weights\":[10,1,2,1,20]}"),
+                             NULL);
+    int64_t count[8] = { 0 };
+    for (int64_t i = 0; i < 3000; i++)
+        count[d->samples[i].vision_tiles]++;
+    assert_int_equal(count[2] + count[3] + count[4], 3000);
+    assert_true(llabs(count[3] - 1500) < 110 && llabs(count[2] - 750) < 95);
+    for (int64_t i = 3000; i < 9000; i++) /* nothing within: the nearest bound */
+        assert_int_equal(d->samples[i].vision_tiles, i < 6000 ? 0 : 9);
+    dataset_destroy(d);
+}
+
+static void mixtures_keep_their_parts(void **state) {
+    (void)state;
+    struct dataset *d = load_or_fail("dip-images", NULL);
+    assert_string_equal(d->status, "reconstructed");
+    static const struct {
+        const char *name, *status;
+        double share;
+    } parts[] = { { "obelics", "reconstructed", 1.0 / 3 },
+                  { "laion-2b", "reconstructed", 1.0 / 3 },
+                  { "scienceqa/test", "real", 1.0 / 6 },
+                  { "scienceqa/val", "real", 1.0 / 6 } };
+    assert_int_equal(d->part_count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(d->parts[i].name, parts[i].name);
+        assert_string_equal(d->parts[i].status, parts[i].status);
+        double share = (double)d->parts[i].sample_count / (double)d->sample_count;
+        assert_true(fabs(share - parts[i].share) < 0.01);
+    }
+    dataset_destroy(d);
+    /* A component is gone through as a whole before it repeats: 4 real clips in 8 draws, each twice. */
+    char folder[512], path[640], text[900];
+    snprintf(folder, sizeof folder, "%s", scratch_path("four.csv"));
+    write_text(folder, "clip_ms,text_tokens\n1000,1\n2000,2\n3000,3\n,4\n");
+    snprintf(path, sizeof path, "%s", scratch_path("mix.json"));
+    snprintf(text, sizeof text,
+             "{\"name\":\"mix\",\"kind\":\"mixture\",\"sample_count\":8,\"components\":"
+             "[{\"dataset\":\"%s\",\"weight\":2}]}",
+             folder);
+    write_text(path, text);
+    d = load_or_fail(path, NULL);
+    int64_t seen[5] = { 0 };
+    for (int64_t i = 0; i < 8; i++) {
+        uint32_t tokens = d->samples[i].language_tokens;
+        seen[tokens]++;
+        assert_int_equal(d->clip_ms[i], tokens == 4 ? 0 : 1000 * tokens);
+        if (i == 3) assert_true(seen[1] == 1 && seen[2] == 1 && seen[3] == 1 && seen[4] == 1);
+    }
+    assert_true(seen[1] == 2 && seen[4] == 2);
+    assert_string_equal(d->status, "unstated");
+    dataset_destroy(d);
+}
+
+static void kinds_say_what_is_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { BOUNDS("[]", "1"), "\"bounds\" must be a list of [lower, upper]" },
+        { BOUNDS("[[1,2],[5,4]]", "1"),
+          "/bounds/1: must be [lower, upper] with 0 <= lower <= upper" },
+        { BOUNDS("[[0.2,0.8]]", "1"), "/bounds/0: no whole number lies within the bounds" },
+        { "{\"name\":\"x\",\"kind\":\"bounds\",\"bounds\":[[0,1]],\"text_tokens\":1}",
+          "\"samples_per_bound\" is missing from \"dataset\"" },
+        { "{\"name\":\"x\",\"kind\":\"mixture\",\"sample_count\":9}",
+          "a mixture needs \"components\", a list of 1 to 64 data sets" },
+        { "{\"name\":\"x\",\"kind\":\"mixture\",\"sample_count\":9,\"text_tokens\":1,"
+          "\"components\":[{\"dataset\":\"obelics\"}]}",
+          "/text_tokens: \"text_tokens\" has no meaning for a mixture of data sets" },
+        { "{\"name\":\"x\",\"kind\":\"mixture\",\"sample_count\":9,"
+          "\"components\":[{\"dataset\":\"nowhere\"}]}",
+          "while loading component \"nowhere\" of data set \"x\"" },
+        { "{\"name\":\"x\",\"kind\":\"samples\",\"file\":\"a.csv\",\"components\":[]}",
+          "\"components\" has no meaning for a data set of samples\n"
+          "     1 | {\"name\":\"x\",\"kind\":\"samples\",\"file\":\"a.csv\",\"components\":[]}" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        struct json *json = json_parse("x.json", cases[i].text, strlen(cases[i].text), &err);
+        assert_non_null(json);
+        struct dataset *d =
+            dataset_from_json(json, json_root(json), SCENARIOS "/datasets", NULL, &err);
+        if (d != NULL || strstr(err.text, cases[i].want) == NULL)
+            fail_msg("case %zu: got %s\nwant %s", i, err.text, cases[i].want);
+        json_destroy(json);
+    }
+}
+
 /* Clips are drawn after the other columns of a sample, are cut, and carry the correlation. */
 static void draws_clips(void **state) {
     (void)state;
@@ -452,6 +615,11 @@ int main(void) {
         cmocka_unit_test(draws_have_the_moments),
         cmocka_unit_test(draws_correlate),
         cmocka_unit_test(draws_clips),
+        cmocka_unit_test(published_means_come_out),
+        cmocka_unit_test(bounds_hold_in_each_iteration),
+        cmocka_unit_test(bounds_condition_the_distribution),
+        cmocka_unit_test(mixtures_keep_their_parts),
+        cmocka_unit_test(kinds_say_what_is_wrong),
         cmocka_unit_test(draws_of_whole_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, remove_scratch);
