@@ -254,8 +254,9 @@ static void order_passes(const struct ballast_schedule *row, const struct schedu
                                       place->micro_batch_count };
     row->order(&at, passes);
     for (int64_t i = 0; i < count; i++)
-        entries[i] = (struct schedule_entry){ passes[i].micro_batch, passes[i].chunk,
-                                              passes[i].backward != 0 };
+        entries[i] = (struct schedule_entry){ .micro_batch = passes[i].micro_batch,
+                                                .chunk = passes[i].chunk,
+                                                .backward = passes[i].backward != 0 };
     free(passes);
 }
 

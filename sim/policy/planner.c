@@ -22,7 +22,10 @@ static const struct planner *const table[] = {
     &recompute_selective,
     &recompute_stages,
     &recompute_uniform,
+    &joint_dip,
+    &joint_nnscaler,
     &joint_omnibal,
+    &joint_optimus,
 };
 
 static const char *const slot_names[PLANNER_SLOT_COUNT] = {

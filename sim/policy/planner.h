@@ -22,6 +22,13 @@
 #include "sim/model/model.h"
 #include "sim/policy/schedule/schedule.h"
 
+/* Consecutive chunks, on every stage, that hold one module and run it in sub-microbatches of its own
+ * size. A micro-batch's sub-microbatches of one module all come before those of the next. */
+struct plan_module {
+    int64_t first_chunk, chunk_count;
+    int64_t sub_batch; /* images of a sub-microbatch at most; 0: whole micro-batches */
+};
+
 /* The static plan: which layers stand on which stage, which of them recompute, in which order
  * micro-batches run. All arrays are in the arena of the job. */
 struct job_plan {
@@ -32,6 +39,25 @@ struct job_plan {
     /* by layer: what it drops and computes again in backward. Two values for most: none, full */
     enum recompute_kind *recompute;
     const struct schedule_policy *schedule;
+    /* A modality-aware plan: the modules in order, all chunks together. 0: one that does not split. */
+    struct plan_module *modules;
+    int64_t module_count;
+};
+
+/* One sub-microbatch on one part, as the plan has it, for planners of iterations. */
+struct pass_cost {
+    int64_t forward_ns, backward_ns;           /* recomputation in the backward */
+    int64_t send_forward_ns, send_backward_ns; /* 0 where nothing is sent */
+    double activation_bytes, workspace_bytes;
+    /* its transformer blocks; what one of them adds to the backward and keeps, by recomputation */
+    int64_t blocks;
+    int64_t recompute_ns[RECOMPUTE_KIND_COUNT];
+    double block_bytes[RECOMPUTE_KIND_COUNT];
+};
+
+/* How many of a pass's blocks recompute in each way, this time. */
+struct pass_choice {
+    int16_t blocks[RECOMPUTE_KIND_COUNT];
 };
 
 /* One iteration of one data-parallel rank. */
@@ -40,6 +66,18 @@ struct iteration_plan {
     int64_t micro_batch_count;
     const struct batch_shape *shapes; /* by micro-batch */
     struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */
+    /* For plan_iteration; NULL elsewhere. Sub-microbatch k of micro-batch m in module i is unit
+     * units[i x (micro_batch_count + 1) + m] + k; a module that takes no part in a micro-batch has no
+     * unit for it. On part p it is cell cell_first[p] + unit. */
+    const int32_t *units;
+    const int64_t *cell_first;
+    const struct pass_cost *costs;           /* by cell */
+    const double *activation_capacity_bytes; /* by stage: for activations and workspace */
+    struct pass_choice *choices;             /* by cell; left at 0: as plan->recompute has it */
+    int64_t entry_count;                     /* of each stage */
+    /* out: what the planner found, for the record */
+    int64_t bound_ns, planned_ns; /* no order is faster; what it expects */
+    double planner_s;             /* its wall time */
 };
 
 /* One micro-batch on one part of the model. Recomputation and gradient accumulation are part of the

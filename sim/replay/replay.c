@@ -331,6 +331,17 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
     return ok;
 }
 
+/* Where each iteration has its own order: what stages wait for the busiest, which none can avoid. The
+ * bubble of an ideal pipeline is on top. */
+static double spread_idle(const struct replay *replay) {
+    double most = 0, mean = 0;
+    for (int64_t stage = 0; stage < replay->stage_count; stage++) {
+        most = fmax(most, replay->stages[stage].busy_s);
+        mean += replay->stages[stage].busy_s / (double)replay->stage_count;
+    }
+    return most - mean;
+}
+
 static bool break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
@@ -359,12 +370,14 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_LOADING] = loading / ((double)(dp * n) * NS_PER_S) + late / ((double)n * NS_PER_S);
     /* What is idle inside a pipeline: first what an ideal one of equal stages would have, then what
      * unequal stages add, then the rest. */
-    double idle_s = idle_ns * scale, constant_s, busy_s = 0;
-    if (!constant_idle(job, replay, &constant_s, err)) return false;
+    double idle_s = idle_ns * scale, constant_s = 0, busy_s = 0;
+    bool planned = job->step->iteration_planner != NULL;
+    if (!planned && !constant_idle(job, replay, &constant_s, err)) return false;
     for (int class = 0; class < TIME_CLASS_COUNT; class ++)
         busy_s += class_ns[class] * scale;
     double ideal_s = busy_s * (double)(stages - 1) /
                      (double)(job->scenario->micro_batches_per_rank * job->plan.chunk_count);
+    if (planned) constant_s = ideal_s + spread_idle(replay);
     c[REPLAY_BUBBLE] = fmin(ideal_s, idle_s);
     c[REPLAY_STAGE_IMBALANCE] = fmin(fmax(constant_s - ideal_s, 0), idle_s - c[REPLAY_BUBBLE]);
     c[REPLAY_TIME_IMBALANCE] = idle_s - c[REPLAY_BUBBLE] - c[REPLAY_STAGE_IMBALANCE];

@@ -133,3 +133,18 @@ struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t
     }
     return most;
 }
+
+struct batch_shape batch_shape_piece(const struct batch_shape *shape, int64_t pieces,
+                                     int64_t index) {
+    int64_t tiles = shape->vision_tiles;
+    if (pieces <= 1 || tiles == 0) return *shape;
+    struct batch_shape piece = { .samples = shape->samples };
+    int64_t first = tiles * index / pieces, last = tiles * (index + 1) / pieces;
+    piece.vision_tiles = last - first;
+    piece.vision_tokens = shape->vision_tokens * last / tiles - shape->vision_tokens * first / tiles;
+    piece.connector_tokens =
+        shape->connector_tokens * last / tiles - shape->connector_tokens * first / tiles;
+    piece.vision_square_sum =
+        shape->vision_square_sum * (double)piece.vision_tiles / (double)tiles;
+    return piece;
+}

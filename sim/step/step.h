@@ -72,6 +72,8 @@ struct step_model {
     const struct job_plan *plan;
     const struct price_table *prices;
     int64_t stage_count, chunk_count, part_count; /* as in struct job_plan */
+    int64_t module_count; /* of the plan; 1 for one that does not split */
+    int64_t *module_of_chunk;
     /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
      * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
     int64_t *layers, *recomputing;
@@ -112,6 +114,24 @@ void step_layer_times(const struct step_model *model, const struct batch_shape *
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost);
+/* The same with so many of the part's blocks recomputing in each way; NULL or all 0: as the plan. */
+void step_stage_cost_as(const struct step_model *model, int64_t part,
+                        const struct batch_shape *shape,
+                        const struct layer_time times[LAYER_KIND_COUNT],
+                        const struct layer_time locked[LAYER_KIND_COUNT],
+                        const struct pass_choice *choice, struct stage_cost *cost);
+/* Sub-microbatches of a micro-batch in a module of the plan; 0 where it has nothing to do there. */
+int64_t step_unit_count(const struct step_model *model, int64_t module,
+                        const struct batch_shape *shape);
+/* How the blocks of a part recompute by the plan; how many there are and what each way costs and keeps. */
+void step_planned_blocks(const struct step_model *model, int64_t part, struct pass_choice *blocks);
+void step_block_options(const struct step_model *model, int64_t part,
+                        const struct batch_shape *shape, struct pass_cost *pass);
+/* FLOPs recomputed under the choice less those under the plan. */
+double step_choice_flop(const struct step_model *model, int64_t part,
+                        const struct batch_shape *shape, const struct pass_choice *choice);
+/* What a stage has for activations and workspace, fragmentation taken off. */
+double step_activation_capacity(const struct step_model *model, int64_t stage);
 
 /* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the GPU. */
 struct offload_time step_offload_time(const struct step_model *model, int64_t layer_index,
@@ -135,6 +155,8 @@ struct rank_outcome {
     double class_ns[TIME_CLASS_COUNT]; /* summed over stages */
     double model_flop; /* forward and backward by definition, all TP ranks, all stages */
     double recompute_flop;
+    int64_t bound_ns; /* an iteration planner's: no order is faster; 0: none */
+    double planner_s; /* its wall time */
 };
 
 struct step_runner;
@@ -173,13 +195,25 @@ enum span_kind {
     SPAN_SEND_BACKWARD,
 };
 struct step_span {
-    int64_t stage, chunk, micro_batch;
+    int64_t stage, chunk, micro_batch, sub;
     enum span_kind kind;
     bool communication;
     int64_t start_ns, finish_ns, recompute_ns;
 };
 typedef void (*step_span_visit)(void *context, const struct step_span *span);
 void step_runner_spans(const struct step_runner *runner, step_span_visit visit, void *context);
+/* Every pass of the last run (stage fidelity), stage by stage in the order it runs them. */
+struct step_pass {
+    int64_t stage, chunk, micro_batch, sub;
+    bool backward;
+    int64_t start_ns, finish_ns, send_ns; /* the send comes after; 0: nothing is sent */
+    double activation_bytes, workspace_bytes;
+    struct pass_choice blocks; /* how its blocks recompute */
+};
+typedef void (*step_pass_visit)(void *context, const struct step_pass *pass);
+void step_runner_passes(const struct step_runner *runner, step_pass_visit visit, void *context);
+/* Sub-microbatches of each micro-batch in a module of the plan, in the last run. */
+int64_t step_runner_units(const struct step_runner *runner, int64_t module, int64_t micro_batch);
 /* The passes and sends that set the makespan of the last run (stage fidelity), last first. */
 void step_runner_critical_path(struct step_runner *runner, step_span_visit visit, void *context);
 /* Activation bytes of a stage after each event of the last run. */

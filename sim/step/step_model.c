@@ -264,6 +264,11 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->chunk_count = plan->chunk_count;
     m->part_count = plan->part_count;
     ballast_check(m->part_count == m->stage_count * m->chunk_count && m->part_count > 0);
+    m->module_count = plan->module_count > 0 ? plan->module_count : 1;
+    m->module_of_chunk = arena_array(arena, int64_t, m->chunk_count);
+    for (int64_t i = 0; i < plan->module_count; i++)
+        for (int64_t c = 0; c < plan->modules[i].chunk_count; c++)
+            m->module_of_chunk[plan->modules[i].first_chunk + c] = i;
     m->layers = arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT);
     m->recomputing =
         arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
@@ -466,19 +471,109 @@ static void replace_ruled_layers(const struct step_model *m, int64_t part,
     }
 }
 
+static bool is_block(enum layer_kind kind) {
+    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK ||
+           kind == LAYER_DIFFUSION_BLOCK;
+}
+
+/* The kind of the part's blocks, and how many; a modality-aware plan has one kind a part. */
+static int64_t block_count(const struct step_model *m, int64_t part, enum layer_kind *kind) {
+    int64_t count = 0;
+    for (int k = 0; k < LAYER_KIND_COUNT; k++)
+        if (is_block((enum layer_kind)k) && m->layers[part * LAYER_KIND_COUNT + k] > 0) {
+            *kind = (enum layer_kind)k;
+            count = m->layers[part * LAYER_KIND_COUNT + k];
+        }
+    return count;
+}
+
+static const int16_t *chosen_blocks(const struct pass_choice *choice) {
+    int64_t sum = 0;
+    for (int how = 0; choice != NULL && how < RECOMPUTE_KIND_COUNT; how++)
+        sum += choice->blocks[how];
+    return sum > 0 ? choice->blocks : NULL;
+}
+
+int64_t step_unit_count(const struct step_model *m, int64_t module,
+                        const struct batch_shape *shape) {
+    const struct plan_module *planned = &m->plan->modules[module];
+    if (planned->sub_batch <= 0) return 1;
+    if (shape->vision_tiles == 0) return shape->vision_tokens > 0; /* of unknown images: whole */
+    return (shape->vision_tiles + planned->sub_batch - 1) / planned->sub_batch;
+}
+
+void step_block_options(const struct step_model *m, int64_t part, const struct batch_shape *shape,
+                        struct pass_cost *pass) {
+    enum layer_kind kind = LAYER_VISION_BLOCK;
+    pass->blocks = block_count(m, part, &kind);
+    if (pass->blocks == 0) return;
+    struct layer_time time;
+    price_table_layer(m->prices, kind, shape, &time);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        pass->recompute_ns[how] = time.recompute_ns[how];
+        pass->block_bytes[how] =
+            time.backward_ns > 0
+                ? price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how)
+                : 0;
+    }
+}
+
+void step_planned_blocks(const struct step_model *m, int64_t part, struct pass_choice *blocks) {
+    enum layer_kind kind = LAYER_VISION_BLOCK;
+    *blocks = (struct pass_choice){ { 0 } };
+    if (block_count(m, part, &kind) == 0) return;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        blocks->blocks[how] =
+            (int16_t)m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT + how];
+}
+
+double step_choice_flop(const struct step_model *m, int64_t part, const struct batch_shape *shape,
+                        const struct pass_choice *choice) {
+    enum layer_kind kind = LAYER_VISION_BLOCK;
+    const int16_t *chosen = chosen_blocks(choice);
+    if (chosen == NULL || block_count(m, part, &kind) == 0) return 0;
+    const int64_t *planned =
+        &m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
+    double flop = 0;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        flop += (double)(chosen[how] - planned[how]) *
+                price_table_recompute_flop(m->prices, kind, shape, (enum recompute_kind)how);
+    return flop;
+}
+
+double step_activation_capacity(const struct step_model *m, int64_t stage) {
+    const struct stage_memory *memory = &m->static_memory[stage];
+    double outside = memory->bytes[MEMORY_COMMUNICATION] + memory->bytes[MEMORY_CONTEXT];
+    double hbm = cost_model_gpu(m->scenario->cost_model)->hbm_bytes;
+    return (hbm - outside) / (1 + m->scenario->backend->reserved_fraction) -
+           stage_memory_allocated(memory);
+}
+
 void step_stage_cost(const struct step_model *m, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost) {
+    step_stage_cost_as(m, part, shape, times, locked, NULL, cost);
+}
+
+void step_stage_cost_as(const struct step_model *m, int64_t part, const struct batch_shape *shape,
+                        const struct layer_time times[LAYER_KIND_COUNT],
+                        const struct layer_time locked[LAYER_KIND_COUNT],
+                        const struct pass_choice *choice, struct stage_cost *cost) {
     *cost = (struct stage_cost){ 0 };
     const int64_t *layers = &m->layers[part * LAYER_KIND_COUNT];
+    const int16_t *chosen = chosen_blocks(choice);
     double padded = shape->language_tokens > 0
                         ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
                         : 0;
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
         if (layers[k] == 0) continue;
         enum layer_kind kind = (enum layer_kind)k;
-        const int64_t *recomputing =
-            &m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT];
+        int64_t recomputing[RECOMPUTE_KIND_COUNT];
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            recomputing[how] =
+                chosen != NULL && is_block(kind)
+                    ? chosen[how]
+                    : m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT + how];
         add_layers(kind, layers[k], recomputing, &times[k], padded, cost);
         add_memory(m, kind, shape, recomputing, times[k].backward_ns > 0, cost);
         if (m->scenario->training_fields.offload_blocks > 0)

@@ -2,7 +2,9 @@
  *
  * Stage fidelity: two tasks a micro-batch and stage, and a send between neighbours. A send that
  * blocks compute stands on the sender's compute stream; one that does not has a stream per link and
- * direction. The graph depends on (stages, micro-batches, schedule) only, so it is built once and
+ * direction. A modality-aware plan splits the micro-batches of a module into units of its own: each
+ * has its own tasks on the module's parts, and a unit of the next module waits for all units of its
+ * micro-batch in the module before. The graph depends on (stages, micro-batches, schedule) only, so it is built once and
  * gets new durations each iteration.
  *
  * Operator fidelity: each pass becomes the chain of its operators, collectives on the stage's
@@ -26,10 +28,19 @@ struct step_runner {
     int64_t micro_batch_count;      /* of the graph; 0: none yet */
     struct schedule_entry *entries; /* stage s from s x entry_count */
     int64_t entry_count;            /* of one stage */
-    /* by part x micro_batch_count + micro-batch: first and last task of each pass, and its send */
+    /* Units of module i: the sub-microbatches of micro-batch m are units[i x (count + 1) + m] up to the
+     * next entry. Their cells on part p follow cell_first[p]. */
+    int32_t *units;
+    int64_t *cell_first, cell_capacity;
+    /* by cell: first and last task of each pass, and its send (NO_TASK: none) */
     int32_t *forward_first, *forward_last, *backward_first, *backward_last;
     int32_t *send_forward, *send_backward;
     struct stage_cost *costs;
+    struct pass_cost *pass_costs;  /* for planners; NULL until one asks */
+    struct pass_choice *choices;
+    bool chosen; /* choices hold for the last run */
+    bool split;  /* into the plan's sub-batches */
+    struct layer_time (*unit_times)[LAYER_KIND_COUNT];
     int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
     int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
     /* while building: the last send of each stage that leaves its node, or NO_TASK */
@@ -43,6 +54,8 @@ struct step_runner {
     const struct layer_time (*locked)[LAYER_KIND_COUNT];
     const struct schedule_entry *given; /* order of the next runs, or NULL */
     bool static_order;                  /* the graph's order is that of the schedule */
+    int64_t bound_ns;  /* of the planner's last iteration */
+    double planner_s;
 };
 
 struct step_runner *step_runner_create(const struct step_model *model) {
@@ -61,6 +74,7 @@ struct step_runner *step_runner_create(const struct step_model *model) {
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         *times[i] = memory_alloc(sizeof **times[i] * (size_t)model->part_count);
     r->memory = memory_alloc(sizeof *r->memory * stages);
+    r->cell_first = memory_alloc(sizeof *r->cell_first * (size_t)(model->part_count + 1));
     return r;
 }
 
@@ -70,6 +84,11 @@ void step_runner_destroy(struct step_runner *r) {
     arena_destroy(r->scratch);
     task_graph_destroy(r->graph);
     free(r->entries);
+    free(r->units);
+    free(r->cell_first);
+    free(r->pass_costs);
+    free(r->choices);
+    free(r->unit_times);
     free(r->forward_first);
     free(r->forward_last);
     free(r->backward_first);
@@ -94,15 +113,68 @@ void step_runner_destroy(struct step_runner *r) {
     free(r);
 }
 
-static void grow(struct step_runner *r, int64_t micro_batches) {
-    size_t cells = (size_t)(r->model->part_count * micro_batches);
-    r->entry_count = 2 * micro_batches * r->model->chunk_count;
+/* ---- units and cells ---- */
+
+/* `split`: by the plan's sub-batches; otherwise every module takes whole micro-batches. */
+static void number_units(struct step_runner *r, const struct batch_shape *shapes, int64_t count,
+                         bool split) {
+    const struct step_model *m = r->model;
+    r->units = memory_realloc(r->units, sizeof *r->units * (size_t)(m->module_count * (count + 1)));
+    for (int64_t i = 0; i < m->module_count; i++) {
+        int32_t *units = r->units + i * (count + 1);
+        units[0] = 0;
+        for (int64_t k = 0; k < count; k++)
+            units[k + 1] =
+                units[k] +
+                (int32_t)(split ? step_unit_count(m, i, &shapes[k]) : 1);
+    }
+    int64_t cells = 0, per_stage = 0;
+    for (int64_t part = 0; part < m->part_count; part++) {
+        int64_t module = m->module_of_chunk[part / m->stage_count];
+        r->cell_first[part] = cells;
+        cells += r->units[module * (count + 1) + count];
+        if (part % m->stage_count == 0) per_stage += r->units[module * (count + 1) + count];
+    }
+    r->cell_first[m->part_count] = cells;
+    r->entry_count = 2 * per_stage;
+}
+
+static void grow(struct step_runner *r) {
+    int64_t needed = r->cell_first[r->model->part_count];
+    if (needed <= r->cell_capacity) return;
+    r->cell_capacity = needed;
+    size_t cells = (size_t)needed;
     r->entries = memory_realloc(r->entries, sizeof *r->entries * cells * 2);
     int32_t **tasks[] = { &r->forward_first, &r->forward_last, &r->backward_first,
                           &r->backward_last, &r->send_forward, &r->send_backward };
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
         *tasks[i] = memory_realloc(*tasks[i], sizeof **tasks[i] * cells);
     r->costs = memory_realloc(r->costs, sizeof *r->costs * cells);
+    if (r->model->iteration_planner == NULL) return;
+    r->pass_costs = memory_realloc(r->pass_costs, sizeof *r->pass_costs * cells);
+    r->choices = memory_realloc(r->choices, sizeof *r->choices * cells);
+}
+
+static const int32_t *units_of(const struct step_runner *r, int64_t part) {
+    return r->units +
+           r->model->module_of_chunk[part / r->model->stage_count] * (r->micro_batch_count + 1);
+}
+
+/* One sub-microbatch on one part. */
+struct place_in_step {
+    int64_t part, micro_batch, sub, pieces, cell;
+};
+
+typedef void (*cell_visit)(struct step_runner *r, const struct place_in_step *at, void *context);
+
+static void for_each_cell(struct step_runner *r, int64_t part, cell_visit visit, void *context) {
+    const int32_t *units = units_of(r, part);
+    for (int64_t i = 0; i < r->micro_batch_count; i++)
+        for (int32_t unit = units[i]; unit < units[i + 1]; unit++) {
+            struct place_in_step at = { part, i, unit - units[i], units[i + 1] - units[i],
+                                        r->cell_first[part] + unit };
+            visit(r, &at, context);
+        }
 }
 
 static struct schedule_place place_of(const struct step_runner *r, int64_t stage) {
@@ -119,7 +191,16 @@ static int64_t part_of(const struct step_runner *r, int64_t stage,
 
 static int64_t cell_of(const struct step_runner *r, int64_t stage,
                        const struct schedule_entry *entry) {
-    return part_of(r, stage, entry) * r->micro_batch_count + entry->micro_batch;
+    int64_t part = part_of(r, stage, entry);
+    return r->cell_first[part] + units_of(r, part)[entry->micro_batch] + entry->sub;
+}
+
+/* Whether the pass of a part hands anything on: to the same module's next part, or to the next
+ * module, if that takes part in the micro-batch. */
+static bool sends_to(const struct step_runner *r, int64_t to, int64_t micro_batch) {
+    if (to < 0 || to >= r->model->part_count) return false;
+    const int32_t *units = units_of(r, to);
+    return units[micro_batch + 1] > units[micro_batch];
 }
 
 static void fill_static_order(struct step_runner *r) {
@@ -129,20 +210,26 @@ static void fill_static_order(struct step_runner *r) {
     }
 }
 
-/* Every stage must run each pass of each micro-batch and chunk once. */
+static bool inside_step(const struct step_runner *r, int64_t stage,
+                        const struct schedule_entry *entry) {
+    if (entry->micro_batch < 0 || entry->micro_batch >= r->micro_batch_count || entry->chunk < 0 ||
+        entry->chunk >= r->model->chunk_count || entry->sub < 0)
+        return false;
+    const int32_t *units = units_of(r, part_of(r, stage, entry));
+    return entry->sub < units[entry->micro_batch + 1] - units[entry->micro_batch];
+}
+
+/* Every stage must run each pass of each sub-microbatch and chunk once. */
 static bool check_order(const struct step_runner *r, const char *name, struct error *err) {
-    int64_t count = r->micro_batch_count;
-    bool *seen = memory_alloc(sizeof *seen * (size_t)r->entry_count);
+    size_t cells = (size_t)r->cell_first[r->model->part_count];
+    bool *seen = memory_alloc(sizeof *seen * 2 * (cells + 1));
+    memset(seen, 0, sizeof *seen * 2 * cells);
     bool ok = true;
     for (int64_t stage = 0; ok && stage < r->model->stage_count; stage++) {
-        memset(seen, 0, sizeof *seen * (size_t)r->entry_count);
         for (int64_t i = 0; ok && i < r->entry_count; i++) {
             const struct schedule_entry *entry = &r->entries[stage * r->entry_count + i];
-            bool inside = entry->micro_batch >= 0 && entry->micro_batch < count &&
-                          entry->chunk >= 0 && entry->chunk < r->model->chunk_count;
-            bool *cell =
-                inside ? &seen[2 * (entry->chunk * count + entry->micro_batch) + entry->backward]
-                       : NULL;
+            bool inside = inside_step(r, stage, entry);
+            bool *cell = inside ? &seen[2 * cell_of(r, stage, entry) + entry->backward] : NULL;
             ok = inside && !*cell;
             if (inside) *cell = true;
             if (!ok)
@@ -155,17 +242,47 @@ static bool check_order(const struct step_runner *r, const char *name, struct er
     return ok;
 }
 
+static void fill_pass_cost(struct step_runner *r, const struct place_in_step *at, void *context) {
+    (void)context;
+    const struct stage_cost *cost = &r->costs[at->cell];
+    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    struct pass_cost *pass = &r->pass_costs[at->cell];
+    *pass = (struct pass_cost){ .forward_ns = cost->forward_ns,
+                                .backward_ns = cost->backward_ns,
+                                .activation_bytes = cost->activation_bytes,
+                                .workspace_bytes = cost->workspace_bytes };
+    if (sends_to(r, at->part + 1, at->micro_batch)) pass->send_forward_ns = cost->send_forward_ns;
+    if (sends_to(r, at->part - 1, at->micro_batch)) pass->send_backward_ns = cost->send_backward_ns;
+    step_block_options(r->model, at->part, &shape, pass);
+}
+
 static bool plan_iteration(struct step_runner *r, struct error *err) {
     const struct step_model *m = r->model;
-    fill_static_order(r); /* a planner may leave what it does not decide */
+    size_t cells = (size_t)r->cell_first[m->part_count];
+    if (m->plan->module_count == 0) fill_static_order(r); /* a planner may leave it */
+    for (int64_t part = 0; part < m->part_count; part++)
+        for_each_cell(r, part, fill_pass_cost, NULL);
+    memset(r->choices, 0, sizeof *r->choices * cells);
     arena_reset(r->scratch);
+    double *capacity = arena_array(r->scratch, double, m->stage_count);
+    for (int64_t stage = 0; stage < m->stage_count; stage++)
+        capacity[stage] = step_activation_capacity(m, stage);
     struct iteration_plan iteration = { .scratch = r->scratch,
                                         .micro_batch_count = r->micro_batch_count,
                                         .shapes = r->shapes,
-                                        .entries = r->entries };
-    return m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
-                                                &iteration, err) &&
-           check_order(r, m->iteration_planner->name, err);
+                                        .entries = r->entries,
+                                        .entry_count = r->entry_count,
+                                        .units = r->units,
+                                        .cell_first = r->cell_first,
+                                        .costs = r->pass_costs,
+                                        .activation_capacity_bytes = capacity,
+                                        .choices = r->choices };
+    if (!m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
+                                              &iteration, err))
+        return false;
+    r->bound_ns = iteration.bound_ns;
+    r->planner_s = iteration.planner_s;
+    return check_order(r, m->iteration_planner->name, err);
 }
 
 static bool fill_order(struct step_runner *r, struct error *err) {
@@ -320,12 +437,15 @@ static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int
 }
 
 static void add_entry(struct step_runner *r, int64_t stage, const struct schedule_entry *entry) {
-    const struct step_model *m = r->model;
     int64_t part = part_of(r, stage, entry), cell = cell_of(r, stage, entry);
     const struct stage_cost *cost = &r->costs[cell];
     int32_t first, last;
     if (r->fidelity == FIDELITY_OPERATOR) {
-        add_operator_pass(r, part, &r->shapes[entry->micro_batch], entry->backward, &first, &last);
+        const int32_t *units = units_of(r, part);
+        struct batch_shape shape = batch_shape_piece(
+            &r->shapes[entry->micro_batch],
+            units[entry->micro_batch + 1] - units[entry->micro_batch], entry->sub);
+        add_operator_pass(r, part, &shape, entry->backward, &first, &last);
     } else {
         first = last =
             task_graph_add_task(r->graph, r->compute[stage],
@@ -334,31 +454,46 @@ static void add_entry(struct step_runner *r, int64_t stage, const struct schedul
     if (entry->backward) {
         r->backward_first[cell] = first;
         r->backward_last[cell] = last;
-        if (part > 0)
+        r->send_backward[cell] = NO_TASK;
+        if (sends_to(r, part - 1, entry->micro_batch))
             r->send_backward[cell] = add_send(r, stage, true, last, cost->send_backward_ns);
     } else {
         r->forward_first[cell] = first;
         r->forward_last[cell] = last;
-        if (part + 1 < m->part_count)
+        r->send_forward[cell] = NO_TASK;
+        if (sends_to(r, part + 1, entry->micro_batch))
             r->send_forward[cell] = add_send(r, stage, false, last, cost->send_forward_ns);
     }
 }
 
-static void add_stage_dependencies(struct step_runner *r) {
-    int64_t parts = r->model->part_count, count = r->micro_batch_count;
-    for (int64_t part = 0; part < parts; part++) {
-        for (int64_t i = 0; i < count; i++) {
-            int64_t cell = part * count + i;
-            if (part > 0)
-                task_graph_add_dependency(r->graph, r->send_forward[cell - count],
-                                          r->forward_first[cell], 0);
-            if (part + 1 < parts)
-                task_graph_add_dependency(r->graph, r->send_backward[cell + count],
-                                          r->backward_first[cell], 0);
-            else
-                task_graph_add_dependency(r->graph, r->forward_last[cell], r->backward_first[cell],
-                                          0);
+/* Units of one micro-batch on a part and on the next: one to one inside a module, all to all between
+ * two. */
+static void join_parts(struct step_runner *r, int64_t part, int64_t micro_batch) {
+    const int32_t *from = units_of(r, part) + micro_batch,
+                  *to = units_of(r, part + 1) + micro_batch;
+    bool same = from == to;
+    for (int32_t a = from[0]; a < from[1]; a++)
+        for (int32_t b = same ? a : to[0]; b < (same ? a + 1 : to[1]); b++) {
+            int64_t before = r->cell_first[part] + a, after = r->cell_first[part + 1] + b;
+            task_graph_add_dependency(r->graph, r->send_forward[before], r->forward_first[after],
+                                      0);
+            task_graph_add_dependency(r->graph, r->send_backward[after],
+                                      r->backward_first[before], 0);
         }
+}
+
+static void turn_round(struct step_runner *r, const struct place_in_step *at, void *context) {
+    (void)context;
+    if (!sends_to(r, at->part + 1, at->micro_batch))
+        task_graph_add_dependency(r->graph, r->forward_last[at->cell], r->backward_first[at->cell],
+                                  0);
+}
+
+static void add_stage_dependencies(struct step_runner *r) {
+    for (int64_t part = 0; part < r->model->part_count; part++) {
+        for (int64_t i = 0; part + 1 < r->model->part_count && i < r->micro_batch_count; i++)
+            join_parts(r, part, i);
+        for_each_cell(r, part, turn_round, NULL);
     }
 }
 
@@ -374,16 +509,14 @@ static void build_graph(struct step_runner *r) {
 /* Stage fidelity keeps the graph and changes what depends on the micro-batches. */
 static void update_durations(struct step_runner *r) {
     int64_t *duration = r->graph->duration_ns;
-    int64_t parts = r->model->part_count, count = r->micro_batch_count;
-    for (int64_t part = 0; part < parts; part++) {
-        for (int64_t i = 0; i < count; i++) {
-            int64_t cell = part * count + i;
-            const struct stage_cost *cost = &r->costs[cell];
-            duration[r->forward_first[cell]] = cost->forward_ns;
-            duration[r->backward_first[cell]] = cost->backward_ns;
-            if (part + 1 < parts) duration[r->send_forward[cell]] = cost->send_forward_ns;
-            if (part > 0) duration[r->send_backward[cell]] = cost->send_backward_ns;
-        }
+    for (int64_t cell = 0; cell < r->cell_first[r->model->part_count]; cell++) {
+        const struct stage_cost *cost = &r->costs[cell];
+        duration[r->forward_first[cell]] = cost->forward_ns;
+        duration[r->backward_first[cell]] = cost->backward_ns;
+        if (r->send_forward[cell] != NO_TASK)
+            duration[r->send_forward[cell]] = cost->send_forward_ns;
+        if (r->send_backward[cell] != NO_TASK)
+            duration[r->send_backward[cell]] = cost->send_backward_ns;
     }
 }
 
@@ -414,12 +547,13 @@ static void walk_memory(struct step_runner *r, int64_t stage) {
 static void sum_part(struct step_runner *r, int64_t part, struct rank_outcome *outcome) {
     bool blocks = r->model->scenario->backend->send_blocks_compute;
     int64_t forward = 0, backward = 0, recompute = 0, send = 0;
-    for (int64_t i = 0; i < r->micro_batch_count; i++) {
-        const struct stage_cost *cost = &r->costs[part * r->micro_batch_count + i];
+    for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++) {
+        const struct stage_cost *cost = &r->costs[cell];
         forward += cost->forward_ns;
         backward += cost->backward_ns;
         recompute += cost->recompute_ns;
-        if (blocks) send += cost->send_forward_ns + cost->send_backward_ns;
+        if (blocks && r->send_forward[cell] != NO_TASK) send += cost->send_forward_ns;
+        if (blocks && r->send_backward[cell] != NO_TASK) send += cost->send_backward_ns;
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             outcome->class_ns[class] += cost->class_ns[class];
     }
@@ -446,12 +580,18 @@ static void sum_flop(const struct step_model *m, const struct batch_shape *shape
 }
 
 /* Room for so many micro-batches; says whether the graph must be built anew. */
-static bool prepare(struct step_runner *r, enum fidelity fidelity, int64_t micro_batch_count) {
+static bool prepare(struct step_runner *r, enum fidelity fidelity, const struct batch_shape *shapes,
+                    int64_t micro_batch_count) {
     ballast_check(micro_batch_count > 0);
-    bool rebuild = fidelity == FIDELITY_OPERATOR || r->fidelity != fidelity ||
+    bool split = shapes != NULL && r->model->plan->module_count > 0;
+    bool rebuild = fidelity == FIDELITY_OPERATOR || r->fidelity != fidelity || split || r->split ||
                    r->micro_batch_count != micro_batch_count || !r->static_order ||
                    r->given != NULL || r->model->iteration_planner != NULL;
-    if (r->micro_batch_count != micro_batch_count) grow(r, micro_batch_count);
+    if (split || r->split || r->micro_batch_count != micro_batch_count) {
+        number_units(r, shapes, micro_batch_count, split);
+        grow(r);
+    }
+    r->split = split;
     r->fidelity = fidelity;
     r->micro_batch_count = micro_batch_count;
     return rebuild;
@@ -470,8 +610,8 @@ static void slow_down(struct step_runner *r) {
         double factor = slow->rank * (stage == slow->stage ? slow->stage_factor : 1);
         bool before = stage == slow->link_stage,
              after = stage == (slow->link_stage + 1) % m->stage_count;
-        for (int64_t i = 0; i < r->micro_batch_count; i++) {
-            struct stage_cost *cost = &r->costs[part * r->micro_batch_count + i];
+        for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++) {
+            struct stage_cost *cost = &r->costs[cell];
             if (factor != 1 && !m->sharded) {
                 cost->forward_ns = scaled(cost->forward_ns, factor);
                 cost->backward_ns = scaled(cost->backward_ns, factor);
@@ -485,6 +625,56 @@ static void slow_down(struct step_runner *r) {
     }
 }
 
+static void price_cell(struct step_runner *r, const struct place_in_step *at, void *context) {
+    const struct layer_time(*whole)[LAYER_KIND_COUNT] = context;
+    const struct step_model *m = r->model;
+    const struct layer_time *locked = r->locked != NULL ? r->locked[at->micro_batch] : NULL;
+    const struct pass_choice *choice = r->chosen ? &r->choices[at->cell] : NULL;
+    if (at->pieces == 1) {
+        step_stage_cost_as(m, at->part, &r->shapes[at->micro_batch], whole[at->micro_batch], locked,
+                           choice, &r->costs[at->cell]);
+        return;
+    }
+    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(m, &shape, times);
+    step_stage_cost_as(m, at->part, &shape, times, locked, choice, &r->costs[at->cell]);
+}
+
+static void price_cells(struct step_runner *r) {
+    r->unit_times =
+        memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->micro_batch_count);
+    for (int64_t i = 0; i < r->micro_batch_count; i++)
+        step_layer_times(r->model, &r->shapes[i], r->unit_times[i]);
+    for (int64_t part = 0; part < r->model->part_count; part++)
+        for_each_cell(r, part, price_cell, r->unit_times);
+    if (r->is_slow) slow_down(r);
+}
+
+static bool any_choice(const struct step_runner *r) {
+    static const struct pass_choice none;
+    if (r->choices == NULL || r->given != NULL || r->model->iteration_planner == NULL) return false;
+    for (int64_t cell = 0; cell < r->cell_first[r->model->part_count]; cell++)
+        if (memcmp(&r->choices[cell], &none, sizeof none) != 0) return true;
+    return false;
+}
+
+static void find_finish(struct step_runner *r, const struct place_in_step *at, void *context) {
+    (void)context;
+    int64_t *finish = &r->finish_ns[at->part % r->model->stage_count];
+    int32_t last = r->send_backward[at->cell] != NO_TASK ? r->send_backward[at->cell]
+                                                        : r->backward_last[at->cell];
+    if (r->engine->finish_ns[last] > *finish) *finish = r->engine->finish_ns[last];
+}
+
+/* What the choices of the planner recompute less than the plan. */
+static void correct_flop(struct step_runner *r, const struct place_in_step *at, void *context) {
+    struct rank_outcome *outcome = context;
+    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    outcome->recompute_flop +=
+        step_choice_flop(r->model, at->part, &shape, &r->choices[at->cell]);
+}
+
 static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *outcome,
                       struct error *err) {
     const struct step_model *m = r->model;
@@ -494,15 +684,8 @@ static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *
         update_durations(r);
     if (!engine_run(r->engine, r->graph, err)) return false;
     outcome->makespan_ns = r->engine->makespan_ns;
-    for (int64_t part = 0; part < m->part_count; part++) {
-        int64_t *finish = &r->finish_ns[part % m->stage_count];
-        for (int64_t i = 0; i < r->micro_batch_count; i++) {
-            int64_t cell = part * r->micro_batch_count + i;
-            int64_t end =
-                r->engine->finish_ns[part > 0 ? r->send_backward[cell] : r->backward_last[cell]];
-            if (end > *finish) *finish = end;
-        }
-    }
+    for (int64_t part = 0; part < m->part_count; part++)
+        for_each_cell(r, part, find_finish, NULL);
     return true;
 }
 
@@ -527,43 +710,48 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
     if (r->is_slow && fidelity == FIDELITY_OPERATOR)
         return error_set(err, "operator fidelity does not simulate slow GPUs, stragglers and slow "
                               "links: use stage fidelity");
-    bool rebuild = prepare(r, fidelity, micro_batch_count);
+    bool rebuild = prepare(r, fidelity, shapes, micro_batch_count);
     r->shapes = shapes;
+    r->chosen = false;
     *outcome = (struct rank_outcome){ .finish_ns = r->finish_ns,
                                       .busy_ns = r->busy_ns,
                                       .forward_ns = r->forward_ns,
                                       .backward_ns = r->backward_ns,
                                       .recompute_ns = r->recompute_ns,
                                       .memory = r->memory };
-    for (int64_t i = 0; i < micro_batch_count; i++) {
-        struct layer_time times[LAYER_KIND_COUNT];
-        step_layer_times(m, &shapes[i], times);
-        for (int64_t part = 0; part < m->part_count; part++)
-            step_stage_cost(m, part, &shapes[i], times, r->locked != NULL ? r->locked[i] : NULL,
-                            &r->costs[part * micro_batch_count + i]);
-    }
-    if (r->is_slow) slow_down(r);
+    price_cells(r);
     if (rebuild && !fill_order(r, err)) return false;
+    r->chosen = rebuild && any_choice(r);
+    if (r->chosen && fidelity == FIDELITY_OPERATOR)
+        return error_set(err, "operator fidelity does not simulate recomputation that changes from "
+                              "micro-batch to micro-batch: use stage fidelity");
+    if (r->chosen) price_cells(r);
     memset(r->finish_ns, 0, sizeof *r->finish_ns * (size_t)m->stage_count);
     memset(r->busy_ns, 0, sizeof *r->busy_ns * (size_t)m->stage_count);
-    if (!(r->clock != NULL && fidelity == FIDELITY_STAGE && run_clock(r, rebuild, outcome)) &&
-        !run_graph(r, rebuild, outcome, err))
+    /* The clock knows whole micro-batches only. */
+    bool clock = r->clock != NULL && fidelity == FIDELITY_STAGE && !r->split;
+    if (!(clock && run_clock(r, rebuild, outcome)) && !run_graph(r, rebuild, outcome, err))
         return false;
+    outcome->bound_ns = r->bound_ns;
+    outcome->planner_s = r->planner_s;
     for (int64_t part = 0; part < m->part_count; part++)
         sum_part(r, part, outcome);
     for (int64_t stage = 0; stage < m->stage_count; stage++)
         walk_memory(r, stage);
     for (int64_t i = 0; i < micro_batch_count; i++)
         sum_flop(m, &shapes[i], outcome);
+    for (int64_t part = 0; r->chosen && part < m->part_count; part++)
+        for_each_cell(r, part, correct_flop, outcome);
     return true;
 }
 
 bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err) {
-    bool rebuild = prepare(r, FIDELITY_STAGE, micro_batch_count) || r->clock != NULL;
+    bool rebuild =
+        prepare(r, FIDELITY_STAGE, NULL, micro_batch_count) || r->clock != NULL;
     for (int64_t part = 0; part < r->model->part_count; part++)
-        for (int64_t i = 0; i < micro_batch_count; i++)
-            r->costs[part * micro_batch_count + i] = by_part[part];
+        for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++)
+            r->costs[cell] = by_part[part];
     if (rebuild) {
         fill_static_order(r);
         r->static_order = true;
@@ -606,19 +794,19 @@ void step_runner_spans(const struct step_runner *r, step_span_visit visit, void 
     for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
         const struct schedule_entry *entries = r->entries + stage * r->entry_count;
         for (int64_t i = 0; i < r->entry_count; i++) {
-            int64_t part = part_of(r, stage, &entries[i]), cell = cell_of(r, stage, &entries[i]);
+            int64_t cell = cell_of(r, stage, &entries[i]);
             bool backward = entries[i].backward;
             struct step_span span = { .stage = stage,
                                       .chunk = entries[i].chunk,
-                                      .micro_batch = entries[i].micro_batch };
+                                      .micro_batch = entries[i].micro_batch,
+                                      .sub = entries[i].sub };
             span.kind = backward ? SPAN_BACKWARD : SPAN_FORWARD;
             span.start_ns = start[backward ? r->backward_first[cell] : r->forward_first[cell]];
             span.finish_ns = finish[backward ? r->backward_last[cell] : r->forward_last[cell]];
             span.recompute_ns = backward ? r->costs[cell].recompute_ns : 0;
             visit(context, &span);
-            bool sends = backward ? part > 0 : part + 1 < r->model->part_count;
-            if (!sends) continue;
             int32_t send = backward ? r->send_backward[cell] : r->send_forward[cell];
+            if (send == NO_TASK) continue;
             span.kind = backward ? SPAN_SEND_BACKWARD : SPAN_SEND_FORWARD;
             span.communication = true;
             span.recompute_ns = 0;
@@ -629,26 +817,68 @@ void step_runner_spans(const struct step_runner *r, step_span_visit visit, void 
     }
 }
 
+static void fill_pass(const struct step_runner *r, int64_t stage,
+                      const struct schedule_entry *entry, struct step_pass *pass) {
+    int64_t cell = cell_of(r, stage, entry);
+    const struct stage_cost *cost = &r->costs[cell];
+    int32_t send = entry->backward ? r->send_backward[cell] : r->send_forward[cell];
+    *pass = (struct step_pass){ .stage = stage,
+                                .chunk = entry->chunk,
+                                .micro_batch = entry->micro_batch,
+                                .sub = entry->sub,
+                                .backward = entry->backward,
+                                .activation_bytes = cost->activation_bytes,
+                                .workspace_bytes = cost->workspace_bytes };
+    pass->start_ns =
+        r->engine->start_ns[entry->backward ? r->backward_first[cell] : r->forward_first[cell]];
+    pass->finish_ns =
+        r->engine->finish_ns[entry->backward ? r->backward_last[cell] : r->forward_last[cell]];
+    if (send != NO_TASK)
+        pass->send_ns = entry->backward ? cost->send_backward_ns : cost->send_forward_ns;
+    step_planned_blocks(r->model, part_of(r, stage, entry), &pass->blocks);
+    static const struct pass_choice none;
+    if (r->chosen && memcmp(&r->choices[cell], &none, sizeof none) != 0)
+        pass->blocks = r->choices[cell];
+}
+
+void step_runner_passes(const struct step_runner *r, step_pass_visit visit, void *context) {
+    ballast_check(r->fidelity == FIDELITY_STAGE);
+    for (int64_t stage = 0; stage < r->model->stage_count; stage++)
+        for (int64_t i = 0; i < r->entry_count; i++) {
+            struct step_pass pass;
+            fill_pass(r, stage, &r->entries[stage * r->entry_count + i], &pass);
+            visit(context, &pass);
+        }
+}
+
+int64_t step_runner_units(const struct step_runner *r, int64_t module, int64_t micro_batch) {
+    const int32_t *units = r->units + module * (r->micro_batch_count + 1) + micro_batch;
+    return units[1] - units[0];
+}
+
+static void name_spans(struct step_runner *r, const struct place_in_step *at, void *context) {
+    struct step_span *spans = context;
+    struct step_span span = { .stage = at->part % r->model->stage_count,
+                              .chunk = at->part / r->model->stage_count,
+                              .micro_batch = at->micro_batch,
+                              .sub = at->sub };
+    span.kind = SPAN_FORWARD;
+    spans[r->forward_first[at->cell]] = span;
+    span.kind = SPAN_BACKWARD;
+    spans[r->backward_first[at->cell]] = span;
+    span.communication = true;
+    span.kind = SPAN_SEND_FORWARD;
+    if (r->send_forward[at->cell] != NO_TASK) spans[r->send_forward[at->cell]] = span;
+    span.kind = SPAN_SEND_BACKWARD;
+    if (r->send_backward[at->cell] != NO_TASK) spans[r->send_backward[at->cell]] = span;
+}
+
 void step_runner_critical_path(struct step_runner *r, step_span_visit visit, void *context) {
     ballast_check(r->fidelity == FIDELITY_STAGE);
-    int64_t cells = r->model->part_count * r->micro_batch_count;
     int32_t *path = memory_alloc(sizeof *path * (size_t)r->graph->task_count);
     struct step_span *spans = memory_alloc(sizeof *spans * (size_t)r->graph->task_count);
-    for (int64_t cell = 0; cell < cells; cell++) {
-        int64_t part = cell / r->micro_batch_count;
-        struct step_span span = { .stage = part % r->model->stage_count,
-                                  .chunk = part / r->model->stage_count,
-                                  .micro_batch = cell % r->micro_batch_count };
-        span.kind = SPAN_FORWARD;
-        spans[r->forward_first[cell]] = span;
-        span.kind = SPAN_BACKWARD;
-        spans[r->backward_first[cell]] = span;
-        span.communication = true;
-        span.kind = SPAN_SEND_FORWARD;
-        if (part + 1 < r->model->part_count) spans[r->send_forward[cell]] = span;
-        span.kind = SPAN_SEND_BACKWARD;
-        if (part > 0) spans[r->send_backward[cell]] = span;
-    }
+    for (int64_t part = 0; part < r->model->part_count; part++)
+        for_each_cell(r, part, name_spans, spans);
     int32_t count = engine_critical_path(r->engine, r->graph, path, r->graph->task_count);
     for (int32_t i = 0; i < count; i++) {
         struct step_span *span = &spans[path[i]];

@@ -3,6 +3,7 @@
 #include "sim/policy/joint/modality_partition.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
@@ -28,40 +29,62 @@ void modality_segment_counts(const double *seconds, int64_t modules, const int64
     }
 }
 
-/* Parts needed when none may weigh more than `limit`, filled from the last layer so that later parts
- * are the fuller ones. */
-static int64_t fill(const double *weights, int64_t layers, int64_t parts, double limit,
-                    int64_t *first_of_part) {
-    int64_t end = layers, used = 0;
-    for (int64_t part = parts - 1; part >= 0 && end > 0; part--) {
-        int64_t begin = end;
-        double sum = 0;
-        /* Every earlier part keeps a layer. */
-        while (begin > part && (begin == end || sum + weights[begin - 1] <= limit))
-            sum += weights[--begin];
-        if (sum > limit) return layers + 1;
-        first_of_part[part] = begin;
-        end = begin;
-        used++;
+/* Least of the largest part, by dynamic programming over (parts, layers); then, of all cuts that keep
+ * to it, the one with the least sum of squares; of equal ones the one whose first parts are smaller. */
+struct divider {
+    const double *sums; /* of the weights before a layer */
+    int64_t layers, parts, *cut;
+    double *best;
+};
+
+static double weight(const struct divider *d, int64_t from, int64_t to) {
+    return d->sums[to] - d->sums[from];
+}
+
+/* best[k][i]: layers from i on in k parts; each at most `limit`. squares: the sum of squares, else the
+ * largest. */
+static double solve(struct divider *d, double limit, bool squares) {
+    int64_t n = d->layers;
+    for (int64_t i = 0; i < n; i++) {
+        double w = weight(d, i, n);
+        d->best[1 * (n + 1) + i] = w > limit ? INFINITY : squares ? w * w : w;
+        d->cut[1 * (n + 1) + i] = n;
     }
-    return end == 0 ? used : layers + 1;
+    for (int64_t k = 2; k <= d->parts; k++)
+        for (int64_t i = 0; i + k <= n; i++) {
+            double *best = &d->best[k * (n + 1) + i];
+            *best = INFINITY;
+            for (int64_t j = i + 1; j + k - 1 <= n; j++) {
+                double w = weight(d, i, j), rest = d->best[(k - 1) * (n + 1) + j];
+                if (w > limit) break;
+                double value = squares ? w * w + rest : fmax(w, rest);
+                if (value >= *best * (1 - 1e-12)) continue;
+                *best = value;
+                d->cut[k * (n + 1) + i] = j;
+            }
+        }
+    return d->best[d->parts * (n + 1)];
 }
 
 void modality_divide(const double *weights, int64_t layers, int64_t parts,
                      int64_t *first_of_part) {
     ballast_check(parts >= 1 && layers >= parts);
-    double low = 0, high = 0;
-    for (int64_t i = 0; i < layers; i++) {
-        low = fmax(low, weights[i]);
-        high += weights[i];
+    size_t cells = (size_t)((parts + 1) * (layers + 1));
+    double *sums = memory_alloc(sizeof *sums * (size_t)(layers + 1));
+    struct divider d = { sums, layers, parts, memory_alloc(sizeof *d.cut * cells),
+                         memory_alloc(sizeof *d.best * cells) };
+    sums[0] = 0;
+    for (int64_t i = 0; i < layers; i++)
+        sums[i + 1] = sums[i] + weights[i];
+    double least = solve(&d, INFINITY, false);
+    solve(&d, least * (1 + 1e-9), true);
+    int64_t at = 0;
+    for (int64_t part = 0; part < parts; part++) {
+        first_of_part[part] = at;
+        at = d.cut[(parts - part) * (layers + 1) + at];
     }
     first_of_part[parts] = layers;
-    for (int step = 0; step < 60; step++) {
-        double middle = (low + high) / 2;
-        if (fill(weights, layers, parts, middle, first_of_part) <= parts)
-            high = middle;
-        else
-            low = middle;
-    }
-    fill(weights, layers, parts, high, first_of_part);
+    free(sums);
+    free(d.cut);
+    free(d.best);
 }

@@ -1,16 +1,12 @@
-/* segment_order.c - runs per-rank lists of passes, each in its order, as soon as inputs are there. */
+/* segment_order.c - runs per-rank lists of passes, each in its order, as soon as inputs are there; and
+ * the lists of the systems that DIP is compared with. */
 #include "sim/policy/joint/segment_order.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/error.h"
 
-/* What a rank will run: two lists whose heads compete, or one list (`forwards` alone). */
 struct rank_list {
-    const int32_t *forwards, *backwards;
-    int32_t forward_count, backward_count, forward_at, backward_at;
-    int32_t warm_up; /* forwards before the first backward */
-    bool last_backward;
     int64_t free_ns;
     int32_t done;
 };
@@ -88,7 +84,6 @@ static void run_task(struct runner *r, int32_t rank, int32_t segment, bool backw
     int64_t finish = begin + (backward ? pass->backward_ns : pass->forward_ns);
     int64_t sent = finish + (backward ? pass->send_backward_ns : pass->send_forward_ns);
     list->free_ns = g->send_blocks_compute ? sent : finish;
-    list->last_backward = backward;
     int64_t cell = (int64_t)segment * g->rank_count + rank;
     if (backward) {
         r->backward_sent[cell] = sent;
@@ -128,116 +123,7 @@ int64_t segment_order_time(const struct segment_graph *g, struct segment_schedul
     return schedule->makespan_ns;
 }
 
-/* ---- two lists a rank ---- */
-
-static bool wants_backward(const struct rank_list *list) {
-    if (list->forward_at == list->forward_count) return true;
-    if (list->backward_at == list->backward_count || list->forward_at < list->warm_up) return false;
-    return list->forward_at > list->warm_up && !list->last_backward;
-}
-
-static bool run_head(struct runner *r, int32_t rank, bool backward) {
-    struct rank_list *list = &r->ranks[rank];
-    int32_t *at = backward ? &list->backward_at : &list->forward_at;
-    if (*at == (backward ? list->backward_count : list->forward_count)) return false;
-    int32_t segment = backward ? list->backwards[*at] : list->forwards[*at];
-    int64_t inputs = ready_ns(r, rank, segment, backward);
-    if (inputs < 0) return false;
-    (*at)++;
-    run_task(r, rank, segment, backward, inputs);
-    return true;
-}
-
-static bool run_freely(struct runner *r) {
-    bool any = false;
-    for (bool progress = true; progress;) {
-        progress = false;
-        for (int32_t rank = 0; rank < r->graph->rank_count; rank++) {
-            struct rank_list *list = &r->ranks[rank];
-            while (list->done < 2 * r->graph->segment_count &&
-                   run_head(r, rank, wants_backward(list)))
-                progress = any = true;
-        }
-    }
-    return any;
-}
-
-/* Runs out of turn what can run on the rank that has waited longest. */
-static bool break_tie(struct runner *r) {
-    for (int kind = 0; kind < 2; kind++) {
-        int32_t best = -1;
-        for (int32_t rank = 0; rank < r->graph->rank_count; rank++) {
-            struct rank_list *list = &r->ranks[rank];
-            bool backward = kind == 1;
-            int32_t at = backward ? list->backward_at : list->forward_at;
-            if (at == (backward ? list->backward_count : list->forward_count)) continue;
-            int32_t segment = backward ? list->backwards[at] : list->forwards[at];
-            if (ready_ns(r, rank, segment, backward) < 0) continue;
-            if (best < 0 || list->free_ns < r->ranks[best].free_ns) best = rank;
-        }
-        if (best >= 0) return run_head(r, best, kind == 1);
-    }
-    return false;
-}
-
-static int64_t run_lists(struct runner *r) {
-    int64_t left = 0;
-    r->schedule->makespan_ns = 0;
-    for (;;) {
-        run_freely(r);
-        if (!break_tie(r)) break;
-    }
-    for (int32_t rank = 0; rank < r->graph->rank_count; rank++)
-        left += 2 * r->graph->segment_count - r->ranks[rank].done;
-    if (left > 0) r->schedule->makespan_ns = SEGMENT_DEAD_END;
-    return r->schedule->makespan_ns;
-}
-
-/* Segments in the order of (round, row, number), or with rows from the last down. */
-static void list_rounds(const struct segment_graph *g, const int32_t *level_of, bool down,
-                        int32_t *list) {
-    int32_t levels = 0, at = 0;
-    for (int32_t s = 0; s < g->segment_count; s++)
-        if (level_of[s] >= levels) levels = level_of[s] + 1;
-    int32_t rounds = (g->micro_batch_count + g->rank_count - 1) / g->rank_count;
-    for (int32_t round = 0; round < rounds; round++)
-        for (int32_t i = 0; i < levels; i++)
-            for (int32_t s = 0; s < g->segment_count; s++)
-                if (g->micro_batch_of[s] / g->rank_count == round &&
-                    level_of[s] == (down ? levels - 1 - i : i))
-                    list[at++] = s;
-    ballast_check(at == g->segment_count);
-}
-
-static int32_t before_last_row(const struct segment_graph *g, const int32_t *level_of) {
-    int32_t last = 0, count = 0;
-    for (int32_t s = 0; s < g->segment_count; s++)
-        if (level_of[s] > last) last = level_of[s];
-    for (int32_t s = 0; s < g->segment_count; s++)
-        count += g->micro_batch_of[s] < g->rank_count && level_of[s] < last;
-    return count;
-}
-
-int64_t segment_order_fixed(const struct segment_graph *g, const int32_t *level_of,
-                            struct segment_schedule *schedule) {
-    int32_t *forwards = memory_alloc(sizeof *forwards * (size_t)g->segment_count);
-    int32_t *backwards = memory_alloc(sizeof *backwards * (size_t)g->segment_count);
-    list_rounds(g, level_of, false, forwards);
-    list_rounds(g, level_of, true, backwards);
-    int32_t lead = before_last_row(g, level_of);
-    struct runner r = runner_start(g, schedule);
-    for (int32_t rank = 0; rank < g->rank_count; rank++)
-        r.ranks[rank] = (struct rank_list){ .forwards = forwards,
-                                            .backwards = backwards,
-                                            .forward_count = g->segment_count,
-                                            .backward_count = g->segment_count,
-                                            .warm_up = lead + g->rank_count - 1 - rank };
-    int64_t makespan = run_lists(&r);
-    runner_end(&r);
-    free(forwards);
-    free(backwards);
-    return makespan;
-}
+/* ---- orders by rule ---- */
 
 static bool is_encoder(const struct segment_graph *g, int32_t segment) {
     for (int32_t i = g->successor_first[segment]; i < g->successor_first[segment + 1]; i++) {
@@ -247,53 +133,108 @@ static bool is_encoder(const struct segment_graph *g, int32_t segment) {
     return false;
 }
 
-/* Encoder segments row by row; from the last row up for backwards. Returns how many. */
-static int32_t list_encoders(const struct segment_graph *g, const int32_t *level_of, bool down,
-                             int32_t *list) {
-    int32_t levels = 0, at = 0;
+/* Segments sorted by (micro-batch, row): those of a slot are slots[first[micro x rows + row] ...]. */
+struct slot_table {
+    const struct segment_graph *graph;
+    int32_t rows, first_row; /* rows below first_row are not part of the order */
+    int32_t *first, *segments;
+};
+
+static struct slot_table slots_create(const struct segment_graph *g, const int32_t *level_of) {
+    struct slot_table t = { .graph = g };
     for (int32_t s = 0; s < g->segment_count; s++)
-        if (level_of[s] >= levels) levels = level_of[s] + 1;
-    for (int32_t i = 0; i < levels; i++)
-        for (int32_t s = 0; s < g->segment_count; s++)
-            if (is_encoder(g, s) && level_of[s] == (down ? levels - 1 - i : i)) list[at++] = s;
+        if (level_of[s] >= t.rows) t.rows = level_of[s] + 1;
+    size_t slots = (size_t)g->micro_batch_count * (size_t)t.rows;
+    t.first = memory_alloc(sizeof *t.first * (slots + 2));
+    memset(t.first, 0, sizeof *t.first * (slots + 2));
+    t.segments = memory_alloc(sizeof *t.segments * (size_t)(g->segment_count + 1));
+    /* Counts two places ahead, so that filling leaves the starts. */
+    for (int32_t s = 0; s < g->segment_count; s++)
+        t.first[g->micro_batch_of[s] * t.rows + level_of[s] + 2]++;
+    for (size_t i = 2; i < slots + 2; i++)
+        t.first[i] += t.first[i - 1];
+    for (int32_t s = 0; s < g->segment_count; s++)
+        t.segments[t.first[g->micro_batch_of[s] * t.rows + level_of[s] + 1]++] = s;
+    return t;
+}
+
+static void slots_destroy(struct slot_table *t) {
+    free(t->first);
+    free(t->segments);
+}
+
+static struct segment_task *add_slot(const struct slot_table *t, int32_t micro_batch, int32_t row,
+                                     bool backward, struct segment_task *at) {
+    if (micro_batch >= t->graph->micro_batch_count) return at;
+    int32_t slot = micro_batch * t->rows + row;
+    for (int32_t i = t->first[slot]; i < t->first[slot + 1]; i++)
+        *at++ = (struct segment_task){ .segment = t->segments[i], .backward = backward };
     return at;
 }
 
-/* Moves what is no encoder from the rounds behind `at`. */
-static void append_others(const struct segment_graph *g, const int32_t *rounds, int32_t *list,
-                          int32_t at) {
-    for (int32_t i = 0; i < g->segment_count; i++)
-        if (!is_encoder(g, rounds[i])) list[at++] = rounds[i];
+/* The n-th pass of a rank as interleaved.c counts them, rows from first_row. */
+static struct segment_task *add_nth(const struct slot_table *t, int64_t n, bool backward,
+                                    struct segment_task *at) {
+    int32_t ranks = t->graph->rank_count, rows = t->rows - t->first_row, round = ranks * rows;
+    int32_t row = (int32_t)(n % round) / ranks;
+    int32_t micro_batch = (int32_t)(n / round) * ranks + (int32_t)(n % ranks);
+    if (backward) row = rows - 1 - row;
+    return add_slot(t, micro_batch, t->first_row + row, backward, at);
+}
+
+enum { MEGATRON_LEAD = 2 };
+
+static struct segment_task *add_interleaved(const struct slot_table *t, int32_t rank, int64_t lead,
+                                            struct segment_task *at) {
+    int32_t ranks = t->graph->rank_count, rows = t->rows - t->first_row;
+    int64_t rounds = (t->graph->micro_batch_count + ranks - 1) / ranks;
+    int64_t total = rounds * ranks * rows, forward = 0, backward = 0;
+    /* One row: plain 1F1B. */
+    int64_t ahead = rows == 1 ? ranks - 1 - rank : lead * (ranks - 1 - rank) + (rows - 1) * ranks;
+    while (forward < ahead && forward < total)
+        at = add_nth(t, forward++, false, at);
+    while (forward < total) {
+        at = add_nth(t, forward++, false, at);
+        at = add_nth(t, backward++, true, at);
+    }
+    while (backward < total)
+        at = add_nth(t, backward++, true, at);
+    return at;
+}
+
+int64_t segment_order_fixed(const struct segment_graph *g, const int32_t *level_of,
+                            int64_t lead, struct segment_schedule *schedule) {
+    struct slot_table t = slots_create(g, level_of);
+    for (int32_t rank = 0; rank < g->rank_count; rank++)
+        add_interleaved(&t, rank, lead, segment_schedule_rank(g, schedule, rank));
+    slots_destroy(&t);
+    return segment_order_time(g, schedule);
+}
+
+/* Rows of encoders come first, as modules do. */
+static int32_t encoder_rows(const struct segment_graph *g, const int32_t *level_of) {
+    int32_t rows = 0;
+    for (int32_t s = 0; s < g->segment_count; s++)
+        if (is_encoder(g, s) && level_of[s] >= rows) rows = level_of[s] + 1;
+    return rows;
 }
 
 int64_t segment_order_encoders_first(const struct segment_graph *g, const int32_t *level_of,
                                      struct segment_schedule *schedule) {
-    size_t count = (size_t)g->segment_count;
-    int32_t *forwards = memory_alloc(sizeof *forwards * count);
-    int32_t *backwards = memory_alloc(sizeof *backwards * count);
-    int32_t *rounds = memory_alloc(sizeof *rounds * count);
-    int32_t encoders = list_encoders(g, level_of, false, forwards);
-    list_rounds(g, level_of, false, rounds);
-    append_others(g, rounds, forwards, encoders);
-    list_rounds(g, level_of, true, rounds);
-    append_others(g, rounds, backwards, 0);
-    list_encoders(g, level_of, true, backwards + g->segment_count - encoders);
-    int32_t lead = encoders + before_last_row(g, level_of);
-    for (int32_t s = 0; s < g->segment_count; s++)
-        lead -= is_encoder(g, s) && g->micro_batch_of[s] < g->rank_count;
-    struct runner r = runner_start(g, schedule);
-    for (int32_t rank = 0; rank < g->rank_count; rank++)
-        r.ranks[rank] = (struct rank_list){ .forwards = forwards,
-                                            .backwards = backwards,
-                                            .forward_count = g->segment_count,
-                                            .backward_count = g->segment_count,
-                                            .warm_up = lead + g->rank_count - 1 - rank };
-    int64_t makespan = run_lists(&r);
-    runner_end(&r);
-    free(forwards);
-    free(backwards);
-    free(rounds);
-    return makespan;
+    struct slot_table t = slots_create(g, level_of);
+    t.first_row = encoder_rows(g, level_of);
+    for (int32_t rank = 0; rank < g->rank_count; rank++) {
+        struct segment_task *at = segment_schedule_rank(g, schedule, rank);
+        for (int32_t row = 0; row < t.first_row; row++)
+            for (int32_t m = 0; m < g->micro_batch_count; m++)
+                at = add_slot(&t, m, row, false, at);
+        at = add_interleaved(&t, rank, MEGATRON_LEAD, at);
+        for (int32_t row = t.first_row - 1; row >= 0; row--)
+            for (int32_t m = 0; m < g->micro_batch_count; m++)
+                at = add_slot(&t, m, row, true, at);
+    }
+    slots_destroy(&t);
+    return segment_order_time(g, schedule);
 }
 
 double segment_order_peak_bytes(const struct segment_graph *g,

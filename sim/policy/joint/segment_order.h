@@ -40,17 +40,15 @@ static inline struct segment_task *segment_schedule_rank(const struct segment_gr
 int64_t segment_order_time(const struct segment_graph *graph, struct segment_schedule *schedule);
 
 /* Megatron-LM's interleaved order carried over to segments, for comparison (DIP without its
- * searcher): rounds of as many micro-batches as ranks; in a round, the segments of the first chunks
- * (level_of: chunk row of each segment) before those of later ones, backwards from the last row up.
- * Rank r begins with the forwards that stand before the last row of the first round and
- * ranks - 1 - r more, then runs one forward and one backward in turn. Where a rank would wait for
- * ever it runs its next forward (or else backward) first: rounds whose rows hold fewer segments than
- * ranks make Megatron's own order wait for itself. Returns the makespan. */
+ * searcher). Its slots are (micro-batch, chunk row) as in sim/policy/schedule/interleaved.c; a slot
+ * runs its micro-batch's segments of that row one after another, or none. level_of: chunk row of each
+ * segment. lead: slots that a rank runs ahead of the next one before its first backward; Megatron-LM
+ * has 2. Returns the makespan. */
 int64_t segment_order_fixed(const struct segment_graph *graph, const int32_t *level_of,
-                            struct segment_schedule *schedule);
+                            int64_t lead, struct segment_schedule *schedule);
 
-/* All forwards of encoder segments (those that another class waits for), row by row, then 1F1B of the
- * others, then all encoder backwards: Optimus' coarse-grained bubble scheduling. */
+/* All forwards of encoder segments (those that another class waits for), row by row, then Megatron's
+ * order of the others, then all encoder backwards: Optimus' coarse-grained bubble scheduling. */
 int64_t segment_order_encoders_first(const struct segment_graph *graph, const int32_t *level_of,
                                      struct segment_schedule *schedule);
 

@@ -178,7 +178,8 @@ static void try_order(struct search *s, const struct class_key *keys, bool backw
     int32_t *order = s->scratch[0].order;
     for (int32_t i = 0; i < n; i++)
         order[i] = keys[backwards ? n - 1 - i : i].class;
-    for (int turn = 0; turn < TURN_COUNT; turn++) {
+    /* The worst is sought among the paper's own schedules, as its Figure 9 does. */
+    for (int turn = 0; turn < (s->options->worst ? TURN_ALTERNATE + 1 : TURN_COUNT); turn++) {
         s->rollouts++;
         offer(s, interleaver_run(s->scratch[0].interleaver, order, turn, NULL), order, turn);
     }
@@ -339,7 +340,7 @@ static void roll_out(void *context, int64_t index, int thread_index) {
             move_some(&random, scratch->order, leaf->prefix_count, n);
         /* A quarter of the rollouts takes the turns that the best does not take. */
         enum interleaver_turn turn = s->best_turn;
-        if (below(&random, 4) == 0) turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
+        if (!s->options->worst && below(&random, 4) == 0) turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
         int64_t ns = interleaver_run(scratch->interleaver, scratch->order, turn, NULL);
         if (!better(s, ns, leaf->best_ns)) continue;
         leaf->best_ns = ns;

@@ -21,6 +21,7 @@ struct schedule_place {
 struct schedule_entry {
     int32_t micro_batch;
     int16_t chunk;
+    int16_t sub; /* sub-microbatch of the micro-batch; 0 where the module does not split them */
     bool backward;
 };
 

@@ -141,7 +141,7 @@ static const struct {
     { "uneven-pp-2", "connector", 4096 * 3584 },
     { "qwen2-vl-7b", "patch embedding", 2 * 3 * 14 * 14 * 1280 },
     { "qwen2-vl-7b", "connector", 2 * 1280 + 5121 * 5120 + 5121 * 3584 },
-    { "vlm-s", "connector", 2 * 1792 + 28673LL * 28672 + 28673LL * 4096 },
+    { "vlm-s", "connector", 2 * 1792 + 28673LL * 4096 },
     { "gpt-175b", "token embedding", 51200LL * 12288 + 2048 * 12288 },
     { "gpt-175b", "head", 2 * 12288 },
 };

@@ -53,6 +53,11 @@ static void test_divide(void **state) {
     assert_int_equal(first[2], 31);
     assert_int_equal(first[3], 47);
     assert_int_equal(first[4], 63);
+    /* A light first layer takes no part of its own. */
+    equal[0] = 0.01;
+    modality_divide(equal, 33, 4, first);
+    assert_int_equal(first[1], 9);
+    equal[0] = 1;
     /* A heavy head pushes blocks to the earlier parts. */
     double head[] = { 0.1, 1, 1, 1, 1, 1, 1, 1, 2 };
     modality_divide(head, 9, 3, first);

@@ -1,0 +1,190 @@
+/* dip.c - the DIP policy (Xue et al., ASPLOS 2026): modality-aware chunks and sub-microbatches, and
+ * for each iteration a schedule search, dual-queue interleaving and per-layer memory choices.
+ *
+ * Each of its parts can be switched off, which gives the rows of the paper's ablation: order "fixed"
+ * is the partitioner alone, "greedy" adds interleaving, "search" reordering, and memory the last row.
+ * "encoders-first" is Optimus' coarse-grained bubble scheduling on the same pipeline.
+ */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include "sim/policy/joint/dip.h"
+#include "sim/policy/joint/joint.h"
+#include "sim/policy/joint/segment_search.h"
+
+enum { ORDER_SEARCH, ORDER_GREEDY, ORDER_FIXED, ORDER_ENCODERS_FIRST };
+static const char *const order_names[] = { "search", "greedy", "fixed", "encoders-first", NULL };
+enum { METHOD_TREE, METHOD_DEPTH_FIRST, METHOD_RANDOM };
+static const char *const method_names[] = { "mcts", "depth-first", "random", NULL };
+static const char *const recompute_names[] = { "none", "full", "selective", NULL };
+
+struct dip_parameters {
+    int order, method, recompute;
+    bool memory, worst;
+    int64_t lead, sub_batch, vision_segments, language_segments, segments_limit, rollouts, seed;
+    double search_s;
+};
+
+#define AT(member) offsetof(struct dip_parameters, member)
+static const struct field dip_fields[] = {
+    { "order", FIELD_CHOICE, AT(order), 0, 0, "\"search\"", "",
+      "search: MCTS over segment priorities; greedy: micro-batches in turn; fixed: Megatron-LM's order; "
+      "encoders-first: Optimus",
+      order_names },
+    { "lead", FIELD_COUNT, AT(lead), 1, 1e3, "2", "",
+      "with order fixed: passes that a stage runs ahead of the next one before its first backward",
+      NULL },
+    { "memory", FIELD_BOOL, AT(memory), 0, 0, "true", "",
+      "per-layer memory optimisation: blocks keep their activations where memory is left", NULL },
+    { "recompute", FIELD_CHOICE, AT(recompute), 0, 0, "\"full\"", "",
+      "what every block recomputes before the memory step", recompute_names },
+    { "sub_batch", FIELD_COUNT, AT(sub_batch), 0, 1e6, "null", "images",
+      "images of a sub-microbatch; 0: whole micro-batches; null: the smallest of 95 % efficiency",
+      NULL },
+    { "vision_segments", FIELD_COUNT, AT(vision_segments), 1, 1e3, "null", "",
+      "chunks of the encoder on each stage; null: by its latency", NULL },
+    { "language_segments", FIELD_COUNT, AT(language_segments), 1, 1e3, "null", "",
+      "chunks of the other modules on each stage; null: by their latency", NULL },
+    { "segments_limit", FIELD_COUNT, AT(segments_limit), 1, 1e3, "4", "",
+      "most chunks a module gets on a stage by its latency", NULL },
+    { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
+      "schedules tried for one iteration of one data-parallel rank", NULL },
+    { "search_s", FIELD_DOUBLE, AT(search_s), 0, 1e6, "0", "s",
+      "wall time that ends the search early; results are then not repeatable; 0: none", NULL },
+    { "method", FIELD_CHOICE, AT(method), 0, 0, "\"mcts\"", "",
+      "how the search goes; the others are for comparison", method_names },
+    { "worst", FIELD_BOOL, AT(worst), 0, 0, "false", "",
+      "search for the longest schedule instead", NULL },
+    { "search_seed", FIELD_COUNT, AT(seed), 0, 1e9, "1", "", "seed of the search", NULL },
+};
+static const struct field_table dip_table =
+    FIELD_TABLE("dip", "modality-aware pipeline with a schedule search", dip_fields);
+
+static bool dip_plan_job(const struct planner_oracle *oracle, const void *parameters,
+                         struct job_plan *plan, struct error *err) {
+    const struct dip_parameters *p = parameters;
+    if (oracle->layout->pp < 2)
+        return error_set(err, "policy \"dip\" schedules a pipeline: layout.pp must be at least 2");
+    struct modality_options options = { .sub_batch = p->sub_batch,
+                                        .vision_segments = p->vision_segments,
+                                        .other_segments = p->language_segments,
+                                        .segments_limit = p->segments_limit,
+                                        .recompute = (enum recompute_kind)p->recompute };
+    modality_plan(oracle, &options, plan);
+    return true;
+}
+
+/* ---- iterations ---- */
+
+struct dip_iteration {
+    const struct dip_parameters *p;
+    struct iteration_plan *it;
+    struct modality_segments segments;
+    struct segment_schedule schedule;
+};
+
+static void search_order(struct dip_iteration *d, int64_t rollouts) {
+    struct segment_graph *g = d->segments.graph;
+    int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
+    enum interleaver_turn turn = TURN_ALTERNATE;
+    for (int32_t i = 0; i < g->class_count; i++)
+        order[i] = i;
+    if (rollouts > 0) {
+        struct segment_search_options options = segment_search_defaults();
+        options.method = d->p->method == METHOD_RANDOM        ? SEARCH_RANDOM
+                         : d->p->method == METHOD_DEPTH_FIRST ? SEARCH_DEPTH_FIRST
+                                                              : SEARCH_TREE;
+        options.rollouts = rollouts;
+        options.seconds = d->p->search_s;
+        options.seed = (uint64_t)d->p->seed;
+        options.worst = d->p->worst;
+        struct segment_search_result result;
+        segment_search(g, &options, order, &result);
+        turn = result.turn;
+    }
+    struct interleaver *x = interleaver_create(g);
+    interleaver_run(x, order, turn, &d->schedule);
+    interleaver_destroy(x);
+}
+
+static void make_order(struct dip_iteration *d) {
+    struct segment_graph *g = d->segments.graph;
+    if (d->p->order == ORDER_FIXED)
+        segment_order_fixed(g, d->segments.chunk_of, d->p->lead, &d->schedule);
+    else if (d->p->order == ORDER_ENCODERS_FIRST)
+        segment_order_encoders_first(g, d->segments.chunk_of, &d->schedule);
+    else
+        search_order(d, d->p->order == ORDER_SEARCH ? d->p->rollouts : 0);
+    if (d->schedule.makespan_ns != SEGMENT_DEAD_END) return;
+    /* One micro-batch does not fit alone: out of memory is an answer, so the order goes without. */
+    for (int32_t r = 0; r < g->rank_count; r++)
+        g->capacity_bytes[r] = INFINITY;
+    search_order(d, 0);
+}
+
+/* No order and no choice of recomputation is faster: every block keeps everything. */
+static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_plan *plan) {
+    struct segment_graph *g = d->segments.graph;
+    int64_t n = (int64_t)g->segment_count * g->rank_count, bound;
+    int64_t *kept = arena_array(d->it->scratch, int64_t, n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t segment = i / g->rank_count, rank = i % g->rank_count;
+        int64_t part = d->segments.chunk_of[segment] * plan->stage_count + rank;
+        const struct pass_cost *cost =
+            &d->it->costs[d->it->cell_first[part] + d->segments.unit_of[segment]];
+        kept[i] = g->passes[i].backward_ns;
+        if (d->p->memory && cost->blocks > 0) {
+            enum recompute_kind planned = (enum recompute_kind)d->p->recompute;
+            g->passes[i].backward_ns =
+                cost->backward_ns - cost->blocks * cost->recompute_ns[planned];
+        }
+    }
+    bound = segment_graph_bound_ns(g);
+    for (int64_t i = 0; i < n; i++)
+        g->passes[i].backward_ns = kept[i];
+    return bound;
+}
+
+static double wall_s(const struct timespec *begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
+}
+
+static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *parameters,
+                               const struct job_plan *plan, struct iteration_plan *it,
+                               struct error *err) {
+    (void)err;
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    struct dip_iteration d = { .p = parameters, .it = it };
+    d.segments = modality_graph(oracle, plan, it);
+    d.schedule.tasks = arena_array(it->scratch, struct segment_task,
+                                   segment_schedule_size(d.segments.graph));
+    make_order(&d);
+    if (d.p->memory) {
+        memory_step(it, plan, &d.segments, &d.schedule);
+        segment_order_time(d.segments.graph, &d.schedule);
+    }
+    modality_write(&d.segments, &d.schedule, it);
+    it->planned_ns = d.schedule.makespan_ns;
+    it->bound_ns = free_bound_ns(&d, plan);
+    it->planner_s = wall_s(&begin);
+    return true;
+}
+
+static const struct planner_preset dip_preset = { .partition = PLANNER_ITSELF,
+                                                  .recompute = PLANNER_ITSELF,
+                                                  .schedule = PLANNER_ITSELF };
+
+const struct planner joint_dip = {
+    .name = "dip",
+    .help = "DIP: modality-aware chunks and sub-microbatches, each iteration's schedule searched, memory "
+            "filled layer by layer",
+    .slot = PLANNER_JOINT,
+    .parameters = &dip_table,
+    .parameters_size = sizeof(struct dip_parameters),
+    .preset = &dip_preset,
+    .plan_job = dip_plan_job,
+    .plan_iteration = dip_plan_iteration,
+};

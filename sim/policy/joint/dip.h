@@ -1,0 +1,52 @@
+/* dip.h - the parts of the DIP planner (sim/policy/joint/dip.c) that have files of their own.
+ *
+ *     modality_plan(oracle, &options, plan);                  // chunks, sub-batches: once per job
+ *     graph = modality_graph(plan, iteration);                // one iteration as segments
+ *     memory_step(plan, iteration, graph, &schedule);         // choices per pass; times follow
+ */
+#ifndef BALLAST_SIM_POLICY_JOINT_DIP_H
+#define BALLAST_SIM_POLICY_JOINT_DIP_H
+
+#include "sim/policy/joint/segment_order.h"
+#include "sim/policy/planner.h"
+
+struct modality_options {
+    int64_t sub_batch;                        /* images; -1: by the 95 % rule */
+    int64_t vision_segments, other_segments;  /* K_i; -1: by the latencies */
+    int64_t segments_limit;                   /* on K_i when it comes from latencies */
+    enum recompute_kind recompute;            /* of all blocks, before any memory step */
+};
+
+/* Fills everything of the plan. The sizes tried for the 95 % rule are 1 to 32 images, those of
+ * MODALITY_SIZES. */
+#define MODALITY_SIZES { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
+void modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
+                   struct job_plan *plan);
+
+/* Segments numbered by micro-batch, module, sub-microbatch and chunk; in the scratch arena. unit_of
+ * and chunk_of give each segment's place in the iteration. */
+struct modality_segments {
+    struct segment_graph *graph;
+    int32_t *chunk_of, *unit_of, *sub_of;
+};
+struct modality_segments modality_graph(const struct planner_oracle *oracle,
+                                        const struct job_plan *plan,
+                                        const struct iteration_plan *iteration);
+
+/* The order as the iteration's entries. */
+void modality_write(const struct modality_segments *segments,
+                    const struct segment_schedule *schedule, struct iteration_plan *iteration);
+
+struct memory_step_result {
+    double gap_fraction; /* the largest of the ranks */
+    int64_t infeasible;  /* ranks that do not fit even with everything dropped */
+};
+/* Picks how each pass recomputes so that memory is filled, rank by rank, for the order given; writes
+ * iteration->choices and the graph's backward times and bytes. Times of the schedule are stale
+ * afterwards. */
+struct memory_step_result memory_step(const struct iteration_plan *iteration,
+                                      const struct job_plan *plan,
+                                      const struct modality_segments *segments,
+                                      const struct segment_schedule *schedule);
+
+#endif
