@@ -4,23 +4,34 @@
 #include <string.h>
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/plan_schedule.h"
 #include "sim/study/launch_flags.h"
 #include "sim/study/planning.h"
 
 struct plan_options {
     int64_t limit;
     int emit;
+    struct plan_schedule_options schedule;
 };
 
-enum { EMIT_NOTHING, EMIT_MEGATRON, EMIT_DEEPSPEED };
-static const char *const emit_names[] = { "nothing", "megatron", "deepspeed", NULL };
+enum { EMIT_NOTHING, EMIT_MEGATRON, EMIT_DEEPSPEED, EMIT_ACTIONS };
+static const char *const emit_names[] = { "nothing", "megatron", "deepspeed", "actions", NULL };
 
 #define AT(member) offsetof(struct plan_options, member)
 static const struct option options_table[] = {
     { "emit", OPTION_CHOICE, AT(emit), "WHAT",
-      "print only what realises the plan: megatron or deepspeed (launch flags)", emit_names, 0, 0 },
+      "print only what realises the plan: megatron or deepspeed (launch flags), actions (JSON; `check "
+      "--schedule` reads them)",
+      emit_names, 0, 0 },
+    { "iteration", OPTION_COUNT, AT(schedule.iteration), "N",
+      "of actions, and of a plan that orders each iteration anew: which one (default 0)", NULL, 0,
+      1e9 },
     { "limit", OPTION_COUNT, AT(limit), "N",
       "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
+    { "output", OPTION_TEXT, AT(schedule.output), "FILE", "of actions (also -o); default stdout", NULL,
+      0, 0 },
+    { "rank", OPTION_COUNT, AT(schedule.rank), "N",
+      "with --iteration: which data-parallel rank (default 0)", NULL, 0, 1e9 },
 };
 
 static void defaults(void *options) {
@@ -244,6 +255,12 @@ static int run(struct cli *cli, void *options) {
     struct execution *e =
         execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
     if (e == NULL) return cli_error(&err);
+    if (o->emit == EMIT_ACTIONS || (o->emit == EMIT_NOTHING && e->job->plan.module_count > 0)) {
+        int code = o->emit == EMIT_ACTIONS ? plan_schedule_emit(cli, e, &o->schedule)
+                                           : plan_schedule_show(cli, e, &o->schedule);
+        execution_destroy(e);
+        return code;
+    }
     struct launch_flags megatron, deepspeed;
     launch_flags_make(LAUNCH_MEGATRON, e->job, cli->arena, &megatron);
     launch_flags_make(LAUNCH_DEEPSPEED, e->job, cli->arena, &deepspeed);
@@ -265,7 +282,7 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_plan = {
     .name = "plan",
-    .usage = "SCENARIO [--emit megatron|deepspeed] [--limit N]",
+    .usage = "SCENARIO [--emit megatron|deepspeed|actions] [--limit N] [-o FILE]",
     .help = "what each partition and recompute policy would choose, and the launch flags for it",
     COMMAND_OPTIONS(options_table, struct plan_options),
     .defaults = defaults,

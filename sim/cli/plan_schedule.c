@@ -1,0 +1,145 @@
+/* plan_schedule.c - chunks, sub-microbatches, bounds and action lists of a plan. */
+#include "sim/cli/plan_schedule.h"
+
+#include <stdio.h>
+#include "sim/base/units.h"
+#include "sim/study/action_plan.h"
+
+/* ---- actions ---- */
+
+static bool write_text(const char *text, const char *path, struct error *err) {
+    const char *name = path != NULL ? path : "stdout";
+    FILE *out = path != NULL ? fopen(path, "w") : stdout;
+    if (out == NULL) return error_system(err, "cannot write %s", name);
+    bool ok = fputs(text, out) >= 0 && fputc('\n', out) != EOF;
+    if (path != NULL && fclose(out) != 0) ok = false;
+    if (ok) return true;
+    error_system(err, "cannot write %s", name);
+    if (path != NULL) cli_remove_unfinished(path);
+    return false;
+}
+
+static bool emit_actions(const struct action_plan *plan, const char *path, struct error *err) {
+    cJSON *json = action_plan_json(plan);
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    bool ok = write_text(text, path, err);
+    cJSON_free(text);
+    if (ok && path != NULL) {
+        int64_t count = 0;
+        for (int64_t rank = 0; rank < plan->rank_count; rank++)
+            count += plan->action_count[rank];
+        fprintf(stderr, "%ld actions written to %s\n", (long)count, path);
+    }
+    return ok;
+}
+
+/* ---- what was chosen ---- */
+
+static int64_t part_blocks(const struct job *job, int64_t part, int64_t *recomputing) {
+    const struct model *model = job->scenario->model;
+    int64_t blocks = 0;
+    *recomputing = 0;
+    for (int64_t i = job->plan.first_layer[part]; i < job->plan.first_layer[part + 1]; i++) {
+        if (!layer_can_recompute(model, i)) continue;
+        blocks++;
+        *recomputing += job->plan.recompute[i] != RECOMPUTE_NONE;
+    }
+    return blocks;
+}
+
+static const char *module_name(const struct job *job, int64_t module) {
+    const struct model *model = job->scenario->model;
+    int64_t part = job->plan.modules[module].first_chunk * job->plan.stage_count;
+    int64_t layer = job->plan.first_layer[part];
+    return module_role_name((enum module_role)model->layers[layer].module_index);
+}
+
+static void print_plan(const struct job *job) {
+    const struct job_plan *plan = &job->plan;
+    printf("%s on %ld pipeline ranks, %ld chunks on each\n", job->scenario->model->name,
+           (long)plan->stage_count, (long)plan->chunk_count);
+    for (int64_t i = 0; i < plan->module_count; i++) {
+        printf("  %-8s %ld chunks a rank, ", module_name(job, i),
+               (long)plan->modules[i].chunk_count);
+        if (plan->modules[i].sub_batch > 0)
+            printf("sub-microbatches of at most %ld images\n", (long)plan->modules[i].sub_batch);
+        else
+            puts("whole micro-batches");
+    }
+    puts("  blocks (of them recomputing in the static plan), rank by rank:");
+    for (int64_t chunk = 0; chunk < plan->chunk_count; chunk++) {
+        printf("    chunk %ld ", (long)chunk);
+        for (int64_t rank = 0; rank < plan->stage_count; rank++) {
+            int64_t recomputing, blocks = part_blocks(job, chunk * plan->stage_count + rank,
+                                                      &recomputing);
+            printf("  %ld (%ld)", (long)blocks, (long)recomputing);
+        }
+        puts("");
+    }
+}
+
+static void print_iteration(const struct action_plan *plan) {
+    printf("iteration %ld, data-parallel rank %ld: %.3f s", (long)plan->iteration,
+           (long)plan->dp_rank, seconds_from_ns(plan->makespan_ns));
+    if (plan->bound_ns > 0)
+        printf(", lower bound %.3f s (gap %.1f %%)", seconds_from_ns(plan->bound_ns),
+               100.0 * (double)(plan->makespan_ns - plan->bound_ns) / (double)plan->bound_ns);
+    puts("");
+    if (plan->bound_ns == 0) return;
+    double step_s = seconds_from_ns(plan->makespan_ns);
+    printf("planned in %.3f s on one core: %s behind the iteration before it\n", plan->planner_s,
+           plan->planner_s <= step_s ? "hides" : "does not hide");
+}
+
+static cJSON *plan_json(const struct job *job, const struct action_plan *plan) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "rank_count", (double)plan->rank_count);
+    cJSON_AddNumberToObject(o, "chunk_count", (double)job->plan.chunk_count);
+    cJSON *modules = cJSON_AddArrayToObject(o, "modules");
+    for (int64_t i = 0; i < job->plan.module_count; i++) {
+        cJSON *m = cJSON_CreateObject();
+        cJSON_AddStringToObject(m, "module", module_name(job, i));
+        cJSON_AddNumberToObject(m, "chunk_count", (double)job->plan.modules[i].chunk_count);
+        cJSON_AddNumberToObject(m, "sub_batch_images", (double)job->plan.modules[i].sub_batch);
+        cJSON_AddItemToArray(modules, m);
+    }
+    cJSON *blocks = cJSON_AddArrayToObject(o, "blocks_by_part");
+    for (int64_t part = 0; part < job->plan.part_count; part++) {
+        int64_t recomputing;
+        cJSON_AddItemToArray(
+            blocks, cJSON_CreateNumber((double)part_blocks(job, part, &recomputing)));
+    }
+    cJSON_AddNumberToObject(o, "makespan_ms", (double)plan->makespan_ns * 1e-6);
+    if (plan->bound_ns > 0) {
+        cJSON_AddNumberToObject(o, "lower_bound_ms", (double)plan->bound_ns * 1e-6);
+        cJSON_AddNumberToObject(o, "planner_ms", plan->planner_s * 1e3);
+        cJSON_AddBoolToObject(o, "planner_hides",
+                              plan->planner_s <= seconds_from_ns(plan->makespan_ns));
+    }
+    return o;
+}
+
+int plan_schedule_emit(struct cli *cli, const struct execution *e,
+                       const struct plan_schedule_options *o) {
+    struct error err = { 0 };
+    const struct action_plan *plan =
+        action_plan_make(cli->arena, e->job, o->iteration, o->rank, &err);
+    bool ok = plan != NULL && emit_actions(plan, o->output, &err);
+    return ok ? EXIT_DONE : cli_error(&err);
+}
+
+int plan_schedule_show(struct cli *cli, const struct execution *e,
+                       const struct plan_schedule_options *o) {
+    struct error err = { 0 };
+    const struct action_plan *plan =
+        action_plan_make(cli->arena, e->job, o->iteration, o->rank, &err);
+    if (plan == NULL) return cli_error(&err);
+    if (cli->common.json) {
+        cli_print_json(plan_json(e->job, plan));
+    } else {
+        print_plan(e->job);
+        print_iteration(plan);
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,206 @@
+/* test_action_check.c - actions that the simulator writes are valid; whatever is broken is found. */
+#include "tests/unit/replay/replay_fixture.h"
+
+#include <math.h>
+#include "sim/study/action_check.h"
+#include "sim/study/action_plan.h"
+
+static struct scenario *scenario;
+static struct job *job;
+
+static int begin(void **state) {
+    (void)state;
+    fixture_begin();
+    fixture_samples("actions.csv", 64, 9);
+    const char *overrides[] = {
+        "policy={\"joint\": {\"name\": \"dip\", \"rollouts\": 40, \"sub_batch\": 2}}",
+        "layout.backend=megatron-lm", NULL
+    };
+    scenario = fixture_scenario("actions.csv", overrides);
+    job = fixture_job(scenario);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    job_destroy(job);
+    scenario_destroy(scenario);
+    fixture_end();
+    return 0;
+}
+
+static cJSON *actions_of(const struct job *of, int64_t iteration) {
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct action_plan *plan = action_plan_make(arena, of, iteration, 0, &err);
+    if (plan == NULL) fail_msg("%s", err.text);
+    cJSON *json = action_plan_json(plan);
+    arena_destroy(arena);
+    return json;
+}
+
+/* Faults of the document; -1: it is no such document. Deletes it. */
+static int64_t faults(cJSON *json, char first[4200]) {
+    char *text = cJSON_PrintUnformatted(json);
+    fixture_write("actions.json", text);
+    cJSON_free(text);
+    cJSON_Delete(json);
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct action_check *check = action_check_file(arena, fixture_path("actions.json"), &err);
+    int64_t count = check != NULL ? check->fault_count : -1;
+    snprintf(first, 4200, "%s", count > 0 ? check->faults[0] : count < 0 ? err.text : "");
+    /* Where sends block compute, asynchronous ones take less time. */
+    if (count == 0) assert_true(check->executed_ns <= check->makespan_ns);
+    arena_destroy(arena);
+    return count;
+}
+
+static cJSON *list_of(cJSON *json, int rank) {
+    cJSON *node = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "ranks"), rank);
+    return cJSON_GetObjectItem(node, "actions");
+}
+
+static cJSON *nth(cJSON *json, int rank, const char *name, int n) {
+    cJSON *node;
+    cJSON_ArrayForEach(node, list_of(json, rank)) {
+        if (strcmp(cJSON_GetObjectItem(node, "action")->valuestring, name) == 0 && n-- == 0)
+            return node;
+    }
+    return NULL;
+}
+
+static void set(cJSON *node, const char *key, double value) {
+    cJSON_SetNumberValue(cJSON_GetObjectItem(node, key), value);
+}
+
+static double get(cJSON *node, const char *key) {
+    return cJSON_GetObjectItem(node, key)->valuedouble;
+}
+
+static void test_valid(void **state) {
+    (void)state;
+    char first[4200];
+    for (int64_t iteration = 0; iteration < 3; iteration++)
+        if (faults(actions_of(job, iteration), first) != 0) fail_msg("%s", first);
+    /* Static schedules are the case of one unit a micro-batch. */
+    const char *interleaved[] = { "layout.vpp=2", NULL };
+    const char *plain[] = { "layout.pp=4", "layout.tp=1", NULL };
+    const char *const *cases[] = { interleaved, plain };
+    for (int i = 0; i < 2; i++) {
+        struct scenario *s = fixture_scenario("actions.csv", cases[i]);
+        struct job *other = fixture_job(s);
+        if (faults(actions_of(other, 0), first) != 0) fail_msg("%d: %s", i, first);
+        job_destroy(other);
+        scenario_destroy(s);
+    }
+}
+
+static void drop(cJSON *json) {
+    cJSON_Delete(cJSON_DetachItemViaPointer(list_of(json, 0), nth(json, 0, "fw_stage", 3)));
+}
+
+static void repeat(cJSON *json) {
+    cJSON_AddItemToArray(list_of(json, 1), cJSON_Duplicate(nth(json, 1, "bw_stage", 0), 1));
+}
+
+static void start_early(cJSON *json) {
+    cJSON *pass = nth(json, 1, "fw_stage", 0);
+    double ns = get(pass, "finish_ns") - get(pass, "start_ns");
+    set(pass, "start_ns", 0);
+    set(pass, "finish_ns", ns);
+}
+
+static void overlap(cJSON *json) {
+    cJSON *pass = nth(json, 0, "fw_stage", 1);
+    set(pass, "start_ns", get(pass, "start_ns") - 1);
+    set(pass, "finish_ns", get(pass, "finish_ns") - 1);
+}
+
+static void overfill(cJSON *json) {
+    set(nth(json, 0, "fw_stage", 0), "workspace_bytes", 1e12);
+}
+
+static void forget_send(cJSON *json) {
+    cJSON_Delete(cJSON_DetachItemViaPointer(list_of(json, 0), nth(json, 0, "isend", 0)));
+}
+
+static void forget_wait(cJSON *json) {
+    cJSON_Delete(cJSON_DetachItemViaPointer(list_of(json, 1), nth(json, 1, "wait_irecv", 0)));
+}
+
+static void free_more(cJSON *json) {
+    cJSON *pass = nth(json, 0, "bw_stage", 0);
+    set(pass, "activation_bytes", get(pass, "activation_bytes") + 1);
+}
+
+static void promise(cJSON *json) {
+    set(json, "makespan_ns", floor(get(json, "makespan_ns") / 2));
+}
+
+static const struct {
+    const char *name;
+    void (*change)(cJSON *json);
+    const char *says;
+} broken[] = {
+    { "a pass left out", drop, "" },
+    { "a pass twice", repeat, "stands there twice" },
+    { "a pass too early", start_early, "starts before its input is there" },
+    { "two at a time", overlap, "starts before the pass before it ends" },
+    { "too much memory", overfill, "does not fit in memory" },
+    { "a message not sent", forget_send, "" },
+    { "a message not waited for", forget_wait, "not sent, received and waited for once" },
+    { "other memory freed", free_more, "frees other memory" },
+    { "a shorter makespan", promise, "after the makespan" },
+};
+
+static void test_broken(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char first[4200];
+        cJSON *json = actions_of(job, 1);
+        broken[i].change(json);
+        if (faults(json, first) <= 0) fail_msg("%s: not found", broken[i].name);
+        if (strstr(first, broken[i].says) == NULL) fail_msg("%s: %s", broken[i].name, first);
+    }
+}
+
+/* What is no such file is an error with a position. */
+static void test_not_actions(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        { "{}", "\"format\" is not" },
+        { "[1]", "\"format\" is not" },
+        { "{\"format\": \"ballast-actions-1\"}", "\"micro_batch_count\" is missing" },
+        { "{\"format\": \"ballast-actions-1\", \"micro_batch_count\": 1e18, \"makespan_ns\": 1, "
+          "\"ranks\": [1]}",
+          "must be a whole number" },
+        { "{\"format\": \"ballast-actions-1\", \"micro_batch_count\": 1, \"makespan_ns\": 1, "
+          "\"ranks\": [1], \"modules\": [{\"first_chunk\": 0, \"chunk_count\": 9999, "
+          "\"sub_microbatches\": [30000]}]}",
+          "too many passes" },
+        { "{\"format\": \"ballast-actions-1\", \"micro_batch_count\": 1, \"makespan_ns\": 1, "
+          "\"ranks\": [{\"rank\": 0, \"activation_capacity_bytes\": 1, \"actions\": [{}]}], "
+          "\"modules\": [{\"first_chunk\": 0, \"chunk_count\": 1, \"sub_microbatches\": [1]}]}",
+          "unknown action" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture_write("not.json", cases[i].text);
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        assert_null(action_check_file(arena, fixture_path("not.json"), &err));
+        if (strstr(err.text, cases[i].says) == NULL) fail_msg("case %zu: %s", i, err.text);
+        arena_destroy(arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_valid),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_not_actions),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
