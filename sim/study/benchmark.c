@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "sim/replay/replay.h"
+#include "sim/study/planner_benchmark.h"
 #include "sim/study/sweep.h"
 
 enum { REPEAT_LIMIT = 64 };
@@ -272,6 +273,53 @@ static bool bench_epoch(struct bench *b, const char *path) {
     return true;
 }
 
+/* ---- DIP's planner ---- */
+
+enum { PLANNER_THREADS = 2 };
+#define SHORT_PLAN_S 1
+#define LONG_PLAN_S 60
+
+static bool bench_planner(struct bench *b) {
+    double rollouts[REPEAT_LIMIT], program[REPEAT_LIMIT], gap[REPEAT_LIMIT], long_s;
+    struct planner_figures f = { 0 };
+    for (int64_t i = 0; i < b->repeats; i++) {
+        if (!planner_benchmark_search(b->options, PLANNER_THREADS, &f, b->err)) return false;
+        rollouts[i] = f.rollouts_per_s;
+    }
+    keep(b, "mcts_rollouts_per_s",
+         arena_format(b->arena,
+                      "schedules that the search of DIP tries a second, VLM-S, 8 micro-batches, %d "
+                      "threads, no memory step: %ld passes each",
+                      PLANNER_THREADS, (long)f.tasks),
+         rollouts);
+    for (int64_t i = 0; i < b->repeats; i++) {
+        if (!planner_benchmark_memory(b->options, &f, b->err)) return false;
+        program[i] = f.program_ms;
+    }
+    keep(b, "memory_program_ms",
+         arena_format(b->arena,
+                      "memory step of one rank, VLM-S, 64 micro-batches: %ld stage pairs, proven gap "
+                      "at most %.2f %% (ms)",
+                      (long)f.pairs, f.program_gap_fraction * 100),
+         program);
+    if (!planner_benchmark_plan(b->options, PLANNER_THREADS, LONG_PLAN_S, &long_s, &f, b->err))
+        return false;
+    double bound_s = f.bound_s;
+    for (int64_t i = 0; i < b->repeats; i++) {
+        double short_s;
+        if (!planner_benchmark_plan(b->options, PLANNER_THREADS, SHORT_PLAN_S, &short_s, &f, b->err))
+            return false;
+        gap[i] = short_s / long_s - 1;
+    }
+    keep(b, "dip_plan_1s_gap",
+         arena_format(b->arena,
+                      "VLM-L, 64 micro-batches, %ld passes: makespan after %d s of search over that "
+                      "after %d s (%.3f s; lower bound %.3f s), less 1",
+                      (long)f.tasks, SHORT_PLAN_S, LONG_PLAN_S, long_s, bound_s),
+         gap);
+    return true;
+}
+
 static bool bench_sweep(struct bench *b) {
     const char *path = arena_format(b->arena, "%s/" SWEEP_FILE, b->options->directory);
     double values[REPEAT_LIMIT];
@@ -311,7 +359,8 @@ int64_t benchmark_run(const struct scenario_options *options, int64_t repeats,
     if (!ok) return -1;
     struct scenario *s = scenario_load(options, path, err);
     struct job *job = s != NULL ? job_create(s, err) : NULL;
-    ok = job != NULL && bench_operators(&b, job) && bench_price(&b, job) && bench_sweep(&b);
+    ok = job != NULL && bench_operators(&b, job) && bench_price(&b, job) && bench_sweep(&b) &&
+         bench_planner(&b);
     job_destroy(job);
     scenario_destroy(s);
     return ok ? b.count : -1;
