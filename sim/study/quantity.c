@@ -34,6 +34,15 @@ static double kernel_share(struct quantity_source *s, int64_t index) {
                       c[REPLAY_UPDATE]);
 }
 
+/* What pipelines wait for: the bubble of equal stages, unequal stages, unequal micro-batches. */
+static double idle_share(struct quantity_source *s, int64_t index) {
+    (void)index;
+    const struct replay *r = s->execution->replay;
+    return (r->classes_s[REPLAY_BUBBLE] + r->classes_s[REPLAY_STAGE_IMBALANCE] +
+            r->classes_s[REPLAY_TIME_IMBALANCE]) /
+           r->step_time_mean_s;
+}
+
 static double sum_over_stages(const struct execution *e,
                               double (*of)(const struct execution *e, int64_t stage)) {
     double sum = 0;
@@ -285,6 +294,7 @@ static const struct quantity table[] = {
     { "guide_memory", "GB", guide_memory, PLAN },
     { "guide_memory_language", "GB", guide_memory_language, PLAN },
     { "guide_memory_vision", "GB", guide_memory_vision, PLAN },
+    { "idle_share", "ratio", idle_share, TIMED },
     { "input_tokens_mean", "tokens", input_tokens_mean, PLAN },
     { "input_tokens_std", "tokens", input_tokens_std, PLAN },
     { "kernel_share", "ratio", kernel_share, REPLAYED },
@@ -298,6 +308,7 @@ static const struct quantity table[] = {
     { "max_language_tokens", "tokens", max_language_tokens, PLAN },
     { "max_vision_tokens", "tokens", max_vision_tokens, PLAN },
     { "memory_mean", "GB", all_memory_mean, PLAN },
+    { "memory_ratio_stage", "ratio", memory, REPLAYED, STAGE, .comparison = COMPARE_RATIO },
     { "memory_stage", "GB", memory, REPLAYED, STAGE },
     { "memory_std", "GB", all_memory_std, PLAN },
     { "memory_std_stages", "GB", memory_deviation, REPLAYED },
