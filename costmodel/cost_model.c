@@ -43,8 +43,8 @@
 /* cuBLASLt after 10,000 warm-ups on H100 and H200 (Azure/AI-benchmarking-guide): 0.51, 0.615, 0.652,
  * 0.696 and 0.698 of the fp8 peak at cubes of 2048 to 32768. The pipeline of a tile fills in the same
  * time as in bf16 and then works twice as fast, so depth counts for more. */
-#define FP8_SETTLED_EFFICIENCY 0.72
-#define FP8_SETTLED_K_HALF     700.0
+#define QUANTISED_SETTLED_EFFICIENCY 0.72
+#define QUANTISED_SETTLED_K_HALF     700.0
 /* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
 #define SEND_NIC_EFFICIENCY 0.75
 /* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
@@ -228,11 +228,14 @@ static struct price kernel_price(const struct kernel_terms *terms, double peak_f
 
 static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
                                  const struct operator_work *work, bool in_step) {
-    const bool fp8 =
-        work->precision == PRECISION_FP8 && model->gpu.peak_flop_per_s[PRECISION_FP8] > 0;
+    const bool quantised =
+        precision_is_quantised(work->precision) && model->gpu.peak_flop_per_s[work->precision] > 0;
+    const double quantised_efficiency =
+        work->precision == PRECISION_FP4 ? curve->fp4_efficiency : curve->fp8_efficiency;
     const double nominal = peak_of(&model->gpu, work->precision);
-    /* Where fp8 was not measured it keeps the bf16 curve's shape at its own efficiency. */
-    double peak = fp8 ? nominal * curve->fp8_efficiency / curve->efficiency : nominal;
+    /* Where fp8 was not measured it keeps the bf16 curve's shape at its own efficiency; fp4 always.
+     */
+    double peak = quantised ? nominal * quantised_efficiency / curve->efficiency : nominal;
     if (work->pass == PASS_WEIGHT_GRADIENT) peak *= curve->weight_gradient_factor;
     struct kernel_terms terms;
     matmul_kernel_s(curve, peak, model->gpu.hbm_bytes_per_s, work->flop, work->memory_bytes,
@@ -240,9 +243,9 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     const char *source = curve->source;
     if (in_step) {
         double settled_s = matmul_settled_s(curve, peak, work->flop, work->k);
-        if (fp8)
-            settled_s = fmax(settled_s, work->flop / (FP8_SETTLED_EFFICIENCY * nominal) *
-                                            (1 + FP8_SETTLED_K_HALF / (double)work->k));
+        if (quantised)
+            settled_s = fmax(settled_s, work->flop / (QUANTISED_SETTLED_EFFICIENCY * nominal) *
+                                            (1 + QUANTISED_SETTLED_K_HALF / (double)work->k));
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);
@@ -255,8 +258,9 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     }
     struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
     p.source = source;
-    p.inside_range = p.inside_range && fp8 == (curve->precision == PRECISION_FP8) &&
-                     work->precision != PRECISION_FP32;
+    p.inside_range = p.inside_range && work->precision != PRECISION_FP32 &&
+                     (quantised ? curve->precision == work->precision
+                                : !precision_is_quantised(curve->precision));
     p.band_fraction = p.inside_range ? curve->band_fraction : curve->outside_band_fraction;
     return p;
 }

@@ -36,7 +36,7 @@ static_assert(sizeof efficiency_collective_names / sizeof efficiency_collective_
                   OPERATOR_SEND - OPERATOR_ALL_REDUCE + 2,
               "a name per collective");
 
-const char *const efficiency_precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+const char *const efficiency_precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static_assert(sizeof efficiency_precision_names / sizeof efficiency_precision_names[0] ==
                   PRECISION_COUNT + 1,
               "a name per precision");
@@ -109,6 +109,8 @@ static const struct field matmul_rows[] = {
     { "weight_gradient_factor", FIELD_DOUBLE, M(weight_gradient_factor), 0.1, 1.5, NULL, "",
       "efficiency of that layout over the forward one", NULL },
     { "fp8_efficiency", FIELD_DOUBLE, M(fp8_efficiency), 0.01, 1, NULL, "", "of fp8 peak", NULL },
+    { "fp4_efficiency", FIELD_DOUBLE, M(fp4_efficiency), 0, 1, "0", "",
+      "of fp4 peak; 0 where there is none", NULL },
     MATMUL_TABLE_ROWS,
 };
 static const struct field variant_matmul_rows[] = {
@@ -318,6 +320,7 @@ static bool read_matmul(const struct json *json, const cJSON *node, struct arena
         .settled_k_half = f.settled_k_half,
         .weight_gradient_factor = f.weight_gradient_factor,
         .fp8_efficiency = f.fp8_efficiency,
+        .fp4_efficiency = f.fp4_efficiency,
         .settled_source = f.settled_source,
     };
     return read_matmul_form(json, &f, arena, out, err);
@@ -475,7 +478,7 @@ static bool read_variant_matmuls(const struct json *json, const cJSON *list,
             !read_matmul_form(json, &f, arena, curve, err))
             return false;
         curve->precision = (enum precision)f.precision;
-        curve->fp8_efficiency = curve->efficiency;
+        curve->fp8_efficiency = curve->fp4_efficiency = curve->efficiency;
         curve->weight_gradient_factor =
             f.pass == PASS_WEIGHT_GRADIENT ? 1 : training->weight_gradient_factor;
         if (!place_variant_curve(json, item, curve, (enum operator_pass)f.pass, out, err))

@@ -45,7 +45,7 @@ struct matmul_curve {
     double power_floor; /* efficiency never falls below this fraction of itself */
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
-    double fp8_efficiency;
+    double fp8_efficiency, fp4_efficiency;     /* of those peaks */
     enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;
     struct correction_table correction; /* over m, n, k */
@@ -136,7 +136,8 @@ struct matmul_fields {
     const char *source, *settled_source;
     double launch_us, efficiency, k_half, memory_fraction;
     double power_slope, power_onset_us, power_floor;
-    double settled_efficiency, settled_k_half, weight_gradient_factor, fp8_efficiency;
+    double settled_efficiency, settled_k_half, weight_gradient_factor, fp8_efficiency,
+        fp4_efficiency;
     double band_fraction, outside_band_fraction;
     const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */
     int precision, pass;                      /* of a variant's curve */

@@ -9,7 +9,7 @@
 
 struct gpu_fields {
     const char *name, *description, *curves;
-    double peak_bf16, peak_fp16, peak_fp8, peak_fp32;
+    double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, tdp_w, reserved_GiB;
     int64_t gpus_per_node, sm_count;
     const cJSON *sources, *rules;
@@ -24,6 +24,8 @@ static const struct field gpu_rows[] = {
     { "peak_fp16_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp16), 1, 1e6, NULL, "TFLOP/s",
       "dense matrix peak", NULL },
     { "peak_fp8_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp8), 0, 1e6, "0", "TFLOP/s",
+      "dense matrix peak; 0 where there is none", NULL },
+    { "peak_fp4_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp4), 0, 1e6, "0", "TFLOP/s",
       "dense matrix peak; 0 where there is none", NULL },
     { "peak_fp32_TFLOP_per_s", FIELD_DOUBLE, AT(peak_fp32), 0, 1e6, NULL, "TFLOP/s", "vector peak",
       NULL },
@@ -128,6 +130,7 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .peak_flop_per_s = { [PRECISION_BF16] = f.peak_bf16 * 1e12,
                              [PRECISION_FP16] = f.peak_fp16 * 1e12,
                              [PRECISION_FP8] = f.peak_fp8 * 1e12,
+                             [PRECISION_FP4] = f.peak_fp4 * 1e12,
                              [PRECISION_FP32] = f.peak_fp32 * 1e12 },
         .hbm_bytes = f.hbm_GiB * BYTES_PER_GiB,
         .hbm_bytes_per_s = f.hbm_GB_per_s * BYTES_PER_GB,

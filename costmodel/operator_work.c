@@ -43,11 +43,10 @@ static_assert(sizeof pass_names / sizeof pass_names[0] == PASS_COUNT, "a name pe
 
 static const struct {
     const char *name;
-    int64_t bytes;
+    double bytes;
 } precisions[] = {
-    [PRECISION_BF16] = { "bf16", 2 },
-    [PRECISION_FP16] = { "fp16", 2 },
-    [PRECISION_FP8] = { "fp8", 1 },
+    [PRECISION_BF16] = { "bf16", 2 }, [PRECISION_FP16] = { "fp16", 2 },
+    [PRECISION_FP8] = { "fp8", 1 },   [PRECISION_FP4] = { "fp4", 0.5 + 1.0 / 16 },
     [PRECISION_FP32] = { "fp32", 4 },
 };
 static_assert(sizeof precisions / sizeof precisions[0] == PRECISION_COUNT, "a row per precision");
@@ -75,9 +74,13 @@ const char *precision_name(enum precision precision) {
     return precisions[precision].name;
 }
 
-int64_t precision_bytes(enum precision precision) {
+double precision_bytes(enum precision precision) {
     ballast_check((unsigned)precision < PRECISION_COUNT);
     return precisions[precision].bytes;
+}
+
+bool precision_is_quantised(enum precision precision) {
+    return precision == PRECISION_FP8 || precision == PRECISION_FP4;
 }
 
 const char *communicator_kind_name(enum communicator_kind kind) {
@@ -93,8 +96,10 @@ struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k) {
     ballast_check(m > 0 && n > 0 && k > 0);
     const double rows = (double)m, columns = (double)n, depth = (double)k;
-    const double element_bytes = (double)precision_bytes(precision);
-    const double result_bytes = pass == PASS_WEIGHT_GRADIENT ? 2 * FP32_BYTES : element_bytes;
+    const double element_bytes = precision_bytes(precision);
+    const double result_bytes = pass == PASS_WEIGHT_GRADIENT ? 2 * FP32_BYTES
+                                : precision == PRECISION_FP4 ? precision_bytes(PRECISION_BF16)
+                                                             : element_bytes;
     return (struct operator_work){
         .name = name,
         .kind = OPERATOR_MATMUL,
@@ -115,7 +120,7 @@ struct operator_work operator_attention(const char *name, enum operator_pass pas
     ballast_check(token_sum >= 0 && square_sum >= 0);
     ballast_check(heads > 0 && kv_heads > 0 && head_dim > 0);
     const bool backward = pass != PASS_FORWARD;
-    const double element_bytes = (double)precision_bytes(precision);
+    const double element_bytes = precision_bytes(precision);
     const double query_bytes = element_bytes * token_sum * (double)(heads * head_dim);
     const double key_bytes = element_bytes * token_sum * (double)(kv_heads * head_dim);
     const double log_sum_bytes = FP32_BYTES * token_sum * (double)heads;

@@ -35,7 +35,14 @@ enum operator_pass {
     PASS_COUNT
 };
 
-enum precision { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8, PRECISION_FP32, PRECISION_COUNT };
+enum precision {
+    PRECISION_BF16,
+    PRECISION_FP16,
+    PRECISION_FP8,
+    PRECISION_FP4, /* NVFP4: 4-bit values, an fp8 scale for each 16 of them */
+    PRECISION_FP32,
+    PRECISION_COUNT
+};
 
 /* Which group of ranks a collective runs in. */
 enum communicator_kind {
@@ -72,14 +79,17 @@ struct operator_work {
 const char *operator_kind_name(enum operator_kind kind);
 const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
-int64_t precision_bytes(enum precision precision);
+/* Of an element, scales included: 0.5625 for fp4. */
+double precision_bytes(enum precision precision);
+/* Matmul operands of fewer than 16 bits: everything else of a module then runs in bf16. */
+bool precision_is_quantised(enum precision precision);
 const char *communicator_kind_name(enum communicator_kind kind);
 /* Moves bytes between ranks (point to point counts too). */
 bool operator_is_collective(enum operator_kind kind);
 
 /* Fills flop and memory_bytes from shape. m, n, k must be positive. A weight gradient reads and
  * writes its result in fp32 (accumulation fused into the matmul); every other result is written
- * once in the precision. For a weight gradient k is the number of tokens. */
+ * once in the precision, that of fp4 operands in bf16. For a weight gradient k is the number of tokens. */
 struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k);
 struct operator_work operator_attention(const char *name, enum operator_pass pass,

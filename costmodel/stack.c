@@ -111,9 +111,9 @@ struct factor_fields {
     const cJSON *calibrated_on;
 };
 
-static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const enum precision precision_of[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
-                                               PRECISION_FP32 };
+                                               PRECISION_FP4, PRECISION_FP32 };
 
 #define AT(member) offsetof(struct factor_fields, member)
 static const struct field factor_rows[] = {

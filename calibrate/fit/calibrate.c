@@ -176,6 +176,7 @@ static cJSON *stated_matmul(struct job *job) {
         .settled_k_half = job->plan->settled_k_half,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = job->plan->fp8_efficiency,
+        .fp4_efficiency = job->plan->fp4_efficiency,
         .band_fraction = 0.15,
         .outside_band_fraction = 0.15 * job->plan->band_factor,
     };
@@ -219,6 +220,7 @@ static cJSON *fitted_matmul(struct job *job) {
         .settled_k_half = plan->settled_k_half,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = plan->fp8_efficiency,
+        .fp4_efficiency = plan->fp4_efficiency,
         .band_fraction = rounded(band),
         /* Beyond the table the closed form alone stands behind a price. */
         .outside_band_fraction = rounded(fmax(fit->form.p80, 2 * band)),
@@ -229,6 +231,14 @@ static cJSON *fitted_matmul(struct job *job) {
     };
     const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
     return write_and_free(&efficiency_matmul_table, &f, nodes, 4);
+}
+
+/* A GPU without fp4 says nothing of it. */
+static cJSON *matmul_part(struct job *job) {
+    cJSON *node = job->plan->stated ? stated_matmul(job) : fitted_matmul(job);
+    if (node && job->plan->fp4_efficiency == 0)
+        cJSON_DeleteItemFromObjectCaseSensitive(node, "fp4_efficiency");
+    return node;
 }
 
 /* ---- attention --------------------------------------------------------------------------------
@@ -704,7 +714,7 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         const char *name;
         cJSON *(*make)(struct job *);
     } parts[] = {
-        { "matmul", plan->stated ? stated_matmul : fitted_matmul },
+        { "matmul", matmul_part },
         { "attention", attention_part },
         { "streaming", streaming_part },
         { "collectives", collectives_part },

@@ -30,6 +30,8 @@ static const struct gpu_name gpu_name_table[] = {
     { "H200", "H200-SXM", "h200-141g-sxm", 4800 },
     { "H20", "H20", "h20-96g", 4000 },
     { "B200", "B200-SXM", "b200-180g-sxm", 7700 },
+    { "B300", "B300-SXM", "b300-288g-sxm", 8000 },
+    { "GB300", "GB300", "gb300-288g-nvl72", 8000 },
     { "GB200", "GB200", "gb200-186g-nvl72", 8000 },
     { "L40S", "L40S", "l40s-48g-pcie", 864 },
     { "Tesla V100-SXM2-32GB", "V100-SXM2-32GB", "v100-32g-sxm", 900 },

@@ -19,7 +19,7 @@ struct plan {
     double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
     const char *shift_gpu;            /* its training rows shift the table; NULL: none */
     const struct stated_form *stated; /* instead of a fit */
-    double settled_efficiency, settled_k_half, fp8_efficiency;
+    double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;
     const char *settled_source;
     /* attention */
     const char *attention_gpu;

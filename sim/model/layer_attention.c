@@ -89,9 +89,9 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
     const double query_elements = (double)rows * (double)head_dim;
     const double key_elements = query_elements * (all_keys ? (double)d->cp : 1);
     work.flop = 2 * d->score_count * (double)head_dim;
-    work.unaligned = head_dim * precision_bytes(a->precision) % 16 != 0;
+    work.unaligned = fmod((double)head_dim * precision_bytes(a->precision), 16) != 0;
     work.memory_bytes =
-        (double)precision_bytes(a->precision) * (query_elements + key_elements + d->score_count);
+        precision_bytes(a->precision) * (query_elements + key_elements + d->score_count);
     push(a, work);
 }
 
@@ -102,7 +102,7 @@ static void stream_scores(const struct naive_attention *a, const char *name,
 }
 
 static void naive_forward(const struct naive_attention *a) {
-    const double element = (double)precision_bytes(a->precision);
+    const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention scores", SCORES_RESULT);
     stream_scores(a, "attention softmax", 2 * element);
     if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);
@@ -110,7 +110,7 @@ static void naive_forward(const struct naive_attention *a) {
 }
 
 static void naive_backward(const struct naive_attention *a) {
-    const double element = (double)precision_bytes(a->precision);
+    const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
     batched_matmul(a, "attention value gradient", SCORES_OPERAND);
     if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);

@@ -43,6 +43,29 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
         emit_operator(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
 }
 
+/* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
+ * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1. fp4: a maximum over
+ * the tensor comes first, so 2 bytes are read twice, and 0.5625 + 0.5625 written. */
+static double cast_bytes(enum precision precision) {
+    return (precision == PRECISION_FP4 ? 4 : 2) + 2 * precision_bytes(precision);
+}
+
+static void cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
+                 int64_t columns) {
+    emit_operator(e, operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_BF16,
+                                        cast_bytes(e->matmul) * (double)rows * (double)columns));
+}
+
+void emit_cast_written(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
+                       int64_t columns) {
+    if (e->matmul == PRECISION_FP4) cast(e, name, pass, rows, columns);
+}
+
+void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
+               int64_t columns) {
+    if (precision_is_quantised(e->matmul)) cast(e, name, pass, rows, columns);
+}
+
 /* ---- the frame around each half of a block ---- */
 
 const struct half_names emitter_attention_half = {

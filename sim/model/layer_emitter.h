@@ -11,7 +11,7 @@ struct emitter {
     const struct batch_shape *shape;
     const struct module *connector; /* of the model, absent if layer_count is 0 */
     enum precision matmul;          /* blocks and connector */
-    enum precision activation;      /* everything else: FP8 covers matmuls of blocks only */
+    enum precision activation;      /* everything else: fp8 and fp4 are for matmuls of blocks */
     struct gradient_need need;
     struct operator_list *out;
 };
@@ -43,6 +43,14 @@ void emit_linear_input_gradient(struct emitter *e, const char *name, enum precis
                                 int64_t rows, int64_t out, int64_t in);
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in);
+
+/* The cast of an operand that norm or activation wrote: for fp8 they write it already quantised
+ * (Transformer Engine fuses both), at the bytes that they cost in bf16. */
+void emit_cast_written(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
+                       int64_t columns);
+/* The cast of an operand from elsewhere: attention, a collective, the residual stream. */
+void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
+               int64_t columns);
 
 void emit_enter_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_forward(struct emitter *e, const struct half_names *half);

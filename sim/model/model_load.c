@@ -28,7 +28,7 @@ enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
 static const char *const ffn_choices[] = { "gelu", "quick-gelu", "swiglu", "relu2", NULL };
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
-static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
 static const char *const inner_choices[] = { "none", "language", "vision", NULL };

@@ -12,8 +12,8 @@
 #include "sim/scenario/scenario_reader.h"
 
 /* training.precision */
-static const enum precision precision_by_choice[] = { PRECISION_BF16, PRECISION_FP16,
-                                                      PRECISION_FP8, PRECISION_FP32 };
+static const enum precision precision_by_choice[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
+                                                      PRECISION_FP4, PRECISION_FP32 };
 
 enum { ASSUMPTION_LIMIT = 24 };
 
@@ -116,8 +116,8 @@ static int role_by_name(const char *name) {
 static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
     int role = role_by_name(name);
     if (role < 0)
-        json_error(r->s->json, node, r->err, "one of: " MODULE_ROLE_LIST,
-                   "unknown module \"%s\"", name);
+        json_error(r->s->json, node, r->err, "one of: " MODULE_ROLE_LIST, "unknown module \"%s\"",
+                   name);
     else if (r->s->model->modules[role].layer_count == 0) {
         json_error(r->s->json, node, r->err, NULL, "model \"%s\" has no module \"%s\"",
                    r->s->model->name, name);
@@ -160,7 +160,7 @@ static bool apply_model_options(struct reader *r) {
                 strcmp(precision_name((enum precision)p), item->valuestring) == 0)
                 found = p;
         if (found < 0)
-            return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp32",
+            return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp4, fp32",
                               cJSON_IsString(item) ? "unknown precision \"%s\""
                                                    : "must be the name of a precision",
                               item->valuestring);
@@ -250,12 +250,12 @@ static bool read_files(struct reader *r) {
     struct rule_list rules;
     if (!load_stack(r) || !read_rules(r, &rules)) return false;
     if (cache != NULL) {
-        s->cost_model = scenario_cache_cost_model(cache, s->directory, s->cluster_fields.hardware,
-                                                  &network, s->stack, precision, s->json,
-                                                  s->rules, r->err);
+        s->cost_model =
+            scenario_cache_cost_model(cache, s->directory, s->cluster_fields.hardware, &network,
+                                      s->stack, precision, s->json, s->rules, r->err);
     } else {
-        struct cost_model *own = cost_model_create(s->arena, s->directory,
-                                                   s->cluster_fields.hardware, &network, r->err);
+        struct cost_model *own =
+            cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
         if (own != NULL && s->stack != NULL) cost_model_use_stack(own, s->stack, precision);
         if (own != NULL && rules.count > 0) cost_model_use_rules(own, s->arena, &rules);
         s->cost_model = own;

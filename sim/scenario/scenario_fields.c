@@ -152,7 +152,7 @@ const struct field_table scenario_layout_table =
 #define AT(member) offsetof(struct scenario_training, member)
 /* in the order of enum attention_kind */
 static const char *const attention_names[] = { "flash", "naive", NULL };
-static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp32", NULL };
+static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const struct field training_fields[] = {
     { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
       "{\"samples\": N} or {\"micro_batches\": N} of one optimizer step, over all ranks; default "

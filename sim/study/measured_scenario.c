@@ -258,7 +258,6 @@ static enum validation_skip check(struct row *row) {
     row->attention = r->attention[0] != '\0' ? r->attention : "flash";
     if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
         return SKIP_ATTENTION;
-    if (strcmp(r->precision, "fp4") == 0) return SKIP_PRECISION;
     if (!choose_samples(row)) return SKIP_MODALITY;
     return place(row);
 }

@@ -674,6 +674,44 @@ static void test_precision(void **state) {
     arena_destroy(arena);
 }
 
+/* fp8: norm and activation write their result quantised, so only what comes from elsewhere is cast.
+ * fp4: every operand, after a pass for its maximum. */
+static void test_casts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *llama = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = fixture_group(llama);
+    const struct tensor_split split = split_of(2, true);
+    static const struct {
+        enum precision precision;
+        enum pass_set set;
+        const char *name;
+        enum operator_pass pass;
+        double bytes; /* 0: not there */
+    } cases[] = {
+        { PRECISION_BF16, PASS_SET_FORWARD, "proj cast", PASS_FORWARD, 0 },
+        { PRECISION_FP8, PASS_SET_FORWARD, "proj cast", PASS_FORWARD, 4.0 * 4096 * 2048 },
+        { PRECISION_FP8, PASS_SET_FORWARD, "qkv cast", PASS_FORWARD, 0 },
+        { PRECISION_FP8, PASS_SET_BACKWARD, "down cast", PASS_BACKWARD, 4.0 * 4096 * 4096 },
+        { PRECISION_FP8, PASS_SET_BACKWARD, "up cast", PASS_BACKWARD, 0 },
+        { PRECISION_FP4, PASS_SET_FORWARD, "qkv cast", PASS_FORWARD, 5.125 * 4096 * 4096 },
+        { PRECISION_FP4, PASS_SET_FORWARD, "down cast", PASS_FORWARD, 5.125 * 4096 * 7168 },
+        { PRECISION_FP4, PASS_SET_BACKWARD, "up cast", PASS_BACKWARD, 5.125 * 4096 * 14336 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = model_with_precision(arena, llama, cases[i].precision);
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);
+        const struct operator_work *cast = find_operator(&list, cases[i].name, cases[i].pass);
+        if (cases[i].bytes == 0)
+            assert_null(cast);
+        else
+            expect_bytes(cases[i].name, cast->memory_bytes, cases[i].bytes);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 static void test_no_images(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -705,6 +743,7 @@ int main(void) {
         cmocka_unit_test(test_frozen_has_no_weight_gradient),
         cmocka_unit_test(test_context_parallel),
         cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_casts),
         cmocka_unit_test(test_no_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
