@@ -69,12 +69,16 @@ static void collect_micro_batches(const struct execution *e, struct collected *c
         }
 }
 
+/* Steps are alike in memory: some hundred of them, evenly over the epoch. */
+enum { MEMORY_STEPS = 256 };
+
 static void collect_memory(const struct execution *e, struct collected *c) {
     const struct job *job = e->job;
     struct step_runner *runner = step_runner_create(job->step);
     struct error ignored = { 0 };
     int64_t count = e->scenario->micro_batches_per_rank;
-    for (int64_t i = 0; i < job->iteration_count; i++)
+    int64_t stride = (job->iteration_count + MEMORY_STEPS - 1) / MEMORY_STEPS;
+    for (int64_t i = 0; i < job->iteration_count; i += stride)
         for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
             const struct batch_shape *shapes =
                 job->shapes + rank * job->batches.per_rank + i * count;

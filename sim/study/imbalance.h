@@ -1,7 +1,7 @@
 /* imbalance.h - how much inputs, stage times and memory vary from micro-batch to micro-batch.
  *
  * Forward times and inputs are over every micro-batch that the ranks get, without the rest that fills
- * no step; memory is the peak of each rank in each step, what the framework's allocator keeps included.
+ * no step; memory is the peak of each rank in some hundred steps, what the framework's allocator keeps included.
  * Deviations are of the population.
  *
  *     struct imbalance *i = imbalance_measure(execution, arena);
