@@ -223,17 +223,27 @@ static void print_causes(const struct sweep *sweep, const struct sweep_decision 
     printf("  %-24s %10.1f %10.1f %+10.1f\n", "all", sums[0], sums[1], sums[1] - sums[0]);
 }
 
+static bool alike(const struct sweep_row_record *a, const struct sweep_row_record *b) {
+    return a->total_days == b->total_days && a->gpu_days == b->gpu_days &&
+           (a->money_usd == b->money_usd || (isnan(a->money_usd) && isnan(b->money_usd))) &&
+           a->memory_peak_bytes == b->memory_peak_bytes;
+}
+
+/* Layouts with the same figures stand once. */
 static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
-    int64_t shown = d->front_count < FRONT_SHOWN ? d->front_count : FRONT_SHOWN;
-    if (shown < 2) return;
-    printf("\nPareto front, fastest first%s\n",
-           shown < d->front_count ? " (its first layouts; all are in the view sweep_result)" : "");
-    struct columns columns = columns_of(sweep, d->front, shown);
+    if (d->front_count < 2) return;
+    puts("\nPareto front, fastest first; of layouts with the same figures the first");
+    struct columns columns = columns_of(sweep, d->front, d->front_count);
     print_header(columns, "");
-    for (int64_t i = 0; i < shown; i++) {
+    int64_t shown = 0;
+    for (int64_t i = 0; i < d->front_count && shown < FRONT_SHOWN; i++) {
+        if (i > 0 && alike(&sweep->rows[d->front[i]], &sweep->rows[d->front[i - 1]])) continue;
         printf("%5s", "");
         print_row(sweep, d->front[i], columns);
+        shown++;
     }
+    if (shown == FRONT_SHOWN)
+        puts("      ... all are in the view sweep_result, and in --json");
 }
 
 static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision *d) {

@@ -456,30 +456,39 @@ static void rank(struct sweep *sweep) {
     qsort_r(sweep->best, (size_t)sweep->best_count, sizeof *sweep->best, compare_rows, sweep);
 }
 
-/* "tp 2, pp 4, batching isf": the last part of each path that takes several values. */
+/* "micro_batch" of "training.micro_batch.samples", "tp" of "layout.tp". */
+static const char *short_path(struct arena *arena, const char *path) {
+    const char *dot = strrchr(path, '.'), *key = dot != NULL ? dot + 1 : path;
+    if (dot == NULL || (strcmp(key, "samples") != 0 && strcmp(key, "micro_batches") != 0 &&
+                        strcmp(key, "name") != 0))
+        return key;
+    const char *begin = dot;
+    while (begin > path && begin[-1] != '.')
+        begin--;
+    return arena_format(arena, "%.*s", (int)(dot - begin), begin);
+}
+
+static const char *short_value(struct arena *arena, const cJSON *value) {
+    if (cJSON_IsObject(value)) {
+        const cJSON *name = cJSON_GetObjectItemCaseSensitive(value, "name");
+        value = name != NULL ? name : value->child != NULL ? value->child : value;
+    }
+    if (cJSON_IsString(value)) return value->valuestring;
+    char *text = cJSON_PrintUnformatted(value);
+    const char *kept = arena_text(arena, text);
+    cJSON_free(text);
+    return kept;
+}
+
+/* "tp 2, pp 4, batching isf": of values that are set together the first stands for all. */
 const char *sweep_label(struct sweep *sweep, int64_t row) {
     const char *label = "";
     cJSON *object = sweep_file_assignments(sweep->file, sweep->rows[row].row_index);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, object) {
-        const cJSON *value = item;
-        if (cJSON_IsObject(value)) {
-            const cJSON *name = cJSON_GetObjectItemCaseSensitive(value, "name");
-            value = name != NULL ? name : value->child != NULL ? value->child : value;
-        }
-        const char *dot = strrchr(item->string, '.'), *key = dot != NULL ? dot + 1 : item->string;
-        if (strcmp(key, "samples") == 0 || strcmp(key, "micro_batches") == 0 ||
-            strcmp(key, "name") == 0) {
-            const char *begin = dot;
-            while (begin > item->string && begin[-1] != '.')
-                begin--;
-            key = arena_format(sweep->arena, "%.*s", (int)(dot - begin), begin);
-        }
-        char *text =
-            cJSON_IsString(value) ? strdup(value->valuestring) : cJSON_PrintUnformatted(value);
-        label =
-            arena_format(sweep->arena, "%s%s%s %s", label, label[0] != '\0' ? ", " : "", key, text);
-        free(text);
+    for (int64_t a = 0; a < sweep->file->axis_count; a++) {
+        const char *path = sweep->file->axes[a].paths[0];
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, path);
+        label = arena_format(sweep->arena, "%s%s%s %s", label, a > 0 ? ", " : "",
+                             short_path(sweep->arena, path), short_value(sweep->arena, value));
     }
     cJSON_Delete(object);
     return label;
