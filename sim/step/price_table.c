@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/units.h"
+#include "sim/scenario/scenario_fields.h"
 
 enum { SET_COUNT = 2, NO_SLOT = -1, ATTENTION_OPERATOR_LIMIT = 16, RUN_LIMIT = 2, NO_RUN = -1 };
 
@@ -282,6 +283,19 @@ static const char *group_text(struct arena *arena, const struct communicator *g)
                         (long)g->ranks_per_node, (long)g->groups_per_node);
 }
 
+/* A section without the fields that never change the price of a layer; new fields are taken to. */
+static const char *section_text(struct arena *arena, const struct field_table *table,
+                                const void *fields, const char *const *without) {
+    cJSON *object = field_table_write(table, fields);
+    for (; *without != NULL; without++)
+        cJSON_DeleteItemFromObjectCaseSensitive(object, *without);
+    char *text = cJSON_PrintUnformatted(object);
+    const char *kept = arena_text(arena, text);
+    cJSON_free(text);
+    cJSON_Delete(object);
+    return kept;
+}
+
 const char *price_table_key(struct arena *arena, const struct scenario *scenario) {
     struct price_table probe = { .scenario = scenario };
     find_links(arena, &probe);
@@ -297,8 +311,16 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d", key, model->modules[role].frozen,
                            (int)model->modules[role].precision);
-    key = arena_format(arena, "%s %.17g %.17g", key, scenario->backend->host_forward_s,
-                       scenario->backend->host_backward_s);
+    static const char *const placement[] = { "backend", "pp", "vpp", "dp", "zero_stage",
+                                             "zero_group", "overlap_gradient_reduce",
+                                             "overlap_parameter_gather", NULL };
+    static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
+                                           NULL };
+    key = arena_format(
+        arena, "%s %.17g %.17g %s %s", key, scenario->backend->host_forward_s,
+        scenario->backend->host_backward_s,
+        section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
+        section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)
         key = arena_format(arena, "%s %s", key, group_text(arena, &probe.links[i]));
     return key;

@@ -291,7 +291,6 @@ static const char *model_fingerprint(struct arena *arena, const struct model *m)
 }
 
 static bool check_inputs(struct run *run, int64_t count, struct error *err) {
-    const struct shared *last_data = NULL;
     const void *last_model = NULL, *last_cost = NULL;
     struct arena *scratch = arena_create();
     bool ok = true;
@@ -299,18 +298,18 @@ static bool check_inputs(struct run *run, int64_t count, struct error *err) {
         const struct sweep_item *item = &run->items[i];
         if (!is_live(item)) continue;
         const struct scenario *s = item->scenario;
-        if (item->data != last_data && item->data->job != NULL)
+        if (!item->data->checked && item->data->job != NULL)
             ok = check_input(run, "data set",
                              arena_format(scratch, "%s %s", s->dataset_fields.name,
                                           item->data->key + strcspn(item->data->key, " ") + 1),
                              data_fingerprint(scratch, item->data->job->dataset), err);
+        item->data->checked = ok;
         if (ok && s->model->layers != last_model)
             ok = check_input(run, "model", s->model->name, model_fingerprint(scratch, s->model),
                              err);
         if (ok && s->cost_model != last_cost)
             ok = check_input(run, "hardware", s->cluster_fields.hardware,
                              cost_model_profile_id(s->cost_model), err);
-        last_data = item->data;
         last_model = s->model->layers;
         last_cost = s->cost_model;
     }

@@ -32,6 +32,7 @@ struct shared {
     struct price_table *prices;
     int64_t work_ns; /* of the busiest rank and iteration, all stages: a lower bound */
     int64_t used_round;
+    bool checked; /* the sweep's: its data are those that the sweep was begun with */
 };
 
 struct sweep_share;

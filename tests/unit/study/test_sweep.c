@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "sim/study/sweep.h"
+#include "sim/study/sweep_decision.h"
 #include "sim/study/sweep_lock.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 #define SMALL     BALLAST_SOURCE_DIR "/tests/data/sweep/small-sweep.json"
+#define MIXED     BALLAST_SOURCE_DIR "/tests/data/sweep/mixed-sweep.json"
 
 static const struct scenario_options scenario_options = { .directory = SCENARIOS };
 static const struct provenance provenance = { "test" };
@@ -111,6 +112,19 @@ static void test_every_row_is_what_run_gives(void **state) {
     sweep_destroy(sweep);
 }
 
+/* Two values of every field that changes prices, work or memory, among neighbours that share. */
+static void test_every_mix_of_fields_is_what_run_gives(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    options.prune = false;
+    options.top = 0;
+    struct sweep *sweep = must_run(&options, MIXED);
+    assert_int_equal(sweep->row_count, sweep->configurations);
+    for (int64_t i = 0; i < sweep->row_count; i += 31)
+        check_row(sweep, i);
+    sweep_destroy(sweep);
+}
+
 /* ---- counts ---- */
 
 static void test_everything_is_counted_once(void **state) {
@@ -161,6 +175,62 @@ static void test_pruning_loses_nothing(void **state) {
         assert_int_equal(all->best[i], pruned->best[i]);
     sweep_destroy(all);
     sweep_destroy(pruned);
+}
+
+/* ---- the decision ---- */
+
+static void test_the_decision(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    options.deadline_days = 0.0002;
+    options.budget_usd = 0.18;
+    struct sweep *sweep = must_run(&options, SMALL);
+    struct sweep_decision d;
+    sweep_decide(sweep, &d);
+    assert_int_equal(sweep->top_count, 3);
+    for (int64_t i = 0; i < sweep->best_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[sweep->best[i]];
+        assert_true(row->total_days <= 0.0002 && row->money_usd <= 0.18);
+        assert_true(i == 0 || i == sweep->top_count ||
+                    row->gpu_days >= sweep->rows[sweep->best[i - 1]].gpu_days);
+    }
+    /* The causes are the whole difference; the winner's sum to its step. */
+    double winner = 0, other = 0;
+    for (int part = 0; part < COMPARISON_PARTS; part++) {
+        winner += d.winner_ms[part];
+        other += d.runner_up_ms[part];
+    }
+    const struct sweep_row_record *first = &sweep->rows[sweep->best[0]],
+                                  *second = &sweep->rows[sweep->best[1]];
+    assert_true(fabs(winner / first->step_time_mean_ms - 1) < 1e-9);
+    assert_true(fabs(other / winner - second->gpu_days / first->gpu_days) < 1e-9);
+    /* On the front nobody is beaten; off it, somebody beats. */
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *a = &sweep->rows[i];
+        if (a->verdict == NULL || strcmp(a->verdict, "out of memory") == 0) continue;
+        bool beaten = false;
+        for (int64_t j = 0; j < sweep->row_count; j++) {
+            const struct sweep_row_record *b = &sweep->rows[j];
+            if (b->verdict == NULL || strcmp(b->verdict, "out of memory") == 0) continue;
+            beaten = beaten ||
+                     (b->total_days <= a->total_days && b->money_usd <= a->money_usd &&
+                      b->memory_peak_bytes <= a->memory_peak_bytes &&
+                      (b->total_days < a->total_days || b->money_usd < a->money_usd ||
+                       b->memory_peak_bytes < a->memory_peak_bytes));
+        }
+        assert_int_equal(a->on_front, !beaten);
+    }
+    assert_int_equal(d.gpu_count_count, 1);
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[i];
+        if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0) continue;
+        assert_true(row->total_days >= sweep->rows[d.by_gpu_count[0]].total_days);
+        if (row->total_days <= 0.0002)
+            assert_true(row->money_usd >= sweep->rows[d.cheapest_in_time].money_usd);
+        if (row->money_usd <= 0.18)
+            assert_true(row->total_days >= sweep->rows[d.fastest_in_budget].total_days);
+    }
+    sweep_destroy(sweep);
 }
 
 /* ---- the database ---- */
@@ -328,8 +398,10 @@ static void test_two_writers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_row_is_what_run_gives),
+        cmocka_unit_test(test_every_mix_of_fields_is_what_run_gives),
         cmocka_unit_test(test_everything_is_counted_once),
         cmocka_unit_test(test_pruning_loses_nothing),
+        cmocka_unit_test(test_the_decision),
         cmocka_unit_test(test_threads_and_resuming_change_nothing),
         cmocka_unit_test(test_shards_join_to_the_whole),
         cmocka_unit_test(test_a_changed_input_is_noticed),
