@@ -52,5 +52,12 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
 bool plot_dataset(const char *path, const char *dataset, const uint32_t *vision_counts,
                   const char *vision_unit, const uint32_t *language_tokens, int64_t count,
                   struct error *err);
+/* Dist ratios and the mean group of a packing policy by the number of its passes. */
+struct plot_pass {
+    int64_t pass_count;
+    double dist_ratio_vision, dist_ratio_language, average_batch_size;
+};
+bool plot_convergence(const char *path, const char *title, const struct plot_pass *passes,
+                      int64_t count, struct error *err);
 
 #endif

@@ -9,22 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "results/plot.h"
 #include "sim/cli/cli.h"
+#include "sim/policy/batching/isf_choice.h"
+#include "sim/policy/batching/policies.h"
 
 struct pack_options {
-    const char *policy, *groups_out;
+    const char *policy, *groups_out, *output;
+    bool convergence;
     int64_t dp, micro_batch, seed, tile_language_tokens;
     struct option_list parameters;
     /* the parameters that have options of their own */
     const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *leftovers,
-        *iterations, *rng, *sampler, *variant;
+        *iterations, *rng, *sampler, *variant, *choose;
 };
 
 #define AT(member) offsetof(struct pack_options, member)
 static const struct option options_table[] = {
     { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
-    { "qv", OPTION_TEXT, AT(qv), "N", "isf: most tiles in a group", NULL, 0, 0 },
+    { "qv", OPTION_TEXT, AT(qv), "N|auto",
+      "isf: most tiles in a group; auto: --choose code, qt too", NULL, 0, 0 },
     { "qt", OPTION_TEXT, AT(qt), "N", "isf: most language tokens in a group", NULL, 0, 0 },
+    { "choose", OPTION_TEXT, AT(choose), "paper|code",
+      "isf: qv and qt from the data, as the paper or as its published program does", NULL, 0, 0 },
+    { "convergence", OPTION_FLAG, AT(convergence), NULL,
+      "isf: a line for each number of passes up to --iterations", NULL, 0, 0 },
+    { "output", OPTION_TEXT, AT(output), "FILE",
+      "the convergence as a picture: .png, .svg or .pdf (also -o)", NULL, 0, 0 },
     { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N",
       "isf: tiles of a full group (default Qv)", NULL, 0, 0 },
     { "llm-threshold", OPTION_TEXT, AT(llm_threshold), "N",
@@ -86,6 +97,7 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
         { "rng", o->rng },
         { "sampler", o->sampler },
         { "variant", o->variant },
+        { "choose", o->choose },
     };
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         add_parameter(object, own[i].name, own[i].text);
@@ -144,6 +156,48 @@ static bool write_groups(const struct batch_plan *plan, const char *path, struct
     return true;
 }
 
+/* ---- what isf chose ---- */
+
+static cJSON *choice_json(const struct isf_choice *choice) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "qv_tiles", (double)choice->qv);
+    cJSON_AddNumberToObject(o, "qt_tokens", (double)choice->qt);
+    cJSON_AddNumberToObject(o, "tokens_per_tile", choice->tokens_per_tile);
+    cJSON *steps = cJSON_AddArrayToObject(o, "steps");
+    for (int64_t i = 0; i < choice->step_count; i++) {
+        const struct isf_choice_step *s = &choice->steps[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "qv_tiles", (double)s->qv);
+        cJSON_AddNumberToObject(row, "qt_tokens", (double)s->qt);
+        cJSON_AddNumberToObject(row, "average_batch_size", s->average_batch_size);
+        cJSON_AddNumberToObject(row, "pad_ratio", s->pad_ratio);
+        cJSON_AddNumberToObject(row, "dist_ratio_vision", s->dist_ratio_vision);
+        cJSON_AddNumberToObject(row, "dist_ratio_language", s->dist_ratio_language);
+        cJSON_AddBoolToObject(row, "in_range", s->kept);
+        cJSON_AddItemToArray(steps, row);
+    }
+    return o;
+}
+
+static void print_choice(const struct isf_choice *choice) {
+    printf("  chosen from the data  qv %ld, qt %ld (%.1f tokens for a tile)\n", (long)choice->qv,
+           (long)choice->qt, choice->tokens_per_tile);
+    if (choice->step_count == 0) return;
+    printf("  %6s %8s %15s %10s %12s %14s\n", "qv", "qt", "average batch", "pad ratio",
+           "dist vision", "dist language");
+    for (int64_t i = 0; i < choice->step_count; i++) {
+        const struct isf_choice_step *s = &choice->steps[i];
+        bool taken = s->qv == choice->qv && s->qt == choice->qt;
+        printf("  %6ld %8ld %15.3f %10.4f %12.4f %14.4f%s\n", (long)s->qv, (long)s->qt,
+               s->average_batch_size, s->pad_ratio, s->dist_ratio_vision, s->dist_ratio_language,
+               taken     ? "  taken"
+               : s->kept ? "  in range"
+                         : "");
+    }
+}
+
+/* ---- the packing ---- */
+
 static double wall_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -152,7 +206,7 @@ static double wall_ms(void) {
 
 static void print(const struct cli *cli, const struct dataset *d,
                   const struct batching_policy *policy, const struct batch_plan *plan,
-                  const struct batch_balance *b, double ms) {
+                  const struct batch_balance *b, const struct isf_choice *choice, double ms) {
     if (cli->common.json) {
         cJSON *o = cJSON_CreateObject();
         cJSON_AddStringToObject(o, "dataset", d->name);
@@ -175,6 +229,7 @@ static void print(const struct cli *cli, const struct dataset *d,
         cJSON_AddNumberToObject(o, "dropped_by_sampler", (double)plan->dropped_by_sampler);
         cJSON_AddNumberToObject(o, "repeated_by_sampler", (double)plan->repeated_by_sampler);
         cJSON_AddNumberToObject(o, "wall_ms", ms);
+        if (choice != NULL) cJSON_AddItemToObject(o, "choice", choice_json(choice));
         cli_print_json(o);
         return;
     }
@@ -201,6 +256,63 @@ static void print(const struct cli *cli, const struct dataset *d,
     printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n",
            b->dist_ratio_vision, b->dist_ratio_language, (long)plan->rank_count);
     printf("  packed in             %.1f ms\n", ms);
+    if (choice != NULL) print_choice(choice);
+}
+
+/* ---- how isf settles ---- */
+
+enum { PASS_LIMIT = 1000 };
+
+/* isf with 1, 2, ... passes; each is a packing of its own. */
+static bool converge(struct cli *cli, const struct pack_options *o, const struct dataset *d,
+                     const struct batch_request *request, struct error *err) {
+    int64_t count = o->iterations != NULL ? atol(o->iterations) : 10;
+    if (count < 1 || count > PASS_LIMIT)
+        return error_set(err, "--convergence: --iterations must be 1 to %d", PASS_LIMIT);
+    struct plot_pass *passes = arena_array(cli->arena, struct plot_pass, count);
+    cJSON *rows = cJSON_CreateArray();
+    if (!cli->common.json)
+        printf("isf on %s [%s]\n  %6s %10s %10s %10s %15s %12s %14s\n", d->name, d->status, "passes",
+               "groups", "full", "left over", "average batch", "dist vision", "dist language");
+    bool ok = true;
+    for (int64_t n = 1; ok && n <= count; n++) {
+        struct pack_options with = *o;
+        void *parameters = NULL;
+        struct batch_plan plan;
+        struct batch_balance b;
+        with.iterations = arena_format(cli->arena, "%ld", (long)n);
+        ok = read_parameters(&with, &batching_isf, cli->arena, &parameters, err) &&
+             batching_isf.plan(request, parameters, &plan, err);
+        if (!ok) break;
+        batch_plan_balance(&plan, d, &b);
+        passes[n - 1] = (struct plot_pass){ n, b.dist_ratio_vision, b.dist_ratio_language,
+                                            b.average_batch_size };
+        if (cli->common.json) {
+            cJSON *row = cJSON_CreateObject();
+            cJSON_AddNumberToObject(row, "passes", (double)n);
+            cJSON_AddNumberToObject(row, "groups", (double)plan.group_count);
+            cJSON_AddNumberToObject(row, "full_groups", (double)plan.full_group_count);
+            cJSON_AddNumberToObject(row, "leftover_dropped", (double)plan.leftover_dropped);
+            cJSON_AddNumberToObject(row, "average_batch_size", b.average_batch_size);
+            cJSON_AddNumberToObject(row, "dist_ratio_vision", b.dist_ratio_vision);
+            cJSON_AddNumberToObject(row, "dist_ratio_language", b.dist_ratio_language);
+            cJSON_AddItemToArray(rows, row);
+        } else {
+            printf("  %6ld %10ld %10ld %10ld %15.3f %12.4f %14.4f\n", (long)n,
+                   (long)plan.group_count, (long)plan.full_group_count,
+                   (long)plan.leftover_dropped, b.average_batch_size, b.dist_ratio_vision,
+                   b.dist_ratio_language);
+        }
+        batch_plan_free(&plan);
+    }
+    if (ok && cli->common.json)
+        cli_print_json(rows);
+    else
+        cJSON_Delete(rows);
+    return ok && (o->output == NULL ||
+                  plot_convergence(o->output,
+                                   arena_format(cli->arena, "%s: ISF by passes", d->name), passes,
+                                   count, err));
 }
 
 static const char *batching_name(const void *list, size_t index) {
@@ -208,7 +320,11 @@ static const char *batching_name(const void *list, size_t index) {
 }
 
 static int run(struct cli *cli, void *options) {
-    const struct pack_options *o = options;
+    struct pack_options *o = options;
+    if (o->qv != NULL && strcmp(o->qv, "auto") == 0) {
+        o->qv = NULL;
+        if (o->choose == NULL) o->choose = "code";
+    }
     struct error err = { 0 };
     const struct batching_policy *policy = batching_policy_find(o->policy);
     if (policy == NULL) {
@@ -231,15 +347,26 @@ static int run(struct cli *cli, void *options) {
     struct batch_request request = {
         .dataset = d, .dp = o->dp, .micro_batch = o->micro_batch, .seed = (uint32_t)o->seed
     };
+    if (o->convergence || o->output != NULL) {
+        bool settled = policy == &batching_isf
+                           ? converge(cli, o, d, &request, &err)
+                           : error_set(&err, "--convergence: policy \"%s\" makes no passes, isf does",
+                                       policy->name);
+        dataset_destroy(d);
+        return settled ? EXIT_DONE : cli_error(&err);
+    }
     struct batch_plan plan;
     double start_ms = wall_ms();
     bool ok = policy->plan(&request, parameters, &plan, &err);
     double took_ms = wall_ms() - start_ms;
     if (ok) {
         struct batch_balance balance;
+        struct isf_choice choice;
         batch_plan_balance(&plan, d, &balance);
-        ok = o->groups_out == NULL || write_groups(&plan, o->groups_out, &err);
-        if (ok) print(cli, d, policy, &plan, &balance, took_ms);
+        if (plan.limits_chosen) ok = isf_choice_of(&request, parameters, &choice, &err);
+        ok = ok && (o->groups_out == NULL || write_groups(&plan, o->groups_out, &err));
+        if (ok)
+            print(cli, d, policy, &plan, &balance, plan.limits_chosen ? &choice : NULL, took_ms);
         batch_plan_free(&plan);
     }
     dataset_destroy(d);
@@ -248,7 +375,7 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_pack = {
     .name = "pack",
-    .usage = "DATASET [--policy NAME] [policy parameters] [--groups-out FILE]",
+    .usage = "DATASET [--policy NAME] [policy parameters] [--groups-out FILE] [--convergence]",
     .help = "run a batching policy alone",
     COMMAND_OPTIONS(options_table, struct pack_options),
     .min_arguments = 1,

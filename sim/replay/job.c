@@ -122,6 +122,10 @@ static bool make_batches(struct job *job, struct error *err) {
     if (!policy->plan(&request, s->batching.parameters, &job->batches, err))
         return error_context(err, "while batching with policy \"%s\"", policy->name);
     job->batch_s = wall_s() - start;
+    if (job->batches.limits_chosen)
+        job->data_notes[job->data_note_count++] =
+            arena_format(job->arena, "%s chose qv %ld and qt %ld from the data", policy->name,
+                         (long)job->batches.qv, (long)job->batches.qt);
     batch_plan_balance(&job->batches, job->dataset, &job->balance);
 
     int64_t per_rank = job->batches.per_rank;

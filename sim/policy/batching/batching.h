@@ -37,6 +37,8 @@ struct batch_plan {
     uint32_t *starts; /* group_count + 1 */
     int64_t group_count;
     int64_t full_group_count; /* packed: groups that reach a threshold; otherwise all */
+    int64_t qv, qt;           /* isf: most tiles and tokens of a group */
+    bool limits_chosen;       /* from the data, not given */
     bool packed;              /* samples are concatenated (no padding), attention per sample */
     /* packed: every micro-batch is one sequence of so many tokens, the rest of it padding (0: as long
      * as its samples); tokens attend to all before them in the sequence, not in their sample alone */

@@ -35,6 +35,7 @@
 #include <gsl/gsl_rng.h>
 #include "sim/base/arena.h"
 #include "sim/policy/batching/entry_shuffle.h"
+#include "sim/policy/batching/isf_choice.h"
 #include "sim/policy/batching/policies.h"
 #include "sim/policy/batching/samplers.h"
 
@@ -47,8 +48,12 @@ static const char *const leftovers_names[] = { "keep", "drop", NULL };
 static const char *const rng_names[] = { "numpy", "gsl", NULL };
 
 struct isf_parameters {
-    int64_t qv, qt, vision_threshold, llm_threshold, iterations, sampler_seed;
-    int threshold_rule, leftovers, rng, sampler;
+    int64_t qv, qt, vision_threshold, llm_threshold, iterations, sampler_seed, target_batch_size;
+    int threshold_rule, leftovers, rng, sampler, choose;
+};
+
+static const char *const choose_names[] = {
+    [ISF_GIVEN] = "given", [ISF_PAPER] = "paper", [ISF_CODE] = "code", NULL
 };
 
 #define AT(member) offsetof(struct isf_parameters, member)
@@ -57,6 +62,12 @@ static const struct field fields[] = {
       "most vision tiles (native resolution: patches) in a group", NULL },
     { "qt", FIELD_COUNT, AT(qt), 1, 1e9, "4096", "tokens", "most language tokens in a group",
       NULL },
+    { "choose", FIELD_CHOICE, AT(choose), 0, 0, "\"given\"", "",
+      "qv and qt; given: as above; paper: from the longest sample and the mean tokens of a tile; "
+      "code: by the published program's search",
+      choose_names },
+    { "target_batch_size", FIELD_COUNT, AT(target_batch_size), 1, 1e6, "4", "samples",
+      "choose code: samples of a group on average, at least; at most one more", NULL },
     { "vision_threshold", FIELD_COUNT, AT(vision_threshold), 0, 1e9, "null", "tiles",
       "a group with this many tiles is finished; null: qv", NULL },
     { "llm_threshold", FIELD_COUNT, AT(llm_threshold), 0, 1e9, "null", "tokens",
@@ -246,9 +257,8 @@ static bool nothing_packed(const struct isf_parameters *p, const struct limits *
     return error_hint(err, "set leftovers to \"keep\", or lower vision_threshold or llm_threshold");
 }
 
-static bool isf_plan(const struct batch_request *request, const void *parameter_values,
-                     struct batch_plan *plan, struct error *err) {
-    const struct isf_parameters *p = parameter_values;
+static bool plan_given(const struct batch_request *request, const struct isf_parameters *p,
+                       struct batch_plan *plan, struct error *err) {
     if (!sampler_begin("isf", request, plan, err)) return false;
     if (request->micro_batch != 1) {
         error_set(err, "isf: a micro-batch is one packed group, so it cannot have %lld samples",
@@ -276,8 +286,53 @@ static bool isf_plan(const struct batch_request *request, const void *parameter_
     uint32_t sampler_seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
     ok = ok &&
          sampler_deal_groups((enum sampler)p->sampler, sampler_seed, "isf", request, plan, err);
+    plan->qv = p->qv;
+    plan->qt = p->qt;
     if (!ok) batch_plan_free(plan);
     return ok;
+}
+
+/* ---- limits from the data ---- */
+
+struct trial {
+    struct batch_request request;
+    struct isf_parameters parameters;
+};
+
+static bool try_limits(void *context, int64_t qv, int64_t qt, struct batch_balance *balance,
+                       struct error *err) {
+    struct trial *trial = context;
+    struct batch_plan plan;
+    trial->parameters.qv = qv;
+    trial->parameters.qt = qt;
+    if (!plan_given(&trial->request, &trial->parameters, &plan, err)) return false;
+    batch_plan_balance(&plan, trial->request.dataset, balance);
+    batch_plan_free(&plan);
+    return true;
+}
+
+bool isf_choice_of(const struct batch_request *request, const void *parameter_values,
+                   struct isf_choice *out, struct error *err) {
+    struct trial trial = { .request = *request,
+                           .parameters = *(const struct isf_parameters *)parameter_values };
+    trial.request.dp = 8; /* as published, so that the choice does not hang on the layout */
+    if (request->dataset->sample_count == 0) return error_set(err, "isf: the data set is empty");
+    return isf_choose((enum isf_rule)trial.parameters.choose, request->dataset,
+                      trial.parameters.target_batch_size, try_limits, &trial, out, err);
+}
+
+static bool isf_plan(const struct batch_request *request, const void *parameter_values,
+                     struct batch_plan *plan, struct error *err) {
+    struct isf_parameters p = *(const struct isf_parameters *)parameter_values;
+    if (p.choose != ISF_GIVEN && request->micro_batch == 1) {
+        struct isf_choice choice;
+        if (!isf_choice_of(request, parameter_values, &choice, err)) return false;
+        p.qv = choice.qv;
+        p.qt = choice.qt;
+    }
+    if (!plan_given(request, &p, plan, err)) return false;
+    plan->limits_chosen = p.choose != ISF_GIVEN;
+    return true;
 }
 
 const struct batching_policy batching_isf = {

@@ -80,6 +80,11 @@ static bool draw_stages(const char *path, struct error *err) {
     return plot_stages(path, hard_name, runs, 2, err);
 }
 
+static bool draw_convergence(const char *path, struct error *err) {
+    static const struct plot_pass passes[] = { { 1, 0.14, 0.2, 3.6 }, { 2, 0, 0, 4 } };
+    return plot_convergence(path, hard_name, passes, 2, err);
+}
+
 static const struct {
     const char *name;
     bool (*draw)(const char *path, struct error *err);
@@ -88,7 +93,7 @@ static const struct {
     { "steps", draw_steps },           { "one-step", draw_one_step },
     { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
     { "dataset", draw_dataset },       { "scatter", draw_scatter },
-    { "stages", draw_stages },
+    { "stages", draw_stages }, { "convergence", draw_convergence },
 };
 
 static void test_each_picture_in_each_format(void **state) {

@@ -189,7 +189,8 @@ static void test_policy_parameters(void **state) {
     cJSON *resolved = scenario_resolved(s);
     char *policy = cJSON_PrintUnformatted(cJSON_GetObjectItem(resolved, "policy"));
     assert_string_equal(
-        policy, "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,\"vision_threshold\":null,"
+        policy, "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,"
+                "\"choose\":\"given\",\"target_batch_size\":4,\"vision_threshold\":null,"
                 "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"keep\","
                 "\"iterations\":10,"
                 "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":null},"
