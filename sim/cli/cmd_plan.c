@@ -47,22 +47,40 @@ static const char *counts_text(struct arena *arena, const int64_t *counts, int64
     return text;
 }
 
+/* More stages than this are shown as least and most. */
+enum { STAGE_LIST_LIMIT = 8 };
+
+static const char *range_text(struct arena *arena, const double *values, int64_t n) {
+    double least = values[0], most = values[0];
+    for (int64_t i = 1; i < n; i++) {
+        least = fmin(least, values[i]);
+        most = fmax(most, values[i]);
+    }
+    return arena_format(arena, "%.1f to %.1f", least, most);
+}
+
+static const char *list_text(struct arena *arena, const double *values, int64_t n) {
+    if (n > STAGE_LIST_LIMIT) return range_text(arena, values, n);
+    const char *text = "";
+    for (int64_t i = 0; i < n; i++)
+        text = arena_format(arena, i > 0 ? "%s %.1f" : "%s%.1f", text, values[i]);
+    return text;
+}
+
 static const char *stage_text(struct arena *arena, const struct planning *p,
                               const struct planning_row *row) {
-    const char *text = "";
+    double *ms = arena_array(arena, double, p->stage_count);
     for (int64_t i = 0; i < p->stage_count; i++)
-        text = arena_format(arena, i > 0 ? "%s %.1f" : "%s%.1f", text,
-                            (row->forward_seconds[i] + row->backward_seconds[i]) * 1e3);
-    return text;
+        ms[i] = (row->forward_seconds[i] + row->backward_seconds[i]) * 1e3;
+    return list_text(arena, ms, p->stage_count);
 }
 
 static const char *free_text(struct arena *arena, const struct planning *p,
                              const struct planning_row *row) {
-    const char *text = "";
+    double *GiB = arena_array(arena, double, p->stage_count);
     for (int64_t i = 0; i < p->stage_count; i++)
-        text = arena_format(arena, i > 0 ? "%s %.1f" : "%s%.1f", text,
-                            (p->capacity_bytes - row->bytes[i]) / BYTES_PER_GiB);
-    return text;
+        GiB[i] = (p->capacity_bytes - row->bytes[i]) / BYTES_PER_GiB;
+    return list_text(arena, GiB, p->stage_count);
 }
 
 static int widest(int width, const char *text) {
@@ -105,8 +123,8 @@ static void print_search(const struct planning *p) {
     if (p->best_seconds <= 0) {
         puts("  The best partition is not searched where chunks are interleaved.");
     } else if (p->best_bound_seconds < p->best_seconds) {
-        printf("  exact: %ld partitions simulated, then stopped; none is faster than %.3f s "
-               "(%.2f %% below). --limit raises it\n",
+        printf("  exact: the best of %ld partitions, then the search stopped (--limit); none is "
+               "faster than %.3f s, %.2f %% less\n",
                (long)p->best_simulated, p->best_bound_seconds,
                (1 - p->best_bound_seconds / p->best_seconds) * 100);
     } else {
@@ -130,8 +148,8 @@ static void print_flags(const struct launch_flags *f) {
 static void print_plan(const struct job *job, const struct planning *p,
                        const struct launch_flags *flags, struct arena *arena) {
     const struct scenario *s = job->scenario;
-    printf("%s on %ld stages%s; %ld micro-batches an iteration\n", s->model->name,
-           (long)p->stage_count,
+    printf("%s on %ld %s%s; %ld micro-batches an iteration\n", s->model->name,
+           (long)p->stage_count, p->stage_count == 1 ? "stage" : "stages",
            p->chunk_count > 1 ? arena_format(arena, " of %ld chunks", (long)p->chunk_count) : "",
            (long)s->micro_batches_per_rank);
     printf("mean micro-batch %ld tiles and %ld language tokens, largest %ld and %ld\n\n",

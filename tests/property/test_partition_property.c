@@ -76,18 +76,18 @@ static void test_exact_against_all_partitions(void **state) {
 /* Cut short, it still says how far the best can be at most. */
 static void test_exact_with_a_limit(void **state) {
     (void)state;
-    struct partition_job p = fixture_job("internvl-6b-20b", "\"tp\": 2, \"pp\": 3", 6, 16,
+    struct partition_job p = fixture_job("vit-2b-lm-5b", "\"pp\": 8", 8, 8,
                                          "\"recompute\": \"full\"", NULL);
     struct exact_result all, some;
     struct error err = { 0 };
-    int64_t blocks[3];
+    int64_t blocks[8];
     assert_true(exact_search(&p.oracle, &p.job->plan, 1000000, blocks, &all, &err));
     assert_true(exact_search(&p.oracle, &p.job->plan, 1, blocks, &some, &err));
     assert_int_equal(some.simulated, 1);
     assert_true(all.simulated > 1);
     assert_false(some.proven);
     assert_true(some.seconds >= all.seconds && some.bound_seconds <= all.seconds);
-    assert_true(some.seconds < 1.05 * some.bound_seconds);
+    assert_true(some.seconds < 1.25 * some.bound_seconds);
     fixture_close(&p);
 }
 

@@ -14,10 +14,13 @@
  * Both are paths in the task graph of any schedule with that k, so the largest over all stages
  * bounds the simulated iteration from below. For stages not yet cut, the least possible value of the
  * same expression comes from dynamic programming over (stage, first block). The partition that
- * attains it is simulated first; a branch is left when its bound reaches the best simulation.
+ * attains it is simulated first, and improved by moving single blocks from stage to stage while that
+ * helps, so that a search that is stopped has a good answer too; a branch is left when its bound
+ * reaches the best simulation. With about as many micro-batches as stages the bounds are loose.
  *
  * Sends lie on both paths. Recomputation enters through stage_costs: each stage is priced as the
- * job's policy completes it; stages not yet cut count in the sum behind without either.
+ * job's policy completes it. The sum over stages behind s starts without recomputation; once there
+ * is a partition to beat, it becomes the least sum of stages that are not too slow to beat it.
  */
 #include "sim/policy/partition/exact.h"
 
@@ -39,6 +42,9 @@ struct search {
     int64_t block_count, stage_count, micro_batches, limit;
     const double *plain; /* forward and backward of all blocks before each, nothing recomputed */
     double *in_flight;   /* k of each stage */
+    /* [stage x (block_count + 1) + block]: least time of one micro-batch through the stages from there
+     * on, of those that a better partition can have */
+    double *behind;
     double *rest;        /* [stage x (block_count + 1) + block]: bound of the stages from there on */
     int64_t *rest_take;  /* blocks of the stage in the partition that attains it */
     struct branch *branches; /* block_count of each stage */
@@ -65,7 +71,7 @@ static const struct stage_choice *choice_of(struct search *s, int64_t stage, int
 static double own_bound(const struct search *s, int64_t stage, const struct stage_choice *choice,
                         int64_t end) {
     double time = choice->forward_seconds + choice->backward_seconds;
-    double behind = s->plain[s->block_count] - s->plain[end];
+    double behind = s->behind[(stage + 1) * (s->block_count + 1) + end];
     double hidden = (s->in_flight[stage] - 1) * choice->forward_seconds;
     return (double)s->micro_batches * time + choice->send_backward_seconds +
            fmax(0, behind + choice->send_forward_seconds - hidden);
@@ -81,13 +87,40 @@ static int64_t last_count(const struct search *s, int64_t stage, int64_t first) 
     return s->block_count - first - (s->stage_count - stage - 1);
 }
 
+static int64_t first_end(const struct search *s, int64_t stage) {
+    return stage == 0 ? 1 : s->block_count - (s->stage_count - stage - 1);
+}
+
+static void fill_behind(struct search *s) {
+    int64_t width = s->block_count + 1;
+    for (int64_t stage = s->stage_count - 1; stage >= 0; stage--)
+        for (int64_t first = stage; first < first_end(s, stage); first++) {
+            bool last = stage == s->stage_count - 1;
+            double least = INFINITY;
+            int64_t most = last_count(s, stage, first);
+            for (int64_t n = last ? most : 1; n <= most; n++) {
+                double plain = s->plain[first + n] - s->plain[first];
+                double after = last ? 0 : s->behind[(stage + 1) * width + first + n];
+                if (hopeless(s, (double)s->micro_batches * plain)) break;
+                if (!isfinite(after)) continue;
+                const struct stage_choice *choice = choice_of(s, stage, first, n);
+                if (choice == NULL) return;
+                double time = choice->forward_seconds + choice->backward_seconds;
+                if ((s->memory && !choice->fits) ||
+                    hopeless(s, (double)s->micro_batches * time))
+                    continue;
+                least = fmin(least, through(choice) + after);
+            }
+            s->behind[stage * width + first] = least;
+        }
+}
+
 /* rest[stage, first] = least over n of max(own bound, t + rest[stage + 1, first + n]). */
 static void fill_rest(struct search *s) {
     int64_t width = s->block_count + 1;
     for (int64_t stage = s->stage_count - 1; stage >= 0 && !s->failed; stage--) {
         bool last = stage == s->stage_count - 1;
-        int64_t end = stage == 0 ? 1 : s->block_count - (s->stage_count - stage - 1);
-        for (int64_t first = stage; first < end && !s->failed; first++) {
+        for (int64_t first = stage; first < first_end(s, stage) && !s->failed; first++) {
             double least = INFINITY;
             int64_t most = last_count(s, stage, first), take = most;
             for (int64_t n = last ? most : 1; n <= most; n++) {
@@ -125,6 +158,39 @@ static void simulate(struct search *s) {
     if (seconds >= s->best) return;
     s->best = seconds;
     memcpy(s->best_blocks, s->blocks, sizeof *s->blocks * (size_t)s->stage_count);
+}
+
+/* One block from stage `from` to stage `to`; the cuts between them move by one. */
+static void move_block(struct search *s, int64_t from, int64_t to) {
+    s->blocks[from]--;
+    s->blocks[to]++;
+}
+
+static bool stages_fit(struct search *s) {
+    for (int64_t stage = 0, first = 0; stage < s->stage_count; first += s->blocks[stage++]) {
+        const struct stage_choice *choice = choice_of(s, stage, first, s->blocks[stage]);
+        if (choice == NULL || (s->memory && !choice->fits)) return false;
+    }
+    return true;
+}
+
+/* First improvement over all pairs of stages, until a round finds none. */
+static void improve(struct search *s) {
+    bool better = true;
+    while (better && !s->failed && !s->cut_short) {
+        better = false;
+        for (int64_t from = 0; from < s->stage_count; from++)
+            for (int64_t to = 0; to < s->stage_count; to++) {
+                memcpy(s->blocks, s->best_blocks, sizeof *s->blocks * (size_t)s->stage_count);
+                if (from == to || s->blocks[from] == 1) continue;
+                double best = s->best;
+                move_block(s, from, to);
+                if (!stages_fit(s)) continue;
+                simulate(s);
+                if (s->failed || s->cut_short) return;
+                better = better || s->best < best;
+            }
+    }
 }
 
 static int by_bound(const void *left, const void *right) {
@@ -181,11 +247,17 @@ static void start(struct search *s) {
     int64_t width = s->block_count + 1;
     s->best = INFINITY;
     s->cut_short = false;
+    for (int64_t stage = 0; stage <= s->stage_count; stage++)
+        for (int64_t block = 0; block < width; block++)
+            s->behind[stage * width + block] = s->plain[s->block_count] - s->plain[block];
     fill_rest(s);
     if (s->failed || !isfinite(s->rest[0])) return;
     for (int64_t stage = 0, first = 0; stage < s->stage_count; first += s->blocks[stage++])
         s->blocks[stage] = s->rest_take[stage * width + first];
     simulate(s);
+    if (!s->failed) improve(s);
+    if (!s->failed) fill_behind(s);
+    if (!s->failed) fill_rest(s);
     if (!s->failed) descend(s, 0, 0, 0, 0);
 }
 
@@ -205,6 +277,7 @@ bool exact_search(const struct planner_oracle *oracle, const struct job_plan *pl
                         .limit = limit,
                         .plain = plain_times(arena, oracle, block_count),
                         .in_flight = arena_array(arena, double, stages),
+                        .behind = arena_array(arena, double, (stages + 1) * (block_count + 1)),
                         .rest = arena_array(arena, double, (stages + 1) * (block_count + 1)),
                         .rest_take = arena_array(arena, int64_t, (stages + 1) * (block_count + 1)),
                         .branches = arena_array(arena, struct branch, stages *block_count),
