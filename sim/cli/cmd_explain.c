@@ -19,9 +19,12 @@ static const struct option options_table[] = {
 };
 
 static void print_layers(const struct explanation *x) {
-    printf("Mean micro-batch: %.2f image tiles, %.1f language tokens, %.2f samples\n\n",
+    printf("Mean micro-batch: %.2f image tiles, %.1f language tokens, %.2f samples",
            x->tiles_per_micro_batch, x->language_tokens_per_micro_batch,
            x->samples_per_micro_batch);
+    if (x->typical.video_tokens > 0)
+        printf(", %ld video tokens", (long)x->typical.video_tokens);
+    puts("\n");
     puts("Layers, ms of a mean step on one rank of a stage that holds them (communication inside "
          "included)");
     printf("  %-16s %6s %6s %10s %10s %10s %8s\n", "layer", "layers", "stages", "forward",
@@ -53,8 +56,11 @@ enum { SHAPE_WIDTH = 22 };
 static void print_prices(const struct explanation *x, struct arena *arena) {
     printf(
         "\nOperators of one rank that holds the layer, most expensive first, at a micro-batch of "
-        "%ld tiles and %ld language tokens\n",
+        "%ld tiles and %ld language tokens",
         (long)x->typical.vision_tiles, (long)x->typical.language_tokens);
+    if (x->typical.video_tokens > 0)
+        printf(" (%ld of video)", (long)x->typical.video_tokens);
+    puts("");
     const char **notes = arena_array(arena, const char *, x->price_count + 1);
     int64_t note_count = 0;
     int layer = 5, operator= 8, pass = 4;

@@ -88,6 +88,12 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
     if (role == MODULE_LANGUAGE)
         fprintf(out, ", vocabulary %s%s\n", cli_thousands(m->vocabulary, count),
                 m->tied_embeddings ? " (tied)" : "");
+    else if (role == MODULE_DIFFUSION_DECODER)
+        fprintf(
+            out,
+            ", %ld frames/s of %ld px, latents of %ld x %ld px and %ld frames, patches of %ld\n",
+            (long)m->frames_per_second, (long)m->image_size, (long)m->latent_pixels,
+            (long)m->latent_pixels, (long)m->latent_frames, (long)m->patch_size);
     else
         fprintf(out, ", tiles of %ld px, patches of %ld\n", (long)m->image_size,
                 (long)m->patch_size);

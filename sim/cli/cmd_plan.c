@@ -152,9 +152,13 @@ static void print_plan(const struct job *job, const struct planning *p,
            (long)p->stage_count, p->stage_count == 1 ? "stage" : "stages",
            p->chunk_count > 1 ? arena_format(arena, " of %ld chunks", (long)p->chunk_count) : "",
            (long)s->micro_batches_per_rank);
-    printf("mean micro-batch %ld tiles and %ld language tokens, largest %ld and %ld\n\n",
+    printf("mean micro-batch %ld tiles and %ld language tokens, largest %ld and %ld",
            (long)p->typical.vision_tiles, (long)p->typical.language_tokens,
            (long)p->largest.vision_tiles, (long)p->largest.language_tokens);
+    if (p->typical.video_tokens > 0)
+        printf("; %ld video tokens, largest %ld", (long)p->typical.video_tokens,
+               (long)p->largest.video_tokens);
+    puts("\n");
     printf("Partition policies with recompute %s (times of the mean micro-batch, memory of the "
            "largest; * the scenario's)\n",
            s->recompute.name);

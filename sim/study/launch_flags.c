@@ -126,6 +126,11 @@ static void megatron_cuts(const struct job *job, const struct shape *s, struct a
                           struct launch_flags *out) {
     int64_t pp = job->plan.stage_count, last = s->parts - 1;
     if (pp == 1) return;
+    if (job->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0) {
+        REFUSE(out, "Megatron-LM's options divide a language model alone: where the diffusion "
+                    "decoder's blocks stand is up to the model's own code");
+        return;
+    }
     for (int64_t part = 1; part < s->parts; part++)
         if (s->vision[part] > 0) {
             REFUSE(out,
