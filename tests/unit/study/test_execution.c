@@ -72,7 +72,7 @@ static const struct {
     { "SELECT * FROM stage WHERE run_id = ?1", "" },
     { "SELECT * FROM memory WHERE run_id = ?1", "" },
     { "SELECT * FROM operator_price WHERE run_id = ?1", "" },
-    { "SELECT * FROM span WHERE run_id = ?1", " chunk_index flow " },
+    { "SELECT * FROM span WHERE run_id = ?1", " chunk_index micro_batch flow " },
     { "SELECT * FROM memory_point WHERE run_id = ?1", "" },
 };
 
@@ -193,6 +193,7 @@ static void test_timeline_holds_the_work_of_the_step(void **state) {
     for (int fidelity = 0; fidelity < 2; fidelity++) {
         struct timeline t;
         struct error err = { 0 };
+        int64_t end_ns = 0;
         assert_true(execution_timeline(e, 2, 100, (enum fidelity)fidelity, arena, &t, &err));
         struct step_runner *runner = step_runner_create(e->job->step);
         int64_t count = e->scenario->micro_batches_per_rank;
@@ -202,17 +203,22 @@ static void test_timeline_holds_the_work_of_the_step(void **state) {
                                       e->job->shapes + rank * e->job->batches.per_rank + 2 * count,
                                       count, &outcome, &err));
             for (int64_t stage = 0; stage < 2; stage++) {
-                int64_t work_ns = 0, recompute_ns = 0, most = 0;
+                int64_t work_ns = 0, recompute_ns = 0, tail_ns = 0, most = 0;
                 for (int64_t i = 0; i < t.span_count; i++) {
                     const struct span_record *span = &t.spans[i];
                     assert_int_equal(span->span_index, i);
                     if (span->dp_rank != rank || span->stage_index != stage) continue;
                     int64_t ns = span->finish_ns - span->start_ns;
-                    if (strcmp(span->kind, "send") != 0) work_ns += ns;
+                    if (span->finish_ns > end_ns) end_ns = span->finish_ns;
+                    if (strcmp(span->stream, "data") == 0 || strcmp(span->kind, "update") == 0)
+                        tail_ns += ns;
+                    else if (strcmp(span->kind, "send") != 0)
+                        work_ns += ns;
                     if (strcmp(span->kind, "recompute") == 0) recompute_ns += ns;
                 }
                 assert_int_equal(work_ns, outcome.forward_ns[stage] + outcome.backward_ns[stage]);
                 assert_int_equal(recompute_ns, outcome.recompute_ns[stage]);
+                assert_true(tail_ns > 0);
                 for (int64_t i = 0; i < t.memory_count; i++)
                     if (t.memory[i].dp_rank == rank && t.memory[i].stage_index == stage &&
                         t.memory[i].memory_bytes > most)
@@ -222,6 +228,9 @@ static void test_timeline_holds_the_work_of_the_step(void **state) {
             }
         }
         step_runner_destroy(runner);
+        /* Reduction and update close the step that the replay counts. */
+        if (fidelity == FIDELITY_STAGE)
+            assert_int_equal(end_ns, e->replay->iterations[2].step_time_ns);
         assert_int_equal(t.capacity_bytes, (int64_t)80 << 30);
     }
     struct timeline t;
