@@ -47,6 +47,46 @@ struct plot_breakdown {
 bool plot_breakdown(const char *path, const char *title, const struct plot_breakdown *breakdown,
                     struct error *err);
 
+/* The parts of a step as `ballast run` names them, in the order of the picture. */
+enum { PLOT_PARTS = 12 };
+struct plot_part {
+    const char *name;
+    size_t offset; /* of its milliseconds in struct run_record */
+};
+extern const struct plot_part plot_parts[PLOT_PARTS];
+double plot_part_ms(const struct run_record *run, int part); /* NaN: unknown */
+/* The breakdown of stored runs. */
+bool plot_runs_breakdown(const char *path, const char *title, const struct run_record *const *runs,
+                         int64_t count, struct error *err);
+
+/* Days against money of finished runs (GPU-days unless all have a price), those that nothing beats in
+ * both joined by a line; what runs out of memory is crossed out. */
+bool plot_pareto(const char *path, const char *title, const struct run_record *const *runs,
+                 int64_t count, struct error *err);
+
+/* Samples a second, and the cost of the whole training, over the number of GPUs: of each number the
+ * fastest finished run that fits. */
+bool plot_scaling(const char *path, const char *title, const struct run_record *const *runs,
+                  int64_t count, struct error *err);
+
+/* The best value for each pair of values of two fields. */
+enum { PLOT_HEATMAP_LIMIT = 40 };
+struct plot_cell {
+    double value;   /* NaN: there are points, and none fits in memory */
+    int64_t points; /* 0: no configuration is legal there */
+};
+struct plot_heatmap {
+    const char *title, *x_label, *y_label;
+    const char **x_names, **y_names; /* PLOT_HEATMAP_LIMIT each */
+    int64_t x_count, y_count;
+    struct plot_cell *cells; /* [y * PLOT_HEATMAP_LIMIT + x] */
+};
+bool plot_heatmap(const char *path, const struct plot_heatmap *map, struct error *err);
+
+/* Signed errors of predictions with their bands, by hardware. */
+bool plot_residuals(const char *path, const char *title, const struct validation_record *rows,
+                    int64_t count, struct error *err);
+
 /* How the samples of a data set are spread. vision_unit names what vision_counts counts ("image
  * tiles", "patches"). */
 bool plot_dataset(const char *path, const char *dataset, const uint32_t *vision_counts,

@@ -1,8 +1,13 @@
-/* plot_style.c - colours, grid and texts of every picture. */
+/* plot_style.c - colours, axes and bins that the pictures share. Colours are Okabe and Ito's (2008),
+ * chosen for colour-blind eyes; neighbours also differ in lightness, for a grey print. */
 #include "results/plot_style.h"
 
-const char *const plot_colors[PLOT_COLOR_COUNT] = { "#0072B2", "#E69F00", "#009E73", "#CC79A7",
-                                                    "#56B4E9", "#D55E00", "#000000", "#B3A800" };
+#include <math.h>
+#include "sim/base/units.h"
+
+const char *const plot_colors[PLOT_COLOR_COUNT] = {
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#B3A800"
+};
 
 void plot_set_text(struct gnuplot *g, const char *what, const char *text) {
     fprintf(g->script, "set %s ", what);
@@ -14,4 +19,53 @@ void plot_set_style(struct gnuplot *g) {
     fputs("set border 3 lw 1\nset tics nomirror out\nset grid lc rgb '#d8d8d8' lw 1 lt 1\n"
           "set style fill solid 1.0 noborder\n",
           g->script);
+}
+
+/* Seconds for long pictures, so that an axis never shows more than five digits. */
+double plot_time_scale(int64_t longest_ns, const char **unit) {
+    bool seconds = longest_ns >= 10 * (int64_t)NS_PER_S;
+    *unit = seconds ? "s" : "ms";
+    return seconds ? NS_PER_S : NS_PER_MS;
+}
+
+bool plot_nothing(struct error *err, const char *what) {
+    error_set(err, "there is nothing to draw: the run has no %s", what);
+    return error_hint(err, "run the scenario again and let it store its timeline");
+}
+
+/* Bins of whole numbers when the values are counts. */
+struct plot_histogram_bins plot_histogram(const double *sorted, int64_t count, bool whole) {
+    struct plot_histogram_bins h = { .bin_count = PLOT_BINS };
+    double low = sorted[0], high = sorted[count - 1];
+    if (whole) {
+        h.width = fmax(1, ceil((high - low + 1) / PLOT_BINS));
+        h.low = low - 0.5;
+        h.bin_count = (int64_t)((high - low) / h.width) + 1;
+    } else {
+        h.width = high > low ? (high - low) / PLOT_BINS : fmax(fabs(low), 1) * 0.01;
+        h.low = low;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t bin = (int64_t)((sorted[i] - h.low) / h.width);
+        h.counts[bin < h.bin_count ? bin : h.bin_count - 1]++;
+    }
+    return h;
+}
+
+int plot_compare_doubles(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The value that a share `fraction` of the sorted values does not exceed. */
+double plot_quantile(const double *sorted, int64_t count, double fraction) {
+    int64_t rank = (int64_t)ceil(fraction * (double)count) - 1;
+    return sorted[rank < 0 ? 0 : rank];
+}
+
+/* A round distance between tics that gives about `wanted` of them. */
+double plot_tic_step(double range, double wanted) {
+    double power = pow(10, floor(log10(range / wanted)));
+    double digit = range / wanted / power;
+    return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }

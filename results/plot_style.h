@@ -1,15 +1,34 @@
-/* plot_style.h - what all pictures share. Inside results only. */
+/* plot_style.h - what the pictures share; between plot_*.c only.
+ */
 #ifndef BALLAST_RESULTS_PLOT_STYLE_H
 #define BALLAST_RESULTS_PLOT_STYLE_H
 
 #include "results/gnuplot.h"
+#include "results/plot.h"
 
-/* Okabe and Ito's (2008), chosen for colour-blind eyes. */
-enum { PLOT_COLOR_COUNT = 8 };
+enum { PLOT_COLOR_COUNT = 8, PLOT_BINS = 60 };
 extern const char *const plot_colors[PLOT_COLOR_COUNT];
 
-/* "set <what> '<text>'": title, xlabel and the like. */
+/* set `what` 'text'; `text` has no special meaning to gnuplot. */
 void plot_set_text(struct gnuplot *g, const char *what, const char *text);
 void plot_set_style(struct gnuplot *g);
+/* Nanoseconds of one unit of the axis: seconds for long pictures, so that an axis never shows more
+ * than five digits. */
+double plot_time_scale(int64_t longest_ns, const char **unit);
+/* "there is nothing to draw: the run has no `what`"; false. */
+bool plot_nothing(struct error *err, const char *what);
+
+struct plot_histogram_bins {
+    double low, width; /* of the first bin; of each bin */
+    int64_t counts[PLOT_BINS];
+    int64_t bin_count;
+};
+/* Bins of whole numbers when the values are counts. */
+struct plot_histogram_bins plot_histogram(const double *sorted, int64_t count, bool whole);
+int plot_compare_doubles(const void *a, const void *b);
+/* The value that a share `fraction` of the sorted values does not exceed. */
+double plot_quantile(const double *sorted, int64_t count, double fraction);
+/* A round distance between tics that gives about `wanted` of them. */
+double plot_tic_step(double range, double wanted);
 
 #endif

@@ -3,12 +3,14 @@
 #include <string.h>
 #include "results/plot.h"
 #include "results/plot_stages.h"
+#include "results/sweep_view.h"
 #include "sim/base/field.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/study/validation.h"
 
 struct plot_options {
-    const char *output, *db;
+    const char *output, *db, *sweep, *x, *y;
     int64_t iteration, rank;
     double until_s; /* below 0: not given */
 };
@@ -21,7 +23,13 @@ static void defaults(void *options) {
 static const struct option options_table[] = {
     { "output", OPTION_TEXT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
       0, 0 },
-    { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
+    { "db", OPTION_TEXT, AT(db), "FILE",
+      "the arguments are runs of this database; none: all of them", NULL, 0, 0 },
+    { "sweep", OPTION_TEXT, AT(sweep), "NAME",
+      "heatmap, pareto: which sweep of the database (default: the newest)", NULL, 0, 0 },
+    { "x", OPTION_TEXT, AT(x), "FIELD", "heatmap: field of the columns, e.g. layout.tp", NULL, 0,
+      0 },
+    { "y", OPTION_TEXT, AT(y), "FIELD", "heatmap: field of the rows", NULL, 0, 0 },
     { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)",
       NULL, 0, 1e9 },
     { "until", OPTION_NUMBER, AT(until_s), "SECONDS",
@@ -31,9 +39,25 @@ static const struct option options_table[] = {
       NULL, 0, 1e6 },
 };
 
-enum plot_kind { PLOT_BREAKDOWN, PLOT_MEMORY, PLOT_STAGES, PLOT_STEPS, PLOT_TIMELINE };
-static const char *const kind_names[] = { "breakdown", "memory", "stages",
-                                          "steps",     "timeline", NULL };
+enum plot_kind {
+    PLOT_BREAKDOWN,
+    PLOT_HEATMAP,
+    PLOT_MEMORY,
+    PLOT_PARETO,
+    PLOT_RESIDUALS,
+    PLOT_SCALING,
+    PLOT_STAGES,
+    PLOT_STEPS,
+    PLOT_TIMELINE
+};
+static const char *const kind_names[] = { "breakdown", "heatmap", "memory", "pareto",   "residuals",
+                                          "scaling",   "stages",  "steps",  "timeline", NULL };
+
+/* Whether the picture sets several runs beside each other. */
+static bool takes_many(enum plot_kind kind) {
+    return kind == PLOT_BREAKDOWN || kind == PLOT_PARETO || kind == PLOT_SCALING ||
+           kind == PLOT_STAGES;
+}
 
 /* What a picture needs of one run, wherever it comes from. */
 struct plot_run {
@@ -64,7 +88,8 @@ static bool load_stages(struct cli *cli, struct store *store, int64_t run_id, st
                                      (stages[i].backward_ms - stages[i].recompute_ms) * 1e-3 };
     for (int64_t i = 0; i < memory_count; i++)
         if (memory[i].stage_index >= 0 && memory[i].stage_index < run->stage_count)
-            run->stages[memory[i].stage_index].memory_GiB += (double)memory[i].bytes / BYTES_PER_GiB;
+            run->stages[memory[i].stage_index].memory_GiB +=
+                (double)memory[i].bytes / BYTES_PER_GiB;
     return true;
 }
 
@@ -73,11 +98,11 @@ static void simulated_stages(struct cli *cli, const struct replay *replay, struc
     run->stages = arena_array(cli->arena, struct plot_stage, run->stage_count);
     for (int64_t i = 0; i < run->stage_count; i++) {
         const struct stage_outcome *s = &replay->stages[i];
-        run->stages[i] = (struct plot_stage){ .forward_s = s->forward_s,
-                                              .recompute_s = s->recompute_s,
-                                              .backward_s = s->backward_s - s->recompute_s,
-                                              .memory_GiB = stage_memory_device(&s->peak) /
-                                                            BYTES_PER_GiB };
+        run->stages[i] =
+            (struct plot_stage){ .forward_s = s->forward_s,
+                                 .recompute_s = s->recompute_s,
+                                 .backward_s = s->backward_s - s->recompute_s,
+                                 .memory_GiB = stage_memory_device(&s->peak) / BYTES_PER_GiB };
     }
 }
 
@@ -108,7 +133,7 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
 
 static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_kind kind,
                      const char *path, struct plot_run *run, struct error *err) {
-    bool whole = kind == PLOT_STEPS || kind == PLOT_BREAKDOWN || kind == PLOT_STAGES;
+    bool whole = kind == PLOT_STEPS || takes_many(kind);
     struct progress progress = cli_progress(cli, "replaying", "steps");
     struct replay_options replay = { .progress = cli_progress_update,
                                      .progress_context = &progress };
@@ -142,39 +167,10 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
 
 static bool draw_breakdown(const char *path, const struct plot_run *runs, int64_t count,
                            struct arena *arena, struct error *err) {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } parts[] = {
-        { "compute", offsetof(struct run_record, compute_ms) },
-        { "padding", offsetof(struct run_record, padding_ms) },
-        { "recompute", offsetof(struct run_record, recompute_ms) },
-        { "optimizer and parameter gather", offsetof(struct run_record, update_ms) },
-        { "tensor-parallel communication", offsetof(struct run_record, exposed_tensor_ms) },
-        { "context-parallel communication", offsetof(struct run_record, exposed_context_ms) },
-        { "pipeline sends", offsetof(struct run_record, exposed_pipeline_ms) },
-        { "gradient reduction", offsetof(struct run_record, exposed_data_ms) },
-        { "pipeline bubble", offsetof(struct run_record, bubble_ms) },
-        { "imbalance between stages", offsetof(struct run_record, stage_imbalance_ms) },
-        { "imbalance over time", offsetof(struct run_record, time_imbalance_ms) },
-        { "imbalance between ranks", offsetof(struct run_record, rank_imbalance_ms) },
-    };
-    enum { PARTS = sizeof parts / sizeof parts[0] };
-    const char *part_names[PARTS];
-    const char **run_names = arena_array(arena, const char *, count);
-    double *ms = arena_array(arena, double, count *PARTS);
-    bool *out_of_memory = arena_array(arena, bool, count);
-    for (int64_t r = 0; r < count; r++) {
-        const char *verdict = runs[r].record.verdict;
-        run_names[r] = runs[r].record.scenario_name;
-        out_of_memory[r] = verdict != NULL && strcmp(verdict, "out of memory") == 0;
-        for (int p = 0; p < PARTS; p++) {
-            part_names[p] = parts[p].name;
-            ms[r * PARTS + p] = *(const double *)((const char *)&runs[r].record + parts[p].offset);
-        }
-    }
-    struct plot_breakdown breakdown = { run_names, count, part_names, PARTS, ms, out_of_memory };
-    return plot_breakdown(path, "Where the time of a mean step goes", &breakdown, err);
+    const struct run_record **records = arena_array(arena, const struct run_record *, count);
+    for (int64_t r = 0; r < count; r++)
+        records[r] = &runs[r].record;
+    return plot_runs_breakdown(path, "Where the time of a mean step goes", records, count, err);
 }
 
 static bool draw_stages(const char *path, const struct plot_run *runs, int64_t count,
@@ -191,75 +187,237 @@ static bool draw_stages(const char *path, const struct plot_run *runs, int64_t c
     return plot_stages(path, "Time and memory of each pipeline stage", drawn, count, err);
 }
 
+static bool draw_many(const struct plot_options *o, enum plot_kind kind, const char *title,
+                      const struct plot_run *runs, int64_t count, struct arena *arena,
+                      struct error *err) {
+    const struct run_record **records = arena_array(arena, const struct run_record *, count);
+    for (int64_t r = 0; r < count; r++)
+        records[r] = &runs[r].record;
+    if (kind == PLOT_PARETO)
+        return plot_pareto(o->output, arena_format(arena, "%s: time against cost", title), records,
+                           count, err);
+    return plot_scaling(o->output, arena_format(arena, "%s: what more GPUs bring", title), records,
+                        count, err);
+}
+
+struct run_ids {
+    struct arena *arena;
+    int64_t *ids, count, capacity;
+};
+
+static bool add_id(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    struct run_ids *list = context;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        int64_t *larger = arena_array(list->arena, int64_t, list->capacity);
+        if (list->count > 0) memcpy(larger, list->ids, sizeof *larger * (size_t)list->count);
+        list->ids = larger;
+    }
+    list->ids[list->count++] = sqlite3_column_int64(row, 0);
+    return true;
+}
+
+/* Every run of the database, its answer alone. */
+static struct plot_run *load_all(struct cli *cli, const char *db, int64_t *count,
+                                 struct error *err) {
+    struct store *store = store_open(db, DB_READ, err);
+    if (store == NULL) return NULL;
+    struct run_ids list = { .arena = cli->arena };
+    struct plot_run *runs = NULL;
+    if (store_query(store, "SELECT id FROM run ORDER BY id", 0, add_id, &list, err)) {
+        runs = arena_array(cli->arena, struct plot_run, list.count + 1);
+        for (int64_t i = 0; i < list.count && runs != NULL; i++) {
+            int64_t loaded;
+            const struct run_record *record =
+                store_load(store, RECORD_RUN, list.ids[i], cli->arena, &loaded, err);
+            if (record != NULL) runs[i].record = *record;
+            if (record == NULL || !load_stages(cli, store, list.ids[i], &runs[i], err)) runs = NULL;
+        }
+    }
+    store_close(store);
+    *count = list.count;
+    if (runs != NULL && list.count == 0) {
+        error_set(err, "%s holds no runs", db);
+        return NULL;
+    }
+    return runs;
+}
+
+/* The rows of a file of measured runs that can be simulated, as they would be stored. */
+static bool draw_residuals(struct cli *cli, const struct plot_options *o, struct error *err) {
+    const char *path = cli->arguments.positional[1];
+    if (o->db != NULL || cli->arguments.count != 2) {
+        error_set(err, "residuals are those of one file of measured runs");
+        return error_hint(err,
+                          "ballast plot residuals ROWS.csv -o FILE, with rows as for validate");
+    }
+    struct progress progress = cli_progress(cli, "simulating", "rows");
+    struct validation *v =
+        validation_run(&cli->scenario_options, path, cli_progress_update, &progress, err);
+    cli_progress_end(&progress);
+    if (v == NULL) return false;
+    struct validation_record *rows =
+        arena_array(cli->arena, struct validation_record, v->runs.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &v->rows[i];
+        if (row->skip != SKIP_NOTHING) continue;
+        rows[count++] = (struct validation_record){
+            .row_name = row->measured->row_id,
+            .source = row->measured->source,
+            .hardware = row->measured->hardware,
+            .quantity = "step_time_ms",
+            .measured_value = row->measured->iter_time_s * 1e3,
+            .predicted_value = row->predicted_s * 1e3,
+            .band_fraction = row->band_high_s / row->predicted_s - 1,
+            .role = row->calibrated_on ? "fitted" : "prediction",
+        };
+    }
+    const char *title =
+        arena_format(cli->arena, "%s: %ld of %ld measured runs, predicted step time", path,
+                     (long)count, (long)v->runs.count);
+    bool ok = plot_residuals(o->output, title, rows, count, err);
+    validation_destroy(v);
+    return ok;
+}
+
+static bool draw_heatmap(struct cli *cli, const struct plot_options *o, struct error *err) {
+    if (o->db == NULL || cli->arguments.count > 1) {
+        error_set(err,
+                  "a heat map is that of a stored sweep: plot heatmap --db FILE [--sweep NAME]");
+        return false;
+    }
+    struct store *store = store_open(o->db, DB_READ, err);
+    if (store == NULL) return false;
+    int64_t id;
+    const char *name;
+    struct plot_heatmap map;
+    bool ok = sweep_view_find(store, o->sweep, &id, &name, cli->arena, err);
+    if (ok && id < 0) ok = error_set(err, "%s holds no sweep", o->db);
+    ok = ok && sweep_view_heatmap(store, id, name, o->x, o->y, cli->arena, &map, err) &&
+         plot_heatmap(o->output, &map, err);
+    store_close(store);
+    return ok;
+}
+
+/* The points of a sweep, if the database has one and the picture shows such; *count 0: it has none. */
+static struct plot_run *load_sweep(struct cli *cli, const struct plot_options *o, int64_t *count,
+                                   struct error *err) {
+    struct store *store = store_open(o->db, DB_READ, err);
+    if (store == NULL) return NULL;
+    int64_t id;
+    const char *name;
+    struct plot_run *runs = NULL;
+    *count = 0;
+    if (sweep_view_find(store, o->sweep, &id, &name, cli->arena, err)) {
+        struct run_record *points =
+            id < 0 ? NULL : sweep_view_points(store, id, cli->arena, count, err);
+        if (id < 0 || points != NULL) runs = arena_array(cli->arena, struct plot_run, *count + 1);
+        for (int64_t i = 0; runs != NULL && i < *count; i++)
+            runs[i].record = points[i];
+    }
+    store_close(store);
+    return runs;
+}
+
+static bool find_kind(const char *name, enum plot_kind *kind, struct error *err) {
+    for (int k = 0; kind_names[k] != NULL; k++)
+        if (strcmp(kind_names[k], name) == 0) {
+            *kind = (enum plot_kind)k;
+            return true;
+        }
+    error_set(err, "unknown picture \"%s\"", name);
+    const char *near = nearest_in_list(name, kind_names);
+    return near != NULL
+               ? error_hint(err, "did you mean \"%s\"?", near)
+               : error_hint(err, "one of: breakdown, heatmap, memory, pareto, residuals, scaling, "
+                                 "stages, steps, timeline");
+}
+
+static bool draw_one(const struct plot_options *o, enum plot_kind kind, const struct plot_run *r,
+                     struct error *err) {
+    const char *title = r->record.scenario_name;
+    const struct timeline *t = &r->timeline;
+    if (kind == PLOT_MEMORY)
+        return plot_memory(o->output, title, t->memory, t->memory_count, o->rank, t->capacity_bytes,
+                           err);
+    if (kind == PLOT_STEPS)
+        return plot_steps(o->output, title, r->iterations, r->iteration_count, err);
+    const int64_t until_ns = o->until_s < 0
+                                 ? plot_timeline_default_until_ns(t->spans, t->span_count, o->rank)
+                                 : ns_from_seconds(o->until_s);
+    return plot_timeline(o->output, title, t->spans, t->span_count, o->rank, until_ns, err);
+}
+
 static int run(struct cli *cli, void *options) {
     const struct plot_options *o = options;
     struct error err = { 0 };
-    const char *kind_name = cli->arguments.positional[0];
-    int kind = 0;
-    while (kind_names[kind] != NULL && strcmp(kind_names[kind], kind_name) != 0)
-        kind++;
+    enum plot_kind kind = PLOT_BREAKDOWN;
+    if (!find_kind(cli->arguments.positional[0], &kind, &err)) return cli_error(&err);
     int64_t count = cli->arguments.count - 1;
-    if (kind_names[kind] == NULL) {
-        error_set(&err, "unknown picture \"%s\"", kind_name);
-        const char *near = nearest_in_list(kind_name, kind_names);
-        if (near != NULL)
-            error_hint(&err, "did you mean \"%s\"?", near);
-        else
-            error_hint(&err, "one of: breakdown, memory, stages, steps, timeline");
-        return cli_error(&err);
-    }
     if (o->output == NULL) {
         error_set(&err, "name the picture with --output FILE.png");
         return cli_error(&err);
     }
-    if (count > 1 && kind != PLOT_BREAKDOWN && kind != PLOT_STAGES) {
-        error_set(&err, "only breakdown and stages show several runs side by side");
+    if (o->db != NULL && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
+    if (kind == PLOT_HEATMAP) return draw_heatmap(cli, o, &err) ? EXIT_DONE : cli_error(&err);
+    if (kind == PLOT_RESIDUALS) return draw_residuals(cli, o, &err) ? EXIT_DONE : cli_error(&err);
+    const bool all = count == 0 && takes_many(kind) && o->db != NULL;
+    if (count == 0 && !all) {
+        error_set(&err, "not enough arguments for \"plot\"; usage: ballast plot %s",
+                  takes_many(kind) ? "KIND SCENARIO..., or KIND --db FILE" : "KIND SCENARIO");
         return cli_error(&err);
     }
-    if (o->db != NULL && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
-    struct plot_run *runs = arena_array(cli->arena, struct plot_run, count);
-    bool ok = true;
-    for (int64_t i = 0; ok && i < count; i++) {
+    if (count > 1 && !takes_many(kind)) {
+        error_set(&err,
+                  "only breakdown, pareto, scaling and stages show several runs side by side");
+        return cli_error(&err);
+    }
+    struct plot_run *runs = NULL;
+    if (!all) {
+        runs = arena_array(cli->arena, struct plot_run, count);
+    } else {
+        /* All of a sweep is its points; only some of them became runs. */
+        if (kind == PLOT_PARETO) runs = load_sweep(cli, o, &count, &err);
+        if (kind != PLOT_PARETO || (runs != NULL && count == 0))
+            runs = load_all(cli, o->db, &count, &err);
+    }
+    bool ok = runs != NULL;
+    for (int64_t i = 0; ok && !all && i < count; i++) {
         const char *name = cli->arguments.positional[i + 1];
         ok = o->db != NULL ? load_stored(cli, o->db, name, &runs[i], &err)
-                           : simulate(cli, o, (enum plot_kind)kind, name, &runs[i], &err);
+                           : simulate(cli, o, kind, name, &runs[i], &err);
     }
-    if (ok) {
-        const struct plot_run *r = &runs[0];
-        const char *title = r->record.scenario_name;
-        switch ((enum plot_kind)kind) {
-        case PLOT_BREAKDOWN:
-            ok = draw_breakdown(o->output, runs, count, cli->arena, &err);
-            break;
-        case PLOT_MEMORY:
-            ok = plot_memory(o->output, title, r->timeline.memory, r->timeline.memory_count,
-                             o->rank, r->timeline.capacity_bytes, &err);
-            break;
-        case PLOT_STAGES:
-            ok = draw_stages(o->output, runs, count, cli->arena, &err);
-            break;
-        case PLOT_STEPS:
-            ok = plot_steps(o->output, title, r->iterations, r->iteration_count, &err);
-            break;
-        case PLOT_TIMELINE:
-            ok = plot_timeline(o->output, title, r->timeline.spans, r->timeline.span_count, o->rank,
-                               o->until_s < 0
-                                   ? plot_timeline_default_until_ns(r->timeline.spans,
-                                                                    r->timeline.span_count, o->rank)
-                                   : ns_from_seconds(o->until_s),
-                               &err);
-            break;
-        }
-    }
+    if (ok && kind == PLOT_BREAKDOWN)
+        ok = draw_breakdown(o->output, runs, count, cli->arena, &err);
+    else if (ok && kind == PLOT_STAGES)
+        ok = draw_stages(o->output, runs, count, cli->arena, &err);
+    else if (ok && takes_many(kind))
+        ok = draw_many(o, kind,
+                       all          ? o->db
+                       : count == 1 ? runs[0].record.scenario_name
+                                    : "Runs",
+                       runs, count, cli->arena, &err);
+    else if (ok)
+        ok = draw_one(o, kind, &runs[0], &err);
     return ok ? EXIT_DONE : cli_error(&err);
 }
 
 const struct command command_plot = {
     .name = "plot",
-    .usage = "timeline|memory|stages|steps|breakdown SCENARIO... -o FILE [--db FILE]",
+    .usage =
+        "timeline|memory|stages|steps|breakdown|pareto|scaling|heatmap|residuals [SCENARIO...] -o "
+        "FILE [--db "
+        "FILE]",
     .help = "draw a run with gnuplot: PNG, SVG or PDF",
     COMMAND_OPTIONS(options_table, struct plot_options),
-    .min_arguments = 2,
+    .more = "breakdown, pareto, scaling and stages set several runs beside each other: those "
+            "named, or with "
+            "--db alone all\nof the database. residuals ROWS.csv shows what validate prints; "
+            "heatmap, and "
+            "pareto and scaling of a database\nwith a sweep, show all configurations of it.\n",
+    .min_arguments = 1,
     .max_arguments = -1,
     .defaults = defaults,
     .words = kind_names,

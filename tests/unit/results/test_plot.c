@@ -85,6 +85,64 @@ static bool draw_convergence(const char *path, struct error *err) {
     return plot_convergence(path, hard_name, passes, 2, err);
 }
 
+/* Five runs: two on the front, one beaten in both, one out of memory, one that failed. */
+static void make_runs(struct run_record *runs, const struct run_record **list) {
+    static const struct {
+        const char *name, *status, *verdict;
+        double gpus, days, usd;
+    } rows[] = {
+        { "cheap", "done", "fits", 8, 10, 100 },    { hard_name, "done", "tight", 16, 6, 120 },
+        { "beaten", "done", "fits", 16, 7, 130 },   { "big", "done", "out of memory", 32, 1, 10 },
+        { "failed", "failed", NULL, 64, NAN, NAN },
+    };
+    for (int i = 0; i < 5; i++) {
+        runs[i] = run_record_empty();
+        runs[i].scenario_name = rows[i].name;
+        runs[i].status = rows[i].status;
+        runs[i].verdict = rows[i].verdict;
+        runs[i].gpu_count = (int64_t)rows[i].gpus;
+        runs[i].total_days = rows[i].days;
+        runs[i].gpu_days = rows[i].days * rows[i].gpus;
+        runs[i].money_usd = rows[i].usd;
+        runs[i].step_time_mean_ms = rows[i].days * 100;
+        runs[i].iteration_count = 10;
+        runs[i].sample_count = 1000;
+        runs[i].band_fraction = 0.1;
+        list[i] = &runs[i];
+    }
+}
+
+static bool draw_pareto(const char *path, struct error *err) {
+    struct run_record runs[5];
+    const struct run_record *list[5];
+    make_runs(runs, list);
+    return plot_pareto(path, hard_name, list, 5, err);
+}
+
+static bool draw_scaling(const char *path, struct error *err) {
+    struct run_record runs[5];
+    const struct run_record *list[5];
+    make_runs(runs, list);
+    return plot_scaling(path, hard_name, list, 5, err);
+}
+
+static bool draw_residuals(const char *path, struct error *err) {
+    static const struct validation_record rows[] = {
+        { .hardware = "h100-80g-sxm",
+          .measured_value = 10,
+          .predicted_value = 11,
+          .band_fraction = 0.1,
+          .role = "prediction" },
+        { .hardware = hard_name,
+          .measured_value = 10,
+          .predicted_value = 8,
+          .band_fraction = NAN,
+          .role = "fitted" },
+        { .hardware = "none", .measured_value = 10, .predicted_value = NAN, .role = "prediction" },
+    };
+    return plot_residuals(path, hard_name, rows, 3, err);
+}
+
 static const struct {
     const char *name;
     bool (*draw)(const char *path, struct error *err);
@@ -93,7 +151,9 @@ static const struct {
     { "steps", draw_steps },           { "one-step", draw_one_step },
     { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
     { "dataset", draw_dataset },       { "scatter", draw_scatter },
-    { "stages", draw_stages }, { "convergence", draw_convergence },
+    { "stages", draw_stages },         { "convergence", draw_convergence },
+    { "pareto", draw_pareto },         { "scaling", draw_scaling },
+    { "residuals", draw_residuals },
 };
 
 static void test_each_picture_in_each_format(void **state) {
@@ -156,6 +216,25 @@ static void test_names_have_no_special_meaning(void **state) {
     sample_remove_folder(folder);
 }
 
+/* What nothing beats in time and money is named, whatever else is drawn. */
+static void test_the_front_is_named(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char *folder = sample_folder();
+    char path[256], text[200000];
+    snprintf(path, sizeof path, "%s/x.svg", folder);
+    struct error err = { 0 };
+    if (!draw_pareto(path, &err)) fail_msg("%s", err.text);
+    FILE *file = fopen(path, "r");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, ">cheap<"));
+    assert_null(strstr(text, ">beaten<"));
+    assert_null(strstr(text, ">big<"));
+    assert_null(strstr(text, ">failed<"));
+    sample_remove_folder(folder);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     struct error err = { 0 };
@@ -167,6 +246,15 @@ static void test_mistakes(void **state) {
     assert_true(err.internal);
     assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, 0, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
+    struct run_record runs[5];
+    const struct run_record *list[5];
+    make_runs(runs, list);
+    assert_false(plot_pareto("x.png", "s", list + 4, 1, &err));
+    assert_non_null(strstr(err.text, "there is nothing to draw: no run has finished"));
+    assert_false(plot_scaling("x.png", "s", list, 1, &err));
+    assert_non_null(strstr(err.text, "at least two GPU counts"));
+    assert_false(plot_residuals("x.png", "s", NULL, 0, &err));
+    assert_non_null(strstr(err.text, "none of the measured runs could be simulated"));
     assert_false(plot_steps("x.png", "s", NULL, 0, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
 }
@@ -302,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_each_picture_in_each_format),
         cmocka_unit_test(test_nothing_to_draw),
         cmocka_unit_test(test_names_have_no_special_meaning),
+        cmocka_unit_test(test_the_front_is_named),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_a_long_step_shows_its_beginning),
         cmocka_unit_test(test_without_gnuplot),

@@ -1,0 +1,195 @@
+/* sweep_view.c - queries over the view sweep_result. A field's value is its text; an object (a policy
+ * with parameters) goes by its name. */
+#include "results/sweep_view.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the sweep ---- */
+
+struct found_sweep {
+    struct arena *arena;
+    const char *wanted, *name;
+    int64_t id;
+};
+
+static bool keep_sweep(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    struct found_sweep *f = context;
+    const char *name = (const char *)sqlite3_column_text(row, 1);
+    if (f->wanted != NULL && strcmp(f->wanted, name) != 0) return true;
+    f->id = sqlite3_column_int64(row, 0);
+    f->name = arena_text(f->arena, name);
+    return true;
+}
+
+bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, const char **found,
+                     struct arena *arena, struct error *err) {
+    struct found_sweep f = { arena, name, NULL, -1 };
+    if (!store_query(store, "SELECT id, name FROM sweep ORDER BY id", 0, keep_sweep, &f, err))
+        return false;
+    *sweep_id = f.id;
+    *found = f.name;
+    return f.id >= 0 || name == NULL ||
+           error_set(err, "the database holds no sweep called '%s'", name);
+}
+
+/* ---- points ---- */
+
+struct point_list {
+    struct arena *arena;
+    struct run_record *points;
+    int64_t count, capacity;
+};
+
+static double real(sqlite3_stmt *row, int column) {
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN
+                                                           : sqlite3_column_double(row, column);
+}
+
+static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    struct point_list *list = context;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 1024;
+        struct run_record *larger = arena_array(list->arena, struct run_record, list->capacity);
+        if (list->count > 0) memcpy(larger, list->points, sizeof *larger * (size_t)list->count);
+        list->points = larger;
+    }
+    struct run_record *p = &list->points[list->count++];
+    *p = run_record_empty();
+    p->scenario_name = arena_format(list->arena, "row %lld", sqlite3_column_int64(row, 0));
+    p->status = "done";
+    p->gpu_count = sqlite3_column_int64(row, 1);
+    p->step_time_mean_ms = real(row, 2);
+    p->total_days = real(row, 3);
+    p->gpu_days = real(row, 4);
+    p->money_usd = real(row, 5);
+    p->band_fraction = real(row, 6);
+    p->verdict = arena_text(list->arena, (const char *)sqlite3_column_text(row, 7));
+    return true;
+}
+
+struct run_record *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
+                                     int64_t *count, struct error *err) {
+    struct point_list list = { .arena = arena };
+    bool ok = store_query(store,
+                          "SELECT row_index, gpu_count, step_time_mean_ms, total_days, gpu_days,"
+                          " money_usd, band_fraction, verdict FROM sweep_result"
+                          " WHERE sweep_id = ?1 AND verdict IS NOT NULL",
+                          sweep_id, add_point, &list, err);
+    *count = list.count;
+    if (ok && list.count == 0) ok = error_set(err, "the sweep has no priced configurations yet");
+    return ok ? list.points : NULL;
+}
+
+/* ---- heat map ---- */
+
+struct first_text {
+    struct arena *arena;
+    const char *text;
+};
+
+static bool keep_first(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    struct first_text *f = context;
+    if (f->text == NULL) f->text = arena_text(f->arena, (const char *)sqlite3_column_text(row, 0));
+    return true;
+}
+
+/* The field with most values; beside `other`, the one with most pairs of values, so that two fields
+ * that are set together do not make a diagonal. NULL: there is none. */
+static bool choose_field(struct store *store, int64_t sweep_id, const char *other,
+                         struct arena *arena, const char **field, struct error *err) {
+    struct first_text first = { .arena = arena };
+    char *sql =
+        sqlite3_mprintf("SELECT key FROM sweep_result, json_each(assignments) WHERE sweep_id = ?1"
+                        " AND key <> %Q GROUP BY key HAVING count(DISTINCT value) > 1"
+                        " ORDER BY count(DISTINCT value || coalesce(json_extract(assignments,"
+                        " '$.\"%q\"'), '')) DESC, key LIMIT 1",
+                        other != NULL ? other : "", other != NULL ? other : "");
+    bool ok = store_query(store, sql, sweep_id, keep_first, &first, err);
+    sqlite3_free(sql);
+    *field = first.text;
+    return ok && (first.text != NULL ||
+                  error_set(err, "a heat map needs a sweep that varies two fields at least"));
+}
+
+static bool choose_fields(struct store *store, int64_t sweep_id, struct arena *arena,
+                          const char **x, const char **y, struct error *err) {
+    if (*x == NULL && !choose_field(store, sweep_id, *y, arena, x, err)) return false;
+    return *y != NULL || choose_field(store, sweep_id, *x, arena, y, err);
+}
+
+struct cell_list {
+    struct arena *arena;
+    struct plot_heatmap *map;
+    int64_t capacity;
+    bool missing; /* a point lacks one of the fields */
+};
+
+static int64_t index_of(struct cell_list *list, const char **names, int64_t *count,
+                        const char *name) {
+    for (int64_t i = 0; i < *count; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    if (*count == PLOT_HEATMAP_LIMIT) return -1;
+    names[*count] = arena_text(list->arena, name);
+    return (*count)++;
+}
+
+static bool add_cell(void *context, sqlite3_stmt *row, struct error *err) {
+    struct cell_list *list = context;
+    struct plot_heatmap *map = list->map;
+    const char *x = (const char *)sqlite3_column_text(row, 0);
+    const char *y = (const char *)sqlite3_column_text(row, 1);
+    if (x == NULL || y == NULL) {
+        list->missing = true;
+        return true;
+    }
+    const int64_t column = index_of(list, map->x_names, &map->x_count, x);
+    const int64_t line = index_of(list, map->y_names, &map->y_count, y);
+    if (column < 0 || line < 0)
+        return error_set(err, "a heat map has at most %d values on an axis", PLOT_HEATMAP_LIMIT);
+    map->cells[line * PLOT_HEATMAP_LIMIT + column] =
+        (struct plot_cell){ .value = real(row, 2), .points = sqlite3_column_int64(row, 3) };
+    return true;
+}
+
+/* SQL that gives the value of a field: texts and numbers as they are, objects by their name. */
+static char *value_of(const char *field) {
+    return sqlite3_mprintf("CASE json_type(assignments, '$.\"%q\"') WHEN 'object' THEN"
+                           " json_extract(assignments, '$.\"%q\".name') ELSE"
+                           " json_extract(assignments, '$.\"%q\"') END",
+                           field, field, field);
+}
+
+bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep, const char *x,
+                        const char *y, struct arena *arena, struct plot_heatmap *map,
+                        struct error *err) {
+    if (!choose_fields(store, sweep_id, arena, &x, &y, err)) return false;
+    *map = (struct plot_heatmap){
+        .title = arena_format(arena,
+                              "%s: least money (GPU-days without a price) of all "
+                              "configurations that fit",
+                              sweep),
+        .x_label = x,
+        .y_label = y,
+        .x_names = arena_array(arena, const char *, PLOT_HEATMAP_LIMIT),
+        .y_names = arena_array(arena, const char *, PLOT_HEATMAP_LIMIT),
+        .cells = arena_array(arena, struct plot_cell, PLOT_HEATMAP_LIMIT * PLOT_HEATMAP_LIMIT),
+    };
+    char *x_value = value_of(x), *y_value = value_of(y);
+    char *sql = sqlite3_mprintf("SELECT %s AS x, %s AS y,"
+                                " min(CASE WHEN verdict <> 'out of memory' THEN"
+                                " coalesce(money_usd, gpu_days) END), count(*)"
+                                " FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL"
+                                " GROUP BY x, y ORDER BY x, y",
+                                x_value, y_value);
+    struct cell_list list = { .arena = arena, .map = map };
+    bool ok = store_query(store, sql, sweep_id, add_cell, &list, err);
+    sqlite3_free(x_value);
+    sqlite3_free(y_value);
+    sqlite3_free(sql);
+    if (ok && map->x_count == 0) return error_set(err, "the sweep does not vary %s and %s", x, y);
+    return ok;
+}

@@ -1,0 +1,24 @@
+/* sweep_view.h - a stored sweep as pictures read it: its points, and the best value over two fields.
+ */
+#ifndef BALLAST_RESULTS_SWEEP_VIEW_H
+#define BALLAST_RESULTS_SWEEP_VIEW_H
+
+#include "results/plot.h"
+#include "results/store.h"
+
+/* The newest sweep of the database, or the one called so (`name` NULL: the newest). -1 in *sweep_id:
+ * the database holds none. */
+bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, const char **found,
+                     struct arena *arena, struct error *err);
+
+/* Its priced points as runs that only have an answer; named "row 17", as in the view sweep_result. */
+struct run_record *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
+                                     int64_t *count, struct error *err);
+
+/* The least cost over all points that share the values of two fields; NULL fields: the two with most
+ * values. `sweep` is the title's name. */
+bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep, const char *x,
+                        const char *y, struct arena *arena, struct plot_heatmap *map,
+                        struct error *err);
+
+#endif
