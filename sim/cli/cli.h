@@ -44,8 +44,8 @@ struct command {
 
 extern const struct command command_bench, command_calibrate, command_check, command_compare,
     command_completion, command_dataset, command_explain, command_export, command_man,
-    command_merge, command_model, command_pack, command_plan, command_plot, command_reproduce,
-    command_run, command_sweep, command_trace, command_validate, command_version;
+    command_merge, command_model, command_pack, command_plan, command_plot, command_report,
+    command_reproduce, command_run, command_sweep, command_trace, command_validate, command_version;
 const struct command *const *commands(size_t *count); /* sorted by name */
 
 /* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */

@@ -13,12 +13,29 @@
 #include "sim/cli/cli.h"
 #include "sim/plugin.h"
 
+/* One a line, so that branches that add one do not collide. */
 static const struct command *const table[] = {
-    &command_bench,      &command_calibrate, &command_check,   &command_compare,
-    &command_completion, &command_dataset,   &command_explain, &command_export,
-    &command_man,        &command_merge,     &command_model,   &command_pack,
-    &command_plan,       &command_plot,      &command_reproduce, &command_run,
-    &command_sweep,      &command_trace,     &command_validate, &command_version,
+    &command_bench,
+    &command_calibrate,
+    &command_check,
+    &command_compare,
+    &command_completion,
+    &command_dataset,
+    &command_explain,
+    &command_export,
+    &command_man,
+    &command_merge,
+    &command_model,
+    &command_pack,
+    &command_plan,
+    &command_plot,
+    &command_report,
+    &command_reproduce,
+    &command_run,
+    &command_sweep,
+    &command_trace,
+    &command_validate,
+    &command_version,
 };
 enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
 

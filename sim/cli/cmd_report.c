@@ -1,0 +1,173 @@
+/* cmd_report.c - stored or simulated runs as one HTML page. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "results/report.h"
+#include "sim/cli/cli.h"
+
+struct report_cli_options {
+    const char *output, *db;
+    int64_t details;
+};
+
+#define AT(member) offsetof(struct report_cli_options, member)
+static const struct option options_table[] = {
+    { "output", OPTION_TEXT, AT(output), "FILE", "the page, .html (also -o)", NULL, 0, 0 },
+    { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
+    { "details", OPTION_COUNT, AT(details), "N",
+      "so many of the best runs with pictures and stages (default 3)", NULL, 0, 100 },
+};
+
+static void defaults(void *options) {
+    *(struct report_cli_options *)options = (struct report_cli_options){ .details = 3 };
+}
+
+struct run_list {
+    struct arena *arena;
+    int64_t *ids, count, capacity;
+};
+
+static void add_run(struct run_list *list, int64_t id) {
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        int64_t *larger = arena_array(list->arena, int64_t, list->capacity);
+        if (list->count > 0) memcpy(larger, list->ids, sizeof *larger * (size_t)list->count);
+        list->ids = larger;
+    }
+    list->ids[list->count++] = id;
+}
+
+static bool add_row(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    add_run(context, sqlite3_column_int64(row, 0));
+    return true;
+}
+
+/* Every database begins with these words (SQLite, file format, 1.3.1). */
+static bool is_database(const char *path) {
+    char head[16] = "";
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) return false;
+    bool yes = fread(head, 1, sizeof head, in) == sizeof head &&
+               memcmp(head, "SQLite format 3", sizeof head) == 0;
+    fclose(in);
+    return yes;
+}
+
+static bool find_runs(struct cli *cli, struct store *store, bool all, struct run_list *list,
+                      struct error *err) {
+    if (all) {
+        if (!store_query(store, "SELECT id FROM run ORDER BY id", 0, add_row, list, err))
+            return false;
+        return list->count > 0 || error_set(err, "%s holds no runs", cli->arguments.positional[0]);
+    }
+    for (int64_t i = 0; i < cli->arguments.count; i++) {
+        int64_t id;
+        if (!store_find_run(store, cli->arguments.positional[i], &id, err)) return false;
+        add_run(list, id);
+    }
+    return true;
+}
+
+/* Simulates the scenarios into a database that lives as long as the page is made. */
+static bool simulate(struct cli *cli, const char *db, struct error *err) {
+    struct store *store = store_open(db, DB_WRITE, err);
+    bool ok = store != NULL;
+    for (int64_t i = 0; ok && i < cli->arguments.count; i++) {
+        struct progress progress = cli_progress(cli, "simulating", "steps");
+        const struct replay_options options = { .fidelity = FIDELITY_STAGE,
+                                                .progress = cli_progress_update,
+                                                .progress_context = &progress };
+        struct execution *e =
+            execution_run(&cli->scenario_options, cli->arguments.positional[i], &options, err);
+        cli_progress_end(&progress);
+        int64_t id;
+        ok = e != NULL && execution_store(store, e, &cli->provenance, &id, err);
+        execution_destroy(e);
+    }
+    store_close(store);
+    return ok;
+}
+
+static bool write_page(struct cli *cli, const struct report_cli_options *o, const char *db,
+                       const char *shown_db, bool all, int64_t *count, struct error *err) {
+    struct store *store = store_open(db, DB_READ, err);
+    if (store == NULL) return false;
+    struct run_list list = { .arena = cli->arena };
+    bool ok = find_runs(cli, store, all, &list, err);
+    FILE *out = NULL;
+    if (ok) {
+        out = fopen(o->output, "w");
+        ok = out != NULL || error_system(err, "cannot write %s", o->output);
+    }
+    if (ok) {
+        const struct report_options options = { .database = shown_db,
+                                                .scenarios = cli->scenario_options.directory,
+                                                .detail_limit = o->details };
+        ok = report_write(out, store, list.ids, list.count, &options, err);
+        if (fclose(out) != 0 && ok) ok = error_system(err, "cannot write %s", o->output);
+        if (!ok) cli_remove_unfinished(o->output);
+    }
+    store_close(store);
+    *count = list.count;
+    return ok;
+}
+
+static int run(struct cli *cli, void *options) {
+    const struct report_cli_options *o = options;
+    struct error err = { 0 };
+    const char *first = cli->arguments.positional[0];
+    const bool given = o->db != NULL, all = !given && is_database(first);
+    if (o->output == NULL) {
+        error_set(&err, "name the page with --output FILE.html");
+        return cli_error(&err);
+    }
+    if (all && cli->arguments.count > 1) {
+        error_set(&err, "name one database, or runs of it with --db %s", first);
+        return cli_error(&err);
+    }
+    if ((given || all) && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
+    char made[] = "/tmp/ballast-report-XXXXXX";
+    bool ok = cli_check_output(o->output, &err);
+    const bool simulated = ok && !given && !all;
+    if (simulated) {
+        int descriptor = mkstemp(made);
+        ok = descriptor >= 0 || error_system(&err, "cannot make a temporary database");
+        if (descriptor >= 0) close(descriptor);
+        ok = ok && simulate(cli, made, &err);
+    }
+    int64_t count = 0;
+    const char *db = given ? o->db : all ? first : made;
+    ok =
+        ok && write_page(cli, o, db, simulated ? "results.db" : db, all || simulated, &count, &err);
+    if (simulated) {
+        unlink(made);
+        unlink(arena_format(cli->arena, "%s-wal", made));
+        unlink(arena_format(cli->arena, "%s-shm", made));
+    }
+    if (!ok) return cli_error(&err);
+    if (cli->common.json) {
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddStringToObject(object, "output", o->output);
+        cJSON_AddNumberToObject(object, "runs", (double)count);
+        cli_print_json(object);
+    } else {
+        fprintf(stderr, "%lld run%s in %s\n", (long long)count, count == 1 ? "" : "s", o->output);
+    }
+    return EXIT_DONE;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .usage = "DATABASE | SCENARIO... | RUN... --db FILE -o page.html",
+    .help = "write one self-contained HTML page about runs: the answer first",
+    .more = "The page opens from disk and fetches nothing: table to sort and filter, pictures, "
+            "assumptions,\nerror bands, and how to get each number again.\n",
+    COMMAND_OPTIONS(options_table, struct report_cli_options),
+    .min_arguments = 1,
+    .max_arguments = -1,
+    .defaults = defaults,
+    .takes_scenario = true,
+    .without_scenarios = true,
+    .run = run,
+};

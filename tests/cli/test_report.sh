@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# test_report.sh BALLAST SOURCE - the page of `ballast report`: whole, self-contained, the same twice, and in
+# headless Chromium (where it is installed) sortable, filterable and without an error.
+set -euo pipefail
+
+program=$(realpath -- "$1") source=$(realpath -- "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+failures=0
+fail() { echo "FAILED: $*"; failures=1; }
+ballast() { "$program" "$@" --scenarios scenarios --quiet; }
+
+small=tests/golden/input/small.json
+ballast run $small --set 'name=plain <b>&amp;' --db "$work/r.db" > /dev/null
+ballast run $small --set name=cheaper --set policy.partition=parameter --db "$work/r.db" > /dev/null
+ballast run $small --set name=crowded --set policy.recompute=none --set 'training.micro_batch={"samples":8}' \
+    --set 'training.global_batch={"samples":64}' --set simulate.iterations=1 --db "$work/r.db" > /dev/null
+ballast report "$work/r.db" -o "$work/page.html" 2> /dev/null
+ballast report "$work/r.db" -o "$work/again.html" 2> /dev/null
+cmp -s "$work/page.html" "$work/again.html" || fail "two reports of one database differ"
+
+page=$work/page.html
+grep -q '<section class="answer" id="answer">' "$page" || fail "no answer"
+awk '/id="answer"/ { a = NR } /<table id="runs"/ { t = NR } END { exit !(a > 0 && t > a) }' "$page" || fail "the answer is not first"
+# What runs out of memory is no answer, however fast.
+awk '/id="answer"/ { on = 1 } on && /<b>cheaper<\/b>/ { found = 1 } /<\/section>/ { exit !found }' "$page" || fail "the answer is not the cheapest run that fits"
+grep -q 'plain &lt;b&gt;&amp;amp;' "$page" || fail "a name is not escaped"
+if grep -qE '(src|href)="?(https?:)?//' "$page" || grep -qE '@import|url\(' "$page"; then fail "the page fetches something"; fi
+for text in 'All runs' 'Stages of the pipeline' 'Dearest operators' '<h3>Assumed</h3>' 'How to get these numbers again' \
+    "ballast export run --db $work/r.db --run 1" 'every default filled in'; do
+    grep -qF "$text" "$page" || fail "the page lacks '$text'"
+done
+if command -v gnuplot > /dev/null; then
+    pictures=$(grep -o 'data:image/svg+xml;base64,' "$page" | wc -l)
+    [[ $pictures -eq 10 ]] || fail "$pictures pictures, want 1 + 3 of each of 3 runs"
+else
+    grep -q 'No picture' "$page" || fail "nothing is said about missing pictures"
+fi
+# Without gnuplot the page is poorer, not wrong.
+env PATH="$work/empty" "$program" report "$work/r.db" -o "$work/bare.html" --scenarios scenarios 2> /dev/null || fail "no page without gnuplot"
+grep -q 'No picture: cannot start gnuplot' "$work/bare.html" || fail "a page without gnuplot does not say so"
+grep -q 'id="answer"' "$work/bare.html" || fail "a page without gnuplot has no answer"
+
+# Two runs by name; a scenario simulated for the page alone.
+ballast report cheaper 1 --db "$work/r.db" -o "$work/two.html" 2> /dev/null
+[[ $(grep -c '^<tr' "$work/two.html") -ge 2 ]] || fail "runs by name"
+ballast report $small -o "$work/one.html" 2> /dev/null
+grep -q '<title>Ballast: small</title>' "$work/one.html" || fail "a scenario has no page"
+
+# A sweep: what it did not replay is on the page, and in pictures of its own.
+cat > "$work/sweep.json" << END
+{ "name": "small sweep", "scenario": "$PWD/$small", "top": 2, "objective": "gpu_days",
+  "vary": { "layout.tp": [1, 2, 4], "layout.pp": [1, 2], "policy.recompute": ["full", "none"],
+            "cluster.hardware, cluster.price_usd_per_gpu_hour": [["a100-80g-sxm", 1], ["h100-80g-sxm", 30]] } }
+END
+ballast sweep "$work/sweep.json" --db "$work/s.db" > /dev/null
+ballast report "$work/s.db" -o "$work/sweep.html" 2> /dev/null
+for text in 'Sweep: small sweep' 'The sweep holds cheaper configurations' 'The 50 cheapest configurations' ' raced</li>'; do
+    grep -qF "$text" "$work/sweep.html" || fail "the page of a sweep lacks '$text'"
+done
+if command -v gnuplot > /dev/null; then
+    ballast plot heatmap --db "$work/s.db" --x layout.tp --y cluster.hardware -o "$work/map.svg"
+    grep -q '(best)' "$work/map.svg" || fail "the heat map marks no best cell"
+    grep -q '>h100-80g-sxm<' "$work/map.svg" || fail "the heat map does not name its rows"
+    ballast plot heatmap --db "$work/s.db" -o "$work/map.png"
+    ballast plot pareto --db "$work/s.db" -o "$work/front.svg"
+    grep -q '>row [0-9]*<' "$work/front.svg" || fail "the front of a sweep names no rows"
+fi
+plot_refused() {
+    local want=$1 status=0
+    shift
+    ballast plot "$@" > /dev/null 2> "$work/err" || status=$?
+    if [[ $status -ne 2 ]] || ! grep -qF -- "$want" "$work/err"; then
+        fail "plot $*: exit $status: $(cat "$work/err")"
+    fi
+}
+plot_refused 'holds no sweep' heatmap --db "$work/r.db" -o "$work/x.svg"
+plot_refused "no sweep called 'other'" heatmap --db "$work/s.db" --sweep other -o "$work/x.svg"
+plot_refused 'does not vary layout.tpp' heatmap --db "$work/s.db" --x layout.tpp --y layout.pp -o "$work/x.svg"
+plot_refused 'a heat map is that of a stored sweep' heatmap $small -o "$work/x.svg"
+
+refused() {
+    local want=$1 status=0
+    shift
+    ballast report "$@" > /dev/null 2> "$work/err" || status=$?
+    if [[ $status -ne 2 ]] || ! grep -qF -- "$want" "$work/err"; then
+        fail "report $*: exit $status: $(cat "$work/err")"
+    fi
+}
+refused 'name the page with --output' "$work/r.db"
+refused 'name one database' "$work/r.db" 1 -o "$work/x.html"
+refused '--set changes a scenario' "$work/r.db" --set layout.tp=4 -o "$work/x.html"
+refused 'nothing' nothing --db "$work/r.db" -o "$work/x.html"
+[[ ! -e $work/x.html ]] || fail "a refused report leaves a file"
+
+browser=$(command -v chromium || command -v google-chrome || true)
+if [[ -z $browser ]]; then
+    echo "skipped: the page in a browser, because Chromium is not installed"
+    exit "$failures"
+fi
+# $1: what follows # in the address. Prints the document after the script has run.
+dom() {
+    HOME=$work timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/browser" \
+        --enable-logging=stderr --dump-dom "file://$page#$1" 2> "$work/console"
+}
+rows() { awk '/<table id="runs"/ { on = 1 } on { print } on && /<\/table>/ { exit }' "$work/dom" | grep -o '<tr[^>]*><td[^>]*>[^<]*'; }
+if ! dom "" > "$work/dom" || ! grep -q '</html>' "$work/dom"; then
+    echo "skipped: the page in a browser, because Chromium does not start here: $(tail -n 1 "$work/console")"
+    exit "$failures"
+fi
+if grep -i 'CONSOLE.*error' "$work/console"; then fail "the page's script complains"; fi
+grep -q '3 of 3 runs' "$work/dom" || fail "the script does not count the runs"
+dom "sort=gpu_days" > "$work/dom"
+[[ $(rows | sed 's/.*>//' | tr '\n' ' ') == 'crowded cheaper plain '* ]] || fail "sorted by GPU-days: $(rows)"
+grep -q 'data-key="gpu_days"[^>]*aria-sort="ascending"' "$work/dom" || fail "the sorted column is not marked"
+dom "sort=gpu_days&down=1" > "$work/dom"
+[[ $(rows | tail -n 1) == *crowded ]] || fail "sorted down, the last row is $(rows | tail -n 1)"
+dom "filter=PARAMETER%20fits" > "$work/dom"
+[[ $(rows | grep -vc hidden) -eq 1 ]] || fail "the filter leaves $(rows | grep -vc hidden) rows"
+for size in 1300,1600 420,1600; do
+    for theme in light dark; do
+        HOME=$work timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars \
+            --user-data-dir="$work/browser" --window-size=$size --screenshot="$work/$theme.png" "file://$page#theme=$theme" \
+            > /dev/null 2>&1 || fail "no screenshot of $size, $theme"
+        [[ $(stat -c %s "$work/$theme.png") -gt 20000 ]] || fail "the picture of $size, $theme is empty"
+    done
+    if cmp -s "$work/light.png" "$work/dark.png"; then fail "light and dark look alike at $size"; fi
+done
+exit "$failures"
