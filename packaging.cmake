@@ -11,8 +11,10 @@ set_target_properties(ballast_shared PROPERTIES OUTPUT_NAME ballast SOVERSION 1
 target_link_libraries(ballast_shared PRIVATE ballast_cli)
 target_compile_definitions(ballast_shared PRIVATE
   BALLAST_INSTALLED_SCENARIOS="${CMAKE_INSTALL_FULL_DATADIR}/ballast/scenarios")
-target_link_options(ballast_shared PRIVATE -Wl,--exclude-libs,ALL
-  $<$<STREQUAL:"${BALLAST_SANITIZE}","">:-Wl,--no-undefined>) # sanitizers come with the program
+target_link_options(ballast_shared PRIVATE -Wl,--exclude-libs,ALL)
+if(NOT BALLAST_SANITIZE) # whose functions come with the program
+  target_link_options(ballast_shared PRIVATE -Wl,--no-undefined)
+endif()
 
 # Completion and manual page come from the program's own tables.
 set(made ${CMAKE_BINARY_DIR}/share)

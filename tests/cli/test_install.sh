@@ -46,6 +46,12 @@ LD_LIBRARY_PATH=$libdir BALLAST_SCENARIOS=$prefix/share/ballast/scenarios ./chea
 grep -q "^cheapest: tp " answer || fail "the installed example prints $(cat answer)"
 if LD_LIBRARY_PATH=$libdir ./cheapest_layout nothing.json 2> stderr; then fail "a file that is not there"; fi
 grep -q "nothing.json" stderr || fail "the library says: $(cat stderr)"
+# Every call, and a plug-in in a program of one's own.
+"${CC:-cc}" -std=c99 -Wall -Wextra -Werror "$source/tests/cli/library_user.c" "${flags[@]}" -lm -o library_user
+"${CC:-cc}" -std=c99 -shared -fPIC -I "$prefix/include" "$source/docs/examples/plugin_example.c" -o example.so
+sed "s|tests/golden|$source/&|" "$source/tests/golden/input/small.json" > small.json
+LD_LIBRARY_PATH=$libdir BALLAST_SCENARIOS=$prefix/share/ballast/scenarios ./library_user ./example.so small.json ||
+    fail "the library"
 if command -v c++ > /dev/null; then
     echo '#include <ballast.h>' > header.cc
     c++ -Wall -Wextra -Werror -c -I "$prefix/include" header.cc -o header.o || fail "ballast.h in C++"
