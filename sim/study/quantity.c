@@ -20,6 +20,13 @@ static double step_time(struct quantity_source *s, int64_t index) {
     return s->execution->replay->step_time_mean_s * 1e3;
 }
 
+/* index: of the iteration. */
+static double iteration_time(struct quantity_source *s, int64_t index) {
+    const struct replay *r = s->execution->replay;
+    if (index < 0 || index >= r->iteration_count) return NAN;
+    return seconds_from_ns(r->iterations[index].step_time_ns) * 1e3;
+}
+
 static double mfu(struct quantity_source *s, int64_t index) {
     (void)index;
     return s->execution->replay->mfu_fraction;
@@ -297,6 +304,7 @@ static const struct quantity table[] = {
     { "idle_share", "ratio", idle_share, TIMED },
     { "input_tokens_mean", "tokens", input_tokens_mean, PLAN },
     { "input_tokens_std", "tokens", input_tokens_std, PLAN },
+    { "iteration_speedup", "ratio", iteration_time, TIMED, STAGE, .comparison = COMPARE_RATIO },
     { "kernel_share", "ratio", kernel_share, REPLAYED },
     { "language_layers_stage", "layers", language_layers, PLAN, STAGE },
     { "language_tokens_mean", "tokens", language_tokens_mean, PLAN },
