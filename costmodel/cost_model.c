@@ -31,9 +31,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
 #include "costmodel/stack.h"
+#include "costmodel/step_band.h"
 
 /* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16 bytes.
  * Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16 (below). */
@@ -68,6 +70,7 @@ struct cost_model {
     const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
     struct stack_use stack;
     struct rule_list rules;
+    const struct step_bands *bands; /* NULL: none */
 };
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -164,6 +167,18 @@ static bool load_fabric(struct arena *arena, const char *search_directory, struc
     return true;
 }
 
+static bool load_bands(struct arena *arena, const char *search_directory, struct cost_model *model,
+                       struct error *err) {
+    const char *path = arena_format(arena, "%s/bands.json", search_directory);
+    if (access(path, F_OK) != 0) return true;
+    struct json *json = json_load(path, err);
+    struct step_bands *bands = arena_new(arena, struct step_bands);
+    const bool ok = json && step_bands_read(arena, json, bands, err);
+    json_destroy(json);
+    model->bands = bands;
+    return ok;
+}
+
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err) {
@@ -175,6 +190,7 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
         curves = json_load(beside(arena, json_name(file), gpu.curves), err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
     if (model && network->fabric && !load_fabric(arena, search_directory, model, err)) model = NULL;
+    if (model && !load_bands(arena, search_directory, model, err)) model = NULL;
     if (!model) error_context(err, "while loading hardware '%s'", hardware);
     json_destroy(curves);
     json_destroy(file);
@@ -427,6 +443,13 @@ static struct price price_of(const struct cost_model *model,
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision) {
     model->stack = stack_on(stack, model->gpu.name, precision);
+}
+
+double cost_model_step_band(const struct cost_model *model, bool inside_range) {
+    if (model->bands == NULL) return NAN;
+    const struct stack *stack = model->stack.stack;
+    return step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
+                              model->stack.calibrated, inside_range);
 }
 
 /* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "calibrate/fit/calibrate.h"
+#include "sim/cli/validation_page.h"
 #include "sim/study/stack_fit.h"
+#include "sim/study/validation.h"
 
 static const char *const *split_ids(struct arena *arena, const char *text) {
     if (text == NULL) return NULL;
@@ -34,6 +36,15 @@ static cJSON *factor_json(const struct stack_factor *f, bool attention) {
     return o;
 }
 
+static bool write_document(const cJSON *document, const char *path, struct error *err) {
+    char *text = calibrate_curves_text(document);
+    FILE *file = fopen(path, "w");
+    bool ok = file != NULL && fputs(text, file) >= 0;
+    ok = (file == NULL || fclose(file) == 0) && ok;
+    free(text);
+    return ok || error_system(err, "cannot write %s", path);
+}
+
 /* The file as it is, with the factors of this fit. */
 static bool write_stack(struct cli *cli, const struct stack_fit *fit, const struct stack *stack,
                         const char *directory, struct error *err) {
@@ -55,13 +66,9 @@ static bool write_stack(struct cli *cli, const struct stack_fit *fit, const stru
         cJSON_Delete(root);
         return error_set(err, "%s has no \"factors\" to write", from);
     }
-    char *text = calibrate_curves_text(root);
+    const bool ok = write_document(root, to, err);
     cJSON_Delete(root);
-    FILE *file = fopen(to, "w");
-    bool ok = file != NULL && fputs(text, file) >= 0;
-    ok = (file == NULL || fclose(file) == 0) && ok;
-    free(text);
-    return ok || error_system(err, "cannot write %s", to);
+    return ok;
 }
 
 static void print_table(const struct stack_fit *fit) {
@@ -117,4 +124,42 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
     else
         print_table(fit);
     return EXIT_DONE;
+}
+
+int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
+                    const char *output) {
+    struct error err = { 0 };
+    if (path_count == 0 && !validation_shipped_rows(cli, &paths, &path_count, &err))
+        return cli_error(&err);
+    struct progress progress = cli_progress(cli, "simulating", "rows");
+    struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
+                                          cli_progress_update, &progress, &err);
+    cli_progress_end(&progress);
+    struct validation *left_out =
+        v != NULL ? validation_run_left_out(&cli->scenario_options, paths, path_count, &err) : NULL;
+    struct bands_report report = { 0 };
+    bool ok = left_out != NULL;
+    if (ok && v->all.time.count == 0)
+        ok = error_set(&err,
+                       "no row was simulated that nothing was fitted on: there is no residual");
+    if (ok) {
+        cJSON *bands = validation_bands(v, left_out, &report);
+        ok = write_document(bands,
+                            output != NULL ? output
+                                           : arena_format(cli->arena, "%s/bands.json",
+                                                          cli->scenario_options.directory),
+                            &err);
+        if (ok && cli->common.json)
+            cli_print_json(bands);
+        else {
+            cJSON_Delete(bands);
+            if (ok)
+                printf("%ld rows that nothing was fitted on; bands of the other sources alone hold "
+                       "%.0f %% of them\n",
+                       (long)report.rows, 100 * report.coverage);
+        }
+    }
+    validation_destroy(v);
+    validation_destroy(left_out);
+    return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -8,4 +8,9 @@
  * scenarios folder, or writes the files into `directory` if it is not NULL. Returns an exit code. */
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory);
 
+/* `calibrate bands`: bands.json from the rows of these files (none: the shipped ones) that nothing was
+ * fitted on. NULL: into the scenarios folder. */
+int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
+                    const char *output);
+
 #endif

@@ -464,10 +464,18 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- the command ---- */
 
+/* ---- bands ---- */
+
+static int bands(struct cli *cli, const struct calibrate_cli_options *o) {
+    return calibrate_bands(cli, cli->arguments.positional + 1, cli->arguments.count - 1, o->output);
+}
+
 static const struct action {
     const char *name;
     int (*run)(struct cli *cli, const struct calibrate_cli_options *options);
-} actions[] = { { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import } };
+} actions[] = {
+    { "bands", bands }, { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import }
+};
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
 static const char *action_name(const void *names, size_t index) {
@@ -481,7 +489,7 @@ static int run(struct cli *cli, void *options) {
         if (strcmp(actions[a].name, name) == 0) return actions[a].run(cli, options);
     struct error err = { 0 };
     const char *near = nearest_name(name, ACTION_COUNT, action_name, NULL);
-    error_set(&err, "calibrate does not know \"%s\": bench, fit, import or check", name);
+    error_set(&err, "calibrate does not know \"%s\": bands, bench, fit, import or check", name);
     if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
     return cli_error(&err);
 }
@@ -497,6 +505,7 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "bench -o DIR [--quick] | fit --gpu NAME [--measured DIR] [-o FILE]\n"
              "       | fit --steps ROWS.csv [--rows ID,...] [-o DIR]\n"
+             "       | bands [ROWS.csv...] [-o FILE]\n"
              "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]... [--profile NAME]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",
     .more = "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"

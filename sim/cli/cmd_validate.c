@@ -1,7 +1,29 @@
 /* cmd_validate.c - measured runs beside their simulation: row by row, then by source. */
+#include <glob.h>
 #include <math.h>
+#include <string.h>
+#include "results/plot_validation.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/validation_page.h"
 #include "sim/study/validation.h"
+
+struct validate_options {
+    const char *db, *plot, *scenario;
+    bool markdown;
+};
+
+#define AT(member) offsetof(struct validate_options, member)
+static const struct option options_table[] = {
+    { "db", OPTION_TEXT, AT(db), "FILE", "store the rows in the table validation", NULL, 0, 0 },
+    { "markdown", OPTION_FLAG, AT(markdown), NULL, "print the page docs/VALIDATION.md", NULL, 0,
+      0 },
+    { "plot", OPTION_TEXT, AT(plot), "FILE", "predicted over measured: .png, .svg or .pdf", NULL, 0,
+      0 },
+    { "scenario", OPTION_TEXT, AT(scenario), "ROW_ID",
+      "print the scenario that simulates this row, for run and explain", NULL, 0, 0 },
+};
+
+/* ---- JSON ---- */
 
 static void add_number(cJSON *o, const char *key, double value) {
     if (isnan(value))
@@ -10,48 +32,69 @@ static void add_number(cJSON *o, const char *key, double value) {
         cJSON_AddNumberToObject(o, key, value);
 }
 
+static void add_statistics(cJSON *o, const struct error_statistics *s) {
+    add_number(o, "mean_abs_relative_error", s->mean_abs);
+    add_number(o, "median_abs_relative_error", s->median_abs);
+    add_number(o, "p90_abs_relative_error", s->p90_abs);
+    add_number(o, "worst_relative_error", s->worst);
+    add_number(o, "mean_signed_relative_error", s->mean_signed);
+}
+
 static void add_summary(cJSON *o, const struct validation_group *g) {
     cJSON_AddNumberToObject(o, "rows", (double)g->rows);
-    cJSON_AddNumberToObject(o, "evaluated", (double)g->evaluated);
-    cJSON_AddNumberToObject(o, "skipped", (double)(g->rows - g->evaluated));
-    bool any = g->evaluated > 0;
-    add_number(o, "mean_abs_relative_error", any ? g->mean_abs_relative_error : NAN);
-    add_number(o, "median_abs_relative_error", any ? g->median_abs_relative_error : NAN);
-    add_number(o, "p90_abs_relative_error", any ? g->p90_abs_relative_error : NAN);
-    add_number(o, "worst_relative_error", any ? g->worst_relative_error : NAN);
-    add_number(o, "mean_signed_relative_error", any ? g->mean_signed_relative_error : NAN);
-    add_number(o, "band_coverage", any ? g->band_coverage : NAN);
-    add_number(o, "mean_abs_memory_relative_error",
-               g->memory_rows > 0 ? g->mean_abs_memory_error : NAN);
+    cJSON_AddNumberToObject(o, "evaluated", (double)g->simulated);
+    cJSON_AddNumberToObject(o, "skipped", (double)(g->rows - g->simulated));
+    cJSON_AddNumberToObject(o, "calibrated", (double)g->calibrated);
+    cJSON_AddNumberToObject(o, "predicted", (double)g->time.count);
+    add_statistics(o, &g->time);
+    add_number(o, "band_coverage", g->band_coverage);
+    add_number(o, "band_median_half_width", g->median_half_width);
+    cJSON *cases = cJSON_AddObjectToObject(o, "by_case");
+    cJSON_AddNumberToObject(cases, "cases", (double)g->time_by_case.count);
+    add_statistics(cases, &g->time_by_case);
+    cJSON *memory = cJSON_AddObjectToObject(o, "memory");
+    cJSON_AddNumberToObject(memory, "rows", (double)g->memory.count);
+    add_statistics(memory, &g->memory);
+}
+
+static void add_text(cJSON *o, const char *key, const char *text) {
+    if (text != NULL)
+        cJSON_AddStringToObject(o, key, text);
+    else
+        cJSON_AddNullToObject(o, key);
+}
+
+static cJSON *row_json(const struct validation_row *r) {
+    cJSON *row = cJSON_CreateObject();
+    const bool skipped = r->skip != SKIP_NOTHING;
+    cJSON_AddStringToObject(row, "row_id", r->measured->row_id);
+    add_number(row, "measured_iter_time_s", r->measured->iter_time_s);
+    add_number(row, "predicted_iter_time_s", r->predicted_s);
+    add_number(row, "relative_error", r->relative_error);
+    add_number(row, "band_low_s", r->band_low_s);
+    add_number(row, "band_high_s", r->band_high_s);
+    cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
+    cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
+    add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
+    add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
+    add_number(row, "memory_relative_error", r->memory_relative_error);
+    cJSON_AddStringToObject(row, "outcome", r->measured->outcome);
+    if (skipped)
+        cJSON_AddNullToObject(row, "fits_predicted");
+    else
+        cJSON_AddBoolToObject(row, "fits_predicted", r->fits_predicted);
+    add_text(row, "skipped_reason", skipped ? validation_skip_name(r->skip) : NULL);
+    add_text(row, "stack", r->stack != NULL ? r->stack->name : NULL);
+    cJSON *notes = cJSON_AddArrayToObject(row, "notes");
+    for (const char **note = r->notes; *note != NULL; note++)
+        cJSON_AddItemToArray(notes, cJSON_CreateString(*note));
+    return row;
 }
 
 static cJSON *to_json(const struct validation *v) {
     cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *r = &v->rows[i];
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "row_id", r->measured->row_id);
-        add_number(row, "measured_iter_time_s", r->measured->iter_time_s);
-        add_number(row, "predicted_iter_time_s", r->predicted_s);
-        add_number(row, "relative_error", r->relative_error);
-        add_number(row, "band_low_s", r->band_low_s);
-        add_number(row, "band_high_s", r->band_high_s);
-        cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
-        cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
-        add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
-        add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
-        add_number(row, "memory_relative_error", r->memory_relative_error);
-        cJSON_AddStringToObject(row, "outcome", r->measured->outcome);
-        if (r->skip == SKIP_NOTHING)
-            cJSON_AddBoolToObject(row, "fits_predicted", r->fits_predicted);
-        else
-            cJSON_AddNullToObject(row, "fits_predicted");
-        if (r->skip != SKIP_NOTHING)
-            cJSON_AddStringToObject(row, "skipped_reason", validation_skip_name(r->skip));
-        else
-            cJSON_AddNullToObject(row, "skipped_reason");
-        cJSON_AddItemToArray(rows, row);
-    }
+    for (int64_t i = 0; i < v->runs.count; i++)
+        cJSON_AddItemToArray(rows, row_json(&v->rows[i]));
     cJSON *groups = cJSON_AddArrayToObject(o, "groups");
     for (int64_t i = 0; i < v->group_count; i++) {
         cJSON *group = cJSON_CreateObject();
@@ -72,68 +115,148 @@ static cJSON *to_json(const struct validation *v) {
     return o;
 }
 
+/* ---- text ---- */
+
 static void print_group(const struct validation_group *g, const char *name) {
-    printf("  %-52.52s %4ld of %4ld", name, (long)g->evaluated, (long)g->rows);
-    if (g->evaluated > 0)
-        printf(
-            "  mean %5.1f %%, median %5.1f %%, worst %+6.1f %%, signed %+6.1f %%, in band %3.0f %%",
-            g->mean_abs_relative_error * 100, g->median_abs_relative_error * 100,
-            g->worst_relative_error * 100, g->mean_signed_relative_error * 100,
-            g->band_coverage * 100);
-    if (g->memory_rows > 0) printf(", memory %.1f %%", g->mean_abs_memory_error * 100);
+    printf("  %-40.40s %4ld of %4ld", name, (long)g->simulated, (long)g->rows);
+    const struct error_statistics *s = &g->time;
+    if (s->count > 0)
+        printf("  mean %5.1f %%, by case %5.1f %%, median %5.1f %%, p90 %5.1f %%, worst %+6.1f %%, "
+               "signed %+6.1f %%, in band %3.0f %%",
+               s->mean_abs * 100, g->time_by_case.mean_abs * 100, s->median_abs * 100,
+               s->p90_abs * 100, s->worst * 100, s->mean_signed * 100, g->band_coverage * 100);
+    if (g->memory.count > 0) printf(", memory %.1f %%", g->memory.mean_abs * 100);
     putchar('\n');
+}
+
+static void print_row(const struct validation_row *r) {
+    if (r->skip != SKIP_NOTHING) {
+        printf("  %-46.46s skipped: %s\n", r->measured->row_id, validation_skip_name(r->skip));
+        if (r->skip_detail != NULL) printf("      %s\n", r->skip_detail);
+        return;
+    }
+    printf("%c %-46.46s", r->calibrated_on ? '*' : ' ', r->measured->row_id);
+    if (isnan(r->measured->iter_time_s))
+        printf(" %12s %12.4g %9s", "", r->predicted_s, "");
+    else
+        printf(" %12.4g %12.4g %+7.1f %%", r->measured->iter_time_s, r->predicted_s,
+               r->relative_error * 100);
+    printf("  +-%4.1f %%%c", (r->band_high_s / r->predicted_s - 1) * 100,
+           r->inside_range ? ' ' : '!');
+    if (!isnan(r->measured->peak_mem_GiB))
+        printf(" %10.1f %10.1f", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
+    puts(r->fits_predicted ? "" : "   [predicted out of memory]");
 }
 
 static void print(const struct validation *v) {
     for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
         fprintf(stderr, "note: %s\n", v->runs.notes[i]);
-    printf("  %-46s %12s %12s %9s %10s %10s\n", "row", "measured s", "predicted s", "error",
-           "memory GiB", "predicted");
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *r = &v->rows[i];
-        if (r->skip != SKIP_NOTHING) {
-            printf("  %-46.46s skipped: %s\n", r->measured->row_id, validation_skip_name(r->skip));
-            if (r->skip_detail != NULL) printf("      %s\n", r->skip_detail);
-            continue;
-        }
-        printf("  %-46.46s %12.4g %12.4g %+7.1f %%", r->measured->row_id, r->measured->iter_time_s,
-               r->predicted_s, r->relative_error * 100);
-        if (!isnan(r->measured->peak_mem_GiB))
-            printf(" %10.1f %10.1f", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
-        puts(r->fits_predicted ? "" : "   [predicted out of memory]");
-    }
-    puts("\nBy source (step time)");
+    printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
+           "80 % band", "memory GiB", "predicted");
+    for (int64_t i = 0; i < v->runs.count; i++)
+        print_row(&v->rows[i]);
+    puts("\nBy source (step time, rows that nothing was fitted on)");
     for (int64_t i = 0; i < v->group_count; i++)
         print_group(&v->groups[i], v->groups[i].source);
     print_group(&v->all, "all rows");
-    int64_t fitted = 0;
-    for (int64_t i = 0; i < v->runs.count; i++)
-        fitted += v->rows[i].calibrated_on;
-    printf("Bands hold the errors of operator prices; something was fitted on %ld of these rows.\n",
-           (long)fitted);
+    printf("Fits: %ld of %ld that ran are predicted to fit, %ld of %ld that did not run are "
+           "predicted out of memory.\n",
+           (long)v->confusion[1][1], (long)(v->confusion[1][1] + v->confusion[1][0]),
+           (long)v->confusion[0][0], (long)(v->confusion[0][1] + v->confusion[0][0]));
+    printf("Bands hold 80 %% of held-back residuals; half of them are narrower than %.1f %%. "
+           "*: something was fitted on the row (%ld). !: some operator is outside the measured "
+           "range.\n",
+           v->all.median_half_width * 100, (long)v->all.calibrated);
+}
+
+/* ---- the command ---- */
+
+static bool store_rows(const struct validation *v, const char *path, struct error *err) {
+    int64_t count;
+    struct validation_record *records = validation_records(v, &count);
+    struct store *store = store_open(path, DB_WRITE, err);
+    if (store == NULL) return false;
+    bool ok = store_add_validations(store, records, count, err);
+    store_close(store);
+    return ok;
+}
+
+static bool draw(const struct validation *v, const char *path, struct error *err) {
+    struct plot_validation_point *points =
+        arena_array(v->arena, struct plot_validation_point, v->runs.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *r = &v->rows[i];
+        if (isnan(r->relative_error)) continue;
+        points[count++] =
+            (struct plot_validation_point){ r->measured->source, r->measured->iter_time_s,
+                                            r->predicted_s, r->calibrated_on };
+    }
+    return plot_validation(path, points, count, err);
+}
+
+static int print_scenario(struct cli *cli, const char *const *paths, int64_t path_count,
+                          const char *row_id) {
+    struct error err = { 0 };
+    struct measured_context context;
+    if (!measured_context_make(&context, cli->arena, cli->scenario_options.directory, &err))
+        return cli_error(&err);
+    for (int64_t f = 0; f < path_count; f++) {
+        struct measured_runs runs;
+        if (!measured_runs_read(cli->arena, paths[f], &runs, &err)) return cli_error(&err);
+        context.runs = &runs;
+        for (int64_t i = 0; i < runs.count; i++) {
+            if (strcmp(runs.rows[i].row_id, row_id) != 0) continue;
+            struct measured_scenario scenario;
+            measured_scenario_make(&context, &runs.rows[i], &scenario);
+            if (scenario.skip != SKIP_NOTHING) {
+                error_set(&err, "row \"%s\" is skipped: %s", row_id,
+                          validation_skip_name(scenario.skip));
+                return cli_error(&err);
+            }
+            for (const char **note = scenario.notes; *note != NULL; note++)
+                fprintf(stderr, "note: %s\n", *note);
+            cli_print_json(scenario.document);
+            return EXIT_DONE;
+        }
+    }
+    error_set(&err, "there is no row \"%s\"", row_id);
+    return cli_error(&err);
 }
 
 static int run(struct cli *cli, void *options) {
-    (void)options;
+    const struct validate_options *o = options;
     struct error err = { 0 };
+    int64_t path_count = cli->arguments.count;
+    const char *const *paths = cli->arguments.positional;
+    if (path_count == 0 && !validation_shipped_rows(cli, &paths, &path_count, &err))
+        return cli_error(&err);
+    if (o->scenario != NULL) return print_scenario(cli, paths, path_count, o->scenario);
     struct progress progress = cli_progress(cli, "simulating", "rows");
-    struct validation *v = validation_run(&cli->scenario_options, cli->arguments.positional[0],
+    struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
                                           cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
     if (v == NULL) return cli_error(&err);
-    if (cli->common.json)
+    const bool ok = (o->db == NULL || store_rows(v, o->db, &err)) &&
+                    (o->plot == NULL || draw(v, o->plot, &err));
+    if (ok && cli->common.json)
         cli_print_json(to_json(v));
-    else
+    else if (ok && o->markdown)
+        validation_page(cli, v);
+    else if (ok)
         print(v);
     validation_destroy(v);
-    return EXIT_DONE;
+    return ok ? EXIT_DONE : cli_error(&err);
 }
 
 const struct command command_validate = {
     .name = "validate",
-    .usage = "ROWS.csv",
-    .help = "simulate measured runs: measured, predicted, signed error, by source",
-    .min_arguments = 1,
-    .max_arguments = 1,
+    .usage = "[ROWS.csv...]",
+    .help = "simulate measured runs: measured, predicted, signed error, band, by source",
+    .more = "Without files: the shipped development rows. docs/VALIDATION.md explains the format;\n"
+            "`ballast validate --markdown --plot docs/images/validation.png` writes it anew.\n",
+    COMMAND_OPTIONS(options_table, struct validate_options),
+    .min_arguments = 0,
+    .max_arguments = -1,
     .run = run,
 };

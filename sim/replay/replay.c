@@ -494,6 +494,8 @@ static void answer(const struct job *job, struct replay *replay) {
     replay->band_fraction =
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
+    double measured = cost_model_step_band(s->cost_model, replay->inside_range);
+    if (!isnan(measured)) replay->band_fraction = measured;
 }
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

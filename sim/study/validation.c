@@ -47,78 +47,100 @@ static void predict(const struct scenario_options *options, struct measured_scen
 
 /* ---- summaries ---- */
 
+static struct error_statistics statistics_of(double *errors, int64_t count) {
+    struct error_statistics s = { .count = count,
+                                  .mean_abs = NAN,
+                                  .median_abs = NAN,
+                                  .p90_abs = NAN,
+                                  .worst = NAN,
+                                  .mean_signed = NAN };
+    if (count == 0) return s;
+    s.mean_signed = gsl_stats_mean(errors, 1, (size_t)count);
+    s.worst = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (fabs(errors[i]) > fabs(s.worst)) s.worst = errors[i];
+        errors[i] = fabs(errors[i]);
+    }
+    s.mean_abs = gsl_stats_mean(errors, 1, (size_t)count);
+    gsl_sort(errors, 1, (size_t)count);
+    s.median_abs = gsl_stats_median_from_sorted_data(errors, 1, (size_t)count);
+    s.p90_abs = gsl_stats_quantile_from_sorted_data(errors, 1, (size_t)count, 0.9);
+    return s;
+}
+
+static bool same_case(const struct measured_run *a, const struct measured_run *b) {
+    return strcmp(a->source, b->source) == 0 && strcmp(a->hardware, b->hardware) == 0 &&
+           strcmp(a->precision, b->precision) == 0 && strcmp(a->recompute, b->recompute) == 0 &&
+           a->layers == b->layers && a->hidden == b->hidden && a->ffn_hidden == b->ffn_hidden &&
+           a->heads == b->heads && a->seq_len == b->seq_len && a->gpu_count == b->gpu_count &&
+           a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->vpp == b->vpp &&
+           a->zero_stage == b->zero_stage && a->zero_group == b->zero_group &&
+           a->micro_batch == b->micro_batch && a->global_batch == b->global_batch;
+}
+
+static bool counts(const struct validation_row *row, const char *source) {
+    return !isnan(row->relative_error) && !row->calibrated_on &&
+           (source == NULL || strcmp(row->measured->source, source) == 0);
+}
+
+/* Signed means of the cases among the rows that count. */
+static int64_t case_errors(const struct validation *v, const char *source, double *errors) {
+    int64_t cases = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        if (!counts(&v->rows[i], source)) continue;
+        double sum = 0;
+        int64_t members = 0;
+        bool first = true;
+        for (int64_t k = 0; k < v->runs.count; k++) {
+            if (!counts(&v->rows[k], source) ||
+                !same_case(v->rows[i].measured, v->rows[k].measured))
+                continue;
+            if (k < i) first = false;
+            sum += v->rows[k].relative_error;
+            members++;
+        }
+        if (first) errors[cases++] = sum / (double)members;
+    }
+    return cases;
+}
+
 static void summarise(const struct validation *v, const char *source, struct validation_group *g) {
     *g = (struct validation_group){ .source = source };
-    double *errors = memory_alloc(sizeof *errors * (size_t)(v->runs.count + 1));
-    double covered = 0;
+    const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
+    double *time = memory_alloc(size), *memory = memory_alloc(size), *cases = memory_alloc(size),
+           *widths = memory_alloc(size), covered = 0;
+    int64_t time_count = 0, memory_count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
         if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
         g->rows++;
-        if (!isnan(row->memory_relative_error)) {
-            g->memory_rows++;
-            g->mean_abs_memory_error += fabs(row->memory_relative_error);
-        }
-        if (isnan(row->relative_error)) continue;
-        errors[g->evaluated++] = fabs(row->relative_error);
-        g->mean_abs_relative_error += fabs(row->relative_error);
-        g->mean_signed_relative_error += row->relative_error;
-        if (fabs(row->relative_error) > fabs(g->worst_relative_error))
-            g->worst_relative_error = row->relative_error;
-        double measured = row->measured->iter_time_s;
+        if (row->skip != SKIP_NOTHING) continue;
+        g->simulated++;
+        g->calibrated += row->calibrated_on;
+        if (!isnan(row->memory_relative_error)) memory[memory_count++] = row->memory_relative_error;
+        if (!counts(row, source)) continue;
+        const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
+        widths[time_count] = row->band_high_s / row->predicted_s - 1;
+        time[time_count++] = row->relative_error;
     }
-    if (g->memory_rows > 0) g->mean_abs_memory_error /= (double)g->memory_rows;
-    if (g->evaluated > 0) {
-        double n = (double)g->evaluated;
-        g->mean_abs_relative_error /= n;
-        g->mean_signed_relative_error /= n;
-        g->band_coverage = covered / n;
-        gsl_sort(errors, 1, (size_t)g->evaluated);
-        g->median_abs_relative_error =
-            gsl_stats_median_from_sorted_data(errors, 1, (size_t)g->evaluated);
-        g->p90_abs_relative_error =
-            gsl_stats_quantile_from_sorted_data(errors, 1, (size_t)g->evaluated, 0.9);
+    g->time = statistics_of(time, time_count);
+    g->memory = statistics_of(memory, memory_count);
+    g->time_by_case = statistics_of(cases, case_errors(v, source, cases));
+    g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
+    g->median_half_width = NAN;
+    if (time_count > 0) {
+        gsl_sort(widths, 1, (size_t)time_count);
+        g->median_half_width = gsl_stats_median_from_sorted_data(widths, 1, (size_t)time_count);
     }
-    free(errors);
+    free(time);
+    free(memory);
+    free(cases);
+    free(widths);
 }
 
-struct validation *validation_run(const struct scenario_options *options, const char *path,
-                                  void (*progress)(void *context, int64_t done, int64_t total),
-                                  void *progress_context, struct error *err) {
-    struct arena *arena = arena_create();
-    struct validation *v = arena_new(arena, struct validation);
-    v->arena = arena;
-    struct measured_context context;
-    if (!measured_runs_read(arena, path, &v->runs, err) ||
-        !measured_context_make(&context, arena, options->directory, err)) {
-        validation_destroy(v);
-        return NULL;
-    }
-    context.runs = &v->runs;
-    v->rows = arena_array(arena, struct validation_row, v->runs.count);
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        struct validation_row *row = &v->rows[i];
-        *row = (struct validation_row){ .measured = &v->runs.rows[i],
-                                        .predicted_s = NAN,
-                                        .relative_error = NAN,
-                                        .band_low_s = NAN,
-                                        .band_high_s = NAN,
-                                        .predicted_peak_GiB = NAN,
-                                        .memory_relative_error = NAN };
-        struct measured_scenario scenario;
-        measured_scenario_make(&context, row->measured, &scenario);
-        row->skip = scenario.skip;
-        row->stack = scenario.stack;
-        row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
-        memcpy(row->notes, scenario.notes, sizeof scenario.notes);
-        if (row->skip == SKIP_NOTHING) predict(options, &scenario, arena, row);
-        cJSON_Delete(scenario.document);
-        if (row->skip == SKIP_NOTHING)
-            v->confusion[strcmp(row->measured->outcome, "oom") != 0][row->fits_predicted]++;
-        if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
-    }
-    v->groups = arena_array(arena, struct validation_group, v->runs.count + 1);
+static void summarise_all(struct validation *v) {
+    v->groups = arena_array(v->arena, struct validation_group, v->runs.count + 1);
     for (int64_t i = 0; i < v->runs.count; i++) {
         const char *source = v->rows[i].measured->source;
         bool known = false;
@@ -127,9 +149,177 @@ struct validation *validation_run(const struct scenario_options *options, const 
         if (!known) summarise(v, source, &v->groups[v->group_count++]);
     }
     summarise(v, NULL, &v->all);
+}
+
+/* ---- running ---- */
+
+/* The rows of all files, one after another. */
+static bool read_files(struct validation *v, const char *const *paths, int64_t path_count,
+                       struct error *err) {
+    struct measured_runs *files = arena_array(v->arena, struct measured_runs, path_count);
+    int64_t rows = 0, notes = 0;
+    for (int64_t f = 0; f < path_count; f++) {
+        if (!measured_runs_read(v->arena, paths[f], &files[f], err)) return false;
+        rows += files[f].count;
+        for (const char **note = files[f].notes; *note != NULL; note++)
+            notes++;
+    }
+    v->runs.path = paths[0];
+    v->runs.rows = arena_array(v->arena, struct measured_run, rows + 1);
+    v->runs.notes = arena_array(v->arena, const char *, notes + 1);
+    v->files = arena_array(v->arena, const char *, rows + 1);
+    notes = 0;
+    for (int64_t f = 0; f < path_count; f++) {
+        for (int64_t i = 0; i < files[f].count; i++) {
+            v->files[v->runs.count] = files[f].path;
+            v->runs.rows[v->runs.count++] = files[f].rows[i];
+        }
+        for (const char **note = files[f].notes; *note != NULL; note++)
+            v->runs.notes[notes++] = *note;
+    }
+    return true;
+}
+
+static const struct validation_row no_row = { .predicted_s = NAN,
+                                              .relative_error = NAN,
+                                              .band_low_s = NAN,
+                                              .band_high_s = NAN,
+                                              .predicted_peak_GiB = NAN,
+                                              .memory_relative_error = NAN };
+
+/* What other stacks left on this GPU, by logarithmic mean; 1 where there is none. */
+static struct stack without_own_factors(const struct stack_list *stacks, const struct stack *own,
+                                        const char *hardware, struct stack_factor *factor) {
+    static const char *none[] = { NULL };
+    double sum = 0, count = 0;
+    for (int64_t i = 0; i < stacks->count; i++) {
+        const struct stack *other = stacks->stacks[i];
+        for (int64_t k = 0; other != own && !other->borrows && k < other->factor_count; k++) {
+            const struct stack_factor *f = &other->factors[k];
+            if (strncmp(hardware, f->gpu, strlen(f->gpu)) != 0) continue;
+            sum += log(f->kernel_time_factor);
+            count++;
+        }
+    }
+    *factor = (struct stack_factor){ .gpu = "",
+                                     .precision = PRECISION_BF16,
+                                     .kernel_time_factor = count > 0 ? exp(sum / count) : 1,
+                                     .attention_time_factor = 1,
+                                     .calibrated_on = none };
+    struct stack stack = *own;
+    stack.factors = factor;
+    stack.factor_count = 1;
+    return stack;
+}
+
+static enum precision precision_of(const struct measured_run *run) {
+    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
+}
+
+static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
+                                   int64_t path_count, bool left_out,
+                                   void (*progress)(void *context, int64_t done, int64_t total),
+                                   void *progress_context, struct error *err) {
+    struct arena *arena = arena_create();
+    struct validation *v = arena_new(arena, struct validation);
+    v->arena = arena;
+    struct measured_context context;
+    if (!read_files(v, paths, path_count, err) ||
+        !measured_context_make(&context, arena, options->directory, err)) {
+        validation_destroy(v);
+        return NULL;
+    }
+    context.runs = &v->runs;
+    v->rows = arena_array(arena, struct validation_row, v->runs.count + 1);
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        struct validation_row *row = &v->rows[i];
+        *row = no_row;
+        row->measured = &v->runs.rows[i];
+        struct measured_scenario scenario;
+        measured_scenario_make(&context, row->measured, &scenario);
+        row->skip = scenario.skip;
+        row->stack = scenario.stack;
+        row->exact_stack = scenario.exact_stack;
+        row->hardware = scenario.hardware;
+        row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
+        memcpy(row->notes, scenario.notes, sizeof scenario.notes);
+        struct scenario_options own = *options;
+        struct stack_factor factor;
+        struct stack stack;
+        if (row->skip == SKIP_NOTHING && left_out) {
+            stack =
+                without_own_factors(&context.stacks, scenario.stack, scenario.hardware, &factor);
+            own.stack = &stack;
+        }
+        if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
+        if (row->skip == SKIP_NOTHING)
+            row->calibrated_stack =
+                left_out ||
+                stack_on(scenario.stack, scenario.hardware, precision_of(row->measured)).calibrated;
+        if (left_out) row->calibrated_on = false;
+        cJSON_Delete(scenario.document);
+        if (row->skip == SKIP_NOTHING)
+            v->confusion[strcmp(row->measured->outcome, "oom") != 0][row->fits_predicted]++;
+        if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
+    }
+    summarise_all(v);
     return v;
+}
+
+struct validation *validation_run(const struct scenario_options *options, const char *const *paths,
+                                  int64_t path_count,
+                                  void (*progress)(void *context, int64_t done, int64_t total),
+                                  void *progress_context, struct error *err) {
+    return run_rows(options, paths, path_count, false, progress, progress_context, err);
+}
+
+struct validation *validation_run_left_out(const struct scenario_options *options,
+                                           const char *const *paths, int64_t path_count,
+                                           struct error *err) {
+    return run_rows(options, paths, path_count, true, NULL, NULL, err);
 }
 
 void validation_destroy(struct validation *v) {
     if (v != NULL) arena_destroy(v->arena);
+}
+
+/* ---- as records ---- */
+
+struct validation_record *validation_records(const struct validation *v, int64_t *count) {
+    struct validation_record *records =
+        arena_array(v->arena, struct validation_record, 2 * v->runs.count + 1);
+    *count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &v->rows[i];
+        const struct measured_run *m = row->measured;
+        struct validation_record record = {
+            .tool_version = execution_version(),
+            .source_commit = execution_commit(),
+            .rows_file = v->files[i],
+            .row_name = m->row_id,
+            .source = m->source,
+            .hardware = row->hardware != NULL ? row->hardware : m->hardware,
+            .stack = row->stack != NULL ? row->stack->name : m->stack,
+            .role = row->calibrated_on ? "fitted" : "prediction",
+            .note = row->skip != SKIP_NOTHING ? validation_skip_name(row->skip) : row->notes[0],
+            .run_id = -1,
+        };
+        if (!isnan(m->iter_time_s)) {
+            record.quantity = "step_time_ms";
+            record.unit = "ms";
+            record.measured_value = m->iter_time_s * 1e3;
+            record.predicted_value = row->predicted_s * 1e3;
+            record.band_fraction = row->band_high_s / row->predicted_s - 1;
+            records[(*count)++] = record;
+        }
+        if (isnan(m->peak_mem_GiB)) continue;
+        record.quantity = "peak_memory_GiB";
+        record.unit = "GiB";
+        record.role = "prediction";
+        record.measured_value = m->peak_mem_GiB;
+        record.predicted_value = row->predicted_peak_GiB;
+        record.band_fraction = NAN;
+        records[(*count)++] = record;
+    }
+    return records;
 }

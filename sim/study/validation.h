@@ -3,8 +3,8 @@
  * A row that cannot be simulated is skipped with a reason from a fixed list, never guessed. What a
  * source leaves out is filled in by measured_scenario.h.
  *
- *     struct validation *v = validation_run(&options, "rows.csv", NULL, NULL, err);
- *     v->rows[i].relative_error, v->groups[0].mean_abs_relative_error
+ *     struct validation *v = validation_run(&options, paths, path_count, NULL, NULL, err);
+ *     v->rows[i].relative_error, v->groups[0].time.mean_abs
  */
 #ifndef BALLAST_SIM_STUDY_VALIDATION_H
 #define BALLAST_SIM_STUDY_VALIDATION_H
@@ -17,25 +17,34 @@ struct validation_row {
     enum validation_skip skip;
     const char *skip_detail;                                     /* what exactly; may be NULL */
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
+    const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
-    const struct stack *stack; /* NULL when skipped before it was chosen */
-    const char **notes;        /* what was filled in; NULL at the end */
+    bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
+    const struct stack *stack;          /* NULL when skipped before it was chosen */
+    const char **notes;                 /* what was filled in; NULL at the end */
     double predicted_peak_GiB,
         memory_relative_error; /* of the kind that was measured; NaN without */
 };
 
+/* Signed errors of rows, or of cases: the rows of one shape, layout and batch, whose mean counts
+ * once (a source repeats a case at several versions of its software). */
+struct error_statistics {
+    int64_t count;
+    double mean_abs, median_abs, p90_abs, worst, mean_signed;
+};
+
+/* Rows that a factor was fitted on are simulated and shown, but count in no statistic. */
 struct validation_group {
-    const char *source;
-    int64_t rows, evaluated;
-    double mean_abs_relative_error, median_abs_relative_error, p90_abs_relative_error,
-        worst_relative_error, mean_signed_relative_error, band_coverage;
-    int64_t memory_rows;
-    double mean_abs_memory_error;
+    const char *source; /* NULL: all rows */
+    int64_t rows, simulated, calibrated;
+    struct error_statistics time, time_by_case, memory;
+    double band_coverage, median_half_width;
 };
 
 struct validation {
     struct arena *arena;
-    struct measured_runs runs;
+    struct measured_runs runs; /* of all files */
+    const char **files;        /* by row */
     struct validation_row *rows;
     struct validation_group *groups; /* by source, in order of appearance */
     int64_t group_count;
@@ -44,9 +53,25 @@ struct validation {
     int64_t confusion[2][2];
 };
 
-struct validation *validation_run(const struct scenario_options *options, const char *path,
+struct validation *validation_run(const struct scenario_options *options, const char *const *paths,
+                                  int64_t path_count,
                                   void (*progress)(void *context, int64_t done, int64_t total),
                                   void *progress_context, struct error *err);
 void validation_destroy(struct validation *validation);
+/* Step times and peak memory as rows of the results database, in the validation's arena. */
+struct validation_record *validation_records(const struct validation *validation, int64_t *count);
+
+/* The half-widths of scenarios/bands.json from the rows that nothing was fitted on. `left_out` are
+ * the same rows, each predicted without the factors of its own stack. */
+struct bands_report {
+    double coverage; /* of bands that each come from the other sources' rows alone */
+    int64_t rows;
+};
+cJSON *validation_bands(const struct validation *validation, const struct validation *left_out,
+                        struct bands_report *report);
+/* As validation_run(), but the factors of a row's stack are those of the other stacks on its GPU. */
+struct validation *validation_run_left_out(const struct scenario_options *options,
+                                           const char *const *paths, int64_t path_count,
+                                           struct error *err);
 
 #endif

@@ -1,0 +1,75 @@
+/* step_band.c - reads bands.json and looks a band up. */
+#include "costmodel/step_band.h"
+
+#include <string.h>
+
+struct bands_fields {
+    const char *description;
+    double calibrated_inside, calibrated_outside, relative_inside, relative_outside;
+    const cJSON *stacks;
+};
+
+#define WIDTH(name, member, help)                                                                  \
+    { name, FIELD_DOUBLE, AT(member), 0.001, 10, NULL, "", help, NULL }
+#define AT(member) offsetof(struct bands_fields, member)
+static const struct field bands_rows[] = {
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    WIDTH("calibrated_inside", calibrated_inside,
+          "stacks calibrated on the GPU, operators inside the measured range"),
+    WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
+    WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
+    WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
+    { "stacks", FIELD_NODE, AT(stacks), 0, 0, "null", "",
+      "calibrated stacks with rows of their own", NULL },
+};
+#undef AT
+const struct field_table step_bands_table =
+    FIELD_TABLE("bands", "half-widths of 80 % bands", bands_rows);
+
+struct band_fields {
+    const char *stack, *gpu;
+    double inside, outside;
+    int64_t rows;
+};
+
+#define AT(member) offsetof(struct band_fields, member)
+static const struct field band_rows[] = {
+    { "stack", FIELD_TEXT, AT(stack), 0, 0, NULL, "", "its name", NULL },
+    { "gpu", FIELD_TEXT, AT(gpu), 0, 0, NULL, "", "what the names of its hardware begin with",
+      NULL },
+    WIDTH("inside", inside, "operators inside the measured range"),
+    WIDTH("outside", outside, "some operator outside"),
+    { "rows", FIELD_COUNT, AT(rows), 1, 1e6, NULL, "", "held-back rows of it", NULL },
+};
+#undef AT
+const struct field_table step_band_table = FIELD_TABLE("band", "of one stack and GPU", band_rows);
+
+bool step_bands_read(struct arena *arena, const struct json *json, struct step_bands *out,
+                     struct error *err) {
+    struct bands_fields f;
+    if (!field_table_read(&step_bands_table, json, json_root(json), &f, arena, err)) return false;
+    *out = (struct step_bands){
+        .calibrated = { f.calibrated_outside, f.calibrated_inside },
+        .relative = { f.relative_outside, f.relative_inside },
+        .stacks = arena_array(arena, struct step_band, cJSON_GetArraySize(f.stacks) + 1),
+    };
+    const cJSON *item;
+    cJSON_ArrayForEach(item, f.stacks) {
+        struct band_fields b;
+        if (!field_table_read(&step_band_table, json, item, &b, arena, err)) return false;
+        out->stacks[out->stack_count++] =
+            (struct step_band){ b.stack, b.gpu, { b.outside, b.inside }, b.rows };
+    }
+    return true;
+}
+
+double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
+                          bool calibrated, bool inside) {
+    if (stack == NULL || !calibrated) return bands->relative[inside];
+    for (int64_t i = 0; i < bands->stack_count; i++) {
+        const struct step_band *b = &bands->stacks[i];
+        if (strcmp(b->stack, stack) == 0 && strncmp(b->gpu, gpu, strlen(b->gpu)) == 0)
+            return b->half_width[inside];
+    }
+    return bands->calibrated[inside];
+}

@@ -1,0 +1,40 @@
+/* step_band.h - how far off the step time of a simulation may be: bands from held-back residuals.
+ *
+ * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
+ * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
+ * calibrated on the GPU has its own; others take that of runs predicted without their source's own
+ * calibration.
+ *
+ *     struct step_bands bands;
+ *     if (step_bands_read(arena, json, &bands, err))
+ *         step_band_fraction(&bands, "nemo-2025", "h100-80g-sxm", true, inside_range);
+ */
+#ifndef BALLAST_COSTMODEL_STEP_BAND_H
+#define BALLAST_COSTMODEL_STEP_BAND_H
+
+#include "sim/base/arena.h"
+#include "sim/base/error.h"
+#include "sim/base/field.h"
+#include "sim/base/json.h"
+
+struct step_band {
+    const char *stack, *gpu; /* gpu: what hardware names begin with */
+    double half_width[2];    /* [inside the measured range] */
+    int64_t rows;            /* held back */
+};
+
+struct step_bands {
+    double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
+    struct step_band *stacks;
+    int64_t stack_count;
+};
+
+bool step_bands_read(struct arena *arena, const struct json *json, struct step_bands *out,
+                     struct error *err);
+/* stack NULL: none. calibrated: on this GPU and precision. */
+double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
+                          bool calibrated, bool inside);
+
+extern const struct field_table step_bands_table, step_band_table;
+
+#endif

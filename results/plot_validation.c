@@ -1,0 +1,71 @@
+/* plot_validation.c - one block of data a source and role. */
+#include "results/plot_validation.h"
+
+#include <math.h>
+#include <string.h>
+#include "results/gnuplot.h"
+#include "results/plot_style.h"
+
+enum { VALIDATION_SOURCE_LIMIT = 24 };
+
+static int64_t list_sources(const struct plot_validation_point *points, int64_t count,
+                            const char **sources) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < count && found < VALIDATION_SOURCE_LIMIT; i++) {
+        bool known = false;
+        for (int64_t k = 0; k < found && !known; k++)
+            known = strcmp(sources[k], points[i].source) == 0;
+        if (!known) sources[found++] = points[i].source;
+    }
+    return found;
+}
+
+/* One block of data a source and role; an empty one gets a point that cannot be drawn. */
+static void write_block(FILE *script, const struct plot_validation_point *points, int64_t count,
+                        const char *source, bool fitted, int64_t index) {
+    fprintf(script, "$points%d << EOD\n", (int)index);
+    fputs("NaN NaN\n", script);
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(points[i].source, source) == 0 && points[i].fitted == fitted)
+            fprintf(script, "%.6g %.6g\n", points[i].measured_s, points[i].predicted_s);
+    fputs("EOD\n", script);
+}
+
+bool plot_validation(const char *path, const struct plot_validation_point *points, int64_t count,
+                     struct error *err) {
+    static const char *const colors[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                          "#e69f00", "#56b4e9", "#000000", "#999999" };
+    static const int marks[][2] = { { 7, 6 }, { 5, 4 }, { 9, 8 }, { 13, 12 }, { 11, 10 } };
+    if (count == 0) return error_set(err, "there are no simulated rows to draw");
+    const char *sources[VALIDATION_SOURCE_LIMIT];
+    const int64_t source_count = list_sources(points, count, sources);
+    struct gnuplot g;
+    if (!gnuplot_begin(&g, path, 1100, 800, err)) return false;
+    plot_set_style(&g);
+    for (int64_t i = 0; i < source_count; i++) {
+        write_block(g.script, points, count, sources[i], false, 2 * i);
+        write_block(g.script, points, count, sources[i], true, 2 * i + 1);
+    }
+    fputs("set title 'step time, hollow: a factor was fitted on the run'\n"
+          "set logscale xy\nset xlabel 'measured [s]'\nset ylabel 'predicted [s]'\n"
+          "set key right bottom\nset grid\n"
+          "plot x with lines linecolor rgb '#555555' title 'equal', "
+          "1.2*x with lines dashtype 2 linecolor rgb '#999999' title '20 % either side', "
+          "x/1.2 with lines dashtype 2 linecolor rgb '#999999' notitle",
+          g.script);
+    for (int64_t i = 0; i < source_count; i++) {
+        const int *mark = marks[(size_t)i % (sizeof marks / sizeof marks[0])];
+        const char *color = colors[(size_t)i % (sizeof colors / sizeof colors[0])];
+        fprintf(g.script,
+                ", $points%d using 1:2 with points pointtype %d pointsize 1.2 linecolor rgb '%s' "
+                "title ",
+                (int)(2 * i), mark[0], color);
+        gnuplot_text(&g, sources[i]);
+        fprintf(g.script,
+                ", $points%d using 1:2 with points pointtype %d pointsize 1.6 linecolor rgb '%s' "
+                "notitle",
+                (int)(2 * i + 1), mark[1], color);
+    }
+    fputc('\n', g.script);
+    return gnuplot_end(&g, err);
+}

@@ -1,0 +1,239 @@
+/* validation_page.c - the page's fixed text, its tables, and the measured-run format. */
+#include "sim/cli/validation_page.h"
+
+#include <glob.h>
+#include <math.h>
+#include <string.h>
+#include "calibrate/fit/check.h"
+
+bool validation_shipped_rows(struct cli *cli, const char *const **paths, int64_t *count,
+                             struct error *err) {
+    const char *pattern = arena_format(cli->arena, "%s/../calibrate/measured/runs/*.csv",
+                                       cli->scenario_options.directory);
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return error_set(err, "no rows are given, and no shipped ones match %s", pattern);
+    const char **list = arena_array(cli->arena, const char *, (int64_t)found.gl_pathc);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        list[i] = arena_text(cli->arena, found.gl_pathv[i]);
+    *paths = list;
+    *count = (int64_t)found.gl_pathc;
+    globfree(&found);
+    return true;
+}
+
+static const char head[] =
+    "# Validation\n"
+    "\n"
+    "Made by `ballast validate --markdown --plot docs/images/validation.png > docs/VALIDATION.md`; "
+    "do "
+    "not edit.\n"
+    "\n"
+    "Measured training steps of public sources "
+    "([calibrate/measured/runs](../calibrate/measured/runs/README.md)) beside their\n"
+    "simulation. A star marks a row that a factor of its software stack was fitted on "
+    "(`calibrate/measured/steps.csv`); such rows\n"
+    "count in no statistic. Error = predicted / measured - 1. The band holds 80 % of the residuals "
+    "of "
+    "rows that nothing was\n"
+    "fitted on (`ballast calibrate bands`); an exclamation mark says that some operator lies "
+    "outside "
+    "the measured range of\n"
+    "its curve. By case: rows of one shape, layout and batch count once.\n"
+    "\n"
+    "![predicted over measured step time](images/validation.png)\n"
+    "\n";
+
+static const char format[] =
+    "## The measured-run format\n"
+    "\n"
+    "What `ballast validate ROWS.csv` reads: a CSV with a header row, columns in any order, an "
+    "empty "
+    "cell where the source does\n"
+    "not say. Columns that are not listed are ignored with a note. `row_id`, `hardware`, "
+    "`gpu_count` "
+    "and `iter_time_s` must be there.\n"
+    "\n"
+    "| column | meaning |\n"
+    "|---|---|\n"
+    "| row_id, source, model, modality | label; `text` or `vision+text` |\n"
+    "| layers, hidden, ffn_hidden, ffn, heads, kv_heads, head_dim, vocab, moe | language model; "
+    "ffn "
+    "`gelu`, `swiglu`, `relu2`; moe is free text where the model is not dense |\n"
+    "| seq_len, micro_batch, grad_accum, global_batch | tokens of a sample (\"2048 max\": the "
+    "longest); samples |\n"
+    "| hardware, gpus_per_node, gpu_count, nic_Gbit_per_s_per_gpu | a profile of "
+    "scenarios/hardware, "
+    "or a name that shares its first part |\n"
+    "| tp, sp, cp, pp, vpp, schedule, ep, dp | layout; an empty degree that follows from gpu_count "
+    "is "
+    "derived, else 1 |\n"
+    "| zero_stage, zero_group | 0 to 3 (FSDP full shard: 3); GPUs of a shard group, empty: all of "
+    "dp "
+    "|\n"
+    "| precision | `bf16`, `fp16`, `fp8`, `fp4`, `fp32` |\n"
+    "| recompute, attention | `none`, `selective`, `full`, `layers:N`; `flash`, `naive` |\n"
+    "| vision_model, images_per_sample, image_wh, frozen | `vision+text` rows: a module of "
+    "scenarios/models/modules, images, pixels as `336x336`, frozen modules (`vision;connector`) |\n"
+    "| outcome | `ok`, or `oom` for a run that did not fit |\n"
+    "| stack | software stack and year; an unknown name takes the nearest of its family, noted in "
+    "the "
+    "row |\n"
+    "| iter_time_s, iter_time_derived | seconds of an optimizer step; 1: computed from tokens/s |\n"
+    "| peak_mem_GiB, peak_mem_kind | per GPU; `allocated`, `reserved`, `device` |\n"
+    "| notes | free text |\n"
+    "\n"
+    "Blanks: recomputation, sequence parallelism, overlap and backend as the stack's file says; dp "
+    "what is left of the GPUs;\n"
+    "ZeRO-1 for Megatron stacks, 3 for FSDP; 400 Gbit/s a GPU, 200 for A100, and below 100 GPUs "
+    "share "
+    "a NIC; nodes of 8, 72 for\n"
+    "GB200 and GB300; the shape of a public model whose name the row's model holds; ffn_hidden 8/3 "
+    "hidden (gated) or 4 hidden;\n"
+    "layers from the size in the model's name; heads of the source's row of the same width; a "
+    "vocabulary of 51,200 for GPTs. Each\n"
+    "is listed in `notes` of `--json`. `ballast validate --scenario ROW_ID` prints the scenario of "
+    "a "
+    "row.\n"
+    "\n"
+    "Reasons to skip a row:";
+
+static void percent(double value) {
+    if (isnan(value))
+        fputs(" - |", stdout);
+    else
+        printf(" %.1f |", value * 100);
+}
+
+static void print_group_row(const struct validation_group *g, const char *name) {
+    printf("| %s | %ld | %ld | %ld |", name, (long)g->rows, (long)g->simulated,
+           (long)g->calibrated);
+    percent(g->time.mean_abs);
+    percent(g->time_by_case.mean_abs);
+    percent(g->time.median_abs);
+    percent(g->time.p90_abs);
+    percent(g->time.worst);
+    percent(g->time.mean_signed);
+    percent(g->band_coverage);
+    percent(g->memory.mean_abs);
+    putchar('\n');
+}
+
+static void print_groups(const struct validation *v) {
+    puts("## By source\n\nErrors in percent, of rows that nothing was fitted on.\n\n"
+         "| source | rows | simulated | fitted | mean | by case | median | p90 | worst | signed | "
+         "in "
+         "band | memory |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    double by_source = 0, by_source_signed = 0, sources = 0;
+    for (int64_t i = 0; i < v->group_count; i++) {
+        const struct validation_group *g = &v->groups[i];
+        print_group_row(g, g->source);
+        if (g->time.count == 0) continue;
+        by_source += g->time_by_case.mean_abs;
+        by_source_signed += g->time_by_case.mean_signed;
+        sources++;
+    }
+    print_group_row(&v->all, "all");
+    printf("\nEach source counted once, by case: mean absolute error %.1f %%, mean signed error "
+           "%+.1f %%. Half of the bands are\nnarrower than %.1f %%.\n",
+           100 * by_source / sources, 100 * by_source_signed / sources,
+           100 * v->all.median_half_width);
+    printf(
+        "Of the runs that fitted, %ld of %ld are predicted to fit; of those that did not, %ld of "
+        "%ld to be out of memory.\n\n",
+        (long)v->confusion[1][1], (long)(v->confusion[1][1] + v->confusion[1][0]),
+        (long)v->confusion[0][0], (long)(v->confusion[0][0] + v->confusion[0][1]));
+}
+
+static void print_rows(const struct validation *v) {
+    puts("## Row by row\n\n| row | stack | measured s | predicted s | error % | band % | memory "
+         "GiB | "
+         "predicted |\n|---|---|--:|--:|--:|--:|--:|--:|");
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *r = &v->rows[i];
+        if (r->skip != SKIP_NOTHING) {
+            printf("| %s | %s | | | | | | %s |\n", r->measured->row_id, r->measured->stack,
+                   validation_skip_name(r->skip));
+            continue;
+        }
+        printf("| %s%s | %s |", r->measured->row_id, r->calibrated_on ? " *" : "", r->stack->name);
+        if (isnan(r->measured->iter_time_s))
+            printf(" | %.4g | |", r->predicted_s);
+        else
+            printf(" %.4g | %.4g | %+.1f |", r->measured->iter_time_s, r->predicted_s,
+                   100 * r->relative_error);
+        printf(" %.1f%s |", 100 * (r->band_high_s / r->predicted_s - 1),
+               r->inside_range ? "" : " !");
+        if (!isnan(r->measured->peak_mem_GiB))
+            printf(" %.1f | %.1f |\n", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
+        else
+            puts(" | |");
+    }
+    putchar('\n');
+}
+
+static void print_factors(const struct validation *v) {
+    puts("## What calibration left\n\nOne factor on kernel times per stack, GPU family and "
+         "precision, "
+         "and one on attention where the stack's kernel asks for\nit; the causes that the stacks "
+         "state are in [scenarios/stacks](../scenarios/stacks).\n\n"
+         "| stack | GPU | precision | kernels | attention | rows |\n|---|---|---|--:|--:|---|");
+    const struct stack *seen[64];
+    int64_t seen_count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct stack *stack = v->rows[i].stack;
+        bool known = stack == NULL || stack->borrows || seen_count == 64;
+        for (int64_t k = 0; k < seen_count && !known; k++)
+            known = seen[k] == stack;
+        if (known) continue;
+        seen[seen_count++] = stack;
+        for (int64_t k = 0; k < stack->factor_count; k++) {
+            const struct stack_factor *f = &stack->factors[k];
+            printf("| %s | %s | %s | %.3f | %.3f |", stack->name, f->gpu,
+                   precision_name(f->precision), f->kernel_time_factor, f->attention_time_factor);
+            for (const char **id = f->calibrated_on; *id != NULL; id++)
+                printf("%s %s", id == f->calibrated_on ? "" : ",", *id);
+            puts(" |");
+        }
+    }
+    putchar('\n');
+}
+
+/* Prices against the microbenchmarks that the profiles were fitted from. */
+static void print_check(struct cli *cli) {
+    static const char *const files[] = { "gemm", "attention", "nccl" };
+    puts("## Microbenchmarks\n\n`ballast calibrate check` on the shipped measurements, which the "
+         "profiles were fitted from; the error of points that were\nheld back is what `ballast "
+         "calibrate fit` prints. Groups of at least 100 rows; errors in percent.\n\n"
+         "| operator | GPU | library | rows | median | p90 | signed "
+         "|\n|---|---|---|--:|--:|--:|--:|");
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        struct error err = { 0 };
+        struct calibrate_check check;
+        const char *path = arena_format(cli->arena, "%s/../calibrate/measured/%s.csv.gz",
+                                        cli->scenario_options.directory, files[f]);
+        if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, NULL, path, &check,
+                                  &err))
+            continue;
+        for (int64_t i = 0; i < check.group_count; i++) {
+            const struct calibrate_group *g = &check.groups[i];
+            if (g->row_count < 100) continue;
+            printf("| %s | %s | %s | %lld | %.1f | %.1f | %+.1f |\n", g->operator_name, g->gpu,
+                   g->framework, (long long)g->row_count, 100 * g->median_abs_relative_error,
+                   100 * g->p90_abs_relative_error, 100 * g->mean_signed_relative_error);
+        }
+    }
+    putchar('\n');
+}
+
+void validation_page(struct cli *cli, const struct validation *v) {
+    fputs(head, stdout);
+    print_groups(v);
+    print_factors(v);
+    print_rows(v);
+    print_check(cli);
+    fputs(format, stdout);
+    for (int skip = SKIP_NOTHING + 1; skip < VALIDATION_SKIP_COUNT; skip++)
+        printf("%s %s", skip > 1 ? ";" : "", validation_skip_name((enum validation_skip)skip));
+    puts(".");
+}
