@@ -22,7 +22,8 @@ struct stack_fields {
     const cJSON *words, *factors, *sources;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
-    bool owner_broadcasts;
+    bool owner_broadcasts, master_weights;
+    double kept_activations, logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
     double attention_forward_time, attention_backward_time;
@@ -89,6 +90,12 @@ static const struct field stack_rows[] = {
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
     { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
       "optimizer state per trainable parameter; null: the optimizer's", NULL },
+    { "master_weights", FIELD_BOOL, AT(master_weights), 0, 0, "true", "",
+      "the optimizer's state holds fp32 weights; false: bf16 weights are updated", NULL },
+    { "kept_activations", FIELD_DOUBLE, AT(kept_activations), 0.1, 10, "1", "",
+      "what a block keeps for its backward over what fused kernels keep", NULL },
+    { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 4, 64, "null", "bytes",
+      "held per logit at the loss's worst moment; null: 10", NULL },
     { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
       "what the allocator keeps over what it hands out", NULL },
     { "context_GiB", FIELD_DOUBLE, AT(context_GiB), 0, 64, "null", "GiB",
@@ -224,6 +231,9 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
         .state_bytes = f.state_bytes,
+        .master_weights = f.master_weights,
+        .kept_activations = f.kept_activations,
+        .logit_bytes = f.logit_bytes,
         .reserved_fraction = f.reserved_fraction,
         .context_bytes = f.context_GiB * BYTES_PER_GiB,
         .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,

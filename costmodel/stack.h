@@ -52,6 +52,9 @@ struct stack {
     double overlap_cost;            /* compute lost per second of sharded traffic beside it */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */
+    double kept_activations; /* of a block over what its fused kernels keep */
+    double logit_bytes; /* held per logit at the loss's worst moment; NaN: layer_memory.c's 10 */
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
     const char *relative; /* whose factors hold while it has none; NULL: none */

@@ -13,8 +13,9 @@
  * assumed for each communicator. */
 #define COMMUNICATOR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 #define USUAL                                                                                      \
-    .gather_time = 1, .reserved_fraction = RESERVED_FRACTION,                                      \
-    .communicator_bytes = COMMUNICATOR_BYTES, .context_bytes = NAN
+    .gather_time = 1, .kept_activations = 1, .logit_bytes = NAN,                                   \
+    .reserved_fraction = RESERVED_FRACTION, .communicator_bytes = COMMUNICATOR_BYTES,              \
+    .context_bytes = NAN
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
  * the compute stream, its bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM:
@@ -83,6 +84,9 @@ void backend_use_stack(struct backend *b, const struct stack *stack) {
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->owner_broadcasts = stack->owner_broadcasts;
+    b->no_master_weights = !stack->master_weights;
+    b->kept_activations = stack->kept_activations;
+    b->logit_bytes = stack->logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;
     b->communicator_bytes = stack->communicator_bytes;
     b->context_bytes = stack->context_bytes;

@@ -23,6 +23,8 @@ struct backend {
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
+    bool no_master_weights;
+    double kept_activations, logit_bytes; /* logit_bytes NaN: layer_memory.c's */
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */

@@ -495,7 +495,10 @@ static void answer(const struct job *job, struct replay *replay) {
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
     double measured = cost_model_step_band(s->cost_model, replay->inside_range);
-    if (!isnan(measured)) replay->band_fraction = measured;
+    /* Measured runs are of calibrated stacks and text models: what is far from them keeps the wider
+     * band of its operators. */
+    if (!isnan(measured))
+        replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
 }
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

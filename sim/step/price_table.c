@@ -402,9 +402,9 @@ enum { OVERLAP_SCATTER_PIECES = 4, OVERLAP_SM_COUNT = 16 };
 
 static int64_t pieces_ns(const struct price_table *table, const struct operator_work *matmul,
                          const struct rule_place *place, int64_t pieces) {
-    struct operator_work piece = operator_matmul(matmul->name, matmul->pass, matmul->precision,
-                                                 (matmul->m + pieces - 1) / pieces, matmul->n,
-                                                 matmul->k);
+    struct operator_work piece =
+        operator_matmul(matmul->name, matmul->pass, matmul->precision,
+                        (matmul->m + pieces - 1) / pieces, matmul->n, matmul->k);
     return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
                                                         &table->groups[COMMUNICATOR_NONE], place)
                                         .seconds);
@@ -819,16 +819,32 @@ double price_table_saved_bytes(const struct price_table *table, enum layer_kind 
                                const struct batch_shape *shape, enum recompute_kind how) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
     if (prices == NULL) return 0;
-    if (!has_unfused_attention(table, kind)) return prices->saved_bytes[how];
-    return layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
-                             &table->split, how);
+    double bytes = has_unfused_attention(table, kind)
+                       ? layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind],
+                                           shape, &table->split, how)
+                       : prices->saved_bytes[how];
+    /* A block that recomputes keeps its input, however it is written. */
+    bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
+                                          : bytes;
+}
+
+/* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
+static double loss_bytes(const struct price_table *table, enum layer_kind kind,
+                         const struct batch_shape *shape) {
+    double held = table->scenario->backend->logit_bytes;
+    if (kind != LAYER_HEAD || isnan(held)) return 0;
+    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
+    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
+           (double)table->split.tp;
 }
 
 double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
     if (prices == NULL) return 0;
-    if (!has_unfused_attention(table, kind)) return prices->workspace_bytes;
+    if (!has_unfused_attention(table, kind))
+        return fmax(prices->workspace_bytes + loss_bytes(table, kind, shape), 0);
     return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
                                  &table->split);
 }

@@ -117,7 +117,8 @@ static void fill_static_memory(struct step_model *m) {
         if (layout->zero_stage == 3)
             bytes[MEMORY_WEIGHTS] =
                 m->root_bytes + 2 * m->largest_unit_bytes +
-                (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group;
+                (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group +
+                (s->backend->no_master_weights ? m->trainable_weight_bytes[stage] / group : 0);
         bytes[MEMORY_GRADIENTS] = trainable * s->backend->gradient_bytes / gradient_shards;
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
         bytes[MEMORY_COMMUNICATION] = s->backend->communicator_bytes * (double)communicators;
@@ -360,8 +361,8 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         backward_ns += time->backward_ns + again;
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
             units[unit] = (struct sharded_unit){ time->forward_ns + copies.forward_ns,
-                                                 time->backward_ns + again,
-                                                 m->unit_gather_ns[unit], m->unit_reduce_ns[unit] };
+                                                 time->backward_ns + again, m->unit_gather_ns[unit],
+                                                 m->unit_reduce_ns[unit] };
             unit++;
         } else {
             /* A head stands after the blocks, everything else before them. */
@@ -432,8 +433,7 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
 static void add_offload(const struct step_model *m, int64_t part, enum layer_kind kind,
                         const struct batch_shape *shape, const struct layer_time *time,
                         struct stage_cost *cost) {
-    const int64_t *counts =
-        &m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
+    const int64_t *counts = &m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
     if (time->backward_ns == 0) return;
     double working = price_table_workspace_bytes(m->prices, kind, shape);
     double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);

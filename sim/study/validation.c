@@ -117,7 +117,8 @@ static void summarise(const struct validation *v, const char *source, struct val
         if (row->skip != SKIP_NOTHING) continue;
         g->simulated++;
         g->calibrated += row->calibrated_on;
-        if (!isnan(row->memory_relative_error)) memory[memory_count++] = row->memory_relative_error;
+        if (!isnan(row->memory_relative_error) && !row->calibrated_on)
+            memory[memory_count++] = row->memory_relative_error;
         if (!counts(row, source)) continue;
         const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
@@ -315,7 +316,6 @@ struct validation_record *validation_records(const struct validation *v, int64_t
         if (isnan(m->peak_mem_GiB)) continue;
         record.quantity = "peak_memory_GiB";
         record.unit = "GiB";
-        record.role = "prediction";
         record.measured_value = m->peak_mem_GiB;
         record.predicted_value = row->predicted_peak_GiB;
         record.band_fraction = NAN;
