@@ -254,7 +254,7 @@ static bool draw_residuals(struct cli *cli, const struct plot_options *o, struct
     }
     struct progress progress = cli_progress(cli, "simulating", "rows");
     struct validation *v =
-        validation_run(&cli->scenario_options, path, cli_progress_update, &progress, err);
+        validation_run(&cli->scenario_options, &path, 1, cli_progress_update, &progress, err);
     cli_progress_end(&progress);
     if (v == NULL) return false;
     struct validation_record *rows =
