@@ -73,7 +73,7 @@ static void add_bytes(struct sha256 *hash, char kind, const void *bytes, size_t 
     for (int i = 0; i < 8; i++)
         head[1 + i] = (uint8_t)((uint64_t)size >> (8 * i));
     sha256_add(hash, head, sizeof head);
-    sha256_add(hash, bytes, size);
+    if (size > 0) sha256_add(hash, bytes, size); /* SQLite gives NULL for an empty blob */
 }
 
 static void add_text(struct sha256 *hash, const char *text) {

@@ -78,15 +78,28 @@ const struct field *field_table_find(const struct field_table *table, const char
     return NULL;
 }
 
+/* "one of: name, model, ...", as many as fit. */
+static void list_names(const struct field_table *table, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "one of: ");
+    for (size_t i = 0; i < table->count; i++) {
+        const char *name = table->fields[i].name;
+        const bool last = i + 1 == table->count;
+        if (used + strlen(name) + sizeof ", ..." > size) {
+            snprintf(text + used, size - used, "...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, last ? "%s" : "%s, ", name);
+    }
+}
+
 static bool unknown_key(const struct field_table *table, const struct json *json, const cJSON *node,
                         struct error *err) {
     const char *near = nearest_name(node->string, table->count, table_name_at, table);
-    char hint[256] = "";
+    char hint[512] = "";
     if (near != NULL)
         snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
     else
-        snprintf(hint, sizeof hint, "`ballast check --help` lists the fields of \"%s\"",
-                 table->name);
+        list_names(table, hint, sizeof hint);
     return json_error(json, node, err, hint, "unknown key \"%s\" in \"%s\"", node->string,
                       table->name);
 }

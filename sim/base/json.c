@@ -351,6 +351,16 @@ struct json *json_copy(const struct json *json) {
     return copy;
 }
 
+/* Offset of an escaped NUL, which would end a C string early; `size` if there is none. */
+static size_t escaped_nul_at(const char *text, size_t size) {
+    for (size_t i = 0; i + 5 < size; i++) {
+        if (text[i] != '\\') continue;
+        if (memcmp(text + i, "\\u0000", 6) == 0) return i;
+        i++; /* what the backslash stands before */
+    }
+    return size;
+}
+
 struct json *json_parse(const char *name, const char *text, size_t size, struct error *err) {
     struct json *json = memory_alloc(sizeof *json);
     *json = (struct json){ 0 };
@@ -367,10 +377,13 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
 
     const char *nul = memchr(json->text, '\0', size);
     size_t deep = too_deep_at(json->text, size, JSON_DEPTH_LIMIT);
+    size_t escaped = escaped_nul_at(json->text, size);
     const char *end = json->text;
     bool ok = false;
     if (nul != NULL) {
         syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
+    } else if (escaped < size) {
+        syntax_error(json, escaped, "a NUL character cannot stand in a text", err);
     } else if (deep < size) {
         syntax_error(json, deep, "nested too deep", err);
         error_hint(err, "at most %d levels of { and [", JSON_DEPTH_LIMIT);

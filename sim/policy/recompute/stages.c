@@ -30,14 +30,27 @@ static bool stages_check(const struct model *model, int64_t stage_count, const v
     return true;
 }
 
+static int64_t blocks_of(const struct model *model, const struct job_plan *plan, int64_t part) {
+    int64_t count = 0;
+    for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1]; i++)
+        count += layer_kind_is_block(model->layers[i].kind);
+    return count;
+}
+
 static bool stages_plan(const struct planner_oracle *oracle, const void *parameters,
                         struct job_plan *plan, struct error *err) {
     if (!stages_check(oracle->model, plan->part_count, parameters, err)) return false;
     const struct stages_parameters *p = parameters;
     int64_t stage = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, p->blocks)
-        recompute_first_blocks(oracle->model, plan, stage++, (int64_t)item->valuedouble);
+    cJSON_ArrayForEach(item, p->blocks) {
+        const int64_t wanted = (int64_t)item->valuedouble;
+        const int64_t held = blocks_of(oracle->model, plan, stage);
+        if (wanted > held)
+            return error_set(err, "stage %ld holds %ld blocks, so %ld cannot recompute",
+                             (long)stage + 1, (long)held, (long)wanted);
+        recompute_first_blocks(oracle->model, plan, stage++, wanted);
+    }
     return true;
 }
 

@@ -76,6 +76,9 @@ static void test_syntax_errors(void **state) {
         { "NUL byte", "{ \"a\": 1,\0 \"b\": 2 }", 19,
           "s.json:1:10: error: a NUL byte: this is not a text file\n"
           "     1 | { \"a\": 1,  \"b\": 2 }\n       |          ^" },
+        { "escaped NUL", "{ \"a\": \"x\\u0000y\" }", 0,
+          "s.json:1:10: error: a NUL character cannot stand in a text\n"
+          "     1 | { \"a\": \"x\\u0000y\" }\n       |          ^" },
         { "NUL at the end", "{}\0", 3,
           "s.json:1:3: error: a NUL byte: this is not a text file\n     1 | {} \n       |   ^" },
         { "byte order mark is not counted", "\xef\xbb\xbf{ x }", 0,

@@ -43,7 +43,7 @@ static void test_counts(void **state) {
         { "uniform", "{\"blocks_per_stage\": 5}", "5 5 5 5" },
         { "uniform", "{\"blocks_per_stage\": 20}", "20 12 12 12" },
         { "stages", "{\"blocks\": [50, 3, 0, 12]}", "50 3 0 12" },
-        { "stages", "{\"blocks\": [1000, 0, 0, 0]}", "57 0 0 0" },
+        { "stages", "{\"blocks\": [57, 0, 0, 0]}", "57 0 0 0" },
     };
     struct arena *arena = arena_create();
     const struct model *model = fixture_model(arena, "internvl-6b-20b");
@@ -60,6 +60,16 @@ static void test_counts(void **state) {
     arena_destroy(arena);
 }
 
+static void test_more_than_a_stage_holds(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct planning p = partitioned(fixture_model(arena, "internvl-6b-20b"));
+    assert_false(planning_run(&p, PLANNER_RECOMPUTE, "stages", "{\"blocks\": [57, 12, 13, 0]}"));
+    assert_non_null(strstr(p.err.text, "stage 3 holds 12 blocks, so 13 cannot recompute"));
+    planning_free(&p);
+    arena_destroy(arena);
+}
+
 /* Only "selective" recomputes less than a whole block. */
 static void test_kinds(void **state) {
     (void)state;
@@ -71,7 +81,7 @@ static void test_kinds(void **state) {
         { "full", NULL, RECOMPUTE_FULL },
         { "selective", NULL, RECOMPUTE_SELECTIVE },
         { "uniform", "{\"blocks_per_stage\": 1000}", RECOMPUTE_FULL },
-        { "stages", "{\"blocks\": [1000, 1000, 1000, 1000]}", RECOMPUTE_FULL },
+        { "stages", "{\"blocks\": [57, 12, 12, 12]}", RECOMPUTE_FULL },
     };
     struct arena *arena = arena_create();
     const struct model *model = fixture_model(arena, "internvl-6b-20b");
@@ -123,6 +133,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_more_than_a_stage_holds),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_refusals),
     };

@@ -16,7 +16,9 @@ static void test_rules_in_the_file(void **state) {
           "5:29: error: /layout/ppp: unknown key \"ppp\" in \"layout\"", "did you mean \"pp\"?" },
         { "unknown key, none near", LAYOUT, "\"layout\": { \"tp\": 2, \"wheels\": 4 }",
           "5:32: error: /layout/wheels: unknown key \"wheels\" in \"layout\"",
-          "`ballast check --help` lists the fields of \"layout\"" },
+          "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_balanced, dp, "
+          "zero_stage, "
+          "zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
         { "duplicate key", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"tp\": 2 }",
           "5:37: error: /layout/tp: duplicate key \"tp\"", "keep one of the two" },
         { "duplicate section", SIMULATE,
