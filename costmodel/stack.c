@@ -346,12 +346,13 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
         const bool same_gpu = strncmp(gpu, f->gpu, strlen(f->gpu)) == 0;
+        /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
         const bool same_precision =
-            f->precision == precision ||
-            (f->precision != PRECISION_FP8 && precision != PRECISION_FP8); /* bf16 and fp16 */
+            precision_is_quantised(f->precision) == precision_is_quantised(precision);
+        const bool measured = f->precision == precision || !precision_is_quantised(precision);
         if (same_gpu && same_precision)
             return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
-                                       !stack->borrows };
+                                       measured && !stack->borrows };
         const double weight = same_gpu || same_precision ? 1 : 1e-6;
         kernel += weight * log(f->kernel_time_factor);
         attention += weight * log(f->attention_time_factor);

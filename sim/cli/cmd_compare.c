@@ -141,8 +141,7 @@ static void print_runs(const struct comparison_run *runs, const struct compariso
         printf(" %9.*f %9.3f %5.1f %%  %-14s", day_decimals, r->total_days,
                r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
                rows[i].fits ? r->verdict : "does not fit");
-        if (i > 0)
-            print_against_first(&rows[i]);
+        if (i > 0) print_against_first(&rows[i]);
         putchar('\n');
     }
 }
@@ -179,9 +178,10 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         printf("warning: %s\n", warnings[i]);
     puts("In brackets: 95 % interval over the randomness of the data (Student's t).");
     printf(
-        "sure: beyond the randomness of the data, the error band of the operators and %.0f %%, on "
-        "one backend;\nlikely: beyond the randomness; open: not even that, or a run does not "
-        "fit.\nThe band leaves out what the software stack adds to the operators.\n",
+        "sure: beyond the randomness of the data, the error band of the step and %.0f %%, on one "
+        "backend;\nlikely: beyond the randomness; open: not even that, or a run does not fit.\n"
+        "The band holds 80 %% of the measured runs that nothing was fitted on "
+        "(docs/VALIDATION.md).\n",
         COMPARISON_STACK_FRACTION * 100);
 }
 
@@ -252,9 +252,10 @@ static bool load_all(struct cli *cli, const struct compare_options *o, struct co
     }
     for (int64_t i = 0; i < o->variants.count; i++) {
         if (is_stored(o, names[0]))
-            return error_set(err, "--variant changes a scenario, and '%s' is a stored run", names[0]);
-        if (!load_variant(cli, names[0], o->variants.items[i],
-                          &runs[cli->arguments.count + i], err))
+            return error_set(err, "--variant changes a scenario, and '%s' is a stored run",
+                             names[0]);
+        if (!load_variant(cli, names[0], o->variants.items[i], &runs[cli->arguments.count + i],
+                          err))
             return false;
     }
     return stored < cli->arguments.count || cli_refuse_overrides(cli, "a stored run", err);

@@ -203,8 +203,8 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
     }
-    printf("  sure: beyond the data's randomness, the operators' error band and %.0f %% for the "
-           "software stack; likely: beyond the randomness\n",
+    printf("  sure: beyond the data's randomness, the step's error band and %.0f %% more; "
+           "likely: beyond the randomness\n",
            COMPARISON_STACK_FRACTION * 100);
 }
 
@@ -242,8 +242,7 @@ static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
         print_row(sweep, d->front[i], columns);
         shown++;
     }
-    if (shown == FRONT_SHOWN)
-        puts("      ... all are in the view sweep_result, and in --json");
+    if (shown == FRONT_SHOWN) puts("      ... all are in the view sweep_result, and in --json");
 }
 
 static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision *d) {

@@ -118,6 +118,7 @@ static void test_prices(void **state) {
     assert_true(!use.calibrated && fabs(use.kernel_time_factor - 1.1) < 1e-12);
     assert_true(stack_on(stack, "a100-40g-sxm", PRECISION_FP16).calibrated);
     assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP8).calibrated);
+    assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP4).calibrated);
     arena_destroy(arena);
 }
 
