@@ -110,8 +110,9 @@ static void add_value(struct sha256 *hash, sqlite3_stmt *row, int column) {
 static void add_run(struct sha256 *hash, sqlite3_stmt *row, int column,
                     const struct hash_list *runs) {
     int64_t id = sqlite3_column_int64(row, column); /* 0, which is no id, for NULL */
-    const int64_t *found =
-        bsearch(&id, runs->ids, (size_t)runs->count, sizeof *runs->ids, compare_ids);
+    const int64_t *found = NULL;
+    if (runs->count > 0)
+        found = bsearch(&id, runs->ids, (size_t)runs->count, sizeof *runs->ids, compare_ids);
     if (found != NULL)
         add_bytes(hash, 'd', runs->hashes[found - runs->ids], SHA256_BYTES);
     else
