@@ -251,7 +251,7 @@ static bool write_answer(const struct report *r) {
     fprintf(out, "<p>Most of a step goes into %s (%s). ", plot_parts[most].name,
             percent(r, plot_part_ms(best, most) / best->step_time_mean_ms));
     fprintf(out,
-            "The band is the error of the operator prices if all erred in one direction%s.</p>\n",
+            "The band holds 80 %% of the measured runs that nothing was fitted on%s.</p>\n",
             best->inside_range == 0
                 ? "; some operators are priced <b>outside the measured range</b>, see below"
                 : "");
