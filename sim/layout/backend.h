@@ -12,6 +12,7 @@
 struct backend {
     const char *name;
     const char *help;
+    const char *usual_stack;      /* of scenarios/stacks: what prices a scenario that names none */
     bool send_blocks_compute;     /* a stage computes nothing while it sends */
     double gradient_bytes;        /* per parameter, as held between micro-batches */
     double gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */

@@ -195,6 +195,14 @@ static bool check_dataset(struct reader *r) {
 /* What the stack states holds instead of the figures of backend and optimizer. */
 static bool load_stack(struct reader *r) {
     struct scenario *s = r->s;
+    if (strcmp(s->layout_fields.stack, "auto") == 0) {
+        s->layout_fields.stack = backend_at(s->layout_fields.backend)->usual_stack;
+        scenario_assume(r, arena_format(s->arena,
+                                        "the software stack is %s, the usual one of backend %s "
+                                        "(layout.stack)",
+                                        s->layout_fields.stack,
+                                        backend_at(s->layout_fields.backend)->name));
+    }
     const char *name = s->layout_fields.stack;
     struct backend *backend = arena_new(s->arena, struct backend);
     struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
@@ -202,7 +210,7 @@ static bool load_stack(struct reader *r) {
     *optimizer = *optimizer_at(s->training_fields.optimizer);
     s->backend = backend;
     s->optimizer = optimizer;
-    if (name == NULL) return true;
+    if (strcmp(name, "none") == 0) return true;
     if (r->options->stack != NULL)
         s->stack = r->options->stack;
     else

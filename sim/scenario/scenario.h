@@ -49,7 +49,7 @@ struct scenario_cluster {
 
 struct scenario_layout {
     int backend;
-    const char *stack; /* NULL: kernels as the profile has them */
+    const char *stack; /* a name or path; "none": kernels as the profile has them */
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
     int cp_kind; /* enum context_kind */
     bool sp, tp_overlap, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;

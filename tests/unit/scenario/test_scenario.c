@@ -117,6 +117,18 @@ static void test_assumptions(void **state) {
           { "layout.cp=2" },
           "context-parallel ranks share the encoder's work by whole tiles",
           true },
+        { "the usual stack of a backend",
+          { "layout.backend=fsdp", "layout.pp=1" },
+          "the software stack is torchtitan, the usual one of backend fsdp (layout.stack)",
+          true },
+        { "a stack that is named",
+          { "layout.stack=nemo-2025" },
+          "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
+          false },
+        { "no stack",
+          { "layout.stack=none" },
+          "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
+          false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
@@ -124,6 +136,25 @@ static void test_assumptions(void **state) {
         if (got != cases[i].want)
             fail_msg("%s: %s (the first is: %s)", cases[i].name, got ? "assumed" : "not assumed",
                      s->assumptions[0]);
+        scenario_destroy(s);
+    }
+}
+
+/* Every backend has a usual stack, and "none" leaves the kernels as the profile has them. */
+static void test_the_usual_stack(void **state) {
+    (void)state;
+    for (int i = 0; backend_names[i] != NULL; i++) {
+        char backend[64];
+        snprintf(backend, sizeof backend, "layout.backend=%s", backend_names[i]);
+        const char *const usual[] = { backend, NULL };
+        struct scenario *s = load_valid(MODEL, NULL, usual);
+        assert_non_null(s->stack);
+        assert_string_equal(s->stack->name, backend_at(i)->usual_stack);
+        assert_string_equal(s->layout_fields.stack, backend_at(i)->usual_stack);
+        scenario_destroy(s);
+        const char *const none[] = { backend, "layout.stack=none", NULL };
+        s = load_valid(MODEL, NULL, none);
+        assert_null(s->stack);
         scenario_destroy(s);
     }
 }
@@ -399,6 +430,7 @@ int main(void) {
         cmocka_unit_test(test_files_that_are_no_scenario),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_assumptions),
+        cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
         cmocka_unit_test(test_frozen_modules_and_precisions),
