@@ -4,10 +4,9 @@
 
 #include "results/record.h"
 #include "sim/replay/replay.h"
+#include "sim/study/configuration_table.h"
 #include "sim/study/sweep_file.h"
 #include "sim/study/sweep_share.h"
-
-enum { CONFIGURATION_DIGITS = 32 };
 
 enum item_state {
     ITEM_REJECTED,  /* err says why, err.rule or `condition` by which rule */

@@ -1,0 +1,168 @@
+/* sweep_best.c - the order of the rows, their names, and the replay of the best. */
+#include "sim/study/sweep_race.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *sweep_assignments(struct sweep *sweep, int64_t row) {
+    struct sweep_row_record *r = &sweep->rows[row];
+    if (r->assignments != NULL) return r->assignments;
+    cJSON *object = sweep_file_assignments(sweep->file, r->row_index);
+    char *text = cJSON_PrintUnformatted(object);
+    r->assignments = arena_text(sweep->arena, text);
+    cJSON_free(text);
+    cJSON_Delete(object);
+    return r->assignments;
+}
+/* ---- the best ---- */
+
+double sweep_objective_value(const struct sweep *sweep, const struct sweep_row_record *row) {
+    switch (sweep->file->objective) {
+    case SWEEP_TOTAL_DAYS:
+        return row->total_days;
+    case SWEEP_MONEY:
+        return row->money_usd;
+    default:
+        return row->gpu_days;
+    }
+}
+
+static bool is_candidate(const struct sweep *sweep, const struct sweep_row_record *row) {
+    if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0) return false;
+    const struct sweep_file *f = sweep->file;
+    return !isnan(sweep_objective_value(sweep, row)) && !(row->total_days > f->deadline_days) &&
+           !(row->money_usd > f->budget_usd);
+}
+
+static bool is_replayed(const struct sweep_row_record *row) {
+    return strcmp(row->status, "replayed") == 0;
+}
+
+/* What was replayed in full stands before what was only raced. */
+static int compare_rows(const void *a, const void *b, void *context) {
+    const struct sweep *sweep = context;
+    const struct sweep_row_record *left = &sweep->rows[*(const int64_t *)a],
+                                  *right = &sweep->rows[*(const int64_t *)b];
+    if (is_replayed(left) != is_replayed(right)) return is_replayed(left) ? -1 : 1;
+    double l = sweep_objective_value(sweep, left), r = sweep_objective_value(sweep, right);
+    if (l != r) return l < r ? -1 : 1;
+    if (left->total_days != right->total_days) return left->total_days < right->total_days ? -1 : 1;
+    return (left->row_index > right->row_index) - (left->row_index < right->row_index);
+}
+
+static void rank(struct sweep *sweep) {
+    free(sweep->best);
+    sweep->best = memory_alloc(sizeof *sweep->best * (size_t)(sweep->row_count + 1));
+    sweep->best_count = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        if (is_candidate(sweep, &sweep->rows[i])) sweep->best[sweep->best_count++] = i;
+    qsort_r(sweep->best, (size_t)sweep->best_count, sizeof *sweep->best, compare_rows, sweep);
+}
+
+/* "micro_batch" of "training.micro_batch.samples", "tp" of "layout.tp". */
+static const char *short_path(struct arena *arena, const char *path) {
+    const char *dot = strrchr(path, '.'), *key = dot != NULL ? dot + 1 : path;
+    if (dot == NULL || (strcmp(key, "samples") != 0 && strcmp(key, "micro_batches") != 0 &&
+                        strcmp(key, "name") != 0))
+        return key;
+    const char *begin = dot;
+    while (begin > path && begin[-1] != '.')
+        begin--;
+    return arena_format(arena, "%.*s", (int)(dot - begin), begin);
+}
+
+static const char *short_value(struct arena *arena, const cJSON *value) {
+    if (cJSON_IsObject(value)) {
+        const cJSON *name = cJSON_GetObjectItemCaseSensitive(value, "name");
+        value = name != NULL ? name : value->child != NULL ? value->child : value;
+    }
+    if (cJSON_IsString(value)) return value->valuestring;
+    char *text = cJSON_PrintUnformatted(value);
+    const char *kept = arena_text(arena, text);
+    cJSON_free(text);
+    return kept;
+}
+
+/* "tp 2, pp 4, batching isf": of values that are set together the first stands for all. */
+const char *sweep_label(struct sweep *sweep, int64_t row) {
+    const char *label = "";
+    cJSON *object = sweep_file_assignments(sweep->file, sweep->rows[row].row_index);
+    for (int64_t a = 0; a < sweep->file->axis_count; a++) {
+        const char *path = sweep->file->axes[a].paths[0];
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, path);
+        label = arena_format(sweep->arena, "%s%s%s %s", label, a > 0 ? ", " : "",
+                             short_path(sweep->arena, path), short_value(sweep->arena, value));
+    }
+    cJSON_Delete(object);
+    return label;
+}
+
+static bool replay_row(struct sweep_run *run, int64_t row_index, struct comparison_run *out,
+                       struct error *err) {
+    struct sweep *sweep = run->sweep;
+    struct sweep_row_record *row = &sweep->rows[row_index];
+    struct json *json = sweep_file_scenario(sweep->file, row->row_index, err);
+    if (json == NULL) return false;
+    struct replay_options replay = { .threads = run->options->threads };
+    struct execution *e = execution_run_json(&run->scenario_options, json, &replay, err);
+    if (e == NULL) return false;
+    e->scenario->name =
+        arena_format(sweep->arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
+    sweep_row_answer(row, e->scenario, e->replay, "replayed");
+    sweep_assignments(sweep, row_index);
+    bool ok = run->options->store == NULL ||
+              execution_store_row(run->options->store, e, run->options->provenance, row, err);
+    execution_record(e, run->options->provenance, sweep->arena, &out->record);
+    out->record.id = row->run_id;
+    out->iterations = execution_iterations(e, sweep->arena);
+    out->iteration_count = e->replay->iteration_count;
+    out->label = e->scenario->name;
+    execution_destroy(e);
+    return ok;
+}
+
+static bool load_run(struct sweep_run *run, int64_t run_id, struct comparison_run *out,
+                     struct error *err) {
+    int64_t count;
+    struct run_record *record =
+        store_load(run->options->store, RECORD_RUN, run_id, run->sweep->arena, &count, err);
+    if (record == NULL || count == 0) return false;
+    out->record = *record;
+    out->label = record->scenario_name;
+    out->iterations = store_load(run->options->store, RECORD_ITERATION, run_id, run->sweep->arena,
+                                 &out->iteration_count, err);
+    return out->iterations != NULL;
+}
+
+bool sweep_replay_best(struct sweep_run *run, struct error *err) {
+    struct sweep *sweep = run->sweep;
+    const struct sweep_options *o = run->options;
+    int64_t wanted = o->top >= 0 ? o->top : sweep->file->top, done = 0;
+    if (o->shard_count > 1) wanted = 0;
+    struct comparison_run *runs = memory_alloc(sizeof *runs * (size_t)(sweep->row_count + 1));
+    bool ok = true;
+    for (int64_t i = 0; ok && i < sweep->row_count; i++) {
+        if (!is_replayed(&sweep->rows[i])) continue;
+        ok = load_run(run, sweep->rows[i].run_id, &runs[i], err);
+        done++;
+    }
+    rank(sweep);
+    for (int64_t i = 0; ok && i < sweep->best_count && done < wanted; i++) {
+        if (is_replayed(&sweep->rows[sweep->best[i]])) continue;
+        ok = replay_row(run, sweep->best[i], &runs[sweep->best[i]], err);
+        if (o->progress != NULL) o->progress(o->progress_context, SWEEP_REPLAY, done + 1, wanted);
+        done++;
+    }
+    if (ok) {
+        rank(sweep);
+        sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
+        while (sweep->top_count < sweep->best_count &&
+               is_replayed(&sweep->rows[sweep->best[sweep->top_count]])) {
+            sweep->top[sweep->top_count] = runs[sweep->best[sweep->top_count]];
+            sweep->top_count++;
+        }
+    }
+    free(runs);
+    return ok;
+}

@@ -1,0 +1,93 @@
+/* sweep_input.c - what the answers rest on must be what it was when the sweep was begun: data sets by
+ * their samples, models by their sizes and work, hardware by the identity of its profile. */
+#include "sim/study/sweep_race.h"
+
+#include <string.h>
+
+static bool check_input(struct sweep_run *run, const char *kind, const char *name,
+                        const char *fingerprint, struct error *err) {
+    for (int64_t i = 0; i < run->input_count; i++) {
+        const struct sweep_input_record *input = &run->inputs[i];
+        if (strcmp(input->kind, kind) != 0 || strcmp(input->name, name) != 0) continue;
+        if (strcmp(input->fingerprint, fingerprint) == 0) return true;
+        error_set(err, "%s \"%s\" has changed since sweep \"%s\" was begun", kind, name,
+                  run->sweep->file->name);
+        return error_hint(err, "give the sweep another \"name\", or use another database");
+    }
+    struct arena *arena = run->sweep->arena;
+    struct sweep_input_record *grown =
+        arena_array(arena, struct sweep_input_record, run->input_count + 1);
+    if (run->input_count > 0) memcpy(grown, run->inputs, sizeof *grown * (size_t)run->input_count);
+    grown[run->input_count] =
+        (struct sweep_input_record){ arena_text(arena, kind), arena_text(arena, name),
+                                     arena_text(arena, fingerprint) };
+    run->inputs = grown;
+    return run->options->store == NULL ||
+           store_add_sweep_inputs(run->options->store, &run->inputs[run->input_count++], 1, err);
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+static const char *data_fingerprint(struct arena *arena, const struct dataset *d) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        int64_t figures[] = { d->samples[i].language_tokens, d->samples[i].vision_tiles,
+                              d->vision_patches != NULL ? d->vision_patches[i] : 0,
+                              d->clip_ms != NULL ? d->clip_ms[i] : 0 };
+        hash = mix(hash, figures, sizeof figures);
+    }
+    return arena_format(arena, "%ld samples %016llx", (long)d->sample_count,
+                        (unsigned long long)hash);
+}
+
+static const char *model_fingerprint(struct arena *arena, const struct model *m) {
+    struct batch_shape probe = { .samples = 1,
+                                 .vision_tiles = 1,
+                                 .vision_tokens = 1024,
+                                 .vision_square_sum = 1e6,
+                                 .connector_tokens = 256,
+                                 .language_tokens = 4096,
+                                 .language_square_sum = 1e7,
+                                 .useful_language_tokens = 4096,
+                                 .video_clips = 1,
+                                 .video_tokens = 2048,
+                                 .video_square_sum = 4e6,
+                                 .cross_square_sum = 1e6 };
+    double flop = 0;
+    for (int64_t i = 0; i < m->layer_count; i++)
+        flop += model_layer_flop(m, i, &probe);
+    return arena_format(arena, "%ld layers, %ld parameters, %.10g FLOP", (long)m->layer_count,
+                        (long)model_parameters(m), flop);
+}
+
+bool sweep_inputs_check(struct sweep_run *run, int64_t count, struct error *err) {
+    const void *last_model = NULL, *last_cost = NULL;
+    struct arena *scratch = arena_create();
+    bool ok = true;
+    for (int64_t i = 0; ok && i < count; i++) {
+        const struct sweep_item *item = &run->items[i];
+        if (!sweep_item_is_live(item)) continue;
+        const struct scenario *s = item->scenario;
+        if (!item->data->checked && item->data->job != NULL)
+            ok = check_input(run, "data set",
+                             arena_format(scratch, "%s %s", s->dataset_fields.name,
+                                          item->data->key + strcspn(item->data->key, " ") + 1),
+                             data_fingerprint(scratch, item->data->job->dataset), err);
+        item->data->checked = ok;
+        if (ok && s->model->layers != last_model)
+            ok = check_input(run, "model", s->model->name, model_fingerprint(scratch, s->model),
+                             err);
+        if (ok && s->cost_model != last_cost)
+            ok = check_input(run, "hardware", s->cluster_fields.hardware,
+                             cost_model_profile_id(s->cost_model), err);
+        last_model = s->model->layers;
+        last_cost = s->cost_model;
+    }
+    arena_destroy(scratch);
+    return ok;
+}

@@ -1,0 +1,56 @@
+/* sweep_race.h - the rounds of a sweep, and what its parts share while it runs. Private to the sweep.
+ *
+ * sweep.c opens the database, then sweep_race() (sweep_race.c) fills sweep->rows round by round, then
+ * sweep_replay_best() (sweep_best.c) replays, then sweep.c marks the front and stores what only the
+ * whole knows. sweep_input.c notices data that have changed between two calls.
+ */
+#ifndef BALLAST_SIM_STUDY_SWEEP_RACE_H
+#define BALLAST_SIM_STUDY_SWEEP_RACE_H
+
+#include <pthread.h>
+#include "sim/base/thread_pool.h"
+#include "sim/study/configuration_table.h"
+#include "sim/study/sweep.h"
+#include "sim/study/sweep_row.h"
+
+/* Large enough to keep threads busy, small enough that its scenarios fit into caches. */
+enum { SWEEP_ROUND = 512 };
+enum { SWEEP_NO_ROW = -1 }; /* of a configuration seen that has no row yet */
+
+struct sweep_run {
+    const struct sweep_options *options;
+    struct sweep *sweep;
+    struct scenario_options scenario_options; /* with the cache, without --set */
+    struct thread_pool *pool;
+    struct sweep_lock *lock_file;
+    bool prune;
+    struct sweep_share *share;
+    struct configuration_table known; /* of the database at the beginning: index in sweep->rows */
+    struct configuration_table seen;  /* by this call */
+    struct incumbents incumbents;
+    struct sweep_item items[SWEEP_ROUND];
+    int64_t round_begin, row_capacity, input_count;
+    struct sweep_input_record *inputs;
+    /* rows finished and not stored yet */
+    pthread_mutex_t lock;
+    int64_t pending[SWEEP_ROUND], pending_count;
+    double committed_s;
+    bool store_failed;
+    struct error store_err;
+};
+
+struct sweep_row_record *sweep_run_add_row(struct sweep_run *run,
+                                           const struct sweep_row_record *row);
+bool sweep_race(struct sweep_run *run, struct error *err);
+/* Whether the first `count` items of the round rest on what the sweep was begun with; remembers what
+ * they rest on. */
+bool sweep_inputs_check(struct sweep_run *run, int64_t count, struct error *err);
+/* The best of those only raced, in order, until as many as asked for are replayed: a call that was
+ * interrupted chooses the same as one that was not, because its replays were the first of that order. */
+bool sweep_replay_best(struct sweep_run *run, struct error *err);
+
+static inline bool sweep_item_is_live(const struct sweep_item *item) {
+    return item->state == ITEM_NEW || item->state == ITEM_KNOWN;
+}
+
+#endif
