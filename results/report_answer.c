@@ -1,0 +1,166 @@
+/* report_answer.c - which run is the best, its figures, and why the next one is not. */
+#include "results/report_part.h"
+
+#include <math.h>
+#include <string.h>
+#include "results/html.h"
+#include "sim/base/units.h"
+
+static void figure(const struct report *r, const char *value, const char *label) {
+    if (value[0] == '\0') return;
+    fputs("<div><b>", r->out);
+    html_text(r->out, value);
+    fputs("</b><span>", r->out);
+    html_text(r->out, label);
+    fputs("</span></div>\n", r->out);
+}
+
+void report_figures(const struct report *r, const struct run_record *run) {
+    fputs("<div class=\"figures\">\n", r->out);
+    figure(
+        r,
+        arena_format(r->arena, "%s \xc2\xb1 %.0f %%", report_step_text(r, run->step_time_mean_ms),
+                     run->band_fraction * 100),
+        arena_format(r->arena, "a step, mean; p95 %s", report_step_text(r, run->step_time_p95_ms)));
+    figure(r, arena_format(r->arena, "%s days", report_number(r, run->total_days, 2)),
+           arena_format(r->arena, "the whole training on %lld GPUs", (long long)run->gpu_count));
+    figure(r, report_number(r, run->gpu_days, 1), "GPU-days");
+    if (isfinite(run->money_usd))
+        figure(r, arena_format(r->arena, "%s USD", report_number(r, run->money_usd, 2)),
+               "at the scenario's price");
+    figure(r, report_percent(r, run->mfu_fraction),
+           arena_format(r->arena, "MFU; HFU %s", report_percent(r, run->hfu_fraction)));
+    figure(r,
+           arena_format(r->arena, "%.1f of %.0f GiB",
+                        (double)run->memory_peak_bytes / BYTES_PER_GiB,
+                        (double)run->memory_capacity_bytes / BYTES_PER_GiB),
+           arena_format(r->arena, "memory of the fullest GPU, on stage %lld",
+                        (long long)run->verdict_stage_index + 1));
+    fputs("</div>\n", r->out);
+}
+
+static int largest_part(const struct run_record *run) {
+    int most = 0;
+    for (int p = 1; p < PLOT_PARTS; p++)
+        if (plot_part_ms(run, p) > plot_part_ms(run, most)) most = p;
+    return most;
+}
+
+/* What a part of the step costs over the whole training: comparable whatever a step holds. */
+static double part_gpu_days(const struct run_record *run, int part) {
+    const double ms = plot_part_ms(run, part);
+    return isfinite(ms) ? ms / run->step_time_mean_ms * run->gpu_days : 0;
+}
+
+static bool matters(const struct run_record *best, const struct run_record *second, int part) {
+    return fabs(part_gpu_days(second, part) - part_gpu_days(best, part)) > 0.002 * second->gpu_days;
+}
+
+static void write_causes(const struct report *r, const struct run_record *best,
+                         const struct run_record *second) {
+    bool any = false;
+    for (int p = 0; p < PLOT_PARTS; p++)
+        any = any || matters(best, second, p);
+    if (!any) return;
+    fputs("<div class=\"scroll\"><table id=\"causes\"><thead><tr><th>GPU-days for</th>"
+          "<th class=\"n\">best</th><th class=\"n\">next</th><th class=\"n\">difference</th></tr>"
+          "</thead><tbody>\n",
+          r->out);
+    for (int p = 0; p < PLOT_PARTS; p++) {
+        const double a = part_gpu_days(best, p), b = part_gpu_days(second, p);
+        if (!matters(best, second, p)) continue;
+        fputs("<tr>", r->out);
+        html_cell(r->out, plot_parts[p].name);
+        html_number_cell(r->out, a, report_number(r, a, 2));
+        html_number_cell(r->out, b, report_number(r, b, 2));
+        html_number_cell(
+            r->out, b - a,
+            arena_format(r->arena, "%s%s", b > a ? "+" : "", report_number(r, b - a, 2)));
+        fputs("</tr>\n", r->out);
+    }
+    fputs("</tbody></table></div>\n", r->out);
+}
+
+static void write_against_second(const struct report *r) {
+    const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
+    fputs("<p>Next best: ", r->out);
+    html_text(r->out, second->scenario_name);
+    const double more = report_cost_of(second) / report_cost_of(best) - 1;
+    fprintf(r->out, ", which costs %s more. ", report_percent(r, more));
+    fputs(more > best->band_fraction + second->band_fraction
+              ? "That is more than both error bands together.</p>\n"
+              : "That is inside the error bands; much of such an error is common to both runs, so "
+                "the order may hold all the same: <code>ballast compare</code> says how sure it "
+                "is.</p>\n",
+          r->out);
+    write_causes(r, best, second);
+}
+
+struct cheapest_point {
+    int64_t row;
+    double cost;
+};
+
+static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)err;
+    struct cheapest_point *p = context;
+    *p = (struct cheapest_point){ sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1) };
+    return true;
+}
+
+/* A sweep replays what its own objective ranks first; the table of runs may lack what is cheapest. */
+static bool write_cheaper_point(const struct report *r, const struct run_record *best) {
+    struct cheapest_point point = { .row = -1 };
+    const bool priced = isfinite(best->money_usd);
+    if (!store_query(r->store,
+                     priced ? "SELECT row_index, money_usd FROM sweep_result WHERE money_usd IS NOT"
+                              " NULL AND verdict <> 'out of memory' ORDER BY 2 LIMIT 1"
+                            : "SELECT row_index, gpu_days FROM sweep_result WHERE gpu_days IS NOT"
+                              " NULL AND verdict <> 'out of memory' ORDER BY 2 LIMIT 1",
+                     0, keep_point, &point, r->err))
+        return false;
+    if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
+    fputs(
+        "<p><b>The sweep holds cheaper configurations</b> that it did not replay, because it ranks "
+        "by another objective: ",
+        r->out);
+    html_text(r->out,
+              arena_format(r->arena, "row %lld costs %s %s after its race over the first steps. ",
+                           (long long)point.row, report_number(r, point.cost, 1),
+                           priced ? "USD" : "GPU-days"));
+    fputs("Sweep again with that objective to have them replayed in full.</p>\n", r->out);
+    return true;
+}
+
+bool report_answer(const struct report *r) {
+    FILE *out = r->out;
+    fputs("<section class=\"answer\" id=\"answer\">\n", out);
+    if (r->best < 0) {
+        fputs(
+            "<p class=\"first\"><b>No run fits.</b> Each of them failed or runs out of memory: the "
+            "table says where.</p></section>\n",
+            out);
+        return true;
+    }
+    const struct run_record *best = r->runs[r->best];
+    fputs("<p class=\"first\"><b>", out);
+    html_text(out, best->scenario_name);
+    fputs("</b> ", out);
+    report_verdict_tag(out, best);
+    if (r->run_count > 1)
+        fprintf(out, " costs least of %lld runs%s.", (long long)r->run_count,
+                isfinite(best->money_usd) ? "" : " (in GPU-days)");
+    fputs("</p>\n", out);
+    report_figures(r, best);
+    const int most = largest_part(best);
+    fprintf(out, "<p>Most of a step goes into %s (%s). ", plot_parts[most].name,
+            report_percent(r, plot_part_ms(best, most) / best->step_time_mean_ms));
+    fprintf(out, "The band holds 80 %% of the measured runs that nothing was fitted on%s.</p>\n",
+            best->inside_range == 0
+                ? "; some operators are priced <b>outside the measured range</b>, see below"
+                : "");
+    if (r->second >= 0) write_against_second(r);
+    if (!write_cheaper_point(r, best)) return false;
+    fputs("</section>\n", out);
+    return true;
+}

@@ -1,0 +1,60 @@
+/* report_part.h - the parts of the page, and what they share. Private to the report.
+ *
+ * report.c puts the page together and lists all runs; report_answer.c opens it; report_sweep.c tells of
+ * the newest sweep; report_run.c of one run. Each writes to report->out and returns false with
+ * report->err.
+ */
+#ifndef BALLAST_RESULTS_REPORT_PART_H
+#define BALLAST_RESULTS_REPORT_PART_H
+
+#include "results/plot.h"
+#include "results/report.h"
+
+struct report {
+    FILE *out;
+    struct store *store;
+    struct arena *arena;
+    const struct report_options *options;
+    const struct run_record *const *runs;
+    int64_t run_count;
+    int64_t best, second; /* index in runs; -1: none */
+    char folder[64];      /* of pictures, while the page is made */
+    bool no_pictures;     /* gnuplot is missing: said once */
+    struct error *err;
+};
+
+enum { LONG_NAME = 40 };
+
+struct run_setup {
+    const char *model, *dataset, *hardware, *layout, *policies;
+};
+
+/* Numbers as people read them, in the report's arena; "" for what is not finite. */
+const char *report_number(const struct report *r, double value, int digits);
+const char *report_step_text(const struct report *r, double ms);
+const char *report_percent(const struct report *r, double fraction);
+
+bool report_is_done(const struct run_record *run);
+bool report_is_out_of_memory(const struct run_record *run);
+double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
+bool report_is_candidate(const struct run_record *run); /* to be the best */
+void report_verdict_tag(FILE *out, const struct run_record *run);
+const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
+bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);
+
+/* What gnuplot draws into `path`; false with an error. */
+typedef bool (*report_draw)(const struct report *r, const char *path, const void *what,
+                            struct error *err);
+
+bool report_picture(struct report *r, const char *name, report_draw draw, const void *what,
+                    const char *description, const char *caption);
+
+/* ---- the parts ---- */
+
+bool report_answer(const struct report *r);
+void report_figures(const struct report *r, const struct run_record *run);
+/* All configurations of the newest sweep; nothing where the database holds none. */
+bool report_sweep(struct report *r);
+bool report_run(struct report *r, int64_t index);
+
+#endif
