@@ -155,6 +155,7 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, memory_capacity_bytes, COUNT),
     COLUMN(sweep_row_record, on_front, COUNT),
     COLUMN(sweep_row_record, run_id, COUNT),
+    COLUMN(sweep_row_record, outcome, TEXT),
 };
 
 static const struct record_column sweep_rejection_columns[] = {
@@ -168,6 +169,17 @@ static const struct record_column sweep_input_columns[] = {
     COLUMN(sweep_input_record, kind, TEXT),
     COLUMN(sweep_input_record, name, TEXT),
     COLUMN(sweep_input_record, fingerprint, TEXT),
+};
+
+static const struct record_column sweep_round_columns[] = {
+    COLUMN(sweep_round_record, round_index, INTEGER),
+    COLUMN(sweep_round_record, configuration_count, INTEGER),
+    COLUMN(sweep_round_record, rejected_count, INTEGER),
+    COLUMN(sweep_round_record, raced_count, INTEGER),
+    COLUMN(sweep_round_record, pruned_count, INTEGER),
+    COLUMN(sweep_round_record, best_total_days, REAL),
+    COLUMN(sweep_round_record, best_gpu_days, REAL),
+    COLUMN(sweep_round_record, best_money_usd, REAL),
 };
 
 static const struct record_column reproduction_columns[] = {
@@ -235,6 +247,8 @@ const struct record_table record_tables[RECORD_TABLE_COUNT] = {
                                  COLUMNS(sweep_rejection_columns) },
     [RECORD_SWEEP_INPUT] = { "sweep_input", "sweep_id", RECORD_SWEEP, "kind, name", true,
                              sizeof(struct sweep_input_record), COLUMNS(sweep_input_columns) },
+    [RECORD_SWEEP_ROUND] = { "sweep_round", "sweep_id", RECORD_SWEEP, "round_index", true,
+                             sizeof(struct sweep_round_record), COLUMNS(sweep_round_columns) },
     [RECORD_REPRODUCTION] = { "reproduction", NULL, RECORD_REPRODUCTION, "id", false,
                               sizeof(struct reproduction_record), COLUMNS(reproduction_columns) },
     [RECORD_VALIDATION] = { "validation", NULL, RECORD_VALIDATION, "id", false,

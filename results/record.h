@@ -112,6 +112,7 @@ struct sweep_row_record {
     int64_t memory_peak_bytes, memory_capacity_bytes;
     int64_t on_front; /* 0, 1 */
     int64_t run_id;
+    const char *outcome;
 };
 
 struct sweep_rejection_record {
@@ -122,6 +123,12 @@ struct sweep_rejection_record {
 
 struct sweep_input_record {
     const char *kind, *name, *fingerprint;
+};
+
+struct sweep_round_record {
+    int64_t round_index;
+    int64_t configuration_count, rejected_count, raced_count, pruned_count;
+    double best_total_days, best_gpu_days, best_money_usd;
 };
 
 struct reproduction_record {
@@ -175,6 +182,7 @@ enum record_table_id {
     RECORD_SWEEP_ROW,
     RECORD_SWEEP_REJECTION,
     RECORD_SWEEP_INPUT,
+    RECORD_SWEEP_ROUND,
     RECORD_REPRODUCTION,
     RECORD_VALIDATION,
     RECORD_TABLE_COUNT

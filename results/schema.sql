@@ -12,9 +12,10 @@
 --   1  the first.
 --   2  sweep_row holds the answer of a configuration; sweep_rejection, sweep_input.
 --   3  run.loading_ms, run.goodput_fraction.
+--   4  sweep_row.outcome; sweep_round.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -204,6 +205,7 @@ CREATE TABLE sweep_row (
     memory_capacity_bytes INTEGER,         -- of a GPU of the job
     on_front          INTEGER CHECK (on_front IN (0, 1)), -- see view sweep_result; NULL: the sweep is not finished
     run_id            INTEGER REFERENCES run ON DELETE SET NULL, -- its run; NULL: not replayed
+    outcome           TEXT,                -- hash of what the race saw: layouts of equal outcome are one layout by different fields; NULL: not raced
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -225,6 +227,20 @@ CREATE TABLE sweep_input (
     name        TEXT NOT NULL,       -- of the thing
     fingerprint TEXT NOT NULL,       -- of its content
     PRIMARY KEY (sweep_id, kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- How a sweep advanced: its state after each round of its race. A shard's rounds count its own part.
+CREATE TABLE sweep_round (
+    sweep_id            INTEGER NOT NULL REFERENCES sweep ON DELETE CASCADE, -- the sweep it belongs to
+    round_index         INTEGER NOT NULL, -- from 0
+    configuration_count INTEGER NOT NULL, -- looked at so far, as the other counts
+    rejected_count      INTEGER NOT NULL, -- that are none, by a rule
+    raced_count         INTEGER NOT NULL, -- priced
+    pruned_count        INTEGER NOT NULL, -- valid, left out by a bound
+    best_total_days     REAL,             -- least so far of those that fit; NULL: none does yet
+    best_gpu_days       REAL,             -- the same of GPU-days
+    best_money_usd      REAL,             -- the same of money; NULL: no price
+    PRIMARY KEY (sweep_id, round_index)
 ) STRICT, WITHOUT ROWID;
 
 -- One value of a paper's table beside the simulated one.

@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 3
+#define STORE_SCHEMA_VERSION 4
 
 struct store;
 
@@ -101,6 +101,12 @@ static inline bool store_add_sweep_inputs(struct store *store,
                                           const struct sweep_input_record *records, int64_t count,
                                           struct error *err) {
     return store_add(store, RECORD_SWEEP_INPUT, records, count, err);
+}
+
+static inline bool store_add_sweep_rounds(struct store *store,
+                                          const struct sweep_round_record *records, int64_t count,
+                                          struct error *err) {
+    return store_add(store, RECORD_SWEEP_ROUND, records, count, err);
 }
 
 static inline bool store_add_reproductions(struct store *store,

@@ -26,7 +26,8 @@ static const struct option options_table[] = {
     { "db", OPTION_TEXT, AT(db), "FILE",
       "the arguments are runs of this database; none: all of them", NULL, 0, 0 },
     { "sweep", OPTION_TEXT, AT(sweep), "NAME",
-      "heatmap, pareto: which sweep of the database (default: the newest)", NULL, 0, 0 },
+      "heatmap, pareto, sweep-progress: which sweep of the database (default: the newest)", NULL, 0,
+      0 },
     { "x", OPTION_TEXT, AT(x), "FIELD", "heatmap: field of the columns, e.g. layout.tp", NULL, 0,
       0 },
     { "y", OPTION_TEXT, AT(y), "FIELD", "heatmap: field of the rows", NULL, 0, 0 },
@@ -48,10 +49,12 @@ enum plot_kind {
     PLOT_SCALING,
     PLOT_STAGES,
     PLOT_STEPS,
+    PLOT_SWEEP_PROGRESS,
     PLOT_TIMELINE
 };
-static const char *const kind_names[] = { "breakdown", "heatmap", "memory", "pareto",   "residuals",
-                                          "scaling",   "stages",  "steps",  "timeline", NULL };
+static const char *const kind_names[] = { "breakdown",      "heatmap",  "memory", "pareto",
+                                          "residuals",      "scaling",  "stages", "steps",
+                                          "sweep-progress", "timeline", NULL };
 
 /* Whether the picture sets several runs beside each other. */
 static bool takes_many(enum plot_kind kind) {
@@ -301,6 +304,23 @@ static bool draw_heatmap(struct cli *cli, const struct plot_options *o, struct e
     return ok;
 }
 
+static bool draw_sweep_progress(struct cli *cli, const struct plot_options *o, struct error *err) {
+    if (o->db == NULL || cli->arguments.count > 1)
+        return error_set(err, "the progress is that of a stored sweep: plot sweep-progress --db "
+                              "FILE [--sweep NAME]");
+    struct store *store = store_open(o->db, DB_READ, err);
+    if (store == NULL) return false;
+    int64_t id, count;
+    const char *name;
+    bool ok = sweep_view_find(store, o->sweep, &id, &name, cli->arena, err);
+    if (ok && id < 0) ok = error_set(err, "%s holds no sweep", o->db);
+    const struct sweep_round_record *rounds =
+        ok ? store_load(store, RECORD_SWEEP_ROUND, id, cli->arena, &count, err) : NULL;
+    ok = rounds != NULL && plot_sweep_rounds(o->output, name, rounds, count, err);
+    store_close(store);
+    return ok;
+}
+
 /* The points of a sweep, if the database has one and the picture shows such; *count 0: it has none. */
 static struct plot_run *load_sweep(struct cli *cli, const struct plot_options *o, int64_t *count,
                                    struct error *err) {
@@ -332,7 +352,7 @@ static bool find_kind(const char *name, enum plot_kind *kind, struct error *err)
     return near != NULL
                ? error_hint(err, "did you mean \"%s\"?", near)
                : error_hint(err, "one of: breakdown, heatmap, memory, pareto, residuals, scaling, "
-                                 "stages, steps, timeline");
+                                 "stages, steps, sweep-progress, timeline");
 }
 
 static bool draw_one(const struct plot_options *o, enum plot_kind kind, const struct plot_run *r,
@@ -362,6 +382,8 @@ static int run(struct cli *cli, void *options) {
     }
     if (o->db != NULL && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
     if (kind == PLOT_HEATMAP) return draw_heatmap(cli, o, &err) ? EXIT_DONE : cli_error(&err);
+    if (kind == PLOT_SWEEP_PROGRESS)
+        return draw_sweep_progress(cli, o, &err) ? EXIT_DONE : cli_error(&err);
     if (kind == PLOT_RESIDUALS) return draw_residuals(cli, o, &err) ? EXIT_DONE : cli_error(&err);
     const bool all = count == 0 && takes_many(kind) && o->db != NULL;
     if (count == 0 && !all) {
@@ -407,7 +429,8 @@ static int run(struct cli *cli, void *options) {
 const struct command command_plot = {
     .name = "plot",
     .usage =
-        "timeline|memory|stages|steps|breakdown|pareto|scaling|heatmap|residuals [SCENARIO...] -o "
+        "timeline|memory|stages|steps|breakdown|pareto|scaling|heatmap|residuals|sweep-progress "
+        "[SCENARIO...] -o "
         "FILE [--db "
         "FILE]",
     .help = "draw a run with gnuplot: PNG, SVG or PDF",
@@ -416,7 +439,8 @@ const struct command command_plot = {
             "named, or with "
             "--db alone all\nof the database. residuals ROWS.csv shows what validate prints; "
             "heatmap, and "
-            "pareto and scaling of a database\nwith a sweep, show all configurations of it.\n",
+            "pareto and scaling of a database\nwith a sweep, show all configurations of it; "
+            "sweep-progress, how it advanced.\n",
     .min_arguments = 1,
     .max_arguments = -1,
     .defaults = defaults,

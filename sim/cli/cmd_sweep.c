@@ -26,7 +26,7 @@ static const struct option options_table[] = {
       "rank only layouts that cost no more (default: as the sweep says)", NULL, 1e-6, 1e12 },
     { "no-prune", OPTION_FLAG, AT(no_prune), NULL, "price everything that is valid", NULL, 0, 0 },
     { "shard", OPTION_TEXT, AT(shard), "I/N",
-      "only part I of N (from 1), without pruning and replays; `ballast merge` joins the parts",
+      "only part I of N (from 1), without replays; `ballast merge` joins the parts",
       NULL, 0, 0 },
 };
 
@@ -49,7 +49,6 @@ static bool read_shard(const struct sweep_cli_options *o, struct sweep_options *
                          o->shard);
     out->shard_index = index - 1;
     out->shard_count = count;
-    out->prune = false;
     return true;
 }
 

@@ -13,6 +13,17 @@ static void add_number(cJSON *object, const char *key, double value) {
         cJSON_AddNumberToObject(object, key, value);
 }
 
+/* Calls `show` for each other configuration that comes to the same layout. */
+static void for_each_alike(struct sweep *sweep, int64_t row,
+                           void (*show)(void *context, const char *label), void *context) {
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        if (i != row && sweep->alike[i] == row) show(context, sweep_label(sweep, i));
+}
+
+static void add_label(void *list, const char *label) {
+    cJSON_AddItemToArray(list, cJSON_CreateString(label));
+}
+
 static cJSON *row_json(struct sweep *sweep, int64_t index) {
     const struct sweep_row_record *r = &sweep->rows[index];
     cJSON *o = cJSON_CreateObject();
@@ -36,6 +47,7 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
                             1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
     cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
+    for_each_alike(sweep, index, add_label, cJSON_AddArrayToObject(o, "alike"));
     if (r->run_id >= 0) cJSON_AddNumberToObject(o, "run_id", (double)r->run_id);
     return o;
 }
@@ -170,6 +182,28 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
 }
 
+struct alike {
+    int64_t count;
+    const char *first;
+};
+
+static void note_alike(void *context, const char *label) {
+    struct alike *a = context;
+    if (a->count++ == 0) a->first = label;
+}
+
+/* Which of those shown stand for others, and the first of these. */
+static void print_alike(struct sweep *sweep, int64_t shown) {
+    for (int64_t i = 0; i < shown; i++) {
+        struct alike a = { 0 };
+        for_each_alike(sweep, sweep->best[i], note_alike, &a);
+        if (a.count == 1) printf("  %ld is the same layout as: %s\n", (long)i + 1, a.first);
+        if (a.count > 1)
+            printf("  %ld is the same layout as %ld others, as: %s\n", (long)i + 1, (long)a.count,
+                   a.first);
+    }
+}
+
 static void print_best(struct sweep *sweep, int64_t shown) {
     static const char *const objectives[] = { "days", "GPU-days", "money" };
     printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
@@ -181,6 +215,7 @@ static void print_best(struct sweep *sweep, int64_t shown) {
         printf("%5ld", (long)i + 1);
         print_row(sweep, sweep->best[i], columns);
     }
+    print_alike(sweep, shown);
 }
 
 /* "99.998 %": as many digits as tell it from certainty. */
@@ -223,21 +258,13 @@ static void print_causes(const struct sweep *sweep, const struct sweep_decision 
     printf("  %-24s %10.1f %10.1f %+10.1f\n", "all", sums[0], sums[1], sums[1] - sums[0]);
 }
 
-static bool alike(const struct sweep_row_record *a, const struct sweep_row_record *b) {
-    return a->total_days == b->total_days && a->gpu_days == b->gpu_days &&
-           (a->money_usd == b->money_usd || (isnan(a->money_usd) && isnan(b->money_usd))) &&
-           a->memory_peak_bytes == b->memory_peak_bytes;
-}
-
-/* Layouts with the same figures stand once. */
 static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
     if (d->front_count < 2) return;
-    puts("\nPareto front, fastest first; of layouts with the same figures the first");
+    puts("\nPareto front, fastest first");
     struct columns columns = columns_of(sweep, d->front, d->front_count);
     print_header(columns, "");
     int64_t shown = 0;
     for (int64_t i = 0; i < d->front_count && shown < FRONT_SHOWN; i++) {
-        if (i > 0 && alike(&sweep->rows[d->front[i]], &sweep->rows[d->front[i - 1]])) continue;
         printf("%5s", "");
         print_row(sweep, d->front[i], columns);
         shown++;

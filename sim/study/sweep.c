@@ -93,21 +93,24 @@ static bool finish(struct sweep_run *run, struct error *err) {
 /* ---- beginning and end ---- */
 
 /* The caller frees it. */
-static char *definition_text(const struct sweep *sweep, bool prune) {
+static char *definition_text(const struct sweep *sweep, enum sweep_pruning pruning) {
     cJSON *definition = cJSON_Parse(sweep->file->definition);
-    cJSON_AddBoolToObject(definition, "prune", prune);
+    if (pruning == SWEEP_PRUNES_IN_SHARDS)
+        cJSON_AddStringToObject(definition, "prune", "in shards");
+    else
+        cJSON_AddBoolToObject(definition, "prune", pruning == SWEEP_PRUNES);
     char *text = cJSON_PrintUnformatted(definition);
     cJSON_Delete(definition);
     return text;
 }
 
-/* A sweep that was begun without pruning, as shards are, goes on without. */
-static bool was_begun_without_pruning(struct sweep_run *run, bool *answer, struct error *err) {
+static bool was_begun_so(struct sweep_run *run, enum sweep_pruning pruning, bool *answer,
+                         struct error *err) {
     struct db *db = store_db(run->options->store);
     sqlite3_stmt *query =
         db_prepare(db, "SELECT 1 FROM sweep WHERE name = ?1 AND definition = ?2", err);
     if (query == NULL) return false;
-    char *text = definition_text(run->sweep, false);
+    char *text = definition_text(run->sweep, pruning);
     sqlite3_bind_text(query, 1, run->sweep->file->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(query, 2, text, -1, SQLITE_STATIC);
     enum db_step step = db_step(db, query, err);
@@ -117,16 +120,28 @@ static bool was_begun_without_pruning(struct sweep_run *run, bool *answer, struc
     return step != DB_ERROR;
 }
 
+/* Where this call may prune, a sweep that was begun without, or in shards, goes on like that. */
+static bool choose_pruning(struct sweep_run *run, struct error *err) {
+    const enum sweep_pruning wanted = run->pruning;
+    bool begun_so = false;
+    for (int other = 0; other < SWEEP_PRUNING_COUNT && wanted != SWEEP_PRUNES_NOT; other++) {
+        if (other == SWEEP_PRUNES && wanted == SWEEP_PRUNES_IN_SHARDS) continue;
+        if (!was_begun_so(run, (enum sweep_pruning)other, &begun_so, err)) return false;
+        if (!begun_so) continue;
+        run->pruning = (enum sweep_pruning)other;
+        break;
+    }
+    return true;
+}
+
 static bool open_sweep(struct sweep_run *run, struct error *err) {
     struct sweep *sweep = run->sweep;
     struct store *store = run->options->store;
     if (store == NULL) return true;
     run->lock_file = sweep_lock_take(store_db(store)->path, err);
     if (run->lock_file == NULL) return false;
-    bool unpruned;
-    if (!was_begun_without_pruning(run, &unpruned, err)) return false;
-    run->prune = run->prune && !unpruned;
-    char *text = definition_text(sweep, run->prune);
+    if (!choose_pruning(run, err)) return false;
+    char *text = definition_text(sweep, run->pruning);
     struct sweep_record record = { .name = sweep->file->name,
                                    .tool_version = execution_version(),
                                    .source_commit = execution_commit(),
@@ -145,7 +160,8 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
     }
     run->inputs =
         store_load(store, RECORD_SWEEP_INPUT, sweep_id, sweep->arena, &run->input_count, err);
-    return run->inputs != NULL;
+    return run->inputs != NULL && store_load(store, RECORD_SWEEP_ROUND, sweep_id, sweep->arena,
+                                             &run->stored_rounds, err) != NULL;
 }
 
 static void run_destroy(struct sweep_run *run) {
@@ -174,7 +190,9 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
     memset(run, 0, sizeof *run);
     run->options = options;
     run->sweep = sweep;
-    run->prune = options->prune;
+    run->pruning = !options->prune            ? SWEEP_PRUNES_NOT
+                   : options->shard_count > 1 ? SWEEP_PRUNES_IN_SHARDS
+                                              : SWEEP_PRUNES;
     run->scenario_options = *options->scenario_options;
     run->scenario_options.overrides = NULL; /* applied to the base already */
     run->scenario_options.cache = sweep->cache;
@@ -194,6 +212,7 @@ void sweep_destroy(struct sweep *sweep) {
     if (sweep == NULL) return;
     free(sweep->rows);
     free(sweep->best);
+    free(sweep->alike);
     sweep_file_destroy(sweep->file);
     scenario_cache_destroy(sweep->cache);
     arena_destroy(sweep->arena);

@@ -3,11 +3,13 @@
  * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
  * are found), what they share is made once, each is raced on the first iterations, rows are stored
  * as they finish. After the last round the best are replayed as far as their scenario asks. Every
- * number depends on the definition alone: not on threads, interruptions or shards.
+ * number depends on the definition alone: not on threads or interruptions.
  *
  * Pruning leaves out what cannot matter, by bounds that are never wrong: static memory beyond the
  * GPU's, or a lower bound of time, GPU-days and money at which SWEEP_TOP_LIMIT layouts of completed
- * rounds, which fit and need no more memory than its static part, are better still.
+ * rounds, which fit and need no more memory than its static part, are better still. Fields that come
+ * to the same layout count once there, and take one replay. A shard prunes by its own rounds: what it
+ * leaves out could not matter to the whole either.
  *
  *     struct sweep *sweep = sweep_run(&options, path, err);
  *     sweep->rows[sweep->best[0]].assignments ...
@@ -29,7 +31,7 @@ struct sweep_options {
     struct store *store; /* NULL: nothing is kept */
     int threads;         /* 0: one per core */
     bool prune;
-    int64_t top; /* negative: as the file says */
+    int64_t top;                      /* negative: as the file says */
     double deadline_days, budget_usd; /* NaN: as the file says */
     int64_t shard_index,
         shard_count; /* 0 of 1: all; a shard races and leaves replays to the merge */
@@ -50,6 +52,9 @@ struct sweep {
     /* By row_index; texts but `assignments`, which is NULL until sweep_assignments(), are set. */
     struct sweep_row_record *rows;
     int64_t row_count;
+    /* By row: the row that stands for it in the lists, itself unless other fields come to the same
+     * layout; equal in time, cost, memory and batching. */
+    int64_t *alike;
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */

@@ -46,18 +46,46 @@ static int compare_rows(const void *a, const void *b, void *context) {
                                   *right = &sweep->rows[*(const int64_t *)b];
     if (is_replayed(left) != is_replayed(right)) return is_replayed(left) ? -1 : 1;
     double l = sweep_objective_value(sweep, left), r = sweep_objective_value(sweep, right);
-    if (l != r) return l < r ? -1 : 1;
-    if (left->total_days != right->total_days) return left->total_days < right->total_days ? -1 : 1;
+    if (isnan(l) != isnan(r)) return isnan(r) ? -1 : 1;
+    if (l < r || l > r) return l < r ? -1 : 1;
+    if (!isnan(left->total_days) && !isnan(right->total_days) &&
+        left->total_days != right->total_days)
+        return left->total_days < right->total_days ? -1 : 1;
     return (left->row_index > right->row_index) - (left->row_index < right->row_index);
 }
 
+/* For each row the first in order of those with its outcome: a replayed one if there is one. */
+static void find_alike(struct sweep *sweep, const int64_t *order) {
+    struct configuration_table outcomes = { 0 };
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const char *outcome = sweep->rows[order[i]].outcome;
+        sweep->alike[order[i]] = order[i];
+        if (outcome == NULL) continue;
+        const int64_t *first = configuration_table_find(&outcomes, outcome);
+        if (first != NULL)
+            sweep->alike[order[i]] = *first;
+        else
+            configuration_table_insert(&outcomes, outcome, order[i]);
+    }
+    configuration_table_free(&outcomes);
+}
+
+/* Layouts alike stand once. */
 static void rank(struct sweep *sweep) {
     free(sweep->best);
+    free(sweep->alike);
     sweep->best = memory_alloc(sizeof *sweep->best * (size_t)(sweep->row_count + 1));
+    sweep->alike = memory_alloc(sizeof *sweep->alike * (size_t)(sweep->row_count + 1));
+    int64_t *order = memory_alloc(sizeof *order * (size_t)(sweep->row_count + 1));
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)sweep->row_count, sizeof *order, compare_rows, sweep);
+    find_alike(sweep, order);
     sweep->best_count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (is_candidate(sweep, &sweep->rows[i])) sweep->best[sweep->best_count++] = i;
-    qsort_r(sweep->best, (size_t)sweep->best_count, sizeof *sweep->best, compare_rows, sweep);
+        if (is_candidate(sweep, &sweep->rows[order[i]]) && sweep->alike[order[i]] == order[i])
+            sweep->best[sweep->best_count++] = order[i];
+    free(order);
 }
 
 /* "micro_batch" of "training.micro_batch.samples", "tp" of "layout.tp". */

@@ -30,14 +30,14 @@ static int compare_gpu_count(const void *a, const void *b, void *context) {
 
 static void find_front(struct sweep *sweep, struct sweep_decision *d) {
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (sweep->rows[i].on_front == 1) d->front[d->front_count++] = i;
+        if (sweep->rows[i].on_front == 1 && sweep->alike[i] == i) d->front[d->front_count++] = i;
     qsort_r(d->front, (size_t)d->front_count, sizeof *d->front, compare_days, sweep->rows);
 }
 
 static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
     int64_t *order = arena_array(sweep->arena, int64_t, sweep->row_count + 1), count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (fits(&sweep->rows[i])) order[count++] = i;
+        if (fits(&sweep->rows[i]) && sweep->alike[i] == i) order[count++] = i;
     qsort_r(order, (size_t)count, sizeof *order, compare_gpu_count, sweep->rows);
     for (int64_t i = 0; i < count; i++)
         if (i == 0 || sweep->rows[order[i]].gpu_count != sweep->rows[order[i - 1]].gpu_count)

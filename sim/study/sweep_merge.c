@@ -32,6 +32,10 @@ static int compare_configurations(const void *a, const void *b) {
                   ((const struct sweep_row_record *)b)->configuration);
 }
 
+static bool is_raced(const struct sweep_row_record *row) {
+    return strcmp(row->status, "raced") == 0;
+}
+
 static bool merge_rows(struct merge *m, int64_t into_id, int64_t from_id, const char *name,
                        struct error *err) {
     int64_t have, come;
@@ -40,6 +44,9 @@ static bool merge_rows(struct merge *m, int64_t into_id, int64_t from_id, const 
     struct sweep_row_record *new =
         old != NULL ? store_load(m->from, RECORD_SWEEP_ROW, from_id, m->arena, &come, err) : NULL;
     if (new == NULL) return false;
+    bool changed = false;
+    const char *delete_rounds =
+        arena_format(m->arena, "DELETE FROM sweep_round WHERE sweep_id = %lld", (long long)into_id);
     qsort(old, (size_t)have, sizeof *old, compare_configurations);
     for (int64_t i = 0; i < come; i++) {
         if (strcmp(new[i].status, "replayed") == 0)
@@ -47,17 +54,20 @@ static bool merge_rows(struct merge *m, int64_t into_id, int64_t from_id, const 
                              store_db(m->from)->path, name);
         const struct sweep_row_record *same =
             bsearch(&new[i], old, (size_t)have, sizeof *old, compare_configurations);
-        if (same != NULL && strcmp(same->status, "replayed") != 0 &&
+        if (same != NULL && is_raced(same) && is_raced(&new[i]) &&
             (same->total_days != new[i].total_days ||
              same->memory_peak_bytes != new[i].memory_peak_bytes))
             return error_set(err, "configuration %s of sweep \"%s\" has two different answers",
                              new[i].configuration, name);
-        if (same != NULL) continue;
+        /* What one part pruned another may have raced. */
+        if (same != NULL && (strcmp(same->status, "pruned") != 0 || !is_raced(&new[i]))) continue;
         new[i].on_front = -1; /* only the whole sweep knows */
         if (!store_add_sweep_rows(m->into, &new[i], 1, err)) return false;
-        ++*m->row_count;
+        *m->row_count += same == NULL;
+        changed = true;
     }
-    return true;
+    /* Those of a part, if it has some; the call that replays the best counts the whole. */
+    return !changed || db_execute(store_db(m->into), delete_rounds, err);
 }
 
 bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err) {

@@ -1,6 +1,7 @@
 /* sweep_race.c - rounds: read, reject, share, race, store. */
 #include "sim/study/sweep_race.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -86,7 +87,7 @@ static void evaluate_one(void *context, int64_t i, int thread_index) {
     struct sweep_run *run = context;
     struct sweep_item *item = &run->items[i];
     if (item->state != ITEM_NEW) return;
-    sweep_item_evaluate(item, run->prune ? &run->incumbents : NULL);
+    sweep_item_evaluate(item, run->pruning != SWEEP_PRUNES_NOT ? &run->incumbents : NULL);
     if (item->state != ITEM_DONE || run->options->store == NULL) return;
     pthread_mutex_lock(&run->lock);
     run->pending[run->pending_count++] = i;
@@ -159,12 +160,16 @@ static bool take_over(struct sweep_run *run, int64_t count, struct error *err) {
         if (item->state == ITEM_DUPLICATE) sweep->duplicates++;
         if (item->state != ITEM_DONE && item->state != ITEM_KNOWN) continue;
         const struct sweep_row_record *row = &item->row;
+        int64_t *place = configuration_table_find(&run->seen, item->configuration);
         if (item->state == ITEM_KNOWN) {
-            row = &sweep->rows[*configuration_table_find(&run->known, item->configuration)];
+            *place = *configuration_table_find(&run->known, item->configuration);
+            row = &sweep->rows[*place];
             sweep->resumed++;
         } else {
+            *place = sweep->row_count;
             struct sweep_row_record *kept = sweep_run_add_row(run, row);
             kept->configuration = arena_text(sweep->arena, item->configuration);
+            if (row->outcome != NULL) kept->outcome = arena_text(sweep->arena, row->outcome);
             row = kept;
             sweep->evaluated += strcmp(row->status, "pruned") != 0;
         }
@@ -175,21 +180,51 @@ static bool take_over(struct sweep_run *run, int64_t count, struct error *err) {
 }
 
 /* Incumbents are of completed rounds: also on resuming, where some of a round's rows are known. */
-static void add_incumbents(struct sweep_run *run, int64_t first_row, int64_t count) {
+static void add_incumbents(struct sweep_run *run, int64_t count) {
     struct sweep *sweep = run->sweep;
     for (int64_t i = 0; i < count; i++) {
         const struct sweep_item *item = &run->items[i];
-        const struct sweep_row_record *row = NULL;
-        if (item->state == ITEM_KNOWN)
-            row = &sweep->rows[*configuration_table_find(&run->known, item->configuration)];
-        else if (item->state == ITEM_DONE)
-            row = &sweep->rows[first_row++];
-        if (row == NULL || row->verdict == NULL || strcmp(row->status, "pruned") == 0) continue;
+        if (item->state != ITEM_KNOWN && item->state != ITEM_DONE) continue;
+        const struct sweep_row_record *row =
+            &sweep->rows[*configuration_table_find(&run->seen, item->configuration)];
+        if (row->verdict == NULL || strcmp(row->status, "pruned") == 0) continue;
         /* A replay has replaced the race's figures: only equal figures prune equally. */
         if (strcmp(row->status, "replayed") == 0 || strcmp(row->verdict, "out of memory") == 0)
             continue;
         incumbents_add(&run->incumbents, row);
     }
+}
+
+/* ---- progress ---- */
+
+static void note_best(struct sweep_round_record *progress, const struct sweep_row_record *row) {
+    if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0) return;
+    progress->best_total_days = fmin(progress->best_total_days, row->total_days);
+    progress->best_gpu_days = fmin(progress->best_gpu_days, row->gpu_days);
+    progress->best_money_usd = fmin(progress->best_money_usd, row->money_usd);
+}
+
+/* fmin() takes the number where the other is NaN. */
+static bool note_round(struct sweep_run *run, int64_t count, struct error *err) {
+    struct sweep *sweep = run->sweep;
+    struct sweep_round_record *progress = &run->progress;
+    for (int64_t i = 0; i < count; i++) {
+        const struct sweep_item *item = &run->items[i];
+        if (item->state != ITEM_ELSEWHERE) progress->configuration_count++;
+        if (item->state == ITEM_REJECTED) progress->rejected_count++;
+        if (item->state != ITEM_DONE && item->state != ITEM_KNOWN) continue;
+        const int64_t index = *configuration_table_find(&run->seen, item->configuration);
+        const struct sweep_row_record *row = &sweep->rows[index];
+        const bool pruned = strcmp(row->status, "pruned") == 0;
+        progress->pruned_count += pruned;
+        progress->raced_count += !pruned;
+        note_best(progress, row);
+    }
+    bool ok = true;
+    if (run->options->store != NULL && progress->round_index >= run->stored_rounds)
+        ok = store_add_sweep_rounds(run->options->store, progress, 1, err);
+    progress->round_index++;
+    return ok;
 }
 
 static bool run_round(struct sweep_run *run, int64_t count, struct error *err) {
@@ -203,11 +238,10 @@ static bool run_round(struct sweep_run *run, int64_t count, struct error *err) {
         *err = run->store_err;
         return false;
     }
-    int64_t first_row = run->sweep->row_count;
     if (!commit_pending(run, err) || !take_over(run, count, err)) return false;
-    add_incumbents(run, first_row, count);
+    add_incumbents(run, count);
     sweep_share_end_round(run->share);
-    return true;
+    return note_round(run, count, err);
 }
 
 static void clear_round(struct sweep_run *run, int64_t count) {
@@ -220,6 +254,8 @@ bool sweep_race(struct sweep_run *run, struct error *err) {
     const struct sweep_options *o = run->options;
     double start = wall_s();
     bool ok = true;
+    run->progress.best_total_days = run->progress.best_gpu_days = run->progress.best_money_usd =
+        NAN;
     for (run->round_begin = 0; ok && run->round_begin < total; run->round_begin += SWEEP_ROUND) {
         int64_t count =
             total - run->round_begin < SWEEP_ROUND ? total - run->round_begin : SWEEP_ROUND;

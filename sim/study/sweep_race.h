@@ -17,17 +17,22 @@
 enum { SWEEP_ROUND = 512 };
 enum { SWEEP_NO_ROW = -1 }; /* of a configuration seen that has no row yet */
 
+/* A sweep goes on as it was begun. Shards have only their own incumbents, so that they prune less. */
+enum sweep_pruning { SWEEP_PRUNES_NOT, SWEEP_PRUNES, SWEEP_PRUNES_IN_SHARDS, SWEEP_PRUNING_COUNT };
+
 struct sweep_run {
     const struct sweep_options *options;
     struct sweep *sweep;
     struct scenario_options scenario_options; /* with the cache, without --set */
     struct thread_pool *pool;
     struct sweep_lock *lock_file;
-    bool prune;
+    enum sweep_pruning pruning;
     struct sweep_share *share;
     struct configuration_table known; /* of the database at the beginning: index in sweep->rows */
     struct configuration_table seen;  /* by this call */
     struct incumbents incumbents;
+    struct sweep_round_record progress; /* of the rounds so far; round_index is the next one's */
+    int64_t stored_rounds;              /* that the database holds: those stay as they are */
     struct sweep_item items[SWEEP_ROUND];
     int64_t round_begin, row_capacity, input_count;
     struct sweep_input_record *inputs;

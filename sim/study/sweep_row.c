@@ -10,19 +10,30 @@
 
 /* ---- reading ---- */
 
-/* All that the answer depends on, without labels. */
-static void hash_scenario(cJSON *resolved, char text[CONFIGURATION_DIGITS + 1]) {
-    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "name");
-    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "description");
-    char *json = cJSON_PrintUnformatted(resolved);
+static void hash_text(const char *first, const char *second, char text[CONFIGURATION_DIGITS + 1]) {
     struct sha256 hash;
     uint8_t result[SHA256_BYTES];
     sha256_begin(&hash);
-    sha256_add(&hash, json, strlen(json));
+    sha256_add(&hash, first, strlen(first));
+    sha256_add(&hash, second, strlen(second));
     sha256_end(&hash, result);
-    cJSON_free(json);
     for (int i = 0; i < CONFIGURATION_DIGITS / 2; i++)
         snprintf(text + 2 * i, 3, "%02x", result[i]);
+}
+
+/* All that the answer depends on, without labels: the circumstances, and then the choices. */
+static void hash_scenario(cJSON *resolved, struct sweep_item *item) {
+    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "name");
+    cJSON_DeleteItemFromObjectCaseSensitive(resolved, "description");
+    cJSON *choices = cJSON_CreateArray();
+    cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "layout"));
+    cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "policy"));
+    char *around = cJSON_PrintUnformatted(resolved), *chosen = cJSON_PrintUnformatted(choices);
+    hash_text(around, "", item->circumstances);
+    hash_text(item->circumstances, chosen, item->configuration);
+    cJSON_free(around);
+    cJSON_free(chosen);
+    cJSON_Delete(choices);
 }
 
 static void reject(struct sweep_item *item, const char *rule, const char *message) {
@@ -57,7 +68,7 @@ void sweep_item_resolve(struct sweep_item *item, const struct sweep_file *file,
         reject(item, "where", "the condition does not hold");
         item->condition = file->conditions[i];
     }
-    if (item->state == ITEM_NEW) hash_scenario(resolved, item->configuration);
+    if (item->state == ITEM_NEW) hash_scenario(resolved, item);
     cJSON_Delete(resolved);
 }
 
@@ -100,7 +111,41 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
     row->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
 }
 
+/* Different fields may come to the same layout: ZeRO-1 of one rank, a partition policy without a
+ * pipeline, sequence parallelism without TP. Such rows agree to the last bit in time, cost and memory,
+ * and then need one replay. Batching must be the same by name and parameters, because later steps may
+ * differ where the first are equal; a planner of iterations stands for itself for the same reason. */
+static void find_outcome(struct sweep_item *item, const struct job *job) {
+    const struct scenario *s = item->scenario;
+    const struct sweep_row_record *r = &item->row;
+    if (job->step->iteration_planner != NULL) {
+        strcpy(item->outcome, item->configuration);
+        return;
+    }
+    cJSON *parameters = s->batching.table != NULL
+                            ? field_table_write(s->batching.table, s->batching.parameters)
+                            : cJSON_CreateNull();
+    char *batching = cJSON_PrintUnformatted(parameters), figures[512];
+    snprintf(figures, sizeof figures,
+             "%s dp %ld of %ld, %ld x %ld; %.17g ms %.17g days %.17g GPU-days %.17g %.17g USD"
+             " %.17g MFU %ld bytes %s",
+             s->batching.name, (long)s->layout.dp, (long)r->gpu_count,
+             (long)s->micro_batches_per_rank, (long)s->micro_batch_samples, r->step_time_mean_ms,
+             r->total_days, r->gpu_days, r->money_usd, r->on_demand_usd, r->mfu_fraction,
+             (long)r->memory_peak_bytes, item->circumstances);
+    hash_text(figures, batching, item->outcome);
+    cJSON_free(batching);
+    cJSON_Delete(parameters);
+}
+
 /* ---- pruning ---- */
+
+static uint64_t begin_of_hash(const char *text) {
+    uint64_t begin = 0;
+    for (int i = 0; text != NULL && i < 8 && text[i] != '\0'; i++)
+        begin = begin << 8 | (unsigned char)text[i];
+    return begin;
+}
 
 void incumbents_add(struct incumbents *incumbents, const struct sweep_row_record *row) {
     if (incumbents->count == incumbents->capacity) {
@@ -108,9 +153,14 @@ void incumbents_add(struct incumbents *incumbents, const struct sweep_row_record
         incumbents->items = memory_realloc(incumbents->items, sizeof *incumbents->items *
                                                                   (size_t)incumbents->capacity);
     }
-    struct incumbent one = { row->total_days, row->gpu_days, row->money_usd,
-                             row->memory_peak_bytes };
-    /* By GPU-days, so that the search for dominating ones can stop. */
+    struct incumbent one = { row->total_days, row->gpu_days, row->money_usd, row->memory_peak_bytes,
+                             begin_of_hash(row->outcome) };
+    /* By GPU-days, so that the search for dominating ones can stop, and those alike are neighbours. */
+    for (int64_t i = incumbents->count - 1; i >= 0 && incumbents->items[i].gpu_days >= one.gpu_days;
+         i--)
+        if (incumbents->items[i].gpu_days == one.gpu_days &&
+            incumbents->items[i].outcome == one.outcome)
+            return;
     int64_t at = incumbents->count++;
     for (; at > 0 && incumbents->items[at - 1].gpu_days > one.gpu_days; at--)
         incumbents->items[at] = incumbents->items[at - 1];
@@ -191,10 +241,13 @@ void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incum
     }
     struct replay_options options = { .threads = 1, .answer_only = true };
     struct replay *replay = replay_run(job, &options, &err);
-    if (replay != NULL)
+    if (replay != NULL) {
         sweep_row_answer(row, s, replay, "raced");
-    else
+        find_outcome(item, job);
+        row->outcome = item->outcome;
+    } else {
         judge_error(item, &err);
+    }
     replay_destroy(replay);
     job_destroy(job);
 }

@@ -24,6 +24,8 @@ struct sweep_item {
     struct scenario *scenario;
     const struct condition *condition; /* that does not hold */
     char configuration[CONFIGURATION_DIGITS + 1];
+    /* Of all but the layout and the policies; of what the race saw as well. */
+    char circumstances[CONFIGURATION_DIGITS + 1], outcome[CONFIGURATION_DIGITS + 1];
     struct shared *data, *batches, *prices;
     struct sweep_row_record row;
     const char *rule, *message; /* of a rejection; message is the item's, freed with it */
@@ -33,6 +35,7 @@ struct sweep_item {
 struct incumbent {
     double total_days, gpu_days, money_usd; /* money NaN: no price */
     int64_t memory_bytes;
+    uint64_t outcome; /* begin of its hash; layouts alike stand here once */
 };
 
 struct incumbents {

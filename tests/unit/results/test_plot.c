@@ -143,6 +143,15 @@ static bool draw_residuals(const char *path, struct error *err) {
     return plot_residuals(path, hard_name, rows, 3, err);
 }
 
+static bool draw_sweep_rounds(const char *path, struct error *err) {
+    static const struct sweep_round_record rounds[] = {
+        { 0, 512, 500, 12, 0, NAN, NAN, NAN },
+        { 1, 1024, 700, 300, 24, 0.5, 8, 500 },
+        { 2, 1500, 1000, 400, 100, 0.4, 7, 450 },
+    };
+    return plot_sweep_rounds(path, hard_name, rounds, 3, err);
+}
+
 static const struct {
     const char *name;
     bool (*draw)(const char *path, struct error *err);
@@ -154,6 +163,7 @@ static const struct {
     { "stages", draw_stages },         { "convergence", draw_convergence },
     { "pareto", draw_pareto },         { "scaling", draw_scaling },
     { "residuals", draw_residuals },
+    { "sweep rounds", draw_sweep_rounds },
 };
 
 static void test_each_picture_in_each_format(void **state) {
@@ -253,6 +263,7 @@ static void test_mistakes(void **state) {
     assert_non_null(strstr(err.text, "there is nothing to draw: no run has finished"));
     assert_false(plot_scaling("x.png", "s", list, 1, &err));
     assert_non_null(strstr(err.text, "at least two GPU counts"));
+    assert_false(plot_sweep_rounds("x.png", "s", NULL, 0, &err));
     assert_false(plot_residuals("x.png", "s", NULL, 0, &err));
     assert_non_null(strstr(err.text, "none of the measured runs could be simulated"));
     assert_false(plot_steps("x.png", "s", NULL, 0, &err));

@@ -212,11 +212,10 @@ static void test_the_decision(void **state) {
         for (int64_t j = 0; j < sweep->row_count; j++) {
             const struct sweep_row_record *b = &sweep->rows[j];
             if (b->verdict == NULL || strcmp(b->verdict, "out of memory") == 0) continue;
-            beaten = beaten ||
-                     (b->total_days <= a->total_days && b->money_usd <= a->money_usd &&
-                      b->memory_peak_bytes <= a->memory_peak_bytes &&
-                      (b->total_days < a->total_days || b->money_usd < a->money_usd ||
-                       b->memory_peak_bytes < a->memory_peak_bytes));
+            beaten = beaten || (b->total_days <= a->total_days && b->money_usd <= a->money_usd &&
+                                b->memory_peak_bytes <= a->memory_peak_bytes &&
+                                (b->total_days < a->total_days || b->money_usd < a->money_usd ||
+                                 b->memory_peak_bytes < a->memory_peak_bytes));
         }
         assert_int_equal(a->on_front, !beaten);
     }
@@ -322,6 +321,86 @@ static void test_shards_join_to_the_whole(void **state) {
     store_close(into);
 }
 
+/* Shards that prune leave out what could not matter to the whole: the answer is the same. */
+static void test_pruning_shards_join_to_the_same_answer(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    options.top = 0;
+    struct sweep *whole = must_run(&options, SMALL);
+    struct store *into = open_store("pruned");
+    struct error err = { 0 };
+    int64_t rows = 0, pruned = 0;
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pruned-part%d", i);
+        struct store *store = open_store(name);
+        options = options_with(store, 2);
+        options.shard_index = i;
+        options.shard_count = 2;
+        struct sweep *part = must_run(&options, SMALL);
+        pruned += part->pruned;
+        sweep_destroy(part);
+        if (!sweep_merge(into, store, &rows, &err)) fail_msg("%s", err.text);
+        store_close(store);
+    }
+    options = options_with(into, 2);
+    options.top = 0;
+    struct sweep *joined = must_run(&options, SMALL);
+    assert_int_equal(joined->evaluated, 0);
+    assert_int_equal(rows, joined->valid);
+    assert_true(pruned > 0 && pruned < whole->pruned);
+    for (int64_t i = 0; i < SWEEP_TOP_LIMIT && i < whole->best_count; i++)
+        assert_int_equal(joined->rows[joined->best[i]].row_index,
+                         whole->rows[whole->best[i]].row_index);
+    const int64_t whole_configurations = whole->configurations;
+    sweep_destroy(joined);
+    sweep_destroy(whole);
+    /* Rounds are of the whole, as if it had not been in parts. */
+    int64_t configurations;
+    assert_true(db_integer(store_db(into), "SELECT max(configuration_count) FROM sweep_round",
+                           &configurations, &err));
+    assert_int_equal(configurations, whole_configurations);
+    store_close(into);
+}
+
+/* ---- the same layout by different fields ---- */
+
+static struct execution *run_in_full(struct sweep *sweep, int64_t row) {
+    struct error err = { 0 };
+    struct json *json = sweep_file_scenario(sweep->file, sweep->rows[row].row_index, &err);
+    struct replay_options replay = { .threads = 2 };
+    struct execution *e = execution_run_json(&scenario_options, json, &replay, &err);
+    if (e == NULL) fail_msg("%s", err.text);
+    return e;
+}
+
+static void test_layouts_alike_take_one_replay(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    options.top = 12;
+    struct sweep *sweep = must_run(&options, SMALL);
+    assert_int_equal(sweep->top_count, 12);
+    for (int64_t i = 0; i < sweep->best_count; i++)
+        assert_int_equal(sweep->alike[sweep->best[i]], sweep->best[i]);
+    int64_t alike = 0, replays = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const int64_t first = sweep->alike[i];
+        alike += first != i;
+        if (first == i || strcmp(sweep->rows[first].status, "replayed") != 0) continue;
+        /* What the race could not tell apart, a whole replay cannot either. */
+        assert_string_equal(sweep->rows[i].status, "raced");
+        if (replays++ >= 4) continue;
+        struct execution *e = run_in_full(sweep, i);
+        assert_true(e->replay->step_time_mean_s * 1e3 == sweep->rows[first].step_time_mean_ms);
+        assert_true(e->replay->step_time_p95_s * 1e3 == sweep->rows[first].step_time_p95_ms);
+        assert_true(e->replay->money_usd == sweep->rows[first].money_usd);
+        execution_destroy(e);
+    }
+    assert_true(alike > 100);
+    assert_true(replays > 0);
+    sweep_destroy(sweep);
+}
+
 static void test_a_changed_input_is_noticed(void **state) {
     (void)state;
     struct store *store = open_store("input");
@@ -404,6 +483,8 @@ int main(void) {
         cmocka_unit_test(test_the_decision),
         cmocka_unit_test(test_threads_and_resuming_change_nothing),
         cmocka_unit_test(test_shards_join_to_the_whole),
+        cmocka_unit_test(test_pruning_shards_join_to_the_same_answer),
+        cmocka_unit_test(test_layouts_alike_take_one_replay),
         cmocka_unit_test(test_a_changed_input_is_noticed),
         cmocka_unit_test(test_a_full_disk_loses_nothing),
         cmocka_unit_test(test_two_writers),
