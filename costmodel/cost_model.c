@@ -445,11 +445,11 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
     model->stack = stack_on(stack, model->gpu.name, precision);
 }
 
-double cost_model_step_band(const struct cost_model *model, bool inside_range) {
+double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
     return step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
-                              model->stack.calibrated, inside_range);
+                              model->stack.calibrated && text_only, inside_range);
 }
 
 /* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */

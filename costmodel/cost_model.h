@@ -91,8 +91,9 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision);
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU
- * (step_band.h); NaN where the scenarios folder has no bands. */
-double cost_model_step_band(const struct cost_model *model, bool inside_range);
+ * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
+ * calibrated on are, so that other models take the width of a stack without a calibration. */
+double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
 /* Name and hash of the profile, stored with each run. */

@@ -307,6 +307,11 @@ int64_t model_parameters(const struct model *model) {
 
 /* ---- gradients ---- */
 
+bool model_is_text_only(const struct model *model) {
+    return model->modules[MODULE_VISION].layer_count == 0 &&
+           model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0;
+}
+
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index) {
     ballast_check(layer_index >= 0 && layer_index < model->layer_count);
     struct gradient_need need = { false, false };

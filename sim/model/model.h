@@ -235,6 +235,8 @@ int64_t model_clip_tokens(const struct model *model, int64_t clip_ms);
 int64_t model_layer_parameters(const struct model *model, int64_t layer_index);
 int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
+/* Neither an encoder nor a diffusion decoder. */
+bool model_is_text_only(const struct model *model);
 /* Layers count from 0. A layer needs its input gradient if any layer before it is trainable. */
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index);
 

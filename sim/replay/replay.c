@@ -494,9 +494,10 @@ static void answer(const struct job *job, struct replay *replay) {
     replay->band_fraction =
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
-    double measured = cost_model_step_band(s->cost_model, replay->inside_range);
-    /* Measured runs are of calibrated stacks and text models: what is far from them keeps the wider
-     * band of its operators. */
+    /* Measured runs are of text models on stacks that are named: what is far from them keeps the
+     * width of runs without a calibration of their own, or of its operators where that is wider. */
+    double measured =
+        cost_model_step_band(s->cost_model, model_is_text_only(s->model), replay->inside_range);
     if (!isnan(measured))
         replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
 }

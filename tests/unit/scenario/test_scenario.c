@@ -159,6 +159,25 @@ static void test_the_usual_stack(void **state) {
     }
 }
 
+/* What a stack was calibrated on is text: other models take the width of a stack without. */
+static void test_bands_of_text_and_of_other_models(void **state) {
+    (void)state;
+    const char *const overrides[] = { "layout.backend=megatron-deepspeed", NULL };
+    struct scenario *s = load_valid(MODEL, NULL, overrides); /* with an encoder */
+    assert_false(model_is_text_only(s->model));
+    const double text = cost_model_step_band(s->cost_model, true, true),
+                 other = cost_model_step_band(s->cost_model, false, true);
+    assert_true(text > 0.01 && text < other && other < 0.5);
+    scenario_destroy(s);
+    const char *const none[] = { "layout.stack=none", NULL };
+    s = load_valid(MODEL, NULL, none);
+    assert_true(cost_model_step_band(s->cost_model, true, true) == other);
+    scenario_destroy(s);
+    s = load_valid(MODEL, "\"model\": \"llama3-8b\"", NULL);
+    assert_true(model_is_text_only(s->model));
+    scenario_destroy(s);
+}
+
 static void test_batches(void **state) {
     (void)state;
     static const struct {
@@ -431,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
+        cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
         cmocka_unit_test(test_frozen_modules_and_precisions),
