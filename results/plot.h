@@ -39,6 +39,11 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
 bool plot_steps(const char *path, const char *scenario, const struct iteration_record *iterations,
                 int64_t count, struct error *err);
 
+/* How the schedule search got ahead, a line a method: over schedules tried and over wall time. Points of
+ * a method stand together, in order. */
+bool plot_search(const char *path, const char *scenario,
+                 const struct search_progress_record *points, int64_t count, struct error *err);
+
 /* Where the time of a mean step goes, one stacked bar a run. Parts are named as `ballast run`
  * prints them and stacked in the order given; NaN and 0 leave a part out. */
 struct plot_breakdown {

@@ -60,6 +60,8 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, time_imbalance_ms, REAL),
     COLUMN(run_record, loading_ms, REAL),
     COLUMN(run_record, goodput_fraction, REAL),
+    COLUMN(run_record, planner_mean_ms, REAL),
+    COLUMN(run_record, planner_exposed_ms, REAL),
 };
 
 static const struct record_column iteration_columns[] = {
@@ -72,6 +74,7 @@ static const struct record_column iteration_columns[] = {
     COLUMN(iteration_record, language_tokens, INTEGER),
     COLUMN(iteration_record, useful_language_tokens, INTEGER),
     COLUMN(iteration_record, vision_tiles, INTEGER),
+    COLUMN(iteration_record, planner_ns, COUNT),
 };
 
 static const struct record_column stage_columns[] = {
@@ -124,6 +127,17 @@ static const struct record_column memory_point_columns[] = {
     COLUMN(memory_point_record, stage_index, INTEGER),
     COLUMN(memory_point_record, time_ns, INTEGER),
     COLUMN(memory_point_record, memory_bytes, INTEGER),
+};
+
+static const struct record_column search_progress_columns[] = {
+    COLUMN(search_progress_record, method, TEXT),
+    COLUMN(search_progress_record, point_index, INTEGER),
+    COLUMN(search_progress_record, iteration_index, INTEGER),
+    COLUMN(search_progress_record, dp_rank, INTEGER),
+    COLUMN(search_progress_record, schedule_count, INTEGER),
+    COLUMN(search_progress_record, makespan_ns, INTEGER),
+    COLUMN(search_progress_record, bound_ns, INTEGER),
+    COLUMN(search_progress_record, wall_ns, COUNT),
 };
 
 static const struct record_column sweep_columns[] = {
@@ -194,6 +208,7 @@ static const struct record_column reproduction_columns[] = {
     COLUMN(reproduction_record, unit, TEXT),
     COLUMN(reproduction_record, paper_value, REAL),
     COLUMN(reproduction_record, simulated_value, REAL),
+    COLUMN(reproduction_record, measured_value, REAL),
     COLUMN(reproduction_record, role, TEXT),
     COLUMN(reproduction_record, provenance, TEXT),
     COLUMN(reproduction_record, scenario_file, TEXT),
@@ -238,6 +253,9 @@ const struct record_table record_tables[RECORD_TABLE_COUNT] = {
                       COLUMNS(span_columns) },
     [RECORD_MEMORY_POINT] = { "memory_point", "run_id", RECORD_RUN, "point_index", false,
                               sizeof(struct memory_point_record), COLUMNS(memory_point_columns) },
+    [RECORD_SEARCH_PROGRESS] = { "search_progress", "run_id", RECORD_RUN, "method, point_index",
+                                 false, sizeof(struct search_progress_record),
+                                 COLUMNS(search_progress_columns) },
     [RECORD_SWEEP] = { "sweep", NULL, RECORD_SWEEP, "id", false, sizeof(struct sweep_record),
                        COLUMNS(sweep_columns) },
     [RECORD_SWEEP_ROW] = { "sweep_row", "sweep_id", RECORD_SWEEP, "row_index", true,

@@ -41,6 +41,7 @@ struct run_record {
     double exposed_tensor_ms, exposed_context_ms, exposed_pipeline_ms, exposed_data_ms;
     double bubble_ms, stage_imbalance_ms, rank_imbalance_ms, time_imbalance_ms;
     double loading_ms, goodput_fraction;
+    double planner_mean_ms, planner_exposed_ms;
 };
 
 struct iteration_record {
@@ -50,6 +51,7 @@ struct iteration_record {
     int64_t fastest_rank_ns; /* negative: NULL */
     int64_t sample_count, micro_batch_count;
     int64_t language_tokens, useful_language_tokens, vision_tiles;
+    int64_t planner_ns; /* negative: NULL */
 };
 
 struct stage_record {
@@ -89,6 +91,14 @@ struct memory_point_record {
     int64_t point_index;
     int64_t dp_rank, stage_index;
     int64_t time_ns, memory_bytes;
+};
+
+struct search_progress_record {
+    const char *method;
+    int64_t point_index;
+    int64_t iteration_index, dp_rank;
+    int64_t schedule_count, makespan_ns, bound_ns;
+    int64_t wall_ns; /* negative: NULL */
 };
 
 struct sweep_record {
@@ -136,7 +146,7 @@ struct reproduction_record {
     const char *created_utc; /* NULL: now, by the store */
     const char *tool_version, *source_commit;
     const char *paper, *table_name, *row_name, *quantity, *unit;
-    double paper_value, simulated_value;
+    double paper_value, simulated_value, measured_value;
     const char *role, *provenance, *scenario_file, *note;
     int64_t run_id; /* negative: NULL */
 };
@@ -178,6 +188,7 @@ enum record_table_id {
     RECORD_PRICE,
     RECORD_SPAN,
     RECORD_MEMORY_POINT,
+    RECORD_SEARCH_PROGRESS,
     RECORD_SWEEP,
     RECORD_SWEEP_ROW,
     RECORD_SWEEP_REJECTION,

@@ -37,6 +37,40 @@ static bool draw_steps(const struct report *r, const char *path, const void *wha
     return iterations != NULL && plot_steps(path, run->scenario_name, iterations, count, err);
 }
 
+struct searched {
+    const char *scenario;
+    const struct search_progress_record *points;
+    int64_t count;
+};
+
+static bool draw_search(const struct report *r, const char *path, const void *what,
+                        struct error *err) {
+    (void)r;
+    const struct searched *s = what;
+    return plot_search(path, s->scenario, s->points, s->count, err);
+}
+
+/* Of a policy that plans each iteration: what that takes, and how its search got ahead. */
+static bool write_planner(struct report *r, const struct run_record *run) {
+    if (isnan(run->planner_mean_ms)) return true;
+    fprintf(r->out, "<p>Each iteration is planned beside the one before it: %s s on one core",
+            report_number(r, run->planner_mean_ms * 1e-3, 3));
+    if (run->planner_exposed_ms > 0)
+        fprintf(r->out, ", of which %s s of a mean step would be waited for and is in no time here",
+                report_number(r, run->planner_exposed_ms * 1e-3, 3));
+    else
+        fputs(", all of it hidden", r->out);
+    fputs(".</p>\n", r->out);
+    struct searched s = { .scenario = run->scenario_name };
+    s.points = store_load(r->store, RECORD_SEARCH_PROGRESS, run->id, r->arena, &s.count, r->err);
+    if (s.points == NULL) return false;
+    return s.count == 0 ||
+           report_picture(r, arena_format(r->arena, "search-%lld", (long long)run->id), draw_search,
+                          &s, "the best schedule found over schedules tried and over time",
+                          "The schedule search on the first step, and two simpler methods with as "
+                          "many schedules.");
+}
+
 static bool write_stages(const struct report *r, const struct run_record *run) {
     int64_t count;
     const struct stage_record *stages =
@@ -189,7 +223,7 @@ bool report_run(struct report *r, int64_t index) {
         report_picture(r, arena_format(r->arena, "steps-%s", id), draw_steps, run,
                        "step times in order and their spread",
                        "Step times over the replayed data. Steps differ because their samples do.");
-    if (!ok || !write_stages(r, run) || !write_operators(r, run)) return false;
+    if (!ok || !write_planner(r, run) || !write_stages(r, run) || !write_operators(r, run)) return false;
     write_assumptions(r, run);
     write_reproduction(r, run);
     return true;

@@ -13,9 +13,10 @@
 --   2  sweep_row holds the answer of a configuration; sweep_rejection, sweep_input.
 --   3  run.loading_ms, run.goodput_fraction.
 --   4  sweep_row.outcome; sweep_round.
+--   5  search_progress; what planning takes, in run, iteration and step; reproduction.measured_value.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -72,7 +73,10 @@ CREATE TABLE run (
     rank_imbalance_ms     REAL,                -- waiting because data-parallel ranks differ
     time_imbalance_ms     REAL,                -- waiting because micro-batches of one rank differ
     loading_ms            REAL,                -- waiting for samples
-    goodput_fraction      REAL                 -- of total_days, without what checkpoints and failures take
+    goodput_fraction      REAL,                -- of total_days, without what checkpoints and failures take
+    -- a policy that plans each iteration, beside the iteration before it; wall times of the simulating machine
+    planner_mean_ms       REAL,                -- planning of one iteration, mean; NULL: none is planned
+    planner_exposed_ms    REAL                 -- by how much it exceeds the iteration before, mean; in no other time
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -88,6 +92,7 @@ CREATE TABLE iteration (
     language_tokens        INTEGER NOT NULL, -- of all ranks, padding included
     useful_language_tokens INTEGER NOT NULL, -- of all ranks, without padding
     vision_tiles           INTEGER NOT NULL, -- of all ranks
+    planner_ns             INTEGER,          -- wall time of its planning on one core, slowest rank; NULL: not planned
     PRIMARY KEY (run_id, iteration_index)
 ) STRICT, WITHOUT ROWID;
 
@@ -167,6 +172,21 @@ CREATE TABLE memory_point (
     time_ns         INTEGER NOT NULL, -- from the start of the iteration
     memory_bytes    INTEGER NOT NULL, -- in use from then on, static and reserved memory included
     PRIMARY KEY (run_id, point_index)
+) STRICT, WITHOUT ROWID;
+
+-- How a policy's schedule search got ahead on one iteration, by each method: a point where the best
+-- schedule improved, and one at the end. Makespans are of the pipeline before the memory step.
+CREATE TABLE search_progress (
+    run_id          INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, -- the run it belongs to
+    method          TEXT NOT NULL,    -- "mcts", "depth-first", "random"
+    point_index     INTEGER NOT NULL, -- from 0, within the method
+    iteration_index INTEGER NOT NULL, -- the iteration
+    dp_rank         INTEGER NOT NULL, -- data-parallel rank
+    schedule_count  INTEGER NOT NULL, -- schedules tried so far
+    makespan_ns     INTEGER NOT NULL, -- of the best of them
+    bound_ns        INTEGER NOT NULL, -- no schedule is faster
+    wall_ns         INTEGER,          -- since the search began, on the simulating machine
+    PRIMARY KEY (run_id, method, point_index)
 ) STRICT, WITHOUT ROWID;
 
 -- Many scenarios from one description.
@@ -256,6 +276,7 @@ CREATE TABLE reproduction (
     unit            TEXT NOT NULL,       -- of both values; "" for a ratio
     paper_value     REAL,                -- printed in the paper; NULL: the cell is empty
     simulated_value REAL,                -- ours; NULL: not simulated, see note
+    measured_value  REAL,                -- ours where it is a wall time of this machine, instead of simulated_value
     role            TEXT NOT NULL CHECK (role IN ('prediction', 'fitted', 'input')), -- fitted: used to fit a constant; input: given to the simulator
     provenance      TEXT NOT NULL,       -- of the inputs: published, reconstructed, assumed
     scenario_file   TEXT,                -- the scenario that gives simulated_value
@@ -352,8 +373,12 @@ FROM memory JOIN run ON run.id = memory.run_id
 GROUP BY memory.run_id, stage_index ORDER BY memory.run_id, stage_index;
 
 -- Iterations with derived figures. wait_fraction: of the step, how long the first rank waits.
+-- planner_exposed_ms: by how much its planning exceeds the step before it, which hides the rest.
 CREATE VIEW step AS
 SELECT run_id, iteration_index, step_time_ns / 1e6 AS step_time_ms, slowest_rank,
+       planner_ns / 1e6 AS planner_ms,
+       max(0, planner_ns - lag(step_time_ns) OVER (PARTITION BY run_id ORDER BY iteration_index)) / 1e6
+           AS planner_exposed_ms,
        1.0 - fastest_rank_ns * 1.0 / step_time_ns AS wait_fraction,
        1.0 - useful_language_tokens * 1.0 / language_tokens AS padding_fraction,
        sample_count * 1e9 / step_time_ns AS samples_per_s,
@@ -379,7 +404,8 @@ FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.
 CREATE VIEW reproduction_error AS
-SELECT paper, table_name, row_name, quantity, unit, paper_value, simulated_value,
+SELECT paper, table_name, row_name, quantity, unit, paper_value,
+       coalesce(simulated_value, measured_value) AS simulated_value,
        simulated_value / nullif(paper_value, 0) - 1 AS error_fraction, role, provenance, scenario_file,
        note, run_id, tool_version, source_commit
 FROM reproduction

@@ -12,6 +12,7 @@
 #include "upgrade_2_sql.h"
 #include "upgrade_3_sql.h"
 #include "upgrade_4_sql.h"
+#include "upgrade_5_sql.h"
 #include "sim/base/field.h"
 
 struct store {
@@ -28,7 +29,8 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 /* What brings a file of version v to a later one; an empty file is version 0. Each sets
  * user_version. */
 static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql, upgrade_2_sql,
-                                                                upgrade_3_sql, upgrade_4_sql };
+                                                            upgrade_3_sql, upgrade_4_sql,
+                                                            upgrade_5_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;

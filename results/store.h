@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 4
+#define STORE_SCHEMA_VERSION 5
 
 struct store;
 
@@ -83,6 +83,12 @@ static inline bool store_add_memory_points(struct store *store,
                                            const struct memory_point_record *records, int64_t count,
                                            struct error *err) {
     return store_add(store, RECORD_MEMORY_POINT, records, count, err);
+}
+
+static inline bool store_add_search_progress(struct store *store,
+                                             const struct search_progress_record *records,
+                                             int64_t count, struct error *err) {
+    return store_add(store, RECORD_SEARCH_PROGRESS, records, count, err);
 }
 
 /* Takes the place of rows with the same configuration. */

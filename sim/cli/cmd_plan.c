@@ -11,6 +11,7 @@
 struct plan_options {
     int64_t limit;
     int emit;
+    bool convergence;
     struct plan_schedule_options schedule;
 };
 
@@ -19,6 +20,9 @@ static const char *const emit_names[] = { "nothing", "megatron", "deepspeed", "a
 
 #define AT(member) offsetof(struct plan_options, member)
 static const struct option options_table[] = {
+    { "convergence", OPTION_FLAG, AT(convergence), NULL,
+      "of a policy that searches each iteration's order: how it and two simpler methods get ahead",
+      NULL, 0, 0 },
     { "emit", OPTION_CHOICE, AT(emit), "WHAT",
       "print only what realises the plan: megatron or deepspeed (launch flags), actions (JSON; `check "
       "--schedule` reads them)",
@@ -30,6 +34,9 @@ static const struct option options_table[] = {
       "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
     { "output", OPTION_TEXT, AT(schedule.output), "FILE", "of actions (also -o); default stdout", NULL,
       0, 0 },
+    { "rollouts", OPTION_COUNT, AT(schedule.rollouts), "N",
+      "with --convergence: schedules that each method tries (default: as many as the policy)", NULL, 1,
+      1e9 },
     { "rank", OPTION_COUNT, AT(schedule.rank), "N",
       "with --iteration: which data-parallel rank (default 0)", NULL, 0, 1e9 },
 };
@@ -277,6 +284,11 @@ static int run(struct cli *cli, void *options) {
     struct execution *e =
         execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
     if (e == NULL) return cli_error(&err);
+    if (o->convergence) {
+        int code = plan_schedule_convergence(cli, e, &o->schedule);
+        execution_destroy(e);
+        return code;
+    }
     if (o->emit == EMIT_ACTIONS || (o->emit == EMIT_NOTHING && e->job->plan.module_count > 0)) {
         int code = o->emit == EMIT_ACTIONS ? plan_schedule_emit(cli, e, &o->schedule)
                                            : plan_schedule_show(cli, e, &o->schedule);

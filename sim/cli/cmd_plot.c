@@ -7,11 +7,12 @@
 #include "sim/base/field.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/study/search_progress.h"
 #include "sim/study/validation.h"
 
 struct plot_options {
     const char *output, *db, *sweep, *x, *y;
-    int64_t iteration, rank;
+    int64_t iteration, rank, rollouts;
     double until_s; /* below 0: not given */
 };
 
@@ -31,8 +32,11 @@ static const struct option options_table[] = {
     { "x", OPTION_TEXT, AT(x), "FIELD", "heatmap: field of the columns, e.g. layout.tp", NULL, 0,
       0 },
     { "y", OPTION_TEXT, AT(y), "FIELD", "heatmap: field of the rows", NULL, 0, 0 },
-    { "iteration", OPTION_COUNT, AT(iteration), "N", "timeline, memory: which step (default 0)",
-      NULL, 0, 1e9 },
+    { "iteration", OPTION_COUNT, AT(iteration), "N",
+      "timeline, memory, search-progress: which step (default 0)", NULL, 0, 1e9 },
+    { "rollouts", OPTION_COUNT, AT(rollouts), "N",
+      "search-progress: schedules that each method tries (default: as many as the policy)", NULL, 1,
+      1e9 },
     { "until", OPTION_NUMBER, AT(until_s), "SECONDS",
       "timeline: only the beginning of the step (default: 10 of many micro-batches); 0: all of it",
       NULL, 0, 1e9 },
@@ -47,14 +51,16 @@ enum plot_kind {
     PLOT_PARETO,
     PLOT_RESIDUALS,
     PLOT_SCALING,
+    PLOT_SEARCH_PROGRESS,
     PLOT_STAGES,
     PLOT_STEPS,
     PLOT_SWEEP_PROGRESS,
     PLOT_TIMELINE
 };
-static const char *const kind_names[] = { "breakdown",      "heatmap",  "memory", "pareto",
-                                          "residuals",      "scaling",  "stages", "steps",
-                                          "sweep-progress", "timeline", NULL };
+static const char *const kind_names[] = { "breakdown",      "heatmap",   "memory",
+                                          "pareto",         "residuals", "scaling",
+                                          "search-progress", "stages",   "steps",
+                                          "sweep-progress", "timeline",  NULL };
 
 /* Whether the picture sets several runs beside each other. */
 static bool takes_many(enum plot_kind kind) {
@@ -70,6 +76,8 @@ struct plot_run {
     struct timeline timeline;
     struct plot_stage *stages;
     int64_t stage_count;
+    struct search_progress_record *search;
+    int64_t search_count;
 };
 
 /* Sums the memory classes of each stage. */
@@ -127,7 +135,9 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
         run->timeline.memory = store_load(store, RECORD_MEMORY_POINT, id, cli->arena,
                                           &run->timeline.memory_count, err);
         run->timeline.capacity_bytes = run->record.memory_capacity_bytes;
-        ok = run->iterations != NULL && run->timeline.spans != NULL &&
+        run->search = store_load(store, RECORD_SEARCH_PROGRESS, id, cli->arena, &run->search_count,
+                                 err);
+        ok = run->search != NULL && run->iterations != NULL && run->timeline.spans != NULL &&
              run->timeline.memory != NULL && load_stages(cli, store, id, run, err);
     }
     store_close(store);
@@ -154,6 +164,14 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
             run->iterations[i] =
                 (struct iteration_record){ .iteration_index = i,
                                            .step_time_ns = e->replay->iterations[i].step_time_ns };
+    } else if (kind == PLOT_SEARCH_PROGRESS) {
+        struct search_progress_options options = { .iteration = o->iteration,
+                                                   .rollouts = o->rollouts };
+        struct search_progress searched;
+        run->record = run_record_empty();
+        ok = search_progress_run(e->job, &options, cli->arena, &searched, err);
+        run->search = searched.points;
+        run->search_count = searched.count;
     } else {
         run->record = run_record_empty();
         ok = execution_timeline(e, o->iteration, o->rank + 1, FIDELITY_STAGE, cli->arena,
@@ -352,7 +370,7 @@ static bool find_kind(const char *name, enum plot_kind *kind, struct error *err)
     return near != NULL
                ? error_hint(err, "did you mean \"%s\"?", near)
                : error_hint(err, "one of: breakdown, heatmap, memory, pareto, residuals, scaling, "
-                                 "stages, steps, sweep-progress, timeline");
+                                 "search-progress, stages, steps, sweep-progress, timeline");
 }
 
 static bool draw_one(const struct plot_options *o, enum plot_kind kind, const struct plot_run *r,
@@ -364,6 +382,8 @@ static bool draw_one(const struct plot_options *o, enum plot_kind kind, const st
                            err);
     if (kind == PLOT_STEPS)
         return plot_steps(o->output, title, r->iterations, r->iteration_count, err);
+    if (kind == PLOT_SEARCH_PROGRESS)
+        return plot_search(o->output, title, r->search, r->search_count, err);
     const int64_t until_ns = o->until_s < 0
                                  ? plot_timeline_default_until_ns(t->spans, t->span_count, o->rank)
                                  : ns_from_seconds(o->until_s);
@@ -429,10 +449,8 @@ static int run(struct cli *cli, void *options) {
 const struct command command_plot = {
     .name = "plot",
     .usage =
-        "timeline|memory|stages|steps|breakdown|pareto|scaling|heatmap|residuals|sweep-progress "
-        "[SCENARIO...] -o "
-        "FILE [--db "
-        "FILE]",
+        "timeline|memory|stages|steps|search-progress|breakdown|pareto|scaling|heatmap|residuals|"
+        "sweep-progress [SCENARIO...] -o FILE [--db FILE]",
     .help = "draw a run with gnuplot: PNG, SVG or PDF",
     COMMAND_OPTIONS(options_table, struct plot_options),
     .more = "breakdown, pareto, scaling and stages set several runs beside each other: those "

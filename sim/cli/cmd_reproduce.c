@@ -64,8 +64,9 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         cJSON_AddStringToObject(row, "table", v->table);
         cJSON_AddStringToObject(row, "quantity", v->quantity);
         cJSON_AddStringToObject(row, "unit", v->unit);
-        cJSON_AddNumberToObject(row, "paper", v->paper);
-        cJSON_AddNumberToObject(row, "simulated", v->simulated);
+        add_number_or_null(row, "paper", v->paper);
+        add_number_or_null(row, "simulated", v->simulated);
+        if (v->measured) cJSON_AddBoolToObject(row, "measured", true);
         add_number_or_null(row, "relative_error", v->relative_error);
         add_number_or_null(row, "band_fraction", v->band_fraction);
         cJSON_AddBoolToObject(row, "calibrated_on", v->calibrated_on);
@@ -104,6 +105,16 @@ static void print_sensitivity(const struct reproduction_value *v) {
     }
 }
 
+struct number_text {
+    char text[24];
+};
+
+static struct number_text number_text(double value) {
+    struct number_text n = { "-" };
+    if (!isnan(value)) snprintf(n.text, sizeof n.text, "%.6g", value);
+    return n;
+}
+
 static void print(const struct reproduction *r) {
     const char *table = "";
     for (int64_t i = 0; i < r->value_count; i++) {
@@ -116,11 +127,13 @@ static void print(const struct reproduction *r) {
         char error[32] = "-";
         if (!isnan(v->relative_error))
             snprintf(error, sizeof error, "%+.1f %%", v->relative_error * 100);
-        printf("  %-58s %-8s %10.6g %10.6g %9s  %s", v->id + strlen(table) + 1, v->unit, v->paper,
-               v->simulated, error, v->scenario_file);
+        printf("  %-58s %-8s %10s %10s %9s  %s", v->id + strlen(table) + 1, v->unit,
+               number_text(v->paper).text, number_text(v->simulated).text, error, v->scenario_file);
         for (int64_t k = 0; v->set[k] != NULL; k++)
             printf(" --set '%s'", v->set[k]);
-        puts(v->calibrated_on ? " [calibrated on this row]" : "");
+        puts(v->calibrated_on ? " [calibrated on this row]"
+             : v->measured    ? " [wall time of this machine]"
+                              : "");
         if (v->note != NULL) printf("      %s\n", v->note);
         print_sensitivity(v);
     }
@@ -160,8 +173,11 @@ static void print_markdown(const struct reproduction *r) {
         for (int64_t i = 0; i < r->value_count; i++) {
             const struct reproduction_value *v = &r->values[i];
             if (strcmp(v->table, s->table) != 0) continue;
-            printf("| %s%s | %s | %.6g | %.6g | ", v->id + strlen(v->table) + 1,
-                   v->calibrated_on ? " (calibrated on)" : "", v->unit, v->paper, v->simulated);
+            printf("| %s%s | %s | %s | %s | ", v->id + strlen(v->table) + 1,
+                   v->calibrated_on ? " (calibrated on)"
+                   : v->measured    ? " (wall time of the simulating machine)"
+                                    : "",
+                   v->unit, number_text(v->paper).text, number_text(v->simulated).text);
             if (isnan(v->relative_error))
                 fputs("- | ", stdout);
             else

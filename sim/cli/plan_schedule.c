@@ -2,8 +2,10 @@
 #include "sim/cli/plan_schedule.h"
 
 #include <stdio.h>
+#include <string.h>
 #include "sim/base/units.h"
 #include "sim/study/action_plan.h"
+#include "sim/study/search_progress.h"
 
 /* ---- actions ---- */
 
@@ -141,5 +143,104 @@ int plan_schedule_show(struct cli *cli, const struct execution *e,
         print_plan(e->job);
         print_iteration(plan);
     }
+    return EXIT_DONE;
+}
+
+/* ---- convergence ---- */
+
+/* The best makespan of a method after so many schedules, in s; 0: it had none by then. */
+static double best_after(const struct search_progress *p, const char *method, int64_t schedules) {
+    double best_s = 0;
+    for (int64_t i = 0; i < p->count; i++)
+        if (strcmp(p->points[i].method, method) == 0 && p->points[i].schedule_count <= schedules)
+            best_s = seconds_from_ns(p->points[i].makespan_ns);
+    return best_s;
+}
+
+static void print_convergence(const struct search_progress *p, const char *scenario,
+                              int64_t iteration) {
+    printf("%s, iteration %ld: %ld classes, %ld segments, %ld passes; lower bound %.3f s\n", scenario,
+           (long)iteration, (long)p->class_count, (long)p->segment_count, (long)p->task_count,
+           seconds_from_ns(p->bound_ns));
+    puts("(makespans before the memory step; wall times are of this machine)");
+    printf("  %-12s %9s %9s %10s %11s  %s\n", "method", "schedules", "wall s", "best s",
+           "over bound", "within 1 % of its best after");
+    int64_t most = 1;
+    for (int m = 0; m < SEARCH_METHOD_COUNT; m++) {
+        const struct search_progress_method *x = &p->methods[m];
+        const char *name = search_method_name((enum search_method)m);
+        if (x->result.best_ns == SEGMENT_DEAD_END) {
+            printf("  %-12s %9ld %9.3f  no schedule fits in memory\n", name,
+                   (long)x->result.rollouts, x->result.wall_s);
+            continue;
+        }
+        if (x->result.rollouts > most) most = x->result.rollouts;
+        printf("  %-12s %9ld %9.3f %10.3f %9.2f %%  %ld schedules, %.3f s\n", name,
+               (long)x->result.rollouts, x->result.wall_s, seconds_from_ns(x->result.best_ns),
+               ((double)x->result.best_ns / (double)p->bound_ns - 1) * 100,
+               (long)x->near_schedules, x->near_s);
+    }
+    printf("\n  best s after %9s", "schedules");
+    for (int m = 0; m < SEARCH_METHOD_COUNT; m++)
+        printf(" %12s", search_method_name((enum search_method)m));
+    puts("");
+    for (int64_t at = 1; at < 10 * most; at *= 10) {
+        printf("               %9ld", (long)(at < most ? at : most));
+        for (int m = 0; m < SEARCH_METHOD_COUNT; m++) {
+            double best_s = best_after(p, search_method_name((enum search_method)m), at);
+            if (best_s > 0)
+                printf(" %12.3f", best_s);
+            else
+                printf(" %12s", "-");
+        }
+        puts("");
+    }
+}
+
+static cJSON *convergence_json(const struct search_progress *p, int64_t iteration) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "iteration_index", (double)iteration);
+    cJSON_AddNumberToObject(o, "class_count", (double)p->class_count);
+    cJSON_AddNumberToObject(o, "segment_count", (double)p->segment_count);
+    cJSON_AddNumberToObject(o, "pass_count", (double)p->task_count);
+    cJSON_AddNumberToObject(o, "lower_bound_ms", (double)p->bound_ns * 1e-6);
+    cJSON *methods = cJSON_AddArrayToObject(o, "methods");
+    for (int m = 0; m < SEARCH_METHOD_COUNT; m++) {
+        const struct search_progress_method *x = &p->methods[m];
+        const char *name = search_method_name((enum search_method)m);
+        cJSON *method = cJSON_CreateObject();
+        cJSON_AddStringToObject(method, "method", name);
+        cJSON_AddNumberToObject(method, "schedule_count", (double)x->result.rollouts);
+        cJSON_AddNumberToObject(method, "wall_ms", x->result.wall_s * 1e3);
+        if (x->result.best_ns != SEGMENT_DEAD_END) {
+            cJSON_AddNumberToObject(method, "best_ms", (double)x->result.best_ns * 1e-6);
+            cJSON_AddNumberToObject(method, "near_best_schedule_count", (double)x->near_schedules);
+            cJSON_AddNumberToObject(method, "near_best_wall_ms", x->near_s * 1e3);
+        }
+        cJSON *points = cJSON_AddArrayToObject(method, "points");
+        for (int64_t i = 0; i < p->count; i++) {
+            if (strcmp(p->points[i].method, name) != 0) continue;
+            cJSON *point = cJSON_CreateObject();
+            cJSON_AddNumberToObject(point, "schedule_count", (double)p->points[i].schedule_count);
+            cJSON_AddNumberToObject(point, "makespan_ms", (double)p->points[i].makespan_ns * 1e-6);
+            cJSON_AddNumberToObject(point, "wall_ms", (double)p->points[i].wall_ns * 1e-6);
+            cJSON_AddItemToArray(points, point);
+        }
+        cJSON_AddItemToArray(methods, method);
+    }
+    return o;
+}
+
+int plan_schedule_convergence(struct cli *cli, const struct execution *e,
+                              const struct plan_schedule_options *o) {
+    struct error err = { 0 };
+    struct search_progress_options options = { .iteration = o->iteration, .rollouts = o->rollouts };
+    struct search_progress progress;
+    if (!search_progress_run(e->job, &options, cli->arena, &progress, &err))
+        return cli_error(&err);
+    if (cli->common.json)
+        cli_print_json(convergence_json(&progress, o->iteration));
+    else
+        print_convergence(&progress, e->scenario->name, o->iteration);
     return EXIT_DONE;
 }

@@ -9,6 +9,7 @@
 struct plan_schedule_options {
     const char *output; /* NULL: stdout */
     int64_t iteration, rank;
+    int64_t rollouts; /* of each method; 0: the policy's */
 };
 
 /* Writes the action lists of an iteration, or says what the plan and its order are; exit codes. */
@@ -16,5 +17,8 @@ int plan_schedule_emit(struct cli *cli, const struct execution *e,
                        const struct plan_schedule_options *options);
 int plan_schedule_show(struct cli *cli, const struct execution *e,
                        const struct plan_schedule_options *options);
+/* How the search for that order, and two simpler ones, got ahead. */
+int plan_schedule_convergence(struct cli *cli, const struct execution *e,
+                              const struct plan_schedule_options *options);
 
 #endif

@@ -23,6 +23,18 @@ static double left_out_fraction(const struct job *job) {
     return (double)job->samples_left_out / (double)job->batches.samples_in;
 }
 
+/* Wall times of this machine, so in no other figure. */
+static void print_planner(const struct replay *r) {
+    if (isnan(r->planner_mean_s)) return;
+    printf("  planner     %.3f s mean, %.3f s at most for an iteration, on one core: ",
+           r->planner_mean_s, r->planner_most_s);
+    if (r->planner_exposed_count == 0)
+        puts("hidden behind the iteration before it");
+    else
+        printf("%ld of %ld iterations would wait for it, %.3f s of a mean step on top\n",
+               (long)r->planner_exposed_count, (long)r->iteration_count, r->planner_exposed_s);
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
@@ -65,6 +77,7 @@ static void print_head(const struct execution *e) {
            cli_thousands(r->samples, samples));
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
            r->hfu_fraction * 100);
+    print_planner(r);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
     printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, most of it %s (%.1f GiB)\n",
            verdict_name(r->verdict), (long)r->verdict_stage + 1,

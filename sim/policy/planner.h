@@ -78,6 +78,7 @@ struct iteration_plan {
     /* out: what the planner found, for the record */
     int64_t bound_ns, planned_ns; /* no order is faster; what it expects */
     double planner_s;             /* its wall time */
+    bool timed;                   /* a wall-time budget ended it: another run may differ */
 };
 
 /* One micro-batch on one part of the model. Recomputation and gradient accumulation are part of the

@@ -48,6 +48,7 @@ struct iteration_sums {
     double model_flop, recompute_flop;
     int64_t pipeline_idle_ns, rank_wait_ns;
     int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
+    bool timed;                          /* a budget of wall time ended a search */
 };
 
 struct part_sums {
@@ -211,7 +212,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     int64_t *finish = loop->finish_ns + thread_index * stages;
     struct iteration_outcome *out = &loop->replay->iterations[index];
     struct iteration_sums *sums = &loop->sums[index];
-    *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX };
+    *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX, .planner_ns = -1 };
     for (int64_t stage = 0; stage < stages; stage++)
         finish[stage] = 0;
     int64_t makespan_sum = 0, latest_load = 0;
@@ -228,6 +229,11 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
             worker->failed = true;
             worker->failed_iteration = index;
             return;
+        }
+        if (job->step->iteration_planner != NULL) {
+            int64_t planner_ns = ns_from_seconds(rank_outcome.planner_s);
+            if (planner_ns > out->planner_ns) out->planner_ns = planner_ns;
+            sums->timed = sums->timed || rank_outcome.planner_timed;
         }
         int64_t makespan = rank_outcome.makespan_ns;
         int64_t load = loading_ns(job, shapes, count), begin = loads_first ? load : 0;
@@ -474,6 +480,27 @@ static void lose_to_failures(const struct scenario *s, struct replay *replay) {
                                                 w->checkpoint_s, w->restart_min * 60);
 }
 
+/* The plan of an iteration is made beside the iteration before it. */
+static void account_planner(struct replay *replay, const struct iteration_sums *sums) {
+    int64_t sum_ns = 0, most_ns = 0, exposed_ns = 0;
+    replay->repeatable = true;
+    replay->planner_mean_s = replay->planner_most_s = replay->planner_exposed_s = NAN;
+    for (int64_t i = 0; i < replay->iteration_count; i++) {
+        int64_t own_ns = replay->iterations[i].planner_ns;
+        if (own_ns < 0) return;
+        replay->repeatable = replay->repeatable && !sums[i].timed;
+        sum_ns += own_ns;
+        if (own_ns > most_ns) most_ns = own_ns;
+        if (i == 0 || own_ns <= replay->iterations[i - 1].step_time_ns) continue;
+        exposed_ns += own_ns - replay->iterations[i - 1].step_time_ns;
+        replay->planner_exposed_count++;
+    }
+    double count = (double)replay->iteration_count;
+    replay->planner_mean_s = seconds_from_ns(sum_ns) / count;
+    replay->planner_most_s = seconds_from_ns(most_ns);
+    replay->planner_exposed_s = seconds_from_ns(exposed_ns) / count;
+}
+
 static void answer(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
     for (int64_t i = 0; i < replay->iteration_count; i++) {
@@ -555,6 +582,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     if (ok) {
         merge_stages(job, replay, &loop, threads);
         answer(job, replay);
+        account_planner(replay, loop.sums);
         judge_memory(job, replay);
         utilisation(job, replay, loop.sums);
         ok = options->answer_only || break_down(job, replay, loop.sums, loop.update_ns, err);

@@ -157,6 +157,7 @@ struct rank_outcome {
     double recompute_flop;
     int64_t bound_ns; /* an iteration planner's: no order is faster; 0: none */
     double planner_s; /* its wall time */
+    bool planner_timed; /* ended by a wall-time budget */
 };
 
 struct step_runner;

@@ -56,6 +56,7 @@ struct step_runner {
     bool static_order;                  /* the graph's order is that of the schedule */
     int64_t bound_ns;  /* of the planner's last iteration */
     double planner_s;
+    bool planner_timed;
 };
 
 struct step_runner *step_runner_create(const struct step_model *model) {
@@ -282,6 +283,7 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
         return false;
     r->bound_ns = iteration.bound_ns;
     r->planner_s = iteration.planner_s;
+    r->planner_timed = iteration.timed;
     return check_order(r, m->iteration_planner->name, err);
 }
 
@@ -734,6 +736,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
         return false;
     outcome->bound_ns = r->bound_ns;
     outcome->planner_s = r->planner_s;
+    outcome->planner_timed = r->planner_timed;
     for (int64_t part = 0; part < m->part_count; part++)
         sum_part(r, part, outcome);
     for (int64_t stage = 0; stage < m->stage_count; stage++)

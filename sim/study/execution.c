@@ -6,6 +6,7 @@
 #include <string.h>
 #include "ballast_version.h"
 #include "sim/base/units.h"
+#include "sim/study/search_progress.h"
 
 const char *execution_version(void) {
     return BALLAST_VERSION;
@@ -256,7 +257,10 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->profile_id = cost_model_profile_id(s->cost_model);
     run->fidelity = r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage";
     run->status = "done";
+    run->repeatable = r->repeatable;
     run->wall_time_s = r->wall_s;
+    run->planner_mean_ms = r->planner_mean_s * 1e3;
+    run->planner_exposed_ms = r->planner_exposed_s * 1e3;
     run->gpu_count = layout_rank_count(&s->layout);
     run->dp = s->layout.dp;
     run->iteration_count = r->iteration_count;
@@ -310,6 +314,7 @@ struct iteration_record *execution_iterations(const struct execution *e, struct 
             .language_tokens = it->language_tokens,
             .useful_language_tokens = it->useful_language_tokens,
             .vision_tiles = it->vision_tiles,
+            .planner_ns = it->planner_ns,
         };
     }
     return rows;
@@ -361,6 +366,16 @@ static bool store_timeline(struct store *store, const struct execution *e, struc
            store_add_memory_points(store, timeline.memory, timeline.memory_count, err);
 }
 
+/* And how its order was searched, where it was. */
+static bool store_search(struct store *store, const struct execution *e, struct arena *arena,
+                         struct error *err) {
+    struct search_progress_options options = { .iteration = 0 };
+    struct search_progress progress;
+    return !search_progress_exists(e->job) ||
+           (search_progress_run(e->job, &options, arena, &progress, err) &&
+            store_add_search_progress(store, progress.points, progress.count, err));
+}
+
 static bool store_all(struct store *store, const struct execution *e,
                       const struct provenance *provenance, struct sweep_row_record *row,
                       int64_t *run_id, struct error *err) {
@@ -379,7 +394,7 @@ static bool store_all(struct store *store, const struct execution *e,
                               err) &&
          store_stages(store, e, arena, err) &&
          store_add_prices(store, prices, price_count, err) &&
-         store_timeline(store, e, arena, err) && store_finish_run(store, &run, err);
+         store_timeline(store, e, arena, err) && store_search(store, e, arena, err) && store_finish_run(store, &run, err);
     if (!ok) store_abandon_run(store);
     if (ok && run_id != NULL) *run_id = run.id;
     arena_destroy(arena);

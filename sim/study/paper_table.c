@@ -87,7 +87,8 @@ static const struct field_table run_table = FIELD_TABLE("against", "a run", run_
 static const struct field value_rows[] = {
     { "quantity", FIELD_TEXT, AT(value_fields, quantity), 0, 0, NULL, "", "what the number is",
       NULL },
-    { "paper", FIELD_DOUBLE, AT(value_fields, paper), 0, 0, NULL, "", "the printed number", NULL },
+    { "paper", FIELD_DOUBLE, AT(value_fields, paper), 0, 0, "null", "",
+      "the printed number; null: it is drawn without one", NULL },
     { "calibrated_on", FIELD_BOOL, AT(value_fields, calibrated_on), 0, 0, "false", "",
       "a constant was fitted to it", NULL },
     { "note", FIELD_TEXT, AT(value_fields, note), 0, 0, "null", "", "what a reader must know",

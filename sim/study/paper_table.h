@@ -37,7 +37,7 @@ struct paper_value {
     const struct quantity *quantity;
     int64_t index;    /* of a quantity of one stage, from 0; otherwise 0 */
     const char *name; /* as written: "remaining_memory_stage2" */
-    double paper;
+    double paper; /* NaN: not printed */
     bool calibrated_on;
     const char *note; /* or NULL */
 };

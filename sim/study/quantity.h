@@ -34,6 +34,8 @@ struct quantity {
     bool replayed; /* needs the epoch; otherwise the plan and the micro-batches are enough */
     bool timed;    /* carries the cost model's band */
     enum quantity_comparison comparison;
+    bool measured;      /* a wall time of this machine: not repeatable, and no error of a simulation */
+    const char *absent; /* what NaN says of it; NULL: it must have a value */
 };
 
 /* NULL: unknown. index: of the stage, from 0; 0 where the quantity has none. */

@@ -115,7 +115,8 @@ static bool store_value(struct context *c, const struct reproduction_value *v,
         .quantity = v->quantity,
         .unit = v->unit,
         .paper_value = v->paper,
-        .simulated_value = v->simulated,
+        .simulated_value = v->measured ? NAN : v->simulated,
+        .measured_value = v->measured ? v->simulated : NAN,
         .role = v->calibrated_on ? "fitted" : "prediction",
         .provenance = run_book_data_status(c->book, run),
         .scenario_file = v->scenario_file,
@@ -127,9 +128,12 @@ static bool store_value(struct context *c, const struct reproduction_value *v,
 
 /* The row's own note, and that the run would not have run. */
 static const char *note_of(struct context *c, const struct paper_row *row,
-                           const struct paper_value *value, int64_t run) {
+                           const struct paper_value *value, int64_t run, int64_t slot) {
     const char *own = value->note != NULL ? value->note : row->note;
     int64_t stage = run_book_overflowing_stage(c->book, run);
+    if (value->quantity->absent != NULL && isnan(run_book_value(c->book, run, slot)))
+        return own != NULL ? arena_format(c->arena, "%s; %s", own, value->quantity->absent)
+                           : value->quantity->absent;
     if (stage < 0 || !value->quantity->timed) return own;
     const char *full = arena_format(c->arena, "out of memory on stage %lld", (long long)stage + 1);
     return own != NULL ? arena_format(c->arena, "%s; %s", own, full) : full;
@@ -150,6 +154,7 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .unit = q->unit,
         .paper = value->paper,
         .simulated = quantity_compare(q, own, against),
+        .measured = q->measured,
         .band_fraction =
             q->timed && !quantity_compares(q) ? run_book_band(c->book, a->run) : NAN,
         .calibrated_on = value->calibrated_on,
@@ -158,13 +163,13 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .set = row->run.set,
         .inputs = inputs,
         .assumptions = list_assumptions(c, inputs, run_book_assumptions(c->book, a->run)),
-        .note = note_of(c, row, value, a->run),
+        .note = note_of(c, row, value, a->run, a->slot),
     };
     v->id = row->reading != NULL
                 ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, v->quantity,
                                row->reading)
                 : arena_format(c->arena, "%s.%s.%s", v->table, row->row, v->quantity);
-    v->relative_error = v->paper != 0 ? (v->simulated - v->paper) / v->paper : NAN;
+    v->relative_error = v->paper != 0 && !q->measured ? (v->simulated - v->paper) / v->paper : NAN;
     return c->options->store == NULL || store_value(c, v, t, row, a->run);
 }
 

@@ -23,8 +23,10 @@ struct reproduction_value {
     const char *table; /* "omnibal.ablation" */
     const char *row, *reading; /* reading may be NULL */
     const char *quantity, *unit;
-    double paper, simulated;
-    double relative_error; /* NaN when the paper's value is 0 */
+    double paper;          /* NaN: the paper draws it without a number */
+    double simulated;      /* NaN: this build or its budget does not give it; the note says why */
+    bool measured;         /* simulated is a wall time of this machine */
+    double relative_error; /* NaN when the paper's value is 0, and of what is measured */
     double band_fraction;  /* of the simulated value, where it has one; NaN otherwise */
     bool calibrated_on;
     struct paper_run run;

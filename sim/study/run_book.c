@@ -144,7 +144,7 @@ static void take_answers(struct entry *e) {
     for (int64_t i = 0; i < e->question_count; i++) {
         struct question *q = &e->questions[i];
         q->answer = q->quantity->of(&source, q->index);
-        if (isnan(q->answer) && !e->failed) {
+        if (isnan(q->answer) && q->quantity->absent == NULL && !e->failed) {
             error_set(&e->err, "%s: the run has no %s%lld", e->run.path, q->quantity->name,
                       (long long)q->index + 1);
             e->failed = true;

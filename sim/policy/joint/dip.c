@@ -83,21 +83,35 @@ struct dip_iteration {
     struct segment_schedule schedule;
 };
 
-static void search_order(struct dip_iteration *d, int64_t rollouts) {
+static struct segment_search_options search_options(const struct dip_parameters *p) {
+    struct segment_search_options options = segment_search_defaults();
+    options.method = p->method == METHOD_RANDOM        ? SEARCH_RANDOM
+                     : p->method == METHOD_DEPTH_FIRST ? SEARCH_DEPTH_FIRST
+                                                       : SEARCH_TREE;
+    options.rollouts = p->rollouts;
+    options.seconds = p->search_s;
+    options.seed = (uint64_t)p->seed;
+    options.worst = p->worst;
+    return options;
+}
+
+bool dip_search_options(const struct planner *planner, const void *parameters,
+                        struct segment_search_options *options) {
+    if (planner != &joint_dip) return false;
+    const struct dip_parameters *p = parameters;
+    if (p->order != ORDER_SEARCH) return false;
+    *options = search_options(p);
+    return true;
+}
+
+static void search_order(struct dip_iteration *d, bool search) {
     struct segment_graph *g = d->segments.graph;
     int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
     enum interleaver_turn turn = TURN_ALTERNATE;
     for (int32_t i = 0; i < g->class_count; i++)
         order[i] = i;
-    if (rollouts > 0) {
-        struct segment_search_options options = segment_search_defaults();
-        options.method = d->p->method == METHOD_RANDOM        ? SEARCH_RANDOM
-                         : d->p->method == METHOD_DEPTH_FIRST ? SEARCH_DEPTH_FIRST
-                                                              : SEARCH_TREE;
-        options.rollouts = rollouts;
-        options.seconds = d->p->search_s;
-        options.seed = (uint64_t)d->p->seed;
-        options.worst = d->p->worst;
+    if (search) {
+        struct segment_search_options options = search_options(d->p);
         struct segment_search_result result;
         segment_search(g, &options, order, &result);
         turn = result.turn;
@@ -114,12 +128,12 @@ static void make_order(struct dip_iteration *d) {
     else if (d->p->order == ORDER_ENCODERS_FIRST)
         segment_order_encoders_first(g, d->segments.chunk_of, &d->schedule);
     else
-        search_order(d, d->p->order == ORDER_SEARCH ? d->p->rollouts : 0);
+        search_order(d, d->p->order == ORDER_SEARCH);
     if (d->schedule.makespan_ns != SEGMENT_DEAD_END) return;
     /* One micro-batch does not fit alone: out of memory is an answer, so the order goes without. */
     for (int32_t r = 0; r < g->rank_count; r++)
         g->capacity_bytes[r] = INFINITY;
-    search_order(d, 0);
+    search_order(d, false);
 }
 
 /* No order and no choice of recomputation is faster: every block keeps everything. */
@@ -170,6 +184,7 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     it->planned_ns = d.schedule.makespan_ns;
     it->bound_ns = free_bound_ns(&d, plan);
     it->planner_s = wall_s(&begin);
+    it->timed = d.p->order == ORDER_SEARCH && d.p->search_s > 0;
     return true;
 }
 

@@ -7,8 +7,13 @@
 #ifndef BALLAST_SIM_POLICY_JOINT_DIP_H
 #define BALLAST_SIM_POLICY_JOINT_DIP_H
 
-#include "sim/policy/joint/segment_order.h"
+#include "sim/policy/joint/segment_search.h"
 #include "sim/policy/planner.h"
+
+/* The options under which the policy searches an iteration's order; false: it is not "dip", or has its
+ * order by rule. */
+bool dip_search_options(const struct planner *planner, const void *parameters,
+                        struct segment_search_options *options);
 
 struct modality_options {
     int64_t sub_batch;                        /* images; -1: by the 95 % rule */

@@ -401,6 +401,51 @@ static void test_verdicts(void **state) {
     }
 }
 
+/* ---- planning beside the iteration before ---- */
+
+/* Leaves the order as it is and says that it took parameters[0] seconds, by a budget where [1]. */
+static bool pretend_to_plan(const struct planner_oracle *oracle, const void *parameters,
+                            const struct job_plan *plan, struct iteration_plan *it,
+                            struct error *err) {
+    (void)oracle, (void)plan, (void)err;
+    it->planner_s = ((const double *)parameters)[0];
+    it->timed = ((const double *)parameters)[1] > 0;
+    return true;
+}
+
+static void test_planning_is_held_against_the_iteration_before(void **state) {
+    (void)state;
+    static const struct planner slow = { .name = "slow", .plan_iteration = pretend_to_plan };
+    struct scenario *s = fixture_scenario("samples.csv", setups[0].overrides);
+    struct job *job = fixture_job(s);
+    struct replay *before = fixture_replay(job, FIDELITY_STAGE, 1);
+    assert_true(isnan(before->planner_mean_s) && before->repeatable);
+    assert_true(before->iteration_count > 2 && before->iterations[0].planner_ns < 0);
+    double parameters[2] = { 0, 0 }, most_s = 0;
+    for (int64_t i = 0; i < before->iteration_count; i++)
+        most_s = fmax(most_s, seconds_from_ns(before->iterations[i].step_time_ns));
+    job->step->iteration_planner = &slow;
+    job->step->iteration_parameters = parameters;
+    for (int k = 0; k < 2; k++) {
+        parameters[0] = k == 0 ? 1e-3 : 2 * most_s;
+        parameters[1] = k;
+        struct replay *r = fixture_replay(job, FIDELITY_STAGE, 1);
+        double want_s = 0;
+        for (int64_t i = 1; k == 1 && i < r->iteration_count; i++)
+            want_s += parameters[0] - seconds_from_ns(r->iterations[i - 1].step_time_ns);
+        assert_int_equal(r->planner_exposed_count, k == 0 ? 0 : r->iteration_count - 1);
+        assert_true(fabs(r->planner_exposed_s - want_s / (double)r->iteration_count) < 1e-6);
+        assert_true(fabs(r->planner_mean_s - parameters[0]) < 1e-6);
+        assert_true(fabs(r->planner_most_s - parameters[0]) < 1e-6);
+        assert_true(r->repeatable == (k == 0));
+        assert_true(r->step_time_mean_s == before->step_time_mean_s); /* reported, never added */
+        replay_destroy(r);
+    }
+    replay_destroy(before);
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes_sum_to_the_step_time),
@@ -412,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_iteration_limit_and_epoch),
         cmocka_unit_test(test_progress_reaches_the_end),
         cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_planning_is_held_against_the_iteration_before),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

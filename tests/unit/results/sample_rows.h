@@ -10,9 +10,9 @@
 #include "results/store.h"
 
 static const struct iteration_record sample_iterations[] = {
-    { 0, 2100000000, 3, 1900000000, 1024, 256, 900000, 850000, 4100 },
-    { 1, 2250000001, 1, -1, 1024, 256, 910000, 860000, 4080 },
-    { 2, 2050000002, 0, 2000000000, 1000, 250, 890000, 840000, 3900 },
+    { 0, 2100000000, 3, 1900000000, 1024, 256, 900000, 850000, 4100, 2200000000 },
+    { 1, 2250000001, 1, -1, 1024, 256, 910000, 860000, 4080, 2100000500 },
+    { 2, 2050000002, 0, 2000000000, 1000, 250, 890000, 840000, 3900, -1 },
 };
 static const struct stage_record sample_stages[] = {
     { 0, "vision 0-44", 45, 5900000000, 1500.5, 600, 500, 900.25, 100.25, 4 },
@@ -41,15 +41,20 @@ static const struct memory_point_record sample_points[] = {
     { 1, 0, 0, 1500001, 43000000000 },
     { 2, 0, 1, 0, 40000000000 },
 };
+static const struct search_progress_record sample_progress[] = {
+    { "depth-first", 0, 0, 0, 1, 2300000000, 1900000000, 1500 },
+    { "mcts", 0, 0, 0, 1, 2300000000, 1900000000, 1400 },
+    { "mcts", 1, 0, 0, 90, 2000000000, 1900000000, -1 },
+};
 static const struct reproduction_record sample_reproductions[] = {
     { 0, NULL, "0.1.0", "abc", "omnibal", "main", "6B+20B baseline", "gpu_days", "GPU-days", 100.0,
-      108.0, "prediction", "published", NULL, NULL, -1 },
+      108.0, NAN, "prediction", "published", NULL, NULL, -1 },
     { 0, NULL, "0.1.0", "abc", "omnibal", "main", "6B+20B omnibal", "gpu_days", "GPU-days", 50.0,
-      46.0, "prediction", "published", "papers/a.json", "note", -1 },
+      46.0, NAN, "prediction", "published", "papers/a.json", "note", -1 },
     { 0, NULL, "0.1.0", "abc", "omnibal", "main", "anchor", "gpu_days", "GPU-days", 10.0, 20.0,
-      "fitted", "published", NULL, NULL, -1 },
+      NAN, "fitted", "published", NULL, NULL, -1 },
     { 0, NULL, "0.1.0", "abc", "omnibal", "main", "empty", "gpu_days", "GPU-days", NAN, 20.0,
-      "prediction", "published", NULL, NULL, -1 },
+      NAN, "prediction", "published", NULL, NULL, -1 },
 };
 static const struct validation_record sample_validations[] = {
     { 0, NULL, "0.1.0", "abc", "rows.csv", "gpt 22b", "Megatron-LM", "a100-80g-sxm", "megatron-lm",
@@ -126,6 +131,7 @@ static inline bool sample_store_run(struct store *store, const char *name, doubl
            store_add_prices(store, sample_prices, SAMPLE_COUNT(sample_prices), err) &&
            store_add_spans(store, sample_spans, SAMPLE_COUNT(sample_spans), err) &&
            store_add_memory_points(store, sample_points, SAMPLE_COUNT(sample_points), err) &&
+           store_add_search_progress(store, sample_progress, SAMPLE_COUNT(sample_progress), err) &&
            store_finish_run(store, &run, err);
 }
 

@@ -49,6 +49,10 @@ static bool draw_many_steps(const char *path, struct error *err) {
     return plot_steps(path, hard_name, iterations, 5000, err);
 }
 
+static bool draw_search(const char *path, struct error *err) {
+    return plot_search(path, hard_name, sample_progress, SAMPLE_COUNT(sample_progress), err);
+}
+
 static bool draw_breakdown(const char *path, struct error *err) {
     static const char *const runs[] = { "baseline", hard_name };
     static const char *const parts[] = { "compute", "bubble", "of another kind", "update" };
@@ -158,6 +162,7 @@ static const struct {
 } pictures[] = {
     { "timeline", draw_timeline },     { "memory", draw_memory },
     { "steps", draw_steps },           { "one-step", draw_one_step },
+    { "search", draw_search },
     { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
     { "dataset", draw_dataset },       { "scatter", draw_scatter },
     { "stages", draw_stages },         { "convergence", draw_convergence },

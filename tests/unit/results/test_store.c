@@ -270,12 +270,20 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "CREATE VIEW sweep_result AS SELECT * FROM sweep_row; DROP VIEW breakdown;"
         "CREATE VIEW breakdown AS SELECT id FROM run;"
         "ALTER TABLE run DROP COLUMN loading_ms; ALTER TABLE run DROP COLUMN goodput_fraction;"
+        "DROP TABLE search_progress; DROP VIEW step; DROP VIEW reproduction_summary;"
+        "DROP VIEW reproduction_error; ALTER TABLE run DROP COLUMN planner_mean_ms;"
+        "ALTER TABLE run DROP COLUMN planner_exposed_ms;"
+        "ALTER TABLE iteration DROP COLUMN planner_ns;"
+        "ALTER TABLE reproduction DROP COLUMN measured_value;"
+        "CREATE VIEW step AS SELECT id FROM run;"
+        "CREATE VIEW reproduction_summary AS SELECT id FROM run;"
+        "CREATE VIEW reproduction_error AS SELECT id FROM run;"
         "PRAGMA user_version = 1;";
     static const char *const tables =
         "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";
     /* Columns that ALTER TABLE adds come without the schema's comments. */
-    static const char *const text = "SELECT sum(length(sql)) FROM sqlite_schema "
-                              " WHERE name NOT IN ('run', 'sweep_row')";
+    static const char *const text = "SELECT sum(length(sql)) FROM sqlite_schema WHERE name NOT IN "
+                                    "('run', 'sweep_row', 'iteration', 'reproduction')";
     struct store *store = must_open(f, DB_WRITE);
     struct run_record run = sample_run("kept");
     must(f, store_begin_run(store, &run, &f->err));
@@ -312,6 +320,9 @@ static void test_views_derive(void **state) {
         { "SELECT peak_bytes FROM stage_memory WHERE stage_index = 0 AND run_id = ?1", 42e9 },
         { "SELECT capacity_fraction FROM stage_memory WHERE stage_index = 1 AND run_id = ?1", 0.5 },
         { "SELECT step_time_ms FROM step WHERE iteration_index = 0 AND run_id = ?1", 2100 },
+        /* the planning of the second step takes 0.5 us more than the first step */
+        { "SELECT planner_exposed_ms FROM step WHERE iteration_index = 1 AND run_id = ?1", 0.0005 },
+        { "SELECT count(*) FROM step WHERE planner_exposed_ms IS NULL AND run_id = ?1", 2 },
         { "SELECT step_ms FROM operator_share WHERE operator = 'qkv' AND run_id = ?1", 108 },
         { "SELECT tp * 10 + pp FROM run_setup WHERE model = 'vlm' AND batching = 'isf'"
           " AND schedule = '1f1b' AND dataset = 'd'",
@@ -533,7 +544,7 @@ static void test_each_bad_file_has_its_sentence(void **state) {
         { "other program", make_other_program, DB_READ, "is a database of another program", false },
         { "newer, write", make_newer, DB_WRITE,
           "was written by a newer version (its tables are "
-          "version 99, known here are those up to 4)",
+          "version 99, known here are those up to 5)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
         { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },

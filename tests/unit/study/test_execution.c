@@ -67,8 +67,8 @@ static bool check_columns(void *context, sqlite3_stmt *row, struct error *err) {
 static const struct {
     const char *sql, *allowed;
 } tables[] = {
-    { "SELECT * FROM run WHERE id = ?1", " failure exposed_context_ms " },
-    { "SELECT * FROM iteration WHERE run_id = ?1", "" },
+    { "SELECT * FROM run WHERE id = ?1", " failure exposed_context_ms planner_mean_ms planner_exposed_ms " },
+    { "SELECT * FROM iteration WHERE run_id = ?1", " planner_ns " },
     { "SELECT * FROM stage WHERE run_id = ?1", "" },
     { "SELECT * FROM memory WHERE run_id = ?1", "" },
     { "SELECT * FROM operator_price WHERE run_id = ?1", "" },
@@ -97,6 +97,51 @@ static bool read_number(void *context, sqlite3_stmt *row, struct error *err) {
     (void)err;
     *(double *)context = sqlite3_column_double(row, 0);
     return true;
+}
+
+/* A policy that plans each iteration says what that takes, and how the first one's order was searched. */
+static void test_planned_iterations_are_stored(void **state) {
+    (void)state;
+    static const char *const set[] = { "policy={\"joint\":{\"name\":\"dip\",\"rollouts\":60}}",
+                                       NULL };
+    static const char *const queries[] = {
+        "SELECT planner_mean_ms, planner_exposed_ms FROM run WHERE id = ?1",
+        "SELECT planner_ns FROM iteration WHERE run_id = ?1",
+        "SELECT * FROM search_progress WHERE run_id = ?1",
+    };
+    struct execution *e = execute(set, FIDELITY_STAGE, 1);
+    struct store *store = open_store("planned.db");
+    int64_t run_id = keep(store, e);
+    struct error err = { 0 };
+    for (size_t k = 0; k < sizeof queries / sizeof queries[0]; k++) {
+        struct columns columns = { .allowed = "" };
+        if (!store_query(store, queries[k], run_id, check_columns, &columns, &err))
+            fail_msg("%s: %s", queries[k], err.text);
+        if (columns.row_count == 0) fail_msg("%s: no row", queries[k]);
+    }
+    /* Each method's best never rises and stays above the bound; all begin with the same order. */
+    static const struct {
+        const char *sql;
+        double want;
+    } cases[] = {
+        { "SELECT count(DISTINCT method) FROM search_progress WHERE run_id = ?1", 3 },
+        { "SELECT count(*) FROM search_progress a JOIN search_progress b USING (run_id, method)"
+          " WHERE run_id = ?1 AND a.point_index < b.point_index AND (a.makespan_ns < b.makespan_ns"
+          " OR a.schedule_count > b.schedule_count)",
+          0 },
+        { "SELECT count(*) FROM search_progress WHERE run_id = ?1 AND makespan_ns < bound_ns", 0 },
+        { "SELECT count(DISTINCT makespan_ns) FROM search_progress WHERE run_id = ?1"
+          " AND point_index = 0 AND schedule_count = 1",
+          1 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        double got = -1;
+        if (!store_query(store, cases[k].sql, run_id, read_number, &got, &err))
+            fail_msg("%s: %s", cases[k].sql, err.text);
+        if (got != cases[k].want) fail_msg("%s: got %g", cases[k].sql, got);
+    }
+    store_close(store);
+    execution_destroy(e);
 }
 
 static double number(struct store *store, const char *sql, int64_t run_id) {
@@ -299,6 +344,7 @@ static void test_stage_layers_in_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_columns_are_filled),
+        cmocka_unit_test(test_planned_iterations_are_stored),
         cmocka_unit_test(test_the_breakdown_explains_everything),
         cmocka_unit_test(test_threads_do_not_change_the_digest),
         cmocka_unit_test(test_timeline_holds_the_work_of_the_step),
