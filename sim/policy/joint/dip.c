@@ -6,6 +6,7 @@
  * "encoders-first" is Optimus' coarse-grained bubble scheduling on the same pipeline.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "sim/policy/joint/dip.h"
@@ -104,36 +105,78 @@ bool dip_search_options(const struct planner *planner, const void *parameters,
     return true;
 }
 
-static void search_order(struct dip_iteration *d, bool search) {
+static int64_t greedy_order(const struct segment_graph *g, const int32_t *order,
+                            enum interleaver_turn turn, struct segment_schedule *schedule) {
+    struct interleaver *x = interleaver_create(g);
+    interleaver_run(x, order, turn, schedule);
+    interleaver_destroy(x);
+    return schedule->makespan_ns;
+}
+
+static bool fits_in_memory(const struct segment_graph *g, const struct segment_schedule *schedule) {
+    for (int32_t r = 0; r < g->rank_count; r++)
+        if (segment_order_peak_bytes(g, schedule, r) > g->capacity_bytes[r]) return false;
+    return true;
+}
+
+enum { RULE_WHOLE, RULE_LEAD_1, RULE_LEAD_2, RULE_ENCODERS_FIRST, RULE_COUNT };
+
+static void order_by_rule(const struct segment_graph *g, const int32_t *level_of, int rule,
+                          struct segment_schedule *schedule) {
+    if (rule == RULE_WHOLE)
+        segment_order_whole(g, level_of, schedule);
+    else if (rule == RULE_ENCODERS_FIRST)
+        segment_order_encoders_first(g, level_of, schedule);
+    else
+        segment_order_fixed(g, level_of, rule == RULE_LEAD_1 ? 1 : 2, schedule);
+}
+
+int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
+                  const struct segment_search_options *options,
+                  struct segment_schedule *schedule) {
+    int32_t *order = memory_alloc(sizeof *order * (size_t)(g->class_count + 1));
+    struct segment_search_result result;
+    segment_search(g, options, order, &result);
+    greedy_order(g, order, result.turn, schedule);
+    free(order);
+    if (options->worst) return schedule->makespan_ns;
+    size_t bytes = sizeof *schedule->tasks * (size_t)segment_schedule_size(g);
+    struct segment_schedule other = { .tasks = memory_alloc(bytes) };
+    for (int rule = 0; rule < RULE_COUNT; rule++) {
+        order_by_rule(g, level_of, rule, &other);
+        if (other.makespan_ns >= schedule->makespan_ns || !fits_in_memory(g, &other)) continue;
+        memcpy(schedule->tasks, other.tasks, bytes);
+        schedule->makespan_ns = other.makespan_ns;
+    }
+    free(other.tasks);
+    return schedule->makespan_ns;
+}
+
+/* Micro-batches in turn. */
+static void plain_order(struct dip_iteration *d) {
     struct segment_graph *g = d->segments.graph;
     int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
-    enum interleaver_turn turn = TURN_ALTERNATE;
     for (int32_t i = 0; i < g->class_count; i++)
         order[i] = i;
-    if (search) {
-        struct segment_search_options options = search_options(d->p);
-        struct segment_search_result result;
-        segment_search(g, &options, order, &result);
-        turn = result.turn;
-    }
-    struct interleaver *x = interleaver_create(g);
-    interleaver_run(x, order, turn, &d->schedule);
-    interleaver_destroy(x);
+    greedy_order(g, order, TURN_ALTERNATE, &d->schedule);
 }
 
 static void make_order(struct dip_iteration *d) {
     struct segment_graph *g = d->segments.graph;
+    struct segment_search_options options = search_options(d->p);
     if (d->p->order == ORDER_FIXED)
         segment_order_fixed(g, d->segments.chunk_of, d->p->lead, &d->schedule);
     else if (d->p->order == ORDER_ENCODERS_FIRST)
         segment_order_encoders_first(g, d->segments.chunk_of, &d->schedule);
+    else if (d->p->order == ORDER_SEARCH)
+        dip_order(g, d->segments.chunk_of, &options, &d->schedule);
     else
-        search_order(d, d->p->order == ORDER_SEARCH);
+        plain_order(d);
     if (d->schedule.makespan_ns != SEGMENT_DEAD_END) return;
     /* One micro-batch does not fit alone: out of memory is an answer, so the order goes without. */
     for (int32_t r = 0; r < g->rank_count; r++)
         g->capacity_bytes[r] = INFINITY;
-    search_order(d, false);
+    plain_order(d);
 }
 
 /* No order and no choice of recomputation is faster: every block keeps everything. */

@@ -14,6 +14,12 @@
  * order by rule. */
 bool dip_search_options(const struct planner *planner, const void *parameters,
                         struct segment_search_options *options);
+/* The searched order, or the best of 1F1B, Megatron-LM's and encoders first where one of these fits in
+ * memory and is faster: never worse than a rule. Not so when the worst is sought. level_of: chunk row of
+ * each segment. Returns the makespan. */
+int64_t dip_order(const struct segment_graph *graph, const int32_t *level_of,
+                  const struct segment_search_options *options,
+                  struct segment_schedule *schedule);
 
 struct modality_options {
     int64_t sub_batch;                        /* images; -1: by the 95 % rule */

@@ -211,6 +211,30 @@ int64_t segment_order_fixed(const struct segment_graph *g, const int32_t *level_
     return segment_order_time(g, schedule);
 }
 
+static struct segment_task *add_micro_batch(const struct slot_table *t, int32_t micro_batch,
+                                            bool backward, struct segment_task *at) {
+    for (int32_t i = 0; i < t->rows; i++)
+        at = add_slot(t, micro_batch, backward ? t->rows - 1 - i : i, backward, at);
+    return at;
+}
+
+int64_t segment_order_whole(const struct segment_graph *g, const int32_t *level_of,
+                            struct segment_schedule *schedule) {
+    struct slot_table t = slots_create(g, level_of);
+    for (int32_t rank = 0; rank < g->rank_count; rank++) {
+        struct segment_task *at = segment_schedule_rank(g, schedule, rank);
+        int32_t ahead = g->rank_count - 1 - rank, last = g->micro_batch_count;
+        for (int32_t m = 0; m < ahead && m < last; m++)
+            at = add_micro_batch(&t, m, false, at);
+        for (int32_t m = 0; m < last; m++) {
+            at = add_micro_batch(&t, m + ahead, false, at); /* none after the last */
+            at = add_micro_batch(&t, m, true, at);
+        }
+    }
+    slots_destroy(&t);
+    return segment_order_time(g, schedule);
+}
+
 /* Rows of encoders come first, as modules do. */
 static int32_t encoder_rows(const struct segment_graph *g, const int32_t *level_of) {
     int32_t rows = 0;

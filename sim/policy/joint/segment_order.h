@@ -47,6 +47,11 @@ int64_t segment_order_time(const struct segment_graph *graph, struct segment_sch
 int64_t segment_order_fixed(const struct segment_graph *graph, const int32_t *level_of,
                             int64_t lead, struct segment_schedule *schedule);
 
+/* 1F1B of whole micro-batches: all segments of one are one forward of a rank. With several chunks on a
+ * rank it waits for ever where micro-batches outnumber ranks. Returns the makespan. */
+int64_t segment_order_whole(const struct segment_graph *graph, const int32_t *level_of,
+                            struct segment_schedule *schedule);
+
 /* All forwards of encoder segments (those that another class waits for), row by row, then Megatron's
  * order of the others, then all encoder backwards: Optimus' coarse-grained bubble scheduling. */
 int64_t segment_order_encoders_first(const struct segment_graph *graph, const int32_t *level_of,
