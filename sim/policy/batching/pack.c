@@ -6,8 +6,12 @@
  * sequence (it is not: samples are whole, the rest of the sequence is padding), whether attention
  * crosses from one sample of a sequence into the next (it does by default: one causal mask over the
  * sequence, as Megatron-LM has it unless told to reset the mask).
+ *
+ * Ranks that wait for each other after every layer (ZeRO-3, FSDP) take the largest micro-batch's time in
+ * each round; sort_window deals micro-batches of like size to one round, as length-grouped samplers do.
  */
 #include <stdlib.h>
+#include "sim/base/arena.h"
 #include "sim/policy/batching/greedy_pack.h"
 #include "sim/policy/batching/policies.h"
 #include "sim/policy/batching/samplers.h"
@@ -16,7 +20,7 @@ enum attention { ATTENTION_SEQUENCE, ATTENTION_SAMPLE };
 static const char *const attention_names[] = { "sequence", "sample", NULL };
 
 struct pack_parameters {
-    int64_t tokens, images, open;
+    int64_t tokens, images, open, sort_window;
     int order, attention;
     bool pad;
 };
@@ -33,6 +37,10 @@ static const struct field fields[] = {
     { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"sequence\"", "",
       "sequence: every token attends to all before it in the sequence; sample: in its own sample",
       attention_names },
+    { "sort_window", FIELD_COUNT, AT(sort_window), 0, 1e6, "0", "",
+      "so many sequences in a row, those of one step, are sorted by their images before the ranks take "
+      "them in turn, so that like meets like; 0: they come as packed",
+      NULL },
     { "pad", FIELD_BOOL, AT(pad), 0, 0, "true", "",
       "sequences are filled up to their length with padding", NULL },
 };
@@ -51,6 +59,44 @@ static bool pack_joint_attention(const void *parameter_values) {
     return ((const struct pack_parameters *)parameter_values)->attention == ATTENTION_SEQUENCE;
 }
 
+/* ---- sorting ---- */
+
+struct sized_group {
+    int64_t units;
+    uint32_t group;
+};
+
+static int more_units_first(const void *a, const void *b) {
+    const struct sized_group *left = a, *right = b;
+    if (left->units != right->units) return left->units > right->units ? -1 : 1;
+    return (left->group > right->group) - (left->group < right->group);
+}
+
+static int64_t group_images(const struct batch_plan *plan, const struct dataset *dataset,
+                            int64_t group) {
+    int64_t images = 0;
+    for (uint32_t k = plan->starts[group]; k < plan->starts[group + 1]; k++)
+        images += images_of(dataset, plan->samples[k]);
+    return images;
+}
+
+/* The ranks keep the same micro-batches in each window, dealt by size. */
+static void sort_windows(const struct batch_plan *plan, const struct dataset *dataset,
+                         int64_t window) {
+    const int64_t ranks = plan->rank_count, count = ranks * plan->per_rank;
+    struct sized_group *sorted = memory_alloc(sizeof *sorted * (size_t)count);
+    for (int64_t g = 0; g < count; g++)
+        sorted[g] = (struct sized_group){ group_images(plan, dataset, g), (uint32_t)g };
+    for (int64_t first = 0; first < count; first += window) {
+        const int64_t left = count - first;
+        qsort(sorted + first, (size_t)(left < window ? left : window), sizeof *sorted,
+              more_units_first);
+    }
+    for (int64_t g = 0; g < count; g++)
+        plan->order[g % ranks * plan->per_rank + g / ranks] = sorted[g].group;
+    free(sorted);
+}
+
 static bool pack_plan(const struct batch_request *request, const void *parameter_values,
                       struct batch_plan *plan, struct error *err) {
     const struct pack_parameters *p = parameter_values;
@@ -67,9 +113,12 @@ static bool pack_plan(const struct batch_request *request, const void *parameter
     free(order);
     plan->sequence_tokens = p->pad ? p->tokens : 0;
     plan->joint_attention = pack_joint_attention(p);
-    if (greedy_pack_deal("pack", request, plan, err)) return true;
-    batch_plan_free(plan);
-    return false;
+    if (!greedy_pack_deal("pack", request, plan, err)) {
+        batch_plan_free(plan);
+        return false;
+    }
+    if (p->sort_window > 0) sort_windows(plan, request->dataset, p->sort_window);
+    return true;
 }
 
 const struct batching_policy batching_pack = {

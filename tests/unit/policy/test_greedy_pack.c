@@ -164,6 +164,30 @@ static void open_groups_waste_less(void **state) {
     batch_plan_free(&many);
 }
 
+/* Four sequences of 5, 1, 4 and 2 images, two ranks: the two rounds of a step get 5 with 4 and 2 with 1. */
+static void sorted_windows(void **state) {
+    (void)state;
+    static const struct {
+        const char *parameters;
+        uint32_t want[4]; /* groups: both rounds of rank 0, then of rank 1 */
+    } cases[] = {
+        { "{\"order\":\"file\"}", { 0, 2, 1, 3 } },
+        { "{\"order\":\"file\",\"sort_window\":4}", { 0, 3, 2, 1 } },
+        { "{\"order\":\"file\",\"sort_window\":2}", { 0, 2, 1, 3 } },
+        { "{\"order\":\"file\",\"sort_window\":3}", { 0, 1, 2, 3 } },
+    };
+    struct sample samples[] = { { 8000, 5, 0 }, { 8000, 1, 0 }, { 8000, 4, 0 }, { 8000, 2, 0 } };
+    struct dataset_part part = { "x", "synthetic", 4, 0 };
+    struct dataset dataset = {
+        .name = "x", .samples = samples, .sample_count = 4, .parts = &part, .part_count = 1
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct batch_plan plan = make("pack", cases[i].parameters, &dataset, 2);
+        assert_memory_equal(plan.order, cases[i].want, sizeof cases[i].want);
+        batch_plan_free(&plan);
+    }
+}
+
 static void padding_is_counted(void **state) {
     (void)state;
     struct sample samples[] = { { 4096, 1, 0 }, { 6144, 1, 0 } };
@@ -213,6 +237,7 @@ int main(void) {
         cmocka_unit_test(groups_by_hand),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(open_groups_waste_less),
+        cmocka_unit_test(sorted_windows),
         cmocka_unit_test(padding_is_counted),
         cmocka_unit_test(no_clips),
     };
