@@ -57,6 +57,26 @@ double plan_stage_forward_ms(const struct execution *e, int64_t stage) {
     return forward_ns * 1e-6;
 }
 
+double plan_stage_pass_ms(const struct execution *e, int64_t stage) {
+    const struct step_model *step = e->job->step;
+    if (stage < 0 || stage >= step->stage_count) return NAN;
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(step, &e->job->typical, times);
+    double pass_ns = 0;
+    for (int64_t part = stage; part < step->part_count; part += step->stage_count) {
+        struct stage_cost cost;
+        step_stage_cost(step, part, &e->job->typical, times, NULL, &cost);
+        pass_ns += (double)(cost.forward_ns + cost.backward_ns);
+    }
+    return pass_ns * 1e-6;
+}
+
+double plan_block_pass_ms(const struct execution *e, enum layer_kind kind) {
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(e->job->step, &e->job->typical, times);
+    return (double)(times[kind].forward_ns + times[kind].backward_ns) * 1e-6;
+}
+
 static double measure(const struct execution *e, enum plan_measure measure, int64_t stage) {
     switch (measure) {
     case PLAN_BLOCKS:

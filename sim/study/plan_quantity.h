@@ -21,6 +21,10 @@ double plan_stage_language_blocks(const struct execution *execution, int64_t sta
 double plan_stage_recompute(const struct execution *execution, int64_t stage);
 /* ms of one forward at the mean micro-batch. */
 double plan_stage_forward_ms(const struct execution *execution, int64_t stage);
+/* ms of one forward and backward at the mean micro-batch, recomputation included; of a block of that
+ * kind, without. */
+double plan_stage_pass_ms(const struct execution *execution, int64_t stage);
+double plan_block_pass_ms(const struct execution *execution, enum layer_kind kind);
 double plan_spread(const struct execution *execution, enum plan_measure measure,
                    enum spread_kind kind);
 /* Bytes over all cuts, all TP ranks together, at the largest micro-batch (ISF: Qv tiles, Qt tokens). */

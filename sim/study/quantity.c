@@ -62,6 +62,20 @@ static double forward_time(struct quantity_source *s, int64_t index) {
     return plan_stage_forward_ms(s->execution, index);
 }
 
+static double stage_time(struct quantity_source *s, int64_t index) {
+    return plan_stage_pass_ms(s->execution, index);
+}
+
+static double block_time_vision(struct quantity_source *s, int64_t index) {
+    (void)index;
+    return plan_block_pass_ms(s->execution, LAYER_VISION_BLOCK);
+}
+
+static double block_time_language(struct quantity_source *s, int64_t index) {
+    (void)index;
+    return plan_block_pass_ms(s->execution, LAYER_LANGUAGE_BLOCK);
+}
+
 static double forward_time_total(struct quantity_source *s, int64_t index) {
     (void)index;
     return sum_over_stages(s->execution, plan_stage_forward_ms);
@@ -186,6 +200,24 @@ static double memory_deviation(struct quantity_source *s, int64_t index) {
     return sqrt(squares / (double)stages);
 }
 
+/* Both readings of one stage are measured together. */
+static const struct fluctuation *fluctuation(struct quantity_source *s, int64_t stage) {
+    if (s->fluctuation == NULL || s->fluctuation_stage != stage) {
+        s->fluctuation = arena_new(s->arena, struct fluctuation);
+        *s->fluctuation = fluctuation_measure(s->execution, stage);
+        s->fluctuation_stage = stage;
+    }
+    return s->fluctuation;
+}
+
+static double memory_fluctuation(struct quantity_source *s, int64_t index) {
+    return fluctuation(s, index)->deviation_bytes / BYTES_PER_GiB;
+}
+
+static double memory_swing(struct quantity_source *s, int64_t index) {
+    return fluctuation(s, index)->range_bytes / BYTES_PER_GiB;
+}
+
 /* ---- the plan ---- */
 
 static double layers(struct quantity_source *s, int64_t index) {
@@ -281,6 +313,8 @@ static const struct quantity table[] = {
     { "average_batch_size", "samples", average_batch_size, PLAN },
     { "balance_bound", "ratio", balance_bound, PLAN },
     { "balanced", "ratio", balanced, PLAN },
+    { "block_time_language", "ms", block_time_language, PLAN },
+    { "block_time_vision", "ms", block_time_vision, PLAN },
     { "cut_volume", "MiB", cut_volume, PLAN },
     { "cut_volume_change", "MiB", cut_volume, PLAN, .comparison = COMPARE_DIFFERENCE },
     { "dist_ratio_language", "ratio", dist_ratio_language, PLAN },
@@ -315,11 +349,16 @@ static const struct quantity table[] = {
     { "layers_variance", "ratio", layers_variance, PLAN },
     { "max_language_tokens", "tokens", max_language_tokens, PLAN },
     { "max_vision_tokens", "tokens", max_vision_tokens, PLAN },
+    { "memory_fluctuation_ratio_stage", "ratio", memory_fluctuation, PLAN, STAGE,
+      .comparison = COMPARE_RATIO },
+    { "memory_fluctuation_stage", "GB", memory_fluctuation, PLAN, STAGE },
     { "memory_mean", "GB", all_memory_mean, PLAN },
     { "memory_ratio_stage", "ratio", memory, REPLAYED, STAGE, .comparison = COMPARE_RATIO },
     { "memory_stage", "GB", memory, REPLAYED, STAGE },
     { "memory_std", "GB", all_memory_std, PLAN },
     { "memory_std_stages", "GB", memory_deviation, REPLAYED },
+    { "memory_swing_ratio_stage", "ratio", memory_swing, PLAN, STAGE, .comparison = COMPARE_RATIO },
+    { "memory_swing_stage", "GB", memory_swing, PLAN, STAGE },
     { "mfu", "ratio", mfu, TIMED },
     { "pad_ratio", "ratio", pad_ratio, PLAN },
     { "parameters_squares", "ratio", parameters_squares, PLAN },
@@ -330,6 +369,7 @@ static const struct quantity table[] = {
     { "remaining_memory_stage", "GB", remaining_memory, REPLAYED, STAGE },
     { "scaling_efficiency", "ratio", gpu_days, TIMED, .comparison = COMPARE_RATIO },
     { "speedup", "ratio", gpu_days, TIMED, .comparison = COMPARE_RATIO },
+    { "stage_time_stage", "ms", stage_time, PLAN, STAGE },
     { "step_speedup", "ratio", step_time, TIMED, .comparison = COMPARE_RATIO },
     { "step_time", "ms", step_time, TIMED },
     { "vision_tokens_mean", "tokens", vision_tokens_mean, PLAN },

@@ -11,6 +11,7 @@
 #ifndef BALLAST_SIM_STUDY_QUANTITY_H
 #define BALLAST_SIM_STUDY_QUANTITY_H
 
+#include "sim/study/fluctuation.h"
 #include "sim/study/imbalance.h"
 
 /* A run to read from. What is costly to measure is kept for the next quantity. */
@@ -18,6 +19,8 @@ struct quantity_source {
     const struct execution *execution;
     struct arena *arena;
     struct imbalance *imbalance; /* NULL until it is asked for */
+    struct fluctuation *fluctuation; /* likewise, of one stage */
+    int64_t fluctuation_stage;
 };
 
 enum quantity_comparison {

@@ -1,4 +1,5 @@
 /* test_quantity.c - the table of quantities, and names with the number of a stage. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,8 +63,26 @@ static void test_comparison(void **state) {
     assert_true(quantity_compare(change, 20, 60) == -40);
 }
 
+/* Memory 2, 6, 4 for 1, 1 and 2 ns between 10 and 14; before and after it does not count. */
+static void test_fluctuation(void **state) {
+    (void)state;
+    static const struct memory_point_record points[] = {
+        { .time_ns = 0, .memory_bytes = 100 }, { .time_ns = 5, .memory_bytes = 2 },
+        { .time_ns = 11, .memory_bytes = 6 },  { .time_ns = 12, .memory_bytes = 4 },
+        { .time_ns = 20, .memory_bytes = 90 },
+    };
+    struct fluctuation f = fluctuation_between(points, 5, 10, 14);
+    assert_true(f.range_bytes == 4);
+    assert_true(fabs(f.deviation_bytes - sqrt(2)) < 1e-12); /* mean 4: squares 4, 4, 0, 0 */
+    f = fluctuation_between(points, 5, 12, 13);
+    assert_true(f.range_bytes == 0 && f.deviation_bytes == 0);
+    assert_true(isnan(fluctuation_between(points, 5, 14, 14).range_bytes));
+    assert_true(isnan(fluctuation_between(points, 0, 0, 1).deviation_bytes));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_table), cmocka_unit_test(test_names),
-                                        cmocka_unit_test(test_comparison) };
+                                        cmocka_unit_test(test_comparison),
+                                        cmocka_unit_test(test_fluctuation) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
