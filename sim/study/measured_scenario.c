@@ -3,9 +3,10 @@
  * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
  * which data-parallel traffic is hidden. A stack that has no file stands for the nearest of its
  * family (stack_find()), else for one that runs such a layout; both are noted and widen the band.
- * Text samples are all seq_len long. A sample of images and text whose length the source gives as a
- * limit only ("2048 max") holds its images and the mean text of a shipped data set: captions while
- * the language model is frozen, instructions otherwise.
+ * Text samples are all seq_len long. Samples of images and text whose length the source gives as a
+ * limit only ("2048 max") are those of a shipped data set, padded to the longest of their
+ * micro-batch: LLaVA's image-caption pairs while the language model is frozen, its instructions
+ * otherwise. Trainers deal them at random; LLaVA groups instructions by modality and length.
  */
 #include "sim/study/measured_scenario.h"
 
@@ -58,7 +59,9 @@ struct row {
     const char *backend, *recompute, *attention;
     int64_t recompute_layers;       /* of layers:N; -1 otherwise */
     const char *vision;             /* its module; NULL: text alone */
-    int64_t tiles, language_tokens; /* of a sample */
+    int64_t tiles, language_tokens; /* of a sample, where all are alike */
+    const char *dataset;            /* a shipped one; NULL: samples of one length */
+    bool by_modality;               /* its batches are LLaVA's */
 };
 
 static void note(struct row *row, const char *text) {
@@ -156,9 +159,24 @@ static bool choose_hardware(struct row *row) {
 
 /* ---- samples ---- */
 
-/* Mean text of a sample where the source gives the longest only: captions of the shipped
- * coco-captions, and instructions with answers of llava-instruct-10k. */
+/* Mean text of a sample of several tiles where the source gives the longest only: captions of the
+ * shipped coco-captions, and instructions with answers of llava-instruct-10k. */
 enum { CAPTION_TOKENS = 24, INSTRUCTION_TOKENS = 146 };
+
+/* Steps of a shipped data set: enough for the mean step within 1 %. */
+enum { DATASET_STEPS = 500 };
+
+/* One image, one tile, and only the longest sample known. */
+static void draw_samples(struct row *row, bool captions) {
+    const struct measured_run *r = &row->run;
+    row->dataset = captions ? "lcs-558k-one-tile" : "llava-665k";
+    /* scripts/v1_5 of haotian-liu/LLaVA: group_by_modality_length in finetune.sh alone */
+    row->by_modality =
+        !captions && (strstr(r->model, "LLaVA") != NULL || strstr(r->model, "llava") != NULL);
+    note(row, arena_format(row->context->arena,
+                           "samples of %s, padded to the longest of their micro-batch%s",
+                           row->dataset, row->by_modality ? "; grouped as LLaVA does" : ""));
+}
 
 static bool choose_samples(struct row *row) {
     const struct measured_run *r = &row->run;
@@ -188,8 +206,12 @@ static bool choose_samples(struct row *row) {
     const int64_t tile_tokens = (side / patch / merge) * (side / patch / merge);
     const bool exact_length = r->seq_len_text[strspn(r->seq_len_text, "0123456789")] == '\0';
     if (exact_length) return true;
-    const int64_t text =
-        strstr(r->frozen, "language") != NULL ? CAPTION_TOKENS : INSTRUCTION_TOKENS;
+    const bool captions = strstr(r->frozen, "language") != NULL;
+    if (row->tiles == 1) {
+        draw_samples(row, captions);
+        return true;
+    }
+    const int64_t text = captions ? CAPTION_TOKENS : INSTRUCTION_TOKENS;
     const int64_t mean = row->tiles * tile_tokens + text;
     if (mean < r->seq_len) row->language_tokens = mean;
     note(row,
@@ -321,7 +343,23 @@ static void add_constant(cJSON *samples, const char *key, double value) {
     cJSON_AddNumberToObject(what, "value", value);
 }
 
+/* Every image is one tile, however large. */
+static void add_dataset(cJSON *root, const struct row *row) {
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", row->dataset);
+    if (strcmp(row->dataset, "llava-665k") == 0) {
+        cJSON_AddStringToObject(dataset, "tiling", "internvl");
+        cJSON_AddNumberToObject(dataset, "max_tiles", 1);
+    }
+    cJSON *simulate = cJSON_AddObjectToObject(root, "simulate");
+    cJSON_AddNumberToObject(simulate, "iterations", DATASET_STEPS);
+}
+
 static void add_samples(cJSON *root, const struct row *row) {
+    if (row->dataset != NULL) {
+        add_dataset(root, row);
+        return;
+    }
     cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
     cJSON_AddStringToObject(dataset, "name", "fixed length");
     cJSON *samples = cJSON_AddObjectToObject(dataset, "definition");
@@ -388,6 +426,11 @@ static void add_training(cJSON *root, const struct row *row) {
     cJSON_AddStringToObject(training, "attention", row->attention);
     cJSON_AddStringToObject(training, "precision", precision[0] != '\0' ? precision : "bf16");
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
+    if (row->by_modality) {
+        cJSON *batching = cJSON_AddObjectToObject(policy, "batching");
+        cJSON_AddStringToObject(batching, "name", "length-group");
+        cJSON_AddStringToObject(batching, "variant", "modality");
+    }
     if (row->recompute_layers < 0) {
         cJSON_AddStringToObject(policy, "recompute", row->recompute);
         return;

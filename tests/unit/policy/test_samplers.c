@@ -321,6 +321,56 @@ static void awkward_sizes(void **state) {
                 }
 }
 
+/* Eleven samples with images and five without, two ranks of two: two rounds of images and one of
+ * text. Text lengths, not those with image tokens, are dealt: the longest and the shortest two of a
+ * round end on the same total. */
+static void modality_rounds(void **state) {
+    (void)state;
+    struct dataset_part parts[] = { { .name = "images", .sample_count = 11 },
+                                    { .name = "text", .sample_count = 5, .dummy_tiles = 5 } };
+    struct sample samples[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        const uint32_t text = 10 + i * i;
+        samples[i] = (struct sample){ .vision_tiles = 1,
+                                      .language_tokens = i < 11 ? 576 + text : text,
+                                      .part = i >= 11 };
+    }
+    struct dataset dataset = { .name = "small",
+                               .samples = samples,
+                               .sample_count = 16,
+                               .parts = parts,
+                               .part_count = 2,
+                               .tile_language_tokens = 576 };
+    struct batch_request request = request_for(&dataset, 2, 2);
+    struct batch_plan plan;
+    plan_make("length-group", "{\"variant\": \"modality\"}", &request, &plan);
+    plan_check("modality", &plan);
+    assert_int_equal(plan.per_rank, 3);
+    assert_int_equal(plan.dropped_by_sampler, 4);
+    int64_t text_rounds = 0;
+    for (int64_t round = 0; round < 3; round++) {
+        uint32_t lengths[4];
+        bool text[4];
+        for (int64_t i = 0; i < 4; i++) {
+            const uint32_t group = plan.order[(i / 2) * plan.per_rank + round];
+            const uint32_t sample = plan.samples[plan.starts[group] + i % 2];
+            text[i] = sample >= 11;
+            lengths[i] = 10 + sample * sample;
+            assert_int_equal(text[i], text[0]);
+        }
+        text_rounds += text[0];
+        /* longest first: 1 and the lesser rest to the first rank, 2 and 3 to the second */
+        assert_true(lengths[0] > lengths[2] && lengths[2] > lengths[3] && lengths[3] > lengths[1]);
+    }
+    assert_int_equal(text_rounds, 1);
+    batch_plan_free(&plan);
+
+    struct batch_request wide = request_for(&dataset, 4, 4);
+    struct error err = { 0 };
+    assert_false(plan_try("length-group", "{\"variant\": \"modality\"}", &wide, &plan, &err));
+    assert_non_null(strstr(err.text, "too few samples with images, and too few without"));
+}
+
 static void impossible_requests(void **state) {
     (void)state;
     static const char *const names[] = { "device-group", "length-group", "random" };
@@ -362,6 +412,7 @@ int main(void) {
         cmocka_unit_test(published_balance),
         cmocka_unit_test(variants_do_what_they_say),
         cmocka_unit_test(awkward_sizes),
+        cmocka_unit_test(modality_rounds),
         cmocka_unit_test(impossible_requests),
     };
     return cmocka_run_group_tests(tests, load_four_parts, free_four_parts);
