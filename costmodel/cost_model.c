@@ -44,9 +44,9 @@
 #define FILL_BYTES             16777216.0
 /* cuBLASLt after 10,000 warm-ups on H100 and H200 (Azure/AI-benchmarking-guide): 0.51, 0.615, 0.652,
  * 0.696 and 0.698 of the fp8 peak at cubes of 2048 to 32768. The pipeline of a tile fills in the same
- * time as in bf16 and then works twice as fast, so depth counts for more. */
-#define QUANTISED_SETTLED_EFFICIENCY 0.72
-#define QUANTISED_SETTLED_K_HALF     700.0
+ * time as in bf16 and then works twice as fast, so depth counts for more. The ceiling for
+ * endless depth is the curve's fp8_settled_efficiency. */
+#define QUANTISED_SETTLED_K_HALF 700.0
 /* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
 #define SEND_NIC_EFFICIENCY 0.75
 /* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
@@ -260,8 +260,10 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     if (in_step) {
         double settled_s = matmul_settled_s(curve, peak, work->flop, work->k);
         if (quantised)
-            settled_s = fmax(settled_s, work->flop / (QUANTISED_SETTLED_EFFICIENCY * nominal) *
-                                            (1 + QUANTISED_SETTLED_K_HALF / (double)work->k));
+            settled_s = fmax(
+                settled_s, work->flop /
+                               (curve->fp8_settled_efficiency * nominal) *
+                               (1 + QUANTISED_SETTLED_K_HALF / (double)work->k));
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);

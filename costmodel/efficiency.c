@@ -105,6 +105,8 @@ static const struct field matmul_rows[] = {
     { "settled_efficiency", FIELD_DOUBLE, M(settled_efficiency), 0.01, 1, NULL, "",
       "ceiling in a training step", NULL },
     { "settled_k_half", FIELD_DOUBLE, M(settled_k_half), 0, 1e5, NULL, "", "its depth", NULL },
+    { "fp8_settled_efficiency", FIELD_DOUBLE, M(fp8_settled_efficiency), 0.01, 1, "0.72", "",
+      "the same of fewer than 16 bits: cuBLASLt on H100 and H200 at 700 W", NULL },
     { "settled_source", FIELD_TEXT, M(settled_source), 0, 0, NULL, "", "its evidence", NULL },
     { "weight_gradient_factor", FIELD_DOUBLE, M(weight_gradient_factor), 0.1, 1.5, NULL, "",
       "efficiency of that layout over the forward one", NULL },
@@ -318,6 +320,7 @@ static bool read_matmul(const struct json *json, const cJSON *node, struct arena
     *out = (struct matmul_curve){
         .settled_efficiency = f.settled_efficiency,
         .settled_k_half = f.settled_k_half,
+        .fp8_settled_efficiency = f.fp8_settled_efficiency,
         .weight_gradient_factor = f.weight_gradient_factor,
         .fp8_efficiency = f.fp8_efficiency,
         .fp4_efficiency = f.fp4_efficiency,

@@ -46,6 +46,7 @@ struct matmul_curve {
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
+    double fp8_settled_efficiency;             /* their ceiling inside a training step */
     enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;
     struct correction_table correction; /* over m, n, k */
@@ -136,7 +137,8 @@ struct matmul_fields {
     const char *source, *settled_source;
     double launch_us, efficiency, k_half, memory_fraction;
     double power_slope, power_onset_us, power_floor;
-    double settled_efficiency, settled_k_half, weight_gradient_factor, fp8_efficiency,
+    double settled_efficiency, settled_k_half, fp8_settled_efficiency;
+    double weight_gradient_factor, fp8_efficiency,
         fp4_efficiency;
     double band_fraction, outside_band_fraction;
     const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */

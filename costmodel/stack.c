@@ -4,9 +4,8 @@
  *     t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
  *     t = (1 - hidden) t_collective                                  TP and CP traffic
  *
- * f is the factor that calibration left (1 without), a that of a fitted attention kernel. A GPU
- * family or precision without a factor of its own takes the mean (of logarithms) of the stack's
- * others; validation widens its band.
+ * f is the factor that calibration left (1 without), a that of a fitted attention kernel; which one
+ * holds where nothing was calibrated is in stack_factor.c.
  */
 #include "costmodel/stack.h"
 
@@ -23,14 +22,18 @@ struct stack_fields {
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights;
+    int recompute_style;
     double kept_activations, logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
     double attention_forward_time, attention_backward_time;
+    const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
+
+static const char *const recompute_style_names[] = { "whole", "needed", "operators", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
@@ -45,6 +48,8 @@ static const struct field stack_rows[] = {
       "of measured runs that do not name their GPU", NULL },
     { "recompute", FIELD_TEXT, AT(recompute), 0, 0, "\"none\"", "",
       "of measured runs that do not say", NULL },
+    { "recompute_style", FIELD_CHOICE, AT(recompute_style), 0, 0, "\"whole\"", "",
+      "what a recomputing block runs again", recompute_style_names },
     { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
       "with TP, of measured runs that do not say", NULL },
     { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
@@ -70,6 +75,8 @@ static const struct field stack_rows[] = {
       "time of its attention kernel over the profile's", NULL },
     { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
       "the same in backward", NULL },
+    { "attention_gpu", FIELD_TEXT, AT(attention_gpu), 0, 0, "\"\"", "",
+      "what the names of the GPUs begin with that these two hold for", NULL },
     { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
       "calibration fits a factor on attention too", NULL },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
@@ -208,6 +215,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .hardware = f.hardware,
         .recompute = f.recompute,
         .relative = f.relative,
+        .recompute_style = (enum stack_recompute)f.recompute_style,
         .sequence_parallel = f.sequence_parallel,
         .overlap_gradient_reduce = f.overlap_gradient_reduce,
         .overlap_parameter_gather = f.overlap_parameter_gather,
@@ -221,6 +229,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .host_backward_s = f.host_backward_us / 1e6,
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
+        .attention_gpu = f.attention_gpu,
         .attention_fitted = f.attention_fitted,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
@@ -243,8 +252,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
 }
 
 /* A relative does not borrow in its turn. */
-static const struct stack *load(struct arena *arena, const char *search_directory, const char *name,
-                                bool borrowing, struct error *err) {
+static struct stack *load(struct arena *arena, const char *search_directory, const char *name,
+                          bool borrowing, struct error *err) {
     struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
     struct stack *stack = arena_new(arena, struct stack);
     const bool ok = json != NULL && read_stack(json, arena, stack, err);
@@ -263,23 +272,17 @@ static const struct stack *load(struct arena *arena, const char *search_director
     return NULL;
 }
 
-const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
-                               struct error *err) {
-    return load(arena, search_directory, name, false, err);
-}
-
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
-                    struct error *err) {
+/* Names of the folder's files, sorted; NULL at the end, and NULL itself where there is no folder. */
+static const char **stack_names(struct arena *arena, const char *search_directory) {
     enum { LIMIT = 256 };
-    const char *folder = arena_format(arena, "%s/stacks", search_directory);
-    const char **names = arena_array(arena, const char *, LIMIT);
+    DIR *directory = opendir(arena_format(arena, "%s/stacks", search_directory));
+    if (directory == NULL) return NULL;
+    const char **names = arena_array(arena, const char *, LIMIT + 1);
     size_t count = 0;
-    DIR *directory = opendir(folder);
-    if (directory == NULL) return error_system(err, "cannot read %s", folder);
     struct dirent *entry;
     while (count < LIMIT && (entry = readdir(directory)) != NULL) {
         const size_t length = strlen(entry->d_name);
@@ -288,14 +291,40 @@ bool stack_load_all(struct arena *arena, const char *search_directory, struct st
     }
     closedir(directory);
     qsort(names, count, sizeof *names, compare_names);
-    *list =
-        (struct stack_list){ .stacks = arena_array(arena, const struct stack *, (int64_t)count) };
-    for (size_t i = 0; i < count; i++) {
-        const struct stack *stack = stack_load(arena, search_directory, names[i], err);
-        if (stack == NULL) return false;
-        list->stacks[list->count++] = stack;
+    return names;
+}
+
+bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
+                    struct error *err) {
+    const char **names = stack_names(arena, search_directory);
+    if (names == NULL) return error_system(err, "cannot read %s/stacks", search_directory);
+    int64_t count = 0;
+    while (names[count] != NULL)
+        count++;
+    struct stack **stacks = arena_array(arena, struct stack *, count);
+    *list = (struct stack_list){ .stacks = arena_array(arena, const struct stack *, count) };
+    for (int64_t i = 0; i < count; i++) {
+        stacks[i] = load(arena, search_directory, names[i], false, err);
+        if (stacks[i] == NULL) return false;
+        list->stacks[list->count++] = stacks[i];
     }
+    for (int64_t i = 0; i < count; i++)
+        stacks[i]->known = list->stacks;
+    for (int64_t i = 0; i < count; i++)
+        stacks[i]->known_count = count;
     return true;
+}
+
+const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
+                               struct error *err) {
+    struct stack *stack = load(arena, search_directory, name, false, err);
+    struct error ignored = { 0 };
+    struct stack_list all;
+    if (stack != NULL && stack_load_all(arena, search_directory, &all, &ignored)) {
+        stack->known = all.stacks;
+        stack->known_count = all.count;
+    }
+    return stack;
 }
 
 /* ---- search ---- */
@@ -335,65 +364,4 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
     }
     *exact = best != NULL && best_distance == 0;
     return best;
-}
-
-/* ---- factors on a price ---- */
-
-struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
-    struct stack_use use = { stack, 1, 1, false };
-    if (stack == NULL || stack->factor_count == 0) return use;
-    double kernel = 0, attention = 0, weights = 0;
-    for (int64_t i = 0; i < stack->factor_count; i++) {
-        const struct stack_factor *f = &stack->factors[i];
-        const bool same_gpu = strncmp(gpu, f->gpu, strlen(f->gpu)) == 0;
-        /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
-        const bool same_precision =
-            precision_is_quantised(f->precision) == precision_is_quantised(precision);
-        const bool measured = f->precision == precision || !precision_is_quantised(precision);
-        if (same_gpu && same_precision)
-            return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
-                                       measured && !stack->borrows };
-        const double weight = same_gpu || same_precision ? 1 : 1e-6;
-        kernel += weight * log(f->kernel_time_factor);
-        attention += weight * log(f->attention_time_factor);
-        weights += weight;
-    }
-    use.kernel_time_factor = exp(kernel / weights);
-    use.attention_time_factor = exp(attention / weights);
-    return use;
-}
-
-double stack_time_factor(const struct stack_use *use, const struct operator_work *work) {
-    const struct stack *stack = use->stack;
-    switch (work->communicator) {
-    case COMMUNICATOR_TENSOR:
-        return 1 - stack->tensor_hidden_fraction;
-    case COMMUNICATOR_CONTEXT:
-        return 1 - stack->context_hidden_fraction;
-    case COMMUNICATOR_DATA:
-    case COMMUNICATOR_PIPELINE:
-        return 1;
-    default:
-        break;
-    }
-    if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
-    return use->kernel_time_factor * use->attention_time_factor *
-           (work->pass == PASS_FORWARD ? stack->attention_forward_time
-                                       : stack->attention_backward_time);
-}
-
-double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
-    switch (work->kind) {
-    case OPERATOR_NORM:
-        return stack->norm_traffic;
-    case OPERATOR_ELEMENTWISE:
-        return strcmp(work->name, "rotary") == 0 ? stack->rotary_traffic
-                                                 : stack->elementwise_traffic;
-    case OPERATOR_LOSS:
-        return stack->loss_traffic;
-    case OPERATOR_OPTIMIZER:
-        return stack->optimizer_traffic;
-    default:
-        return 1;
-    }
 }

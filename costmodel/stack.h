@@ -30,6 +30,9 @@ struct stack_factor {
     const char **calibrated_on;   /* row ids, NULL at the end */
 };
 
+/* How a block is recomputed; sim/model/model.h says what each means. */
+enum stack_recompute { STACK_RECOMPUTE_WHOLE, STACK_RECOMPUTE_NEEDED, STACK_RECOMPUTE_OPERATORS };
+
 struct stack {
     const char *name, *description;
     const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
@@ -39,10 +42,12 @@ struct stack {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    enum stack_recompute recompute_style;
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */
     double host_forward_s, host_backward_s;
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
+    const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
@@ -61,6 +66,8 @@ struct stack {
     bool borrows;         /* the factors are its relative's */
     struct stack_factor *factors;
     int64_t factor_count;
+    const struct stack *const *known; /* all stacks of the folder: what is usual on a GPU */
+    int64_t known_count;
 };
 
 /* `name` is a file in <search_directory>/stacks or a path. */
@@ -83,9 +90,15 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
 struct stack_use {
     const struct stack *stack; /* NULL: kernels as the profile has them */
     double kernel_time_factor, attention_time_factor;
-    bool calibrated; /* on this GPU family and precision */
+    bool calibrated;       /* on this GPU family and precision */
+    bool attention_stated; /* the stack's attention times hold on this GPU */
 };
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
+/* Logarithm of the factor that is usual on a GPU among stacks[0..count), one left out (NULL: none); 0
+ * where nothing was calibrated. */
+double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
+                              const struct stack *without, const char *gpu,
+                              enum precision precision);
 /* Time of the priced operator over the price of its kernel. */
 double stack_time_factor(const struct stack_use *use, const struct operator_work *work);
 /* HBM traffic over the fused kernel's; 1 for operators that are not memory bound. */

@@ -174,6 +174,7 @@ static cJSON *stated_matmul(struct job *job) {
         .power_floor = 1,
         .settled_efficiency = job->plan->settled_efficiency,
         .settled_k_half = job->plan->settled_k_half,
+        .fp8_settled_efficiency = job->plan->fp8_settled_efficiency,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = job->plan->fp8_efficiency,
         .fp4_efficiency = job->plan->fp4_efficiency,
@@ -218,6 +219,7 @@ static cJSON *fitted_matmul(struct job *job) {
         .power_floor = fit->power_floor,
         .settled_efficiency = plan->settled_efficiency,
         .settled_k_half = plan->settled_k_half,
+        .fp8_settled_efficiency = plan->fp8_settled_efficiency,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = plan->fp8_efficiency,
         .fp4_efficiency = plan->fp4_efficiency,
@@ -233,11 +235,13 @@ static cJSON *fitted_matmul(struct job *job) {
     return write_and_free(&efficiency_matmul_table, &f, nodes, 4);
 }
 
-/* A GPU without fp4 says nothing of it. */
+/* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
 static cJSON *matmul_part(struct job *job) {
     cJSON *node = job->plan->stated ? stated_matmul(job) : fitted_matmul(job);
     if (node && job->plan->fp4_efficiency == 0)
         cJSON_DeleteItemFromObjectCaseSensitive(node, "fp4_efficiency");
+    if (node && job->plan->fp8_settled_efficiency == 0)
+        cJSON_DeleteItemFromObjectCaseSensitive(node, "fp8_settled_efficiency");
     return node;
 }
 

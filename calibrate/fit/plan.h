@@ -20,6 +20,7 @@ struct plan {
     const char *shift_gpu;            /* its training rows shift the table; NULL: none */
     const struct stated_form *stated; /* instead of a fit */
     double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;
+    double fp8_settled_efficiency; /* 0: as efficiency.c has it */
     const char *settled_source;
     /* attention */
     const char *attention_gpu;

@@ -96,6 +96,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack) {
     b->context_bytes = stack->context_bytes;
     b->host_forward_s = stack->host_forward_s;
     b->host_backward_s = stack->host_backward_s;
+    b->recompute_style = stack->recompute_style;
 }
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack) {

@@ -29,6 +29,7 @@ struct backend {
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
+    enum stack_recompute recompute_style;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

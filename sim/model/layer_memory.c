@@ -250,6 +250,19 @@ bool layer_can_recompute(const struct model *model, int64_t layer_index) {
     return layer_kind_is_block(model->layers[layer_index].kind);
 }
 
+/* Beside the input: what attention and the odd matmuls (q, v, gate, down) give, see
+ * layer_operators.c. */
+static double selective_operators_bytes(const struct model *model, int64_t layer_index,
+                                        const struct batch_shape *shape,
+                                        const struct tensor_split *split) {
+    const struct layer_division d = layer_division_make(model, layer_index, shape, split);
+    const int64_t matmuls = precision_is_quantised(d.module->precision)
+                                ? 0
+                                : d.query_width + d.kv_width + d.ffn_width + d.module->hidden;
+    return (double)d.tokens * ((double)((d.query_width + matmuls) * d.element_bytes) +
+                               4 * (double)d.attention_heads);
+}
+
 double layer_saved_bytes(const struct model *model, int64_t layer_index,
                          const struct batch_shape *shape, const struct tensor_split *split,
                          enum recompute_kind kind) {
@@ -259,6 +272,9 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
     if (count == 0) return 0;
     /* The first tensor of a block is its input. */
     if (kind == RECOMPUTE_FULL && layer_can_recompute(model, layer_index)) return tensors[0].bytes;
+    if (kind == RECOMPUTE_SELECTIVE && split->recompute_style == RECOMPUTE_OPERATORS &&
+        layer_can_recompute(model, layer_index))
+        return tensors[0].bytes + selective_operators_bytes(model, layer_index, shape, split);
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
         if (kind != RECOMPUTE_SELECTIVE || !tensors[i].core_attention) sum += tensors[i].bytes;

@@ -34,7 +34,8 @@
  * the forward list of a block again, with its collectives; selective runs core attention again from
  * the queries, keys and values that are kept. A flash attention keeps no scores and computes them
  * again in any case, so selective has nothing to do. Under context parallelism selective runs only
- * the compute again: backward brings the keys of other ranks itself.
+ * the compute again: backward brings the keys of other ranks itself. PyTorch and XLA run less again,
+ * see enum recompute_style.
  *
  * Where this stops being true: post-norm encoders (EVA-CLIP 4B and 18B) move the norm behind the
  * branch, at the same cost; the parallel attention and MLP of the original ViT-22B is run in
@@ -372,21 +373,27 @@ static bool has_backward(struct gradient_need need) {
     return need.input || need.weight;
 }
 
+static struct emitter emitter_of(const struct model *model, const struct layer_division *d,
+                                 const struct batch_shape *shape, struct gradient_need need,
+                                 struct operator_list *out) {
+    return (struct emitter){
+        .d = d,
+        .shape = shape,
+        .connector = &model->modules[MODULE_CONNECTOR],
+        .matmul = d->module->precision,
+        .activation = activation_precision(d->module),
+        .need = need,
+        .out = out,
+    };
+}
+
 void layer_operators(const struct model *model, int64_t layer_index,
                      const struct batch_shape *shape, const struct tensor_split *split,
                      enum pass_set set, struct gradient_need need, struct operator_list *out) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
     if (d.tokens == 0) return;
     if (set == PASS_SET_BACKWARD && !has_backward(need)) return;
-    struct emitter e = {
-        .d = &d,
-        .shape = shape,
-        .connector = &model->modules[MODULE_CONNECTOR],
-        .matmul = d.module->precision,
-        .activation = activation_precision(d.module),
-        .need = need,
-        .out = out,
-    };
+    struct emitter e = emitter_of(model, &d, shape, need, out);
     if (set == PASS_SET_FORWARD)
         layer_passes[d.kind].forward(&e);
     else
@@ -409,6 +416,39 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
         core_cross_attention(&d, pass, activation_precision(d.module), out);
 }
 
+/* The forward of a block without its last matmul and what follows that: nobody reads their results. */
+static void forward_until_needed(struct operator_list *out, int64_t first) {
+    int64_t last = out->count;
+    for (int64_t i = first; i < out->count; i++)
+        if (out->operators[i].kind == OPERATOR_MATMUL) last = i;
+    out->count = last;
+}
+
+/* torchtitan's policy counts the matmuls q, k, v, proj, gate, up, down and keeps the outputs of the
+ * odd ones, of attention and of reduce-scatters; all else runs again until every kept tensor is
+ * back, so never down. An fp8 matmul is another operator, of which nothing is kept. */
+static void block_selective_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    const bool all = precision_is_quantised(e->matmul), gated = d->up_width > d->ffn_width;
+    emit_enter_forward(e, &emitter_attention_half);
+    emit_cast_written(e, "qkv cast", PASS_FORWARD, d->tokens, hidden);
+    emit_linear_forward(e, "qkv", e->matmul, d->tokens, all ? d->qkv_width : d->kv_width, hidden);
+    qk_norm(e, PASS_FORWARD);
+    rotary(e, PASS_FORWARD);
+    emit_cast(e, "proj cast", PASS_FORWARD, d->tokens, d->query_width);
+    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_leave_forward(e, &emitter_attention_half);
+    emit_enter_forward(e, &emitter_mlp_half);
+    emit_cast_written(e, "up cast", PASS_FORWARD, d->tokens, hidden);
+    if (all || gated)
+        emit_linear_forward(e, "up", e->matmul, d->tokens, all ? d->up_width : d->ffn_width,
+                            hidden);
+    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
+                d->up_width + d->ffn_width);
+    emit_cast_written(e, "down cast", PASS_FORWARD, d->tokens, d->ffn_width);
+}
+
 void layer_recompute_operators(const struct model *model, int64_t layer_index,
                                const struct batch_shape *shape, const struct tensor_split *split,
                                enum recompute_kind kind, struct gradient_need need,
@@ -417,10 +457,20 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
     switch (kind) {
     case RECOMPUTE_NONE:
         return;
-    case RECOMPUTE_FULL:
+    case RECOMPUTE_FULL: {
+        const int64_t first = out->count;
         layer_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need, out);
+        if (split->recompute_style != RECOMPUTE_WHOLE) forward_until_needed(out, first);
         return;
+    }
     case RECOMPUTE_SELECTIVE:
+        if (split->recompute_style == RECOMPUTE_OPERATORS) {
+            const struct layer_division d =
+                layer_division_make(model, layer_index, shape, split);
+            struct emitter e = emitter_of(model, &d, shape, need, out);
+            if (d.tokens > 0) block_selective_forward(&e);
+            return;
+        }
         if (split->attention == ATTENTION_NAIVE)
             layer_attention_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need,
                                       out);

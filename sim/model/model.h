@@ -145,6 +145,15 @@ enum attention_kind { ATTENTION_FLASH, ATTENTION_NAIVE, ATTENTION_KIND_COUNT };
  * tokens (Ulysses). Without effect where cp is 1 and in the encoder. */
 enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEXT_KIND_COUNT };
 
+/* How a framework runs the forward of a recomputing block again.
+ *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core attention.
+ *   needed     until every kept tensor is back, so not the last matmul, its reduction and the residual
+ *              (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody reads).
+ *              Selective: core attention.
+ *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
+ *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them. */
+enum recompute_style { RECOMPUTE_WHOLE, RECOMPUTE_NEEDED, RECOMPUTE_OPERATORS };
+
 /* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
  * for every member but the degrees. */
 struct tensor_split {
@@ -156,6 +165,7 @@ struct tensor_split {
     /* Sequences are cut into cp runs of tokens instead of 2 cp dealt from both ends: under a causal
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
     bool context_unbalanced;
+    enum recompute_style recompute_style;
 };
 
 /* What a transformer block drops in forward and computes again in backward: nothing, everything but
@@ -267,8 +277,9 @@ bool operator_is_core_attention(const struct operator_work *work);
  * own block from the start, so that 1 / cp of the attention that follows has nothing beside it. */
 bool operator_runs_beside_attention(const struct operator_work *work);
 
-/* What backward runs again before it, in execution order: the whole forward list, the core
- * attention or nothing. Nothing either for a layer that cannot recompute or has no backward. */
+/* What backward runs again before it, in execution order: the forward list, part of it as the style
+ * of the split says, the core attention or nothing. Nothing either for a layer that cannot recompute
+ * or has no backward. */
 void layer_recompute_operators(const struct model *model, int64_t layer_index,
                                const struct batch_shape *shape, const struct tensor_split *split,
                                enum recompute_kind kind, struct gradient_need need,

@@ -384,7 +384,9 @@ struct tensor_split scenario_split(const struct scenario *s) {
                                   .cp = s->layout.cp,
                                   .attention = (enum attention_kind)s->training_fields.attention,
                                   .context = (enum context_kind)s->layout_fields.cp_kind,
-                                  .context_unbalanced = !s->layout_fields.cp_balanced };
+                                  .context_unbalanced = !s->layout_fields.cp_balanced,
+                                  .recompute_style =
+                                      (enum recompute_style)s->backend->recompute_style };
 }
 
 /* ---- the resolved scenario ---- */

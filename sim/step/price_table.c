@@ -48,6 +48,9 @@ struct priced_list {
 /* One layer kind at one token count. */
 struct kind_prices {
     struct priced_list lists[SET_COUNT];
+    /* What a block runs again where that is not its whole forward; else count 0. */
+    struct priced_list again[RECOMPUTE_KIND_COUNT];
+    double again_flop_fraction[RECOMPUTE_KIND_COUNT]; /* of the forward's matmuls */
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
     int64_t *send_ns; /* by link; owned */
 };
@@ -317,7 +320,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
                                            NULL };
     key = arena_format(
-        arena, "%s %.17g %.17g %s %s", key, scenario->backend->host_forward_s,
+        arena, "%s %d %.17g %.17g %s %s", key, (int)split.recompute_style,
+        scenario->backend->host_forward_s,
         scenario->backend->host_backward_s,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
@@ -329,6 +333,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
 static void free_kind(struct kind_prices *prices) {
     for (int set = 0; set < SET_COUNT; set++)
         free(prices->lists[set].operators);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        free(prices->again[how].operators);
     free(prices->send_ns);
 }
 
@@ -442,12 +448,10 @@ static void overlap_tensor_parallel(const struct price_table *table,
     }
 }
 
-static void price_list(const struct price_table *table, enum layer_kind kind, enum pass_set set,
-                       const struct batch_shape *shape, struct priced_list *out) {
+/* Takes `list`. */
+static void price_list(const struct price_table *table, enum layer_kind kind,
+                       struct operator_list list, struct priced_list *out) {
     const struct scenario *s = table->scenario;
-    struct operator_list list = { 0 };
-    layer_operators(s->model, table->layer_of_kind[kind], shape, &table->split, set,
-                    table->need[kind], &list);
     int64_t compute_ns = 0;
     const struct rule_place place = price_table_place(table, kind);
     ballast_check(list.count < PRICE_OPERATOR_LIMIT); /* a ring adds one, see ring_operators() */
@@ -493,12 +497,51 @@ static double rank_output_bytes(const struct price_table *table, enum layer_kind
     return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
 }
 
+static void price_set(const struct price_table *table, enum layer_kind kind, enum pass_set set,
+                      const struct batch_shape *shape, struct kind_prices *out) {
+    struct operator_list list = { 0 };
+    layer_operators(table->scenario->model, table->layer_of_kind[kind], shape, &table->split, set,
+                    table->need[kind], &list);
+    price_list(table, kind, list, &out->lists[set]);
+}
+
+static double matmul_flop(const struct operator_list *list) {
+    double flop = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->operators[i].kind == OPERATOR_MATMUL) flop += list->operators[i].flop;
+    return flop;
+}
+
+/* A stack that runs less again than the whole forward. */
+static void price_again(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape, struct kind_prices *out) {
+    const struct model *model = table->scenario->model;
+    const int64_t layer = table->layer_of_kind[kind];
+    if (table->split.recompute_style == RECOMPUTE_WHOLE || !layer_can_recompute(model, layer))
+        return;
+    struct operator_list whole = { 0 };
+    layer_operators(model, layer, shape, &table->split, PASS_SET_FORWARD, table->need[kind],
+                    &whole);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        if (how == RECOMPUTE_SELECTIVE && table->split.recompute_style != RECOMPUTE_OPERATORS)
+            continue;
+        struct operator_list list = { 0 };
+        layer_recompute_operators(model, layer, shape, &table->split, (enum recompute_kind)how,
+                                  table->need[kind], &list);
+        out->again_flop_fraction[how] =
+            whole.count > 0 ? matmul_flop(&list) / matmul_flop(&whole) : 0;
+        price_list(table, kind, list, &out->again[how]);
+    }
+    operator_list_free(&whole);
+}
+
 static void price_kind(struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct kind_prices *out) {
     const struct model *model = table->scenario->model;
     const int64_t layer = table->layer_of_kind[kind];
     for (int set = 0; set < SET_COUNT; set++)
-        price_list(table, kind, (enum pass_set)set, shape, &out->lists[set]);
+        price_set(table, kind, (enum pass_set)set, shape, out);
+    price_again(table, kind, shape, out);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         out->saved_bytes[how] =
             layer_saved_bytes(model, layer, shape, &table->split, (enum recompute_kind)how);
@@ -719,7 +762,15 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
-    if (!has_unfused_attention(table, kind)) return;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        if (prices->again[how].count > 0) {
+            list_time(table, &prices->again[how], kind, PASS_SET_FORWARD, shape,
+                      &time->recompute_ns[how], &time->recompute_comm_ns[how]);
+            time->recompute_ns[how] =
+                at_least(time->recompute_ns[how], host_ns(table, kind, PASS_SET_FORWARD));
+        }
+    if (!has_unfused_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0)
+        return;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
     time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, kind, works, count);
@@ -765,13 +816,9 @@ void price_table_memorise(struct price_table *table, const struct batch_shape *s
     table->memo_count = count;
 }
 
-int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
-                              const struct batch_shape *shape, enum pass_set set,
-                              struct operator_time *out) {
-    ballast_check(!table->sums_only);
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return 0;
-    const struct priced_list *list = &prices->lists[set];
+static int64_t list_operators(const struct price_table *table, const struct priced_list *list,
+                              enum layer_kind kind, const struct batch_shape *shape,
+                              enum pass_set set, struct operator_time *out) {
     struct operator_work works[ATTENTION_OPERATOR_LIMIT], *attention = works;
     if (list->run_count > 0) attention_works(table, kind, set, shape, works);
     int64_t count = 0, next = 0;
@@ -795,14 +842,23 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
     return count;
 }
 
+int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct batch_shape *shape, enum pass_set set,
+                              struct operator_time *out) {
+    ballast_check(!table->sums_only);
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices != NULL ? list_operators(table, &prices->lists[set], kind, shape, set, out) : 0;
+}
+
 int64_t price_table_recompute_operators(const struct price_table *table, enum layer_kind kind,
                                         const struct batch_shape *shape, enum recompute_kind how,
                                         struct operator_time *out) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices != NULL && prices->again[how].count > 0)
+        return list_operators(table, &prices->again[how], kind, shape, PASS_SET_FORWARD, out);
     if (how == RECOMPUTE_FULL)
         return price_table_operators(table, kind, shape, PASS_SET_FORWARD, out);
-    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) ||
-        prices_of(table, kind, shape) == NULL)
-        return 0;
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) || prices == NULL) return 0;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
     return attention_operators(table, kind, works, count, out);
@@ -863,6 +919,10 @@ double price_table_flop(const struct price_table *table, enum layer_kind kind,
 
 double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
                                   const struct batch_shape *shape, enum recompute_kind how) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices != NULL && prices->again[how].count > 0)
+        return prices->again_flop_fraction[how] * prices->flop_fixed +
+               (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);
     if (how == RECOMPUTE_FULL) return price_table_flop(table, kind, shape);
     if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
     return attention_flop(table, kind, shape);

@@ -188,33 +188,27 @@ static const struct validation_row no_row = { .predicted_s = NAN,
                                               .predicted_peak_GiB = NAN,
                                               .memory_relative_error = NAN };
 
-/* What other stacks left on this GPU, by logarithmic mean; 1 where there is none. */
+static enum precision precision_of(const struct measured_run *run) {
+    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
+}
+
+/* The stack as one of which nothing was calibrated: what is usual for the others on this GPU. */
 static struct stack without_own_factors(const struct stack_list *stacks, const struct stack *own,
-                                        const char *hardware, struct stack_factor *factor) {
+                                        const char *hardware, enum precision precision,
+                                        struct stack_factor *factor) {
     static const char *none[] = { NULL };
-    double sum = 0, count = 0;
-    for (int64_t i = 0; i < stacks->count; i++) {
-        const struct stack *other = stacks->stacks[i];
-        for (int64_t k = 0; other != own && !other->borrows && k < other->factor_count; k++) {
-            const struct stack_factor *f = &other->factors[k];
-            if (strncmp(hardware, f->gpu, strlen(f->gpu)) != 0) continue;
-            sum += log(f->kernel_time_factor);
-            count++;
-        }
-    }
-    *factor = (struct stack_factor){ .gpu = "",
-                                     .precision = PRECISION_BF16,
-                                     .kernel_time_factor = count > 0 ? exp(sum / count) : 1,
-                                     .attention_time_factor = 1,
-                                     .calibrated_on = none };
+    *factor = (struct stack_factor){
+        .gpu = "",
+        .precision = precision,
+        .kernel_time_factor =
+            exp(stack_usual_log_factor(stacks->stacks, stacks->count, own, hardware, precision)),
+        .attention_time_factor = 1,
+        .calibrated_on = none
+    };
     struct stack stack = *own;
     stack.factors = factor;
     stack.factor_count = 1;
     return stack;
-}
-
-static enum precision precision_of(const struct measured_run *run) {
-    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
 }
 
 static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
@@ -249,7 +243,8 @@ static struct validation *run_rows(const struct scenario_options *options, const
         struct stack stack;
         if (row->skip == SKIP_NOTHING && left_out) {
             stack =
-                without_own_factors(&context.stacks, scenario.stack, scenario.hardware, &factor);
+                without_own_factors(&context.stacks, scenario.stack, scenario.hardware,
+                                    precision_of(row->measured), &factor);
             own.stack = &stack;
         }
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);

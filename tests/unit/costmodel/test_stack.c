@@ -113,13 +113,68 @@ static void test_prices(void **state) {
     const struct price a = cost_model_price(plain, &norm, NULL),
                        b = cost_model_price(with, &norm, NULL);
     assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
-    /* Another GPU takes the mean of what there is, and says that it was not calibrated. */
-    struct stack_use use = stack_on(stack, "h100-80g-sxm", PRECISION_BF16);
-    assert_true(!use.calibrated && fabs(use.kernel_time_factor - 1.1) < 1e-12);
+    assert_false(stack_on(stack, "h100-80g-sxm", PRECISION_BF16).calibrated);
     assert_true(stack_on(stack, "a100-40g-sxm", PRECISION_FP16).calibrated);
     assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP8).calibrated);
     assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP4).calibrated);
     arena_destroy(arena);
+}
+
+/* Three stacks on A100 (0.9, 1.0, 1.2), two on H100 (1.1, 1.4), the last of them in fp8 too (2.0). */
+static void test_usual_factors(void **state) {
+    (void)state;
+    static const char *rows[] = { "r", NULL };
+#define FACTOR(gpu_, precision_, factor_)                                                          \
+    { .gpu = gpu_,                                                                                 \
+      .precision = PRECISION_##precision_,                                                         \
+      .kernel_time_factor = factor_,                                                               \
+      .attention_time_factor = 1,                                                                  \
+      .calibrated_on = rows }
+    struct stack_factor a[] = { FACTOR("a100", BF16, 0.9) },
+                        b[] = { FACTOR("a100", BF16, 1.0), FACTOR("h100", BF16, 1.1) },
+                        c[] = { FACTOR("a100", BF16, 1.2), FACTOR("h100", BF16, 1.4),
+                                FACTOR("h100", FP8, 2.0) };
+    struct stack stacks[] = {
+        { .name = "a", .factors = a, .factor_count = 1, .attention_gpu = "" },
+        { .name = "b", .factors = b, .factor_count = 2, .attention_gpu = "h" },
+        { .name = "c", .factors = c, .factor_count = 3, .attention_gpu = "" },
+        { .name = "d", .factors = c, .factor_count = 3, .borrows = true, .attention_gpu = "" },
+        { .name = "e", .attention_gpu = "" },
+    };
+    const struct stack *list[5];
+    for (int i = 0; i < 5; i++) {
+        list[i] = &stacks[i];
+        stacks[i].known = list;
+        stacks[i].known_count = 5;
+    }
+    static const struct {
+        int stack;
+        const char *gpu;
+        enum precision precision;
+        double want;
+    } cases[] = {
+        { 4, "a100-80g-sxm", PRECISION_FP16, 1.0 }, /* the median */
+        { 4, "h100-80g-sxm", PRECISION_BF16, 1.2409673645990857 },
+        { 4, "h800-80g-sxm", PRECISION_BF16, 1.2409673645990857 }, /* the generation */
+        { 4, "gh200-96g", PRECISION_FP8, 2.0 },
+        { 4, "v100-32g-sxm", PRECISION_BF16, 1.1 },                /* of all five */
+        { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },
+        { 0, "h100-80g-sxm", PRECISION_BF16, 0.9 * 1.2409673645990857 },
+        { 3, "a100-80g-sxm", PRECISION_BF16, 1.2 }, /* its relative's own */
+        /* (1.2 x (1.4 / 1.2410) x 1)^(1/3) of 1.1 */
+        { 2, "v100-32g-sxm", PRECISION_BF16, 1.216864791752426 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack_use use =
+            stack_on(&stacks[cases[i].stack], cases[i].gpu, cases[i].precision);
+        if (fabs(use.kernel_time_factor - cases[i].want) > 1e-9)
+            fail_msg("case %zu: got %.10f, want %.10f", i, use.kernel_time_factor, cases[i].want);
+    }
+    /* Leaving one out: the median of 0.9 and 1.2. */
+    const double left = stack_usual_log_factor(list, 5, &stacks[1], "a100-80g", PRECISION_BF16);
+    assert_true(fabs(left - 0.5 * log(0.9 * 1.2)) < 1e-12);
+    assert_true(stack_on(&stacks[1], "h200-141g-sxm", PRECISION_BF16).attention_stated);
+    assert_false(stack_on(&stacks[1], "a100-80g-sxm", PRECISION_BF16).attention_stated);
 }
 
 static void test_mistakes(void **state) {
@@ -153,6 +208,7 @@ int main(void) {
         cmocka_unit_test(test_shipped),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_usual_factors),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -507,6 +507,68 @@ static void test_recompute_operators(void **state) {
     arena_destroy(arena);
 }
 
+/* Llama 3 8B, of whose matmuls q, k, v, proj, gate, up, down the second, fourth and sixth run again in
+ * style "operators", all but down in fp8; in full recomputation all but down, and attention. */
+static void test_recompute_styles(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct model *m = model_load(arena, BALLAST_SOURCE_DIR "/scenarios", "llama3-8b", &err);
+    if (m == NULL) fail_msg("%s", err.text);
+    struct module *language = (struct module *)&m->modules[MODULE_LANGUAGE];
+    const double h = 4096, kv = 1024, f = 14336, t = 8192;
+    struct batch_shape shape = model_batch_shape(m, 1, 0, (int64_t)t, t * t);
+    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    static const struct {
+        enum recompute_style style;
+        enum recompute_kind kind;
+        enum precision precision;
+        bool k_only, down, attention; /* of what runs again; none but k of q, k, v */
+        bool matmuls;
+    } cases[] = {
+        { RECOMPUTE_WHOLE, RECOMPUTE_FULL, PRECISION_BF16, false, true, true, true },
+        { RECOMPUTE_NEEDED, RECOMPUTE_FULL, PRECISION_BF16, false, false, true, true },
+        { RECOMPUTE_NEEDED, RECOMPUTE_SELECTIVE, PRECISION_BF16, false, false, false, false },
+        { RECOMPUTE_OPERATORS, RECOMPUTE_FULL, PRECISION_FP8, false, false, true, true },
+        { RECOMPUTE_OPERATORS, RECOMPUTE_SELECTIVE, PRECISION_BF16, true, false, false, true },
+        { RECOMPUTE_OPERATORS, RECOMPUTE_SELECTIVE, PRECISION_FP8, false, false, false, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        language->precision = cases[i].precision;
+        struct tensor_split split = { .tp = 1,
+                                      .cp = 1,
+                                      .attention = ATTENTION_FLASH,
+                                      .recompute_style = cases[i].style };
+        struct operator_list again = { 0 };
+        layer_recompute_operators(m, block, &shape, &split, cases[i].kind, both, &again);
+        double matmul = 0, attention = 0;
+        for (int64_t k = 0; k < again.count; k++) {
+            if (again.operators[k].kind == OPERATOR_MATMUL) matmul += again.operators[k].flop;
+            if (again.operators[k].kind == OPERATOR_ATTENTION) attention += again.operators[k].flop;
+        }
+        const double columns = cases[i].k_only ? kv + h + f
+                               : cases[i].matmuls
+                                   ? h + 2 * kv + h + 2 * f + (cases[i].down ? f : 0)
+                                   : 0;
+        if (fabs(matmul - 2 * t * h * columns) > 1)
+            fail_msg("case %zu: %g FLOP, want %g", i, matmul, 2 * t * h * columns);
+        if ((attention > 0) != cases[i].attention) fail_msg("case %zu: attention", i);
+        operator_list_free(&again);
+    }
+    /* Kept in style "operators": the input, q, v, gate, down and attention's output and statistics. */
+    struct tensor_split split = { .tp = 1,
+                                  .cp = 1,
+                                  .attention = ATTENTION_FLASH,
+                                  .recompute_style = RECOMPUTE_OPERATORS };
+    language->precision = PRECISION_BF16;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) ==
+                t * (2 * (h + h + kv + f + h + h) + 4 * 32));
+    language->precision = PRECISION_FP8;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) ==
+                t * (2 * (h + h) + 4 * 32));
+    arena_destroy(arena);
+}
+
 /* A layer's 72 b s h^2 (1 + s / 6h) FLOP (Narayanan et al. 2021, appendix, without recomputation):
  * full recomputation adds a third, the attention of forward 4 b s^2 h, which is 0.9 % at 175B. */
 static void test_recompute_flop(void **state) {
@@ -552,6 +614,7 @@ int main(void) {
         cmocka_unit_test(test_heads_dealt),
         cmocka_unit_test(test_naive_context_parallel),
         cmocka_unit_test(test_recompute_operators),
+        cmocka_unit_test(test_recompute_styles),
         cmocka_unit_test(test_recompute_flop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,136 @@
+/* stack_factor.c - which factors hold for a stack on a GPU, and what they do to a price.
+ *
+ * A factor that calibration left for the GPU's family and the precision holds as it is. Elsewhere a
+ * factor is taken to be the product of what is usual there and what is usual for the stack:
+ *
+ *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
+ *     g = median of ln f over all stacks: on that GPU family; else on its generation; else on all;
+ *         each with the same width of operands (16 bits or fewer) while there is one
+ *     s = mean of ln f - g over the stack's own factors (or its relative's)
+ *
+ * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
+ * factors or relative has s = 0; so has an unknown one.
+ */
+#include "costmodel/stack.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <string.h>
+
+enum { FACTOR_LIMIT = 1024 };
+
+/* gb200 is of the generation of b200: a letter. */
+static char generation(const char *gpu) {
+    return gpu[0] == 'g' && gpu[1] != '\0' && (gpu[1] < '0' || gpu[1] > '9') ? gpu[1] : gpu[0];
+}
+
+/* Up to the first dash or the end. */
+static bool same_family(const char *a, const char *b) {
+    const size_t length = strcspn(a, "-");
+    return length == strcspn(b, "-") && strncmp(a, b, length) == 0;
+}
+
+static bool same_width(const struct stack_factor *f, enum precision precision) {
+    return precision_is_quantised(f->precision) == precision_is_quantised(precision);
+}
+
+enum nearness { NEAR_FAMILY, NEAR_GENERATION, NEAR_ANY_GPU, NEAR_ANY, NEARNESS_COUNT };
+
+static bool is_near(enum nearness nearness, const struct stack_factor *f, const char *gpu,
+                    enum precision precision) {
+    switch (nearness) {
+    case NEAR_FAMILY:
+        return same_width(f, precision) && same_family(f->gpu, gpu);
+    case NEAR_GENERATION:
+        return same_width(f, precision) && generation(f->gpu) == generation(gpu);
+    case NEAR_ANY_GPU:
+        return same_width(f, precision);
+    case NEAR_ANY:
+    case NEARNESS_COUNT:
+        break;
+    }
+    return true;
+}
+
+double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
+                              const struct stack *without, const char *gpu,
+                              enum precision precision) {
+    double logs[FACTOR_LIMIT];
+    for (int n = 0; n < NEARNESS_COUNT; n++) {
+        size_t found = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const struct stack *stack = stacks[i];
+            if (stack->borrows || (without != NULL && strcmp(stack->name, without->name) == 0))
+                continue;
+            for (int64_t k = 0; k < stack->factor_count && found < FACTOR_LIMIT; k++)
+                if (is_near((enum nearness)n, &stack->factors[k], gpu, precision))
+                    logs[found++] = log(stack->factors[k].kernel_time_factor);
+        }
+        if (found == 0) continue;
+        gsl_sort(logs, 1, found);
+        return gsl_stats_median_from_sorted_data(logs, 1, found);
+    }
+    return 0;
+}
+
+static double usual(const struct stack *stack, const char *gpu, enum precision precision) {
+    return stack_usual_log_factor(stack->known, stack->known_count, NULL, gpu, precision);
+}
+
+struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
+    struct stack_use use = { stack, 1, 1, false, false };
+    if (stack == NULL) return use;
+    use.attention_stated = strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
+    double own = 0, attention = 0;
+    for (int64_t i = 0; i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
+        /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
+        const bool measured = f->precision == precision || !precision_is_quantised(precision);
+        if (same_width(f, precision) && strncmp(gpu, f->gpu, strlen(f->gpu)) == 0)
+            return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
+                                       measured && !stack->borrows, use.attention_stated };
+        own += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
+        attention += log(f->attention_time_factor);
+    }
+    const double count = stack->factor_count > 0 ? (double)stack->factor_count : 1;
+    use.kernel_time_factor = exp(usual(stack, gpu, precision) + own / count);
+    use.attention_time_factor = exp(attention / count);
+    return use;
+}
+
+double stack_time_factor(const struct stack_use *use, const struct operator_work *work) {
+    const struct stack *stack = use->stack;
+    switch (work->communicator) {
+    case COMMUNICATOR_TENSOR:
+        return 1 - stack->tensor_hidden_fraction;
+    case COMMUNICATOR_CONTEXT:
+        return 1 - stack->context_hidden_fraction;
+    case COMMUNICATOR_DATA:
+    case COMMUNICATOR_PIPELINE:
+        return 1;
+    default:
+        break;
+    }
+    if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
+    const double stated = !use->attention_stated          ? 1
+                          : work->pass == PASS_FORWARD ? stack->attention_forward_time
+                                                       : stack->attention_backward_time;
+    return use->kernel_time_factor * use->attention_time_factor * stated;
+}
+
+double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
+    switch (work->kind) {
+    case OPERATOR_NORM:
+        return stack->norm_traffic;
+    case OPERATOR_ELEMENTWISE:
+        return strcmp(work->name, "rotary") == 0 ? stack->rotary_traffic
+                                                 : stack->elementwise_traffic;
+    case OPERATOR_LOSS:
+        return stack->loss_traffic;
+    case OPERATOR_OPTIMIZER:
+        return stack->optimizer_traffic;
+    default:
+        return 1;
+    }
+}
