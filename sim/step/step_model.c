@@ -145,16 +145,23 @@ static int64_t sharded_reduce_ns(const struct scenario *s, double bytes) {
            collective_ns(s, OPERATOR_ALL_REDUCE, bytes / (double)s->layout.zero_group, &replicas);
 }
 
+/* NCCL's broadcast is a ring through all ranks; from rank to rank its LL128 protocol takes 1.9 us in a
+ * node and 4.0 us between nodes, and 14 us to begin (src/graph/tuning.cc, hwLat and baseLat). */
+static double broadcast_start_ns(const struct communicator *group) {
+    return 14e3 + 1.9e3 * (double)(group->rank_count - group->node_count) +
+           4.0e3 * (double)group->node_count;
+}
+
 /* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
- * after another: then a lone flow crosses the network at a time, and each pays the start of a tree. */
+ * after another: then a lone flow crosses the network at a time, and each fills a ring anew. */
 static int64_t gather_ns(const struct scenario *s, double bytes, const struct communicator *group) {
     const int64_t ring = collective_ns(s, OPERATOR_ALL_GATHER, bytes, group);
     if (!s->backend->owner_broadcasts || group->node_count < 2)
         return llround(s->backend->gather_time * (double)ring);
     struct communicator pair = { 2, 2, 1, 1 };
     const double flow = (double)collective_ns(s, OPERATOR_SEND, bytes, &pair);
-    const double start = (double)collective_ns(s, OPERATOR_ALL_REDUCE, 8, group) / 2;
-    return llround(s->backend->gather_time * (flow + (double)group->rank_count * start));
+    const double starts = (double)group->rank_count * broadcast_start_ns(group);
+    return llround(s->backend->gather_time * (flow + starts));
 }
 
 static void price_accumulation(struct step_model *m) {
