@@ -21,7 +21,7 @@ struct stack_fields {
     const cJSON *words, *factors, *sources;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
-    bool owner_broadcasts, master_weights;
+    bool owner_broadcasts, master_weights, gpt_dropout;
     int recompute_style;
     double kept_activations, logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
@@ -52,6 +52,8 @@ static const struct field stack_rows[] = {
       "what a recomputing block runs again", recompute_style_names },
     { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
       "with TP, of measured runs that do not say", NULL },
+    { "gpt_dropout", FIELD_BOOL, AT(gpt_dropout), 0, 0, "false", "",
+      "measured GPTs with fused attention were trained with dropout", NULL },
     { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
       "gradients are reduced behind the last backward", NULL },
     { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
@@ -217,6 +219,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .relative = f.relative,
         .recompute_style = (enum stack_recompute)f.recompute_style,
         .sequence_parallel = f.sequence_parallel,
+        .gpt_dropout = f.gpt_dropout,
         .overlap_gradient_reduce = f.overlap_gradient_reduce,
         .overlap_parameter_gather = f.overlap_parameter_gather,
         .norm_traffic = f.norm_traffic,

@@ -40,6 +40,7 @@ struct stack {
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
+    bool gpt_dropout; /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     enum stack_recompute recompute_style;

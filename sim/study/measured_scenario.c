@@ -304,7 +304,9 @@ static void add_language(cJSON *definition, const struct row *row) {
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
-    cJSON_AddBoolToObject(language, "dropout", gpt && strcmp(row->attention, "naive") == 0);
+    const bool naive = strcmp(row->attention, "naive") == 0;
+    cJSON_AddBoolToObject(language, "dropout",
+                          gpt && (naive || row->out->stack->gpt_dropout));
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
