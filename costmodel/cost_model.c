@@ -258,12 +258,10 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
                     work->m, work->n, work->k, &terms);
     const char *source = curve->source;
     if (in_step) {
-        double settled_s = matmul_settled_s(curve, peak, work->flop, work->k);
-        if (quantised)
-            settled_s = fmax(
-                settled_s, work->flop /
-                               (curve->fp8_settled_efficiency * nominal) *
-                               (1 + QUANTISED_SETTLED_K_HALF / (double)work->k));
+        const double settled_s =
+            quantised ? work->flop / (curve->fp8_settled_efficiency * nominal) *
+                            (1 + QUANTISED_SETTLED_K_HALF / (double)work->k)
+                      : matmul_settled_s(curve, peak, work->flop, work->k);
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);
