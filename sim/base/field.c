@@ -112,9 +112,13 @@ static const char *type_words[FIELD_TYPE_COUNT] = {
 
 static bool wrong_type(const struct field *field, const struct json *json, const cJSON *node,
                        struct error *err) {
-    char *got = cJSON_PrintUnformatted(node);
-    json_error(json, node, err, field->help, "must be %s, got %.60s", type_words[field->type],
-               got != NULL ? got : "?");
+    char *got = cJSON_PrintUnformatted(node), words[128] = "";
+    for (int i = 0; field->type == FIELD_COUNT && field->choices != NULL && field->choices[i]; i++) {
+        size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, " or \"%s\"", field->choices[i]);
+    }
+    json_error(json, node, err, field->help, "must be %s%s, got %.60s", type_words[field->type],
+               words, got != NULL ? got : "?");
     cJSON_free(got);
     return false;
 }
@@ -152,6 +156,17 @@ static bool read_choice(const struct field *field, const struct json *json, cons
                       node->valuestring);
 }
 
+/* Whether the node is one of the words that may stand for a number. */
+static bool read_word(const struct field *field, const cJSON *node, int64_t *out) {
+    if (field->choices == NULL || !cJSON_IsString(node)) return false;
+    for (int i = 0; field->choices[i] != NULL; i++) {
+        if (strcmp(field->choices[i], node->valuestring) != 0) continue;
+        *out = FIELD_COUNT_WORD - i;
+        return true;
+    }
+    return false;
+}
+
 static bool read_value(const struct field *field, const struct json *json, const cJSON *node,
                        void *out, struct arena *arena, struct error *err) {
     char *place = (char *)out + field->offset;
@@ -170,6 +185,7 @@ static bool read_value(const struct field *field, const struct json *json, const
             *(int64_t *)place = -1;
             return true;
         }
+        if (read_word(field, node, (int64_t *)place)) return true;
         if (!cJSON_IsNumber(node) || node->valuedouble != floor(node->valuedouble) ||
             fabs(node->valuedouble) > 9e15)
             return wrong_type(field, json, node, err);
@@ -266,6 +282,10 @@ cJSON *field_table_write(const struct field_table *table, const void *values) {
             node = cJSON_CreateBool(*(const bool *)place);
             break;
         case FIELD_COUNT:
+            if (field->choices != NULL && *(const int64_t *)place <= FIELD_COUNT_WORD) {
+                node = cJSON_CreateString(field->choices[FIELD_COUNT_WORD - *(const int64_t *)place]);
+                break;
+            }
             node = *(const int64_t *)place == -1 && field->fallback != NULL &&
                            strcmp(field->fallback, "null") == 0
                        ? cJSON_CreateNull()
@@ -311,6 +331,9 @@ static void print_domain(const struct field *field, const char *separator, FILE 
     } else {
         fprintf(out, "%.10g to %.10g", field->min, field->max);
     }
+    if (field->type == FIELD_COUNT && field->choices != NULL)
+        for (int i = 0; field->choices[i] != NULL; i++)
+            fprintf(out, "%s%s", separator, field->choices[i]);
 }
 
 void field_table_help(const struct field_table *table, FILE *out) {

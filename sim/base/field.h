@@ -24,7 +24,7 @@
 
 enum field_type {
     FIELD_BOOL,   /* bool */
-    FIELD_COUNT,  /* int64_t; null is -1 */
+    FIELD_COUNT,  /* int64_t; null is -1; a word of `choices` is FIELD_COUNT_WORD less its index */
     FIELD_DOUBLE, /* double; null is NaN */
     FIELD_TEXT,   /* const char * in the arena; null is NULL */
     FIELD_CHOICE, /* int: index in choices */
@@ -40,8 +40,10 @@ struct field {
     const char *fallback;       /* default as JSON text; NULL: the field is required */
     const char *unit;           /* "" when it has none */
     const char *help;           /* one line, no full stop */
-    const char *const *choices; /* FIELD_CHOICE: names, NULL at the end */
+    const char *const *choices; /* names, NULL at the end: all values of a FIELD_CHOICE, or words
+                                   that may stand for a FIELD_COUNT ("auto"); NULL: none */
 };
+enum { FIELD_COUNT_WORD = -2 };
 
 struct field_table {
     const char *name; /* "cluster" */

@@ -29,7 +29,8 @@ static const struct option options_table[] = {
     { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
     { "qv", OPTION_TEXT, AT(qv), "N|auto",
       "isf: most tiles in a group; auto: --choose code, qt too", NULL, 0, 0 },
-    { "qt", OPTION_TEXT, AT(qt), "N", "isf: most language tokens in a group", NULL, 0, 0 },
+    { "qt", OPTION_TEXT, AT(qt), "N|auto",
+      "isf: most language tokens in a group; auto: --choose code, qv too", NULL, 0, 0 },
     { "choose", OPTION_TEXT, AT(choose), "paper|code",
       "isf: qv and qt from the data, as the paper or as its published program does", NULL, 0, 0 },
     { "convergence", OPTION_FLAG, AT(convergence), NULL,
@@ -71,6 +72,10 @@ static void defaults(void *options) {
     *o = (struct pack_options){
         .policy = "isf", .dp = 8, .micro_batch = 1, .seed = BATCH_DEFAULT_SEED
     };
+}
+
+static bool is_auto(const char *limit) {
+    return limit != NULL && strcmp(limit, "auto") == 0;
 }
 
 /* Text of an option becomes JSON: a number, true, false, null, or a string. */
@@ -321,10 +326,7 @@ static const char *batching_name(const void *list, size_t index) {
 
 static int run(struct cli *cli, void *options) {
     struct pack_options *o = options;
-    if (o->qv != NULL && strcmp(o->qv, "auto") == 0) {
-        o->qv = NULL;
-        if (o->choose == NULL) o->choose = "code";
-    }
+    if (o->choose == NULL && (is_auto(o->qv) || is_auto(o->qt))) o->choose = "code";
     struct error err = { 0 };
     const struct batching_policy *policy = batching_policy_find(o->policy);
     if (policy == NULL) {

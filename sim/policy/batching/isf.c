@@ -56,15 +56,19 @@ static const char *const choose_names[] = {
     [ISF_GIVEN] = "given", [ISF_PAPER] = "paper", [ISF_CODE] = "code", NULL
 };
 
+static const char *const limit_words[] = { "auto", NULL };
+enum { LIMIT_AUTO = FIELD_COUNT_WORD, DEFAULT_QV = 9, DEFAULT_QT = 4096 };
+
 #define AT(member) offsetof(struct isf_parameters, member)
 static const struct field fields[] = {
     { "qv", FIELD_COUNT, AT(qv), 0, 1e9, "9", "tiles",
-      "most vision tiles (native resolution: patches) in a group", NULL },
-    { "qt", FIELD_COUNT, AT(qt), 1, 1e9, "4096", "tokens", "most language tokens in a group",
-      NULL },
+      "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the data",
+      limit_words },
+    { "qt", FIELD_COUNT, AT(qt), 1, 1e9, "4096", "tokens",
+      "most language tokens in a group; auto: qv and qt from the data", limit_words },
     { "choose", FIELD_CHOICE, AT(choose), 0, 0, "\"given\"", "",
-      "qv and qt; given: as above; paper: from the longest sample and the mean tokens of a tile; "
-      "code: by the published program's search",
+      "qv and qt; given: as above, and by the published program's search if they are auto; paper: "
+      "from the longest sample and the mean tokens of a tile; code: by that search",
       choose_names },
     { "target_batch_size", FIELD_COUNT, AT(target_batch_size), 1, 1e6, "4", "samples",
       "choose code: samples of a group on average, at least; at most one more", NULL },
@@ -311,11 +315,29 @@ static bool try_limits(void *context, int64_t qv, int64_t qt, struct batch_balan
     return true;
 }
 
+/* "auto" for one limit chooses both, so that the other must not be a number of the user's. */
+static bool settle_choice(struct isf_parameters *p, struct error *err) {
+    bool automatic = p->qv == LIMIT_AUTO || p->qt == LIMIT_AUTO;
+    if (!automatic) return true;
+    const bool qv_given = p->qv != LIMIT_AUTO && p->qv != DEFAULT_QV,
+               qt_given = p->qt != LIMIT_AUTO && p->qt != DEFAULT_QT;
+    if (qv_given || qt_given) {
+        error_set(err, "isf: %s \"auto\" takes both limits from the data, but %s is %lld",
+                  qv_given ? "qt" : "qv", qv_given ? "qv" : "qt",
+                  (long long)(qv_given ? p->qv : p->qt));
+        return error_hint(err, "leave %s out or make it \"auto\" too, or give both as numbers",
+                          qv_given ? "qv" : "qt");
+    }
+    if (p->choose == ISF_GIVEN) p->choose = ISF_CODE;
+    return true;
+}
+
 bool isf_choice_of(const struct batch_request *request, const void *parameter_values,
                    struct isf_choice *out, struct error *err) {
     struct trial trial = { .request = *request,
                            .parameters = *(const struct isf_parameters *)parameter_values };
     trial.request.dp = 8; /* as published, so that the choice does not hang on the layout */
+    if (!settle_choice(&trial.parameters, err)) return false;
     if (request->dataset->sample_count == 0) return error_set(err, "isf: the data set is empty");
     return isf_choose((enum isf_rule)trial.parameters.choose, request->dataset,
                       trial.parameters.target_batch_size, try_limits, &trial, out, err);
@@ -324,6 +346,7 @@ bool isf_choice_of(const struct batch_request *request, const void *parameter_va
 static bool isf_plan(const struct batch_request *request, const void *parameter_values,
                      struct batch_plan *plan, struct error *err) {
     struct isf_parameters p = *(const struct isf_parameters *)parameter_values;
+    if (!settle_choice(&p, err)) return false;
     if (p.choose != ISF_GIVEN && request->micro_batch == 1) {
         struct isf_choice choice;
         if (!isf_choice_of(request, parameter_values, &choice, err)) return false;

@@ -54,6 +54,27 @@ static void published_walk(void **state) {
     assert_int_equal(plan.qv, 18);
     assert_int_equal(plan.group_count, 15566);
     batch_plan_free(&plan);
+    /* "auto" for either limit chooses both; a number for the other one is refused. */
+    static const struct {
+        const char *json, *says;
+    } limits[] = {
+        { "{\"qv\": \"auto\"}", NULL },
+        { "{\"qt\": \"auto\"}", NULL },
+        { "{\"qv\": \"auto\", \"qt\": \"auto\", \"choose\": \"code\"}", NULL },
+        { "{\"qv\": \"auto\", \"qt\": 5000}", "but qt is 5000" },
+        { "{\"qv\": 8, \"qt\": \"auto\"}", "but qv is 8" },
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        bool made = plan_try("isf", limits[i].json, &request, &plan, &err);
+        if (made != (limits[i].says == NULL)) fail_msg("%s: %s", limits[i].json, err.text);
+        if (made) {
+            assert_int_equal(plan.qv, 18);
+            assert_int_equal(plan.qt, 6016);
+            batch_plan_free(&plan);
+        } else if (strstr(err.text, limits[i].says) == NULL || strstr(err.text, "hint") == NULL) {
+            fail_msg("%s: %s", limits[i].json, err.text);
+        }
+    }
     plan_make("isf", "{\"choose\": \"paper\"}", &request, &plan);
     assert_int_equal(plan.qt, 2538); /* the longest sample */
     assert_int_equal(plan.qv, 8);    /* 2538 / (80285377 / 279376) = 8.8 */
