@@ -58,13 +58,13 @@ struct kind_prices {
 /* Layers that depend on a second count: at most two kinds of an axis. */
 enum { PAIRED_KIND_LIMIT = 2 };
 struct paired_prices {
-    int64_t other_tokens;
     struct kind_prices kinds[PAIRED_KIND_LIMIT];
 };
 
 struct slot {
     struct kind_prices kinds[LAYER_KIND_COUNT]; /* but the paired ones */
     struct paired_prices *paired;               /* owned */
+    int64_t *paired_tokens; /* owned: other_tokens() of each, side by side for the search */
     int64_t paired_count, paired_capacity;
 };
 
@@ -345,6 +345,7 @@ static void free_slot(struct slot *slot) {
         for (int k = 0; k < PAIRED_KIND_LIMIT; k++)
             free_kind(&slot->paired[i].kinds[k]);
     free(slot->paired);
+    free(slot->paired_tokens);
 }
 
 void price_table_destroy(struct price_table *table) {
@@ -574,7 +575,7 @@ static void price_slot(struct price_table *table, int axis, const struct batch_s
 /* NULL: not priced. A slot has few: as many as micro-batches of one length differ in the others. */
 static const struct paired_prices *find_paired(const struct slot *slot, int64_t tokens) {
     for (int64_t i = 0; i < slot->paired_count; i++)
-        if (slot->paired[i].other_tokens == tokens) return &slot->paired[i];
+        if (slot->paired_tokens[i] == tokens) return &slot->paired[i];
     return NULL;
 }
 
@@ -586,9 +587,12 @@ static void prepare_paired(struct price_table *table, int axis, struct slot *slo
         slot->paired_capacity = slot->paired_capacity > 0 ? 2 * slot->paired_capacity : 2;
         slot->paired =
             memory_realloc(slot->paired, sizeof *slot->paired * (size_t)slot->paired_capacity);
+        slot->paired_tokens = memory_realloc(
+            slot->paired_tokens, sizeof *slot->paired_tokens * (size_t)slot->paired_capacity);
     }
+    slot->paired_tokens[slot->paired_count] = tokens;
     struct paired_prices *paired = &slot->paired[slot->paired_count++];
-    *paired = (struct paired_prices){ .other_tokens = tokens };
+    *paired = (struct paired_prices){ 0 };
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
         enum layer_kind kind = (enum layer_kind)k;
         if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
@@ -655,21 +659,26 @@ void price_table_prepare(struct price_table *table, const struct batch_shape *sh
 
 /* ---- reading ---- */
 
+/* As prices_of(), in this table alone; NULL: not priced there. */
+static const struct kind_prices *own_prices(const struct price_table *table, enum layer_kind kind,
+                                            const struct batch_shape *shape) {
+    const int a = (int)layer_kind_axis(kind), pair = paired_index(kind);
+    const struct slot *slot = priced_slot(table, a, false, shape);
+    if (slot == NULL || pair < 0) return slot == NULL ? NULL : &slot->kinds[kind];
+    const struct paired_prices *paired = find_paired(slot, other_tokens(table, a, shape));
+    return paired == NULL ? NULL : &paired->kinds[pair];
+}
+
 /* NULL when the model has no such layer or the micro-batch nothing for it (no vision tokens). */
 static const struct kind_prices *prices_of(const struct price_table *table, enum layer_kind kind,
                                            const struct batch_shape *shape) {
     if (table->layer_of_kind[kind] < 0) return NULL;
-    const enum token_axis a = layer_kind_axis(kind);
-    if (batch_shape_tokens(shape, a) == 0) return NULL;
-    int pair = paired_index(kind);
-    const struct slot *slot =
-        table->base != NULL ? priced_slot(table->base, (int)a, pair >= 0, shape) : NULL;
-    if (slot == NULL) slot = priced_slot(table, (int)a, pair >= 0, shape);
-    ballast_check(slot != NULL);
-    if (pair < 0) return &slot->kinds[kind];
-    const struct paired_prices *paired = find_paired(slot, other_tokens(table, (int)a, shape));
-    ballast_check(paired != NULL);
-    return &paired->kinds[pair];
+    if (batch_shape_tokens(shape, layer_kind_axis(kind)) == 0) return NULL;
+    const struct kind_prices *prices =
+        table->base != NULL ? own_prices(table->base, kind, shape) : NULL;
+    if (prices == NULL) prices = own_prices(table, kind, shape);
+    ballast_check(prices != NULL);
+    return prices;
 }
 
 /* The core attention of one micro-batch, run after run; returns the count. */

@@ -39,6 +39,13 @@ static struct execution *finish(struct execution *e, const struct replay_options
     return e;
 }
 
+struct execution *execution_of_job(struct scenario *scenario, struct job *job,
+                                   const struct replay_options *options, struct error *err) {
+    struct execution *e = memory_alloc(sizeof *e);
+    *e = (struct execution){ .scenario = scenario, .job = job };
+    return options != NULL ? finish(e, options, err) : e;
+}
+
 struct execution *execution_prepare(const struct scenario_options *options, const char *path,
                                     struct error *err) {
     return prepare(scenario_load(options, path, err), err);

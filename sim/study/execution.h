@@ -34,6 +34,9 @@ struct execution *execution_run(const struct scenario_options *options, const ch
 struct execution *execution_run_json(const struct scenario_options *options, struct json *json,
                                      const struct replay_options *replay_options,
                                      struct error *err);
+/* Of a job that is ready; takes both over, also when it fails. options NULL: without replaying. */
+struct execution *execution_of_job(struct scenario *scenario, struct job *job,
+                                   const struct replay_options *options, struct error *err);
 void execution_destroy(struct execution *execution);
 
 /* One iteration of all data-parallel ranks as rows, for plots and traces; arrays in `arena`. */
