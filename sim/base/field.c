@@ -113,7 +113,8 @@ static const char *type_words[FIELD_TYPE_COUNT] = {
 static bool wrong_type(const struct field *field, const struct json *json, const cJSON *node,
                        struct error *err) {
     char *got = cJSON_PrintUnformatted(node), words[128] = "";
-    for (int i = 0; field->type == FIELD_COUNT && field->choices != NULL && field->choices[i]; i++) {
+    for (int i = 0; field->type == FIELD_COUNT && field->choices != NULL && field->choices[i];
+         i++) {
         size_t used = strlen(words);
         snprintf(words + used, sizeof words - used, " or \"%s\"", field->choices[i]);
     }
@@ -283,7 +284,8 @@ cJSON *field_table_write(const struct field_table *table, const void *values) {
             break;
         case FIELD_COUNT:
             if (field->choices != NULL && *(const int64_t *)place <= FIELD_COUNT_WORD) {
-                node = cJSON_CreateString(field->choices[FIELD_COUNT_WORD - *(const int64_t *)place]);
+                node =
+                    cJSON_CreateString(field->choices[FIELD_COUNT_WORD - *(const int64_t *)place]);
                 break;
             }
             node = *(const int64_t *)place == -1 && field->fallback != NULL &&

@@ -27,8 +27,8 @@ struct entry {
     struct paper_run run;
     struct question *questions; /* owned, grows */
     int64_t question_count, question_capacity;
-    bool replayed; /* some question needs the epoch */
-    struct scenario *scenario; /* until the execution takes it over */
+    bool replayed;                                /* some question needs the epoch */
+    struct scenario *scenario;                    /* until the execution takes it over */
     const char *data_key, *batch_key, *price_key; /* runs with equal keys share */
     struct execution *execution;
     struct error err;
@@ -135,8 +135,7 @@ struct bundle {
 static const struct job *borrow_data(struct shared_data *data, const struct scenario *scenario,
                                      struct error *err) {
     pthread_mutex_lock(&data->lock);
-    if (data->job == NULL && data->err.text[0] == '\0')
-        data->job = job_load(scenario, &data->err);
+    if (data->job == NULL && data->err.text[0] == '\0') data->job = job_load(scenario, &data->err);
     pthread_mutex_unlock(&data->lock);
     if (data->job == NULL) *err = data->err;
     return data->job;
@@ -174,8 +173,7 @@ static bool shares_prices(const struct run_book *book, const struct bundle *b, i
 static const struct price_table *prices_of(const struct run_book *book, struct bundle *b,
                                            int64_t place) {
     const struct entry *e = &book->entries[b->runs[place]];
-    if (b->prices.table != NULL && strcmp(b->prices.key, e->price_key) == 0)
-        return b->prices.table;
+    if (b->prices.table != NULL && strcmp(b->prices.key, e->price_key) == 0) return b->prices.table;
     prices_end(&b->prices);
     if (!shares_prices(book, b, place)) return NULL;
     const struct job *batched = b->batched;
@@ -280,8 +278,7 @@ static bool simulate_run(const struct loop *loop, struct bundle *b, int64_t plac
     if (data == NULL) return false;
     if (b->batched == NULL) b->batched = job_batch(e->scenario, data, 0, &e->err);
     if (b->batched == NULL) return false;
-    struct job *job =
-        job_plan(e->scenario, b->batched, prices_of(loop->book, b, place), &e->err);
+    struct job *job = job_plan(e->scenario, b->batched, prices_of(loop->book, b, place), &e->err);
     if (job == NULL) return false;
     e->execution = execution_of_job(e->scenario, job, e->replayed ? &replay : NULL, &e->err);
     e->scenario = NULL;

@@ -289,7 +289,7 @@ static void test_rules_in_the_file(void **state) {
           "sampling passes T; the first T-1 are filtered" },
         { "policy: parameter of the wrong type", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
-          "7:48: error: /policy/batching/qv: must be a whole number, got \"nine\"",
+          "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
           "most vision tiles (native resolution: patches) in a group" },
         { "policy: parameter missing", POLICY,
           "\"policy\": { \"recompute\": { \"name\": \"uniform\" } }",
@@ -533,7 +533,7 @@ static void test_rules_in_overrides(void **state) {
         { "policy parameter out of range",
           { "policy.batching.qt=0" },
           "--set policy.batching.qt=0: /policy/batching/qt: must be 1 to 1000000000 tokens, got 0",
-          "most language tokens in a group" },
+          "most language tokens in a group; auto: qv and qt from the data" },
         { "policy parameter missing",
           { "policy.recompute=uniform" },
           "--set policy.recompute=uniform: /policy/recompute: policy \"uniform\" needs "
