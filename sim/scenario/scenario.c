@@ -192,6 +192,14 @@ static bool check_dataset(struct reader *r) {
     return relocate(r, scenario_member(r->top.dataset, "name"), "data set", name);
 }
 
+/* A path is meant from the scenario's folder if the file is there, else from the current one. */
+static const char *stack_place(const struct scenario *s, const char *name) {
+    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
+    if (end == NULL || name[0] == '/' || strstr(name, ".json") == NULL) return name;
+    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
+    return access(beside, R_OK) == 0 ? beside : name;
+}
+
 /* What the stack states holds instead of the figures of backend and optimizer. */
 static bool load_stack(struct reader *r) {
     struct scenario *s = r->s;
@@ -215,8 +223,9 @@ static bool load_stack(struct reader *r) {
         s->stack = r->options->stack;
     else
         s->stack = r->options->cache != NULL
-                       ? scenario_cache_stack(r->options->cache, s->directory, name, r->err)
-                       : stack_load(s->arena, s->directory, name, r->err);
+                       ? scenario_cache_stack(r->options->cache, s->directory,
+                                              stack_place(s, name), r->err)
+                       : stack_load(s->arena, s->directory, stack_place(s, name), r->err);
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
     backend_use_stack(backend, s->stack);

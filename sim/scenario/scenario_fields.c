@@ -107,8 +107,9 @@ static const struct field layout_fields[] = {
     { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "", "the training framework",
       backend_names },
     { "stack", FIELD_TEXT, AT(stack), 0, 0, "\"auto\"", "",
-      "a software stack in scenarios/stacks, or a path; auto: the usual one of the backend; none: "
-      "kernels as the GPU profile has them",
+      "a software stack in scenarios/stacks, or a path of a .json file, from the scenario's folder or "
+      "the current one; auto: the usual one of the backend; none: kernels as the GPU profile has "
+      "them",
       NULL },
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
     { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
