@@ -290,7 +290,7 @@ static void test_rules_in_the_file(void **state) {
         { "policy: parameter of the wrong type", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
-          "most vision tiles (native resolution: patches) in a group" },
+          "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the data" },
         { "policy: parameter missing", POLICY,
           "\"policy\": { \"recompute\": { \"name\": \"uniform\" } }",
           "7:13: error: /policy/recompute: \"blocks_per_stage\" is missing from \"uniform\"",
