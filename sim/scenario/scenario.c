@@ -211,6 +211,7 @@ static bool load_stack(struct reader *r) {
                                         s->layout_fields.stack,
                                         backend_at(s->layout_fields.backend)->name));
     }
+    s->layout_fields.stack = stack_place(s, s->layout_fields.stack);
     const char *name = s->layout_fields.stack;
     struct backend *backend = arena_new(s->arena, struct backend);
     struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
@@ -223,9 +224,8 @@ static bool load_stack(struct reader *r) {
         s->stack = r->options->stack;
     else
         s->stack = r->options->cache != NULL
-                       ? scenario_cache_stack(r->options->cache, s->directory,
-                                              stack_place(s, name), r->err)
-                       : stack_load(s->arena, s->directory, stack_place(s, name), r->err);
+                       ? scenario_cache_stack(r->options->cache, s->directory, name, r->err)
+                       : stack_load(s->arena, s->directory, name, r->err);
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
     backend_use_stack(backend, s->stack);

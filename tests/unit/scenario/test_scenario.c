@@ -387,11 +387,11 @@ static int64_t round_trip_folder(const char *path) {
             count += round_trip_folder(file);
             continue;
         }
-        /* NAME.table.json lists scenarios, NAME-sweep.json varies one, inputs.json says where values
-         * come from; none of them is one. */
+        /* NAME.table.json lists scenarios, NAME.stack.json is a stack of its own, NAME-sweep.json
+         * varies a scenario, inputs.json says where values come from; none of them is one. */
         if (length < 5 || strcmp(e->d_name + length - 5, ".json") != 0) continue;
-        if (strstr(e->d_name, ".table.") != NULL || strstr(e->d_name, "-sweep.") != NULL ||
-            strcmp(e->d_name, "inputs.json") == 0)
+        if (strstr(e->d_name, ".table.") != NULL || strstr(e->d_name, ".stack.") != NULL ||
+            strstr(e->d_name, "-sweep.") != NULL || strcmp(e->d_name, "inputs.json") == 0)
             continue;
         struct scenario_options options = { .directory = SCENARIOS };
         struct error err = { 0 };

@@ -104,14 +104,16 @@ static void check_bounds(const struct field_table *table, const struct field *fi
 }
 
 static void check_choices(const struct field_table *table, const struct field *field) {
-    if ((field->type == FIELD_CHOICE) != (field->choices != NULL))
+    /* Those of a count are words beside its numbers: one suffices. */
+    const bool words = field->type == FIELD_COUNT && field->choices != NULL;
+    if ((field->type == FIELD_CHOICE || words) != (field->choices != NULL))
         fail_msg("%s.%s: choices and no choice, or the other way", table->name, field->name);
     if (field->choices == NULL) return;
     for (size_t i = 0; field->choices[i] != NULL; i++)
         for (size_t j = 0; j < i; j++)
             if (strcmp(field->choices[i], field->choices[j]) == 0)
                 fail_msg("%s.%s: \"%s\" twice", table->name, field->name, field->choices[i]);
-    if (field->choices[0] == NULL || field->choices[1] == NULL)
+    if (field->choices[0] == NULL || (!words && field->choices[1] == NULL))
         fail_msg("%s.%s: fewer than two choices", table->name, field->name);
 }
 
