@@ -65,7 +65,8 @@ static void print_plan(const struct job *job) {
         printf("  %-8s %ld chunks a rank, ", module_name(job, i),
                (long)plan->modules[i].chunk_count);
         if (plan->modules[i].sub_batch > 0)
-            printf("sub-microbatches of at most %ld images\n", (long)plan->modules[i].sub_batch);
+            printf("sub-microbatches of at most %ld %s\n", (long)plan->modules[i].sub_batch,
+                   plan->modules[i].clips ? "clips" : "images");
         else
             puts("whole micro-batches");
     }
@@ -103,7 +104,9 @@ static cJSON *plan_json(const struct job *job, const struct action_plan *plan) {
         cJSON *m = cJSON_CreateObject();
         cJSON_AddStringToObject(m, "module", module_name(job, i));
         cJSON_AddNumberToObject(m, "chunk_count", (double)job->plan.modules[i].chunk_count);
-        cJSON_AddNumberToObject(m, "sub_batch_images", (double)job->plan.modules[i].sub_batch);
+        cJSON_AddNumberToObject(m,
+                                job->plan.modules[i].clips ? "sub_batch_clips" : "sub_batch_images",
+                                (double)job->plan.modules[i].sub_batch);
         cJSON_AddItemToArray(modules, m);
     }
     cJSON *blocks = cJSON_AddArrayToObject(o, "blocks_by_part");

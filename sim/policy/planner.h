@@ -27,6 +27,7 @@
 struct plan_module {
     int64_t first_chunk, chunk_count;
     int64_t sub_batch; /* images of a sub-microbatch at most; 0: whole micro-batches */
+    bool clips;        /* it counts video clips, not images */
 };
 
 /* The static plan: which layers stand on which stage, which of them recompute, in which order

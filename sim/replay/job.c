@@ -170,6 +170,22 @@ static void price_shapes(struct job *job) {
     price_table_prepare(job->prices, &job->largest, 1);
 }
 
+/* Clips differ in length, so that the pieces of each micro-batch are shapes of their own. */
+static void price_pieces(struct job *job) {
+    int64_t count = job->batches.rank_count * job->batches.per_rank;
+    for (int64_t k = 0; k < job->plan.module_count; k++) {
+        const struct plan_module *module = &job->plan.modules[k];
+        for (int64_t i = 0; module->clips && i < count; i++) {
+            int64_t pieces = (job->shapes[i].video_clips + module->sub_batch - 1) / module->sub_batch;
+            for (int64_t n = 0; n < pieces; n++) {
+                struct batch_shape piece =
+                    batch_shape_piece(&job->shapes[i], true, pieces, n);
+                price_table_prepare(job->prices, &piece, 1);
+            }
+        }
+    }
+}
+
 /* Keeps the shapes of the first iterations and what was counted over all. */
 static void forget_later_iterations(struct job *job, int64_t iterations) {
     int64_t count = iterations * job->scenario->micro_batches_per_rank, old = job->batches.per_rank;
@@ -427,6 +443,7 @@ static struct job *begin(const struct scenario *scenario) {
 
 static bool plan_and_build(struct job *job, struct error *err) {
     if (!make_plan(job, err)) return false;
+    price_pieces(job);
     job->step = step_model_create(job->arena, job->scenario, &job->plan, job->prices);
     attach_iteration_planner(job);
     return true;

@@ -134,8 +134,33 @@ struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t
     return most;
 }
 
-struct batch_shape batch_shape_piece(const struct batch_shape *shape, int64_t pieces,
+/* Of `count` things, those before `at` of `all`. */
+static int64_t share(int64_t count, int64_t at, int64_t all) {
+    return count * at / all;
+}
+
+static struct batch_shape clip_piece(const struct batch_shape *shape, int64_t pieces,
                                      int64_t index) {
+    int64_t clips = shape->video_clips, first = share(clips, index, pieces),
+            last = share(clips, index + 1, pieces);
+    double part = (double)(last - first) / (double)clips;
+#define PART(member) (share(shape->member, last, clips) - share(shape->member, first, clips))
+    return (struct batch_shape){
+        .samples = PART(samples),
+        .language_tokens = PART(language_tokens),
+        .language_square_sum = shape->language_square_sum * part,
+        .useful_language_tokens = PART(useful_language_tokens),
+        .video_clips = last - first,
+        .video_tokens = PART(video_tokens),
+        .video_square_sum = shape->video_square_sum * part,
+        .cross_square_sum = shape->cross_square_sum * part,
+    };
+#undef PART
+}
+
+struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips, int64_t pieces,
+                                     int64_t index) {
+    if (clips) return pieces <= 1 ? *shape : clip_piece(shape, pieces, index);
     int64_t tiles = shape->vision_tiles;
     if (pieces <= 1 || tiles == 0) return *shape;
     struct batch_shape piece = { .samples = shape->samples };

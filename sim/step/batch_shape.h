@@ -19,8 +19,9 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
  * joint_attention under one mask. Padding attends like a sample of its own, or with all others. */
 void batch_shape_as_sequence(struct batch_shape *shape, int64_t sequence_tokens,
                              bool joint_attention);
-/* Nearly equal share `index` of `pieces` of its images, without the text; one piece: the whole. */
-struct batch_shape batch_shape_piece(const struct batch_shape *shape, int64_t pieces,
+/* Nearly equal share `index` of `pieces` of its images, without the text; one piece: the whole. With
+ * `clips` of its video clips, each with its text; they count as of their mean length. */
+struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips, int64_t pieces,
                                      int64_t index);
 /* Element-wise mean of shapes, rounded; for planners. */
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);

@@ -505,6 +505,7 @@ int64_t step_unit_count(const struct step_model *m, int64_t module,
                         const struct batch_shape *shape) {
     const struct plan_module *planned = &m->plan->modules[module];
     if (planned->sub_batch <= 0) return 1;
+    if (planned->clips) return (shape->video_clips + planned->sub_batch - 1) / planned->sub_batch;
     if (shape->vision_tiles == 0) return shape->vision_tokens > 0; /* of unknown images: whole */
     return (shape->vision_tiles + planned->sub_batch - 1) / planned->sub_batch;
 }

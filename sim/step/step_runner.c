@@ -166,6 +166,13 @@ struct place_in_step {
     int64_t part, micro_batch, sub, pieces, cell;
 };
 
+static struct batch_shape shape_at(const struct step_runner *r, const struct place_in_step *at) {
+    const struct step_model *m = r->model;
+    bool clips = m->plan->module_count > 0 &&
+                 m->plan->modules[m->module_of_chunk[at->part / m->stage_count]].clips;
+    return batch_shape_piece(&r->shapes[at->micro_batch], clips, at->pieces, at->sub);
+}
+
 typedef void (*cell_visit)(struct step_runner *r, const struct place_in_step *at, void *context);
 
 static void for_each_cell(struct step_runner *r, int64_t part, cell_visit visit, void *context) {
@@ -246,7 +253,7 @@ static bool check_order(const struct step_runner *r, const char *name, struct er
 static void fill_pass_cost(struct step_runner *r, const struct place_in_step *at, void *context) {
     (void)context;
     const struct stage_cost *cost = &r->costs[at->cell];
-    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    struct batch_shape shape = shape_at(r, at);
     struct pass_cost *pass = &r->pass_costs[at->cell];
     *pass = (struct pass_cost){ .forward_ns = cost->forward_ns,
                                 .backward_ns = cost->backward_ns,
@@ -444,9 +451,10 @@ static void add_entry(struct step_runner *r, int64_t stage, const struct schedul
     int32_t first, last;
     if (r->fidelity == FIDELITY_OPERATOR) {
         const int32_t *units = units_of(r, part);
-        struct batch_shape shape = batch_shape_piece(
-            &r->shapes[entry->micro_batch],
-            units[entry->micro_batch + 1] - units[entry->micro_batch], entry->sub);
+        struct place_in_step at = { part, entry->micro_batch, entry->sub,
+                                    units[entry->micro_batch + 1] - units[entry->micro_batch],
+                                    cell };
+        struct batch_shape shape = shape_at(r, &at);
         add_operator_pass(r, part, &shape, entry->backward, &first, &last);
     } else {
         first = last =
@@ -637,7 +645,7 @@ static void price_cell(struct step_runner *r, const struct place_in_step *at, vo
                            choice, &r->costs[at->cell]);
         return;
     }
-    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    struct batch_shape shape = shape_at(r, at);
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(m, &shape, times);
     step_stage_cost_as(m, at->part, &shape, times, locked, choice, &r->costs[at->cell]);
@@ -672,7 +680,7 @@ static void find_finish(struct step_runner *r, const struct place_in_step *at, v
 /* What the choices of the planner recompute less than the plan. */
 static void correct_flop(struct step_runner *r, const struct place_in_step *at, void *context) {
     struct rank_outcome *outcome = context;
-    struct batch_shape shape = batch_shape_piece(&r->shapes[at->micro_batch], at->pieces, at->sub);
+    struct batch_shape shape = shape_at(r, at);
     outcome->recompute_flop +=
         step_choice_flop(r->model, at->part, &shape, &r->choices[at->cell]);
 }

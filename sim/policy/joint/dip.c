@@ -22,7 +22,7 @@ static const char *const recompute_names[] = { "none", "full", "selective", NULL
 struct dip_parameters {
     int order, method, recompute;
     bool memory, worst;
-    int64_t lead, sub_batch, vision_segments, language_segments, segments_limit, rollouts, seed;
+    int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit, rollouts, seed;
     double search_s;
 };
 
@@ -41,6 +41,10 @@ static const struct field dip_fields[] = {
       "what every block recomputes before the memory step", recompute_names },
     { "sub_batch", FIELD_COUNT, AT(sub_batch), 0, 1e6, "null", "images",
       "images of a sub-microbatch; 0: whole micro-batches; null: the smallest of 95 % efficiency",
+      NULL },
+    { "sub_batch_clips", FIELD_COUNT, AT(sub_batch_clips), 0, 1e6, "null", "clips",
+      "video clips of a sub-microbatch of a diffusion decoder; 0: whole micro-batches; null: the smallest of "
+      "95 % efficiency",
       NULL },
     { "vision_segments", FIELD_COUNT, AT(vision_segments), 1, 1e3, "null", "",
       "chunks of the encoder on each stage; null: by its latency", NULL },
@@ -67,6 +71,7 @@ static bool dip_plan_job(const struct planner_oracle *oracle, const void *parame
     if (oracle->layout->pp < 2)
         return error_set(err, "policy \"dip\" schedules a pipeline: layout.pp must be at least 2");
     struct modality_options options = { .sub_batch = p->sub_batch,
+                                        .sub_batch_clips = p->sub_batch_clips,
                                         .vision_segments = p->vision_segments,
                                         .other_segments = p->language_segments,
                                         .segments_limit = p->segments_limit,

@@ -22,7 +22,7 @@ int64_t dip_order(const struct segment_graph *graph, const int32_t *level_of,
                   struct segment_schedule *schedule);
 
 struct modality_options {
-    int64_t sub_batch;                        /* images; -1: by the 95 % rule */
+    int64_t sub_batch, sub_batch_clips;       /* images, clips; -1: by the 95 % rule */
     int64_t vision_segments, other_segments;  /* K_i; -1: by the latencies */
     int64_t segments_limit;                   /* on K_i when it comes from latencies */
     enum recompute_kind recompute;            /* of all blocks, before any memory step */

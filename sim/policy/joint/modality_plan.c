@@ -41,7 +41,7 @@ static const struct schedule_policy planned = {
 
 struct range {
     int64_t first, count; /* layers */
-    bool vision;
+    bool vision, decoder;
 };
 
 static int role_group(const struct model *model, int64_t layer) {
@@ -54,7 +54,9 @@ static int64_t list_modules(const struct model *model, struct range *ranges) {
     for (int64_t i = 0; i < model->layer_count; i++) {
         if (i == 0 || role_group(model, i) != role_group(model, i - 1))
             ranges[count++] =
-                (struct range){ .first = i, .vision = role_group(model, i) == MODULE_VISION };
+                (struct range){ .first = i,
+                                .vision = role_group(model, i) == MODULE_VISION,
+                                .decoder = role_group(model, i) == MODULE_DIFFUSION_DECODER };
         ranges[count - 1].count++;
     }
     return count;
@@ -84,26 +86,57 @@ static double range_seconds(const struct planner_oracle *o, const struct range *
     return sum;
 }
 
+/* So many clips of the job's mean length, with their text. */
+static struct batch_shape clips_shape(const struct planner_oracle *o, int64_t clips) {
+    const struct batch_shape *typical = &o->typical;
+    int64_t all = typical->video_clips > 0 ? typical->video_clips : 1;
+    double part = (double)clips / (double)all;
+    return (struct batch_shape){
+        .samples = clips,
+        .language_tokens = llround((double)typical->language_tokens * part),
+        .language_square_sum = typical->language_square_sum * part,
+        .useful_language_tokens = llround((double)typical->useful_language_tokens * part),
+        .video_clips = clips,
+        .video_tokens = llround((double)typical->video_tokens * part),
+        .video_square_sum = typical->video_square_sum * part,
+        .cross_square_sum = typical->cross_square_sum * part,
+    };
+}
+
 /* So many images of the model's own size, as a sub-microbatch has them. */
 static struct batch_shape images_shape(const struct planner_oracle *o, int64_t images) {
     return model_batch_shape(o->model, 1, images, 0, 0);
 }
 
+static struct batch_shape pieces_shape(const struct planner_oracle *o, const struct range *range,
+                                       int64_t size) {
+    return range->decoder ? clips_shape(o, size) : images_shape(o, size);
+}
+
+/* B_i. A micro-batch never has more clips than the largest. */
 static int64_t choose_sub_batch(const struct planner_oracle *o, const struct range *range) {
     static const int64_t sizes[] = MODALITY_SIZES;
     enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0] };
     double seconds[SIZE_COUNT];
-    for (int i = 0; i < SIZE_COUNT; i++) {
-        struct batch_shape shape = images_shape(o, sizes[i]);
+    int tried = 0;
+    for (; tried < SIZE_COUNT; tried++) {
+        if (range->decoder && tried > 0 && sizes[tried] > o->largest.video_clips) break;
+        struct batch_shape shape = pieces_shape(o, range, sizes[tried]);
         o->prepare(o->context, &shape, 1);
-        seconds[i] = range_seconds(o, range, &shape, NULL);
+        seconds[tried] = range_seconds(o, range, &shape, NULL);
     }
-    return sub_batch_size(seconds, sizes, SIZE_COUNT, EFFICIENCY_SHARE);
+    return sub_batch_size(seconds, sizes, tried, EFFICIENCY_SHARE);
 }
 
-/* The encoder's images are of one size; otherwise micro-batches stay whole. */
+/* The encoder's images are of one size; a decoder's clips are taken so. Otherwise micro-batches stay
+ * whole. */
 static bool splits(const struct planner_oracle *o, const struct range *range) {
+    if (range->decoder) return o->largest.video_clips > 1;
     return range->vision && o->model->tile_vision_tokens > 0 && o->largest.vision_tiles > 0;
+}
+
+static int64_t most_pieces(const struct batch_shape *shape, const struct range *range) {
+    return range->decoder ? shape->video_clips : shape->vision_tiles;
 }
 
 static void prepare_pieces(const struct planner_oracle *o, int64_t sub_batch) {
@@ -133,12 +166,13 @@ void modality_plan(const struct planner_oracle *o, const struct modality_options
     for (int64_t i = 0; i < modules; i++) {
         struct batch_shape shape = o->typical;
         if (splits(o, &ranges[i])) {
-            int64_t size = options->sub_batch >= 0 ? options->sub_batch
-                                                   : choose_sub_batch(o, &ranges[i]);
-            plan->modules[i].sub_batch = size > 0 ? size : o->largest.vision_tiles;
-            prepare_pieces(o, plan->modules[i].sub_batch);
-            int64_t typical = size > 0 ? size : o->typical.vision_tiles;
-            shape = images_shape(o, typical > 0 ? typical : 1);
+            int64_t asked = ranges[i].decoder ? options->sub_batch_clips : options->sub_batch;
+            int64_t size = asked >= 0 ? asked : choose_sub_batch(o, &ranges[i]);
+            plan->modules[i].sub_batch = size > 0 ? size : most_pieces(&o->largest, &ranges[i]);
+            plan->modules[i].clips = ranges[i].decoder;
+            if (!ranges[i].decoder) prepare_pieces(o, plan->modules[i].sub_batch);
+            int64_t typical = size > 0 ? size : most_pieces(&o->typical, &ranges[i]);
+            shape = pieces_shape(o, &ranges[i], typical > 0 ? typical : 1);
         }
         o->prepare(o->context, &shape, 1);
         seconds[i] = range_seconds(o, &ranges[i], &shape, by_layer + ranges[i].first);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include "sim/step/batch_shape.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
@@ -71,9 +72,46 @@ static void a_sequence_is_padded_and_masked(void **state) {
     }
 }
 
+/* Pieces of a micro-batch of clips: every clip and token once, and nearly equal. */
+static void test_pieces_of_clips_add_up(void **state) {
+    (void)state;
+    struct batch_shape whole = { .samples = 7,
+                                 .language_tokens = 1234,
+                                 .language_square_sum = 9e5,
+                                 .useful_language_tokens = 1200,
+                                 .video_clips = 7,
+                                 .video_tokens = 71003,
+                                 .video_square_sum = 8.5e8,
+                                 .cross_square_sum = 1.3e7 };
+    for (int64_t pieces = 1; pieces <= 7; pieces++) {
+        struct batch_shape sum = { 0 };
+        for (int64_t i = 0; i < pieces; i++) {
+            struct batch_shape p = batch_shape_piece(&whole, true, pieces, i);
+            assert_true(p.video_clips >= 7 / pieces && p.video_clips <= (7 + pieces - 1) / pieces);
+            sum.samples += p.samples;
+            sum.language_tokens += p.language_tokens;
+            sum.language_square_sum += p.language_square_sum;
+            sum.useful_language_tokens += p.useful_language_tokens;
+            sum.video_clips += p.video_clips;
+            sum.video_tokens += p.video_tokens;
+            sum.video_square_sum += p.video_square_sum;
+            sum.cross_square_sum += p.cross_square_sum;
+        }
+        assert_int_equal(sum.samples, whole.samples);
+        assert_int_equal(sum.language_tokens, whole.language_tokens);
+        assert_int_equal(sum.useful_language_tokens, whole.useful_language_tokens);
+        assert_int_equal(sum.video_clips, whole.video_clips);
+        assert_int_equal(sum.video_tokens, whole.video_tokens);
+        assert_true(fabs(sum.language_square_sum - 9e5) < 1e-3);
+        assert_true(fabs(sum.video_square_sum - 8.5e8) < 1);
+        assert_true(fabs(sum.cross_square_sum - 1.3e7) < 1e-2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_images_are_sequences_of_their_own),
+        cmocka_unit_test(test_pieces_of_clips_add_up),
         cmocka_unit_test(a_sequence_is_padded_and_masked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
