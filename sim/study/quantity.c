@@ -7,6 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/policy/partition/uneven_guide.h"
 #include "sim/study/plan_quantity.h"
+#include "sim/study/search_quantity.h"
 
 /* ---- time ---- */
 
@@ -303,12 +304,36 @@ static double guide_memory_language(struct quantity_source *s, int64_t index) {
     return guide_of(s).language / BYTES_PER_GB;
 }
 
+/* ---- DIP's search ---- */
+
+#define SEARCHED(name, call)                                                                       \
+    static double name(struct quantity_source *s, int64_t index) {                                 \
+        (void)index;                                                                               \
+        return call;                                                                               \
+    }
+SEARCHED(tree_excess, search_excess(s, SEARCH_TREE))
+SEARCHED(depth_first_excess, search_excess(s, SEARCH_DEPTH_FIRST))
+SEARCHED(random_excess, search_excess(s, SEARCH_RANDOM))
+SEARCHED(tree_near_schedules, search_near_schedules(s, SEARCH_TREE))
+SEARCHED(tree_near_time, search_near_s(s, SEARCH_TREE))
+SEARCHED(tree_gap, search_gap(s))
+SEARCHED(search_time, search_wall_s(s))
+SEARCHED(glpk_time, solver_wall_s(s, MONOLITHIC_GLPK))
+SEARCHED(glpk_solved, solver_solved(s, MONOLITHIC_GLPK))
+SEARCHED(glpk_ratio, solver_ratio(s, MONOLITHIC_GLPK))
+SEARCHED(z3_time, solver_wall_s(s, MONOLITHIC_Z3))
+SEARCHED(z3_solved, solver_solved(s, MONOLITHIC_Z3))
+SEARCHED(z3_ratio, solver_ratio(s, MONOLITHIC_Z3))
+
 /* ---- the table ---- */
 
+#define UNPROVEN "nothing is proven within the budget"
+#define NO_Z3    "this build has no Z3"
 #define PLAN     .replayed = false
 #define REPLAYED .replayed = true
 #define TIMED    .replayed = true, .timed = true
 #define STAGE    .indexed = true
+#define MEASURED .replayed = false, .measured = true
 static const struct quantity table[] = {
     { "average_batch_size", "samples", average_batch_size, PLAN },
     { "balance_bound", "ratio", balance_bound, PLAN },
@@ -317,6 +342,7 @@ static const struct quantity table[] = {
     { "block_time_vision", "ms", block_time_vision, PLAN },
     { "cut_volume", "MiB", cut_volume, PLAN },
     { "cut_volume_change", "MiB", cut_volume, PLAN, .comparison = COMPARE_DIFFERENCE },
+    { "depth_first_excess", "ratio", depth_first_excess, PLAN },
     { "dist_ratio_language", "ratio", dist_ratio_language, PLAN },
     { "dist_ratio_vision", "ratio", dist_ratio_vision, PLAN },
     { "first_stage_forward_mean", "ms", first_forward_mean, PLAN },
@@ -331,6 +357,9 @@ static const struct quantity table[] = {
     { "forward_time_std", "ms", forward_deviation, PLAN },
     { "forward_time_total", "ms", forward_time_total, PLAN },
     { "forward_time_variance", "ratio", forward_variance, PLAN },
+    { "glpk_ratio", "ratio", glpk_ratio, PLAN, .absent = UNPROVEN },
+    { "glpk_solved", "ratio", glpk_solved, PLAN },
+    { "glpk_time", "s", glpk_time, MEASURED },
     { "gpu_days", "gpu-day", gpu_days, TIMED },
     { "guide_memory", "GB", guide_memory, PLAN },
     { "guide_memory_language", "GB", guide_memory_language, PLAN },
@@ -349,6 +378,10 @@ static const struct quantity table[] = {
     { "layers_variance", "ratio", layers_variance, PLAN },
     { "max_language_tokens", "tokens", max_language_tokens, PLAN },
     { "max_vision_tokens", "tokens", max_vision_tokens, PLAN },
+    { "mcts_excess", "ratio", tree_excess, PLAN },
+    { "mcts_gap", "ratio", tree_gap, PLAN },
+    { "mcts_near_schedules", "schedules", tree_near_schedules, PLAN },
+    { "mcts_near_time", "s", tree_near_time, MEASURED },
     { "memory_fluctuation_ratio_stage", "ratio", memory_fluctuation, PLAN, STAGE,
       .comparison = COMPARE_RATIO },
     { "memory_fluctuation_stage", "GB", memory_fluctuation, PLAN, STAGE },
@@ -364,16 +397,21 @@ static const struct quantity table[] = {
     { "parameters_squares", "ratio", parameters_squares, PLAN },
     { "parameters_std", "ratio", parameters_deviation, PLAN },
     { "parameters_variance", "ratio", parameters_variance, PLAN },
+    { "random_excess", "ratio", random_excess, PLAN },
     { "recompute_layers_stage", "layers", recompute_layers, PLAN, STAGE },
     { "remaining_memory_most_stage", "GB", remaining_memory_most, REPLAYED, STAGE },
     { "remaining_memory_stage", "GB", remaining_memory, REPLAYED, STAGE },
     { "scaling_efficiency", "ratio", gpu_days, TIMED, .comparison = COMPARE_RATIO },
+    { "search_time", "s", search_time, MEASURED },
     { "speedup", "ratio", gpu_days, TIMED, .comparison = COMPARE_RATIO },
     { "stage_time_stage", "ms", stage_time, PLAN, STAGE },
     { "step_speedup", "ratio", step_time, TIMED, .comparison = COMPARE_RATIO },
     { "step_time", "ms", step_time, TIMED },
     { "vision_tokens_mean", "tokens", vision_tokens_mean, PLAN },
     { "vision_tokens_std", "tokens", vision_tokens_std, PLAN },
+    { "z3_ratio", "ratio", z3_ratio, PLAN, .absent = NO_Z3 " or " UNPROVEN },
+    { "z3_solved", "ratio", z3_solved, PLAN, .absent = NO_Z3 },
+    { "z3_time", "s", z3_time, MEASURED, .absent = NO_Z3 },
 };
 enum { QUANTITY_COUNT = sizeof table / sizeof table[0] };
 

@@ -11,6 +11,7 @@
 #ifndef BALLAST_SIM_STUDY_QUANTITY_H
 #define BALLAST_SIM_STUDY_QUANTITY_H
 
+#include "sim/policy/joint/monolithic.h"
 #include "sim/study/fluctuation.h"
 #include "sim/study/imbalance.h"
 
@@ -18,9 +19,11 @@
 struct quantity_source {
     const struct execution *execution;
     struct arena *arena;
-    struct imbalance *imbalance; /* NULL until it is asked for */
-    struct fluctuation *fluctuation; /* likewise, of one stage */
+    struct imbalance *imbalance; /* NULL until it is asked for, as those below */
+    struct fluctuation *fluctuation; /* of one stage */
     int64_t fluctuation_stage;
+    const struct search_progress *search;
+    const struct solver_study *solver[MONOLITHIC_COUNT + 1]; /* the last: without a solver */
 };
 
 enum quantity_comparison {

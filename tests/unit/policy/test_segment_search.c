@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "sim/base/random.h"
+#include "sim/policy/joint/monolithic.h"
 #include "sim/policy/joint/segment_search.h"
 #include "tests/unit/policy/segment_fixture.h"
 
@@ -87,12 +88,16 @@ static void test_all_orders(void **state) {
     }
 }
 
+/* Of the solvers' times: whole numbers of their ticks. */
+enum { SCALE = 10000 };
+
 /* ---- every schedule at all: any pass that has its inputs may run next on its rank ---- */
 
 struct every {
     const struct segment_graph *g;
     int64_t forward[16][3], backward[16][3]; /* finish with send; -1: not yet */
     int64_t free_ns[3], best_ns, left_ns[3];
+    double live_bytes[3];
 };
 
 static int64_t inputs(const struct every *e, int32_t s, int32_t r, bool backward) {
@@ -143,11 +148,15 @@ static void place(struct every *e, int32_t left, int64_t not_before) {
                 if (start < e->free_ns[r]) start = e->free_ns[r];
                 if (start < not_before) continue;
                 const struct segment_pass *pass = segment_graph_pass(g, s, r);
+                if (!b && e->live_bytes[r] + pass->bytes > g->capacity_bytes[r]) continue;
+                double live = e->live_bytes[r];
+                e->live_bytes[r] += b ? -pass->bytes : pass->bytes;
                 int64_t kept = e->free_ns[r], ns = b ? pass->backward_ns : pass->forward_ns;
                 e->free_ns[r] = *cell = start + ns;
                 e->left_ns[r] -= ns;
                 place(e, left - 1, start);
                 e->left_ns[r] += ns;
+                e->live_bytes[r] = live;
                 *cell = -1;
                 e->free_ns[r] = kept;
             }
@@ -189,6 +198,91 @@ static void test_every_schedule(void **state) {
         arena_destroy(arena);
     }
     if (equal < rounds * 3 / 4) fail_msg("optimal in %d of %d", equal, rounds);
+}
+
+static int64_t optimum(const struct segment_graph *g, int64_t known_ns) {
+    struct every e = { .g = g, .best_ns = known_ns + 1 }; /* only what is as good or better */
+    for (int s = 0; s < 16; s++)
+        for (int r = 0; r < 3; r++)
+            e.forward[s][r] = e.backward[s][r] = -1;
+    for (int32_t s = 0; s < g->segment_count; s++)
+        for (int32_t r = 0; r < g->rank_count; r++)
+            e.left_ns[r] += 3 * segment_graph_pass(g, s, r)->forward_ns;
+    place(&e, 2 * g->segment_count * g->rank_count, 0);
+    return e.best_ns;
+}
+
+/* The same where memory holds one to all of the micro-batches. Two general solvers on the one big program
+ * must find the optimum that enumeration finds; the search stays within memory and comes close. */
+static void test_every_schedule_within_memory(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 31);
+    int equal = 0, held_back = 0, rounds = 40;
+    for (int round = 0; round < rounds; round++) {
+        struct arena *arena = arena_create();
+        int32_t images[8], found[8];
+        struct vlm v = small(&mt, images, 1 + round % 2, 1);
+        v.micro_batches = round % 2 == 0 ? 3 : 2;
+        v.send_ns = 0;
+        double largest = 0, sum = 0;
+        v.image_bytes = 1 + random_mt_next(&mt) % 3;
+        v.text_bytes = 3 + random_mt_next(&mt) % 5;
+        for (int32_t m = 0; m < v.micro_batches; m++) {
+            images[m] = round % 2 == 0 ? images[m] % 5 : (m == 0 ? 1 + images[m] % 4 : images[m] % 5);
+            double own = v.image_bytes * images[m] + v.text_bytes;
+            largest = fmax(largest, own);
+            sum += own;
+        }
+        v.capacity_bytes = largest + floor((sum - largest) * (random_mt_next(&mt) % 5) / 4);
+        struct segment_graph *g = vlm_graph(arena, &v, NULL);
+        struct segment_search_options options = segment_search_defaults();
+        struct segment_search_result result;
+        segment_search(g, &options, found, &result);
+        assert_true(result.best_ns != SEGMENT_DEAD_END);
+        struct segment_schedule schedule;
+        schedule.tasks = arena_array(arena, struct segment_task, segment_schedule_size(g));
+        struct interleaver *x = interleaver_create(g);
+        interleaver_run(x, found, result.turn, &schedule);
+        interleaver_destroy(x);
+        const char *fault = schedule_fault(g, &schedule, true);
+        if (fault != NULL) fail_msg("round %d: %s", round, fault);
+        int64_t best_ns = optimum(g, result.best_ns);
+        for (int k = 0; k < MONOLITHIC_COUNT; k++) {
+            if (!monolithic_built((enum monolithic_solver)k)) continue;
+            struct monolithic_budget budget = { .effort = 100000000, .seconds = 60 };
+            struct monolithic_result solved;
+            for (int32_t s = 0; s < g->segment_count; s++)
+                for (int32_t r = 0; r < g->rank_count; r++) {
+                    segment_graph_pass(g, s, r)->forward_ns *= SCALE;
+                    segment_graph_pass(g, s, r)->backward_ns *= SCALE;
+                    if (k == MONOLITHIC_Z3) segment_graph_pass(g, s, r)->bytes *= 1048576;
+                }
+            for (int32_t r = 0; k == MONOLITHIC_Z3 && r < g->rank_count; r++)
+                g->capacity_bytes[r] *= 1048576;
+            monolithic_solve(g, (enum monolithic_solver)k, result.best_ns * SCALE, &budget, &solved);
+            for (int32_t s = 0; s < g->segment_count; s++)
+                for (int32_t r = 0; r < g->rank_count; r++) {
+                    segment_graph_pass(g, s, r)->forward_ns /= SCALE;
+                    segment_graph_pass(g, s, r)->backward_ns /= SCALE;
+                }
+            if (!solved.solved || solved.best_ns != best_ns * SCALE)
+                fail_msg("round %d, %s: %ld, optimum %ld", round,
+                         monolithic_name((enum monolithic_solver)k),
+                         solved.solved ? (long)(solved.best_ns / SCALE) : -1, (long)best_ns);
+        }
+        equal += best_ns == result.best_ns;
+        for (int32_t r = 0; r < g->rank_count; r++)
+            g->capacity_bytes[r] = INFINITY;
+        held_back += optimum(g, best_ns) < best_ns;
+        assert_true(best_ns >= segment_graph_bound_ns(g));
+        if ((double)result.best_ns > 1.10 * (double)best_ns)
+            fail_msg("round %d: search %ld, optimum %ld", round, (long)result.best_ns,
+                     (long)best_ns);
+        arena_destroy(arena);
+    }
+    print_message("optimal in %d of %d; memory costs time in %d\n", equal, rounds, held_back);
+    assert_true(equal >= rounds / 2 && held_back >= 3);
 }
 
 /* An iteration like VLM-S: 4 ranks, 16 micro-batches of 0 to 25 images. */
@@ -274,6 +368,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_orders),
         cmocka_unit_test(test_every_schedule),
+        cmocka_unit_test(test_every_schedule_within_memory),
         cmocka_unit_test(test_threads_change_nothing),
         cmocka_unit_test(test_against_rules),
     };
