@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "sim/replay/replay.h"
+#include "sim/study/large_benchmark.h"
 #include "sim/study/planner_benchmark.h"
 #include "sim/study/sweep.h"
 
@@ -273,6 +274,43 @@ static bool bench_epoch(struct bench *b, const char *path) {
     return true;
 }
 
+/* ---- the largest job ---- */
+
+static void run_large(void *shared) {
+    large_benchmark_run(shared);
+}
+
+static bool bench_large(struct bench *b) {
+    double simulate[REPEAT_LIMIT], plan[REPEAT_LIMIT], peak[REPEAT_LIMIT];
+    for (int planned = 0; planned < 2; planned++) {
+        struct large_work work = { .options = b->options, .planned = planned };
+        for (int64_t i = 0; i < b->repeats; i++) {
+            if (!b->isolate(run_large, &work, sizeof work, &peak[i], b->err)) return false;
+            if (!work.ok) {
+                *b->err = work.err;
+                return false;
+            }
+            simulate[i] = work.simulate_s;
+            plan[i] = work.plan_s;
+        }
+        keep(b, planned ? "xl_dip_s" : "xl_1f1b_s",
+             arena_format(b->arena,
+                          "one iteration of VLM-XL on 16,384 GPUs, %ld data-parallel ranks with their "
+                          "own data, %s",
+                          (long)work.rank_count,
+                          planned ? "DIP with plans made before" : "1F1B"),
+             simulate);
+        keep(b, planned ? "xl_dip_peak_MB" : "xl_1f1b_peak_MB",
+             planned ? "peak resident memory of that process, plans and planning included"
+                     : "peak resident memory of that process",
+             peak);
+        if (planned)
+            keep(b, "xl_dip_plan_s", "making those plans, all ranks on one thread, 10 schedules each",
+                 plan);
+    }
+    return true;
+}
+
 /* ---- DIP's planner ---- */
 
 enum { PLANNER_THREADS = 2 };
@@ -354,7 +392,8 @@ int64_t benchmark_run(const struct scenario_options *options, int64_t repeats,
     b.repeats = repeats < 5 ? 5 : repeats > REPEAT_LIMIT ? REPEAT_LIMIT : repeats;
     const char *path = arena_format(arena, "%s/" EPOCH_SCENARIO, options->directory);
     /* Processes before threads or big allocations of our own: fork copies what is there. */
-    bool ok = bench_epoch(&b, path) && bench_isf(&b, "omnibal-real", "isf_real_ms") &&
+    bool ok = bench_epoch(&b, path) && bench_large(&b) &&
+              bench_isf(&b, "omnibal-real", "isf_real_ms") &&
               bench_isf(&b, "internvl-1.2m", "isf_mixture_ms") && bench_engine(&b);
     if (!ok) return -1;
     struct scenario *s = scenario_load(options, path, err);

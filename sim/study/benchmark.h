@@ -13,7 +13,7 @@ struct benchmark {
     double median, least, most;
 };
 
-enum { BENCHMARK_LIMIT = 16 };
+enum { BENCHMARK_LIMIT = 32 };
 
 /* Runs work(shared) in a process of its own, so that its peak memory is its own; what the work
  * writes into the `size` bytes at shared comes back. The caller provides it: starting and ending
