@@ -157,6 +157,67 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
     return schedule->makespan_ns;
 }
 
+/* ---- finalists ---- */
+
+/* The search minimises the pipeline before the memory step, and of orders that are alike in that the one
+ * that holds less memory leaves more blocks without recomputation. So the orders that the search begins
+ * with and those that improved its best are run through the memory step, as the paper does with every
+ * rollout (section 5.1), and the fastest is taken. */
+enum { FINALIST_LIMIT = 16, FIRST_LIMIT = 10 };
+
+struct finalists {
+    int32_t class_count, count, next;
+    int32_t *orders; /* in the scratch arena; the first FIRST_LIMIT stay, later ones take each other's place */
+    enum interleaver_turn turns[FINALIST_LIMIT];
+};
+
+static void add_finalist(void *context, const int32_t *order, enum interleaver_turn turn) {
+    struct finalists *f = context;
+    int32_t at = f->count < FINALIST_LIMIT ? f->count++ : f->next;
+    if (f->count == FINALIST_LIMIT)
+        f->next = at + 1 < FINALIST_LIMIT && at >= FIRST_LIMIT ? at + 1 : FIRST_LIMIT;
+    memcpy(f->orders + at * f->class_count, order, sizeof *order * (size_t)f->class_count);
+    f->turns[at] = turn;
+}
+
+static void fill_memory(struct dip_iteration *d, const struct job_plan *plan) {
+    memory_step(d->it, plan, &d->segments, &d->schedule);
+    segment_order_time(d->segments.graph, &d->schedule);
+}
+
+static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
+                            const struct finalists *f) {
+    struct segment_graph *g = d->segments.graph;
+    size_t bytes = sizeof *g->passes * (size_t)(g->segment_count * g->rank_count);
+    struct segment_pass *passes = memory_alloc(bytes);
+    memcpy(passes, g->passes, bytes);
+    struct segment_schedule found = { .makespan_ns = d->schedule.makespan_ns };
+    size_t task_bytes = sizeof *found.tasks * (size_t)segment_schedule_size(g);
+    found.tasks = memory_alloc(task_bytes);
+    memcpy(found.tasks, d->schedule.tasks, task_bytes);
+    fill_memory(d, plan);
+    int64_t best_ns = d->schedule.makespan_ns;
+    int32_t best = -1;
+    for (int32_t k = 0; k <= f->count; k++) {
+        if (k == f->count && best == f->count - 1) break; /* it is the one just run */
+        int32_t at = k < f->count ? k : best;
+        memcpy(g->passes, passes, bytes);
+        if (at >= 0) {
+            greedy_order(g, f->orders + at * f->class_count, f->turns[at], &d->schedule);
+        } else {
+            memcpy(d->schedule.tasks, found.tasks, task_bytes);
+            d->schedule.makespan_ns = found.makespan_ns;
+        }
+        fill_memory(d, plan);
+        if (k == f->count || d->schedule.makespan_ns >= best_ns) continue;
+        best_ns = d->schedule.makespan_ns;
+        best = k;
+    }
+    ballast_check(d->schedule.makespan_ns == best_ns);
+    free(found.tasks);
+    free(passes);
+}
+
 /* Micro-batches in turn. */
 static void plain_order(struct dip_iteration *d) {
     struct segment_graph *g = d->segments.graph;
@@ -166,9 +227,13 @@ static void plain_order(struct dip_iteration *d) {
     greedy_order(g, order, TURN_ALTERNATE, &d->schedule);
 }
 
-static void make_order(struct dip_iteration *d) {
+static void make_order(struct dip_iteration *d, struct finalists *finalists) {
     struct segment_graph *g = d->segments.graph;
     struct segment_search_options options = search_options(d->p);
+    if (d->p->memory && !d->p->worst) {
+        options.candidate = add_finalist;
+        options.candidate_context = finalists;
+    }
     if (d->p->order == ORDER_FIXED)
         segment_order_fixed(g, d->segments.chunk_of, d->p->lead, &d->schedule);
     else if (d->p->order == ORDER_ENCODERS_FIRST)
@@ -223,11 +288,11 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     d.segments = modality_graph(oracle, plan, it);
     d.schedule.tasks = arena_array(it->scratch, struct segment_task,
                                    segment_schedule_size(d.segments.graph));
-    make_order(&d);
-    if (d.p->memory) {
-        memory_step(it, plan, &d.segments, &d.schedule);
-        segment_order_time(d.segments.graph, &d.schedule);
-    }
+    struct finalists finalists = { .class_count = d.segments.graph->class_count };
+    finalists.orders =
+        arena_array(it->scratch, int32_t, FINALIST_LIMIT * finalists.class_count);
+    make_order(&d, &finalists);
+    if (d.p->memory) choose_finalist(&d, plan, &finalists);
     modality_write(&d.segments, &d.schedule, it);
     it->planned_ns = d.schedule.makespan_ns;
     it->bound_ns = free_bound_ns(&d, plan);

@@ -124,6 +124,11 @@ static double score(const struct search *s, int64_t ns) {
     return s->options->worst ? 1 / ratio : ratio;
 }
 
+static void tell(const struct search *s, const int32_t *order, enum interleaver_turn turn) {
+    if (s->options->candidate != NULL)
+        s->options->candidate(s->options->candidate_context, order, turn);
+}
+
 static void offer(struct search *s, int64_t ns, const int32_t *order, enum interleaver_turn turn) {
     if (!better(s, ns, s->best_ns)) return;
     s->best_ns = ns;
@@ -131,6 +136,7 @@ static void offer(struct search *s, int64_t ns, const int32_t *order, enum inter
     memcpy(s->best_order, order, sizeof *order * (size_t)s->graph->class_count);
     if (s->options->progress != NULL)
         s->options->progress(s->options->progress_context, s->rollouts, wall_s(s), ns);
+    tell(s, order, turn);
 }
 
 /* ---- first orders ---- */
@@ -181,7 +187,9 @@ static void try_order(struct search *s, const struct class_key *keys, bool backw
     /* The worst is sought among the paper's own schedules, as its Figure 9 does. */
     for (int turn = 0; turn < (s->options->worst ? TURN_ALTERNATE + 1 : TURN_COUNT); turn++) {
         s->rollouts++;
-        offer(s, interleaver_run(s->scratch[0].interleaver, order, turn, NULL), order, turn);
+        int64_t ns = interleaver_run(s->scratch[0].interleaver, order, turn, NULL);
+        if (ns != SEGMENT_DEAD_END && !better(s, ns, s->best_ns)) tell(s, order, turn);
+        offer(s, ns, order, turn);
     }
 }
 
