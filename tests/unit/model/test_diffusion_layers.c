@@ -168,6 +168,49 @@ static void test_sequences(void **state) {
 }
 
 /* A clip without a word of text only attends to itself. */
+/* Operands of cross attention are cast like those of self attention: in fp8 what no norm writes; the
+ * text states come from another stage. */
+static void test_cross_casts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *bf16 = fixture_model(arena, "t2v-s");
+    struct batch_shape shape = clips_shape(bf16);
+    const double h = 3584, video = (double)shape.video_tokens,
+                 text = (double)shape.language_tokens;
+    const struct {
+        enum precision precision;
+        enum pass_set set;
+        const char *name;
+        enum operator_pass pass;
+        double bytes; /* 0: not there */
+    } cases[] = {
+        { PRECISION_BF16, PASS_SET_FORWARD, "cross key-value cast", PASS_FORWARD, 0 },
+        { PRECISION_FP8, PASS_SET_FORWARD, "cross query cast", PASS_FORWARD, 0 },
+        { PRECISION_FP8, PASS_SET_FORWARD, "cross key-value cast", PASS_FORWARD, 4 * text * h },
+        { PRECISION_FP8, PASS_SET_FORWARD, "cross proj cast", PASS_FORWARD, 4 * video * h },
+        { PRECISION_FP8, PASS_SET_BACKWARD, "cross proj cast", PASS_BACKWARD, 4 * video * h },
+        { PRECISION_FP8, PASS_SET_BACKWARD, "cross key-value cast", PASS_BACKWARD,
+          4 * text * 2 * h },
+        { PRECISION_FP8, PASS_SET_BACKWARD, "cross query cast", PASS_BACKWARD, 4 * video * h },
+        { PRECISION_FP4, PASS_SET_FORWARD, "cross query cast", PASS_FORWARD, 5.125 * video * h },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = model_with_precision(arena, bf16, cases[i].precision);
+        struct operator_list list =
+            operators_of(m, LAYER_DIFFUSION_BLOCK, &shape, 1, false, cases[i].set);
+        double bytes = 0;
+        for (int64_t k = 0; k < list.count; k++)
+            if (strcmp(list.operators[k].name, cases[i].name) == 0 &&
+                list.operators[k].pass == cases[i].pass)
+                bytes += list.operators[k].memory_bytes;
+        if (fabs(bytes - cases[i].bytes) > 1e-6 * cases[i].bytes)
+            fail_msg("case %zu: %s moves %g bytes, want %g", i, cases[i].name, bytes,
+                     cases[i].bytes);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 static void test_no_text(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -372,7 +415,8 @@ static void test_load_errors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clip_tokens),  cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_sequences),    cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_cross_casts),    cmocka_unit_test(test_no_text),
         cmocka_unit_test(test_conservation), cmocka_unit_test(test_cross_attention_bytes),
         cmocka_unit_test(test_saved_bytes),  cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_load_errors),
