@@ -418,6 +418,31 @@ static void add_layout(cJSON *root, const struct row *row) {
                           row->out->stack->overlap_parameter_gather);
 }
 
+/* A number of layers that no even division gives, but two more would: embedding and head then count
+ * as a layer each, so the first and the last stage have one block less (Megatron-LM's
+ * account_for_embedding and account_for_loss_in_pipeline_split, Llama 3's 126; Megatron-DeepSpeed's
+ * partition method "type:transformer|embedding", BLOOM's 70 and its trial's 106). Otherwise DeepSpeed
+ * fills stage after stage: 78 blocks on 12 stages are eleven times 7 and one (BLOOM's trials). */
+static void add_partition(cJSON *policy, const struct row *row) {
+    const int64_t parts = row->pp * row->vpp, layers = row->run.layers;
+    if (row->pp == 1 || row->vision != NULL || layers % parts == 0) return;
+    const bool ends_count = (layers + 2) % parts == 0;
+    const int64_t share = ends_count ? (layers + 2) / parts : (layers + parts - 1) / parts;
+    const bool fills = strcmp(row->backend, "megatron-deepspeed") == 0 &&
+                       layers - share * (parts - 1) > 0;
+    if (!ends_count && !fills) return;
+    cJSON *partition = cJSON_AddObjectToObject(policy, "partition");
+    cJSON_AddStringToObject(partition, "name", "manual");
+    cJSON *blocks = cJSON_AddArrayToObject(partition, "blocks");
+    for (int64_t part = 0; part < parts; part++) {
+        const bool first = part == 0, last = part == parts - 1;
+        const int64_t count = ends_count ? share - (first || last)
+                              : last     ? layers - share * (parts - 1)
+                                         : share;
+        cJSON_AddItemToArray(blocks, cJSON_CreateNumber((double)count));
+    }
+}
+
 static void add_training(cJSON *root, const struct row *row) {
     const char *precision = row->run.precision;
     cJSON *training = cJSON_AddObjectToObject(root, "training");
@@ -428,6 +453,7 @@ static void add_training(cJSON *root, const struct row *row) {
     cJSON_AddStringToObject(training, "attention", row->attention);
     cJSON_AddStringToObject(training, "precision", precision[0] != '\0' ? precision : "bf16");
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
+    add_partition(policy, row);
     if (row->by_modality) {
         cJSON *batching = cJSON_AddObjectToObject(policy, "batching");
         cJSON_AddStringToObject(batching, "name", "length-group");
