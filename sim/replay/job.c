@@ -95,7 +95,8 @@ static bool load_data(struct job *job, struct error *err) {
 static int64_t asked_samples_per_step(const struct scenario *s) {
     const cJSON *asked = s->training_fields.global_batch;
     if (cJSON_GetObjectItemCaseSensitive(asked, "micro_batches") != NULL) return 0;
-    return s->micro_batches_per_rank * s->layout.dp * s->micro_batch_samples;
+    return s->micro_batches_per_rank * s->layout.dp * s->micro_batch_samples *
+           batching_policy_groups_joined(s->batching.row, s->batching.parameters);
 }
 
 static double mean_samples_per_step(const struct job *job) {
@@ -158,7 +159,8 @@ static void make_shapes(struct job *job) {
         job->shapes[i] =
             batch_shape_of_group(job->scenario->model, job->dataset, b->samples + b->starts[group],
                                  (int64_t)(b->starts[group + 1] - b->starts[group]), b->packed);
-        batch_shape_as_sequence(&job->shapes[i], b->sequence_tokens, b->joint_attention);
+        batch_shape_as_sequence(&job->shapes[i], batch_plan_sequence_tokens(b, group),
+                                b->joint_attention);
     }
     job->typical = batch_shape_mean(job->shapes, count);
     job->largest = batch_shape_largest(job->shapes, count);
@@ -195,6 +197,7 @@ static void forget_later_iterations(struct job *job, int64_t iterations) {
                                  sizeof *job->shapes * (size_t)(job->batches.rank_count * count));
     struct batch_plan kept = job->batches;
     kept.samples = kept.starts = kept.order = NULL;
+    kept.padded_tokens = NULL;
     batch_plan_free(&job->batches);
     job->batches = kept;
     job->batches.per_rank = count;

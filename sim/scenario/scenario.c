@@ -337,7 +337,8 @@ static bool read_all(struct reader *r) {
         !rule_iterations(r) || !rule_what_if(r))
         return false;
     if (!scenario_read_joint(r)) return false;
-    if (!scenario_read_batching(r) || !scenario_read_schedule(r) || !rule_schedule(r)) return false;
+    if (!scenario_read_batching(r) || !rule_sequence_groups(r)) return false;
+    if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
     return true;

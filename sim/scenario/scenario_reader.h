@@ -50,6 +50,7 @@ bool rule_precision(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_model(struct reader *r);
 bool rule_batch(struct reader *r);
+bool rule_sequence_groups(struct reader *r);
 bool rule_iterations(struct reader *r);
 bool rule_what_if(struct reader *r);
 bool rule_schedule(struct reader *r);

@@ -205,6 +205,43 @@ bool rule_batch(struct reader *r) {
     return true;
 }
 
+/* Groups that share a sequence need the ranks to share it; a step holds as many samples as asked for,
+ * in micro-batches that many times as large. */
+bool rule_sequence_groups(struct reader *r) {
+    struct scenario *s = r->s;
+    const int64_t joined = batching_policy_groups_joined(s->batching.row, s->batching.parameters);
+    if (joined <= 1) return true;
+    const cJSON *node = scenario_member(scenario_member(r->top.policy, "batching"), "sp");
+    r->rule = "sp-is-cp";
+    if (s->layout.cp != joined)
+        return json_error(
+            s->json, SUSPECT(r, node, scenario_member(r->top.layout, "cp")), r->err,
+            arena_format(s->arena, "\"layout\": { \"cp\": %ld, \"cp_kind\": \"all-to-all\" }",
+                         (long)joined),
+            "batching joins %ld groups into one sequence for as many context-parallel ranks, "
+            "layout.cp is %ld",
+            (long)joined, (long)s->layout.cp);
+    scenario_assume(r, arena_format(s->arena,
+                                    "a micro-batch joins %ld packed groups of like length, each "
+                                    "padded to the longest (policy.batching.sp)",
+                                    (long)joined));
+    const cJSON *batch = scenario_present(s->training_fields.global_batch);
+    if (cJSON_GetObjectItemCaseSensitive(batch, "micro_batches") != NULL) return true;
+    r->rule = "batch-divides";
+    if (s->micro_batches_per_rank % joined != 0) {
+        const long unit = (long)(s->micro_batch_samples * s->layout.dp * joined);
+        if (cJSON_IsObject(batch)) batch = batch->child;
+        return json_error(s->json,
+                          SUSPECT(r, batch, node, scenario_member(r->top.layout, "cp"),
+                                  scenario_member(r->top.layout, "dp")),
+                          r->err, arena_format(s->arena, "use a multiple of %ld", unit),
+                          "%ld groups of each data-parallel rank and step cannot be joined by %ld",
+                          (long)s->micro_batches_per_rank, (long)joined);
+    }
+    s->micro_batches_per_rank /= joined;
+    return true;
+}
+
 /* Chunks need a schedule that knows them, several stages, and micro-batches in whole rounds. */
 bool rule_schedule(struct reader *r) {
     struct scenario *s = r->s;
@@ -299,7 +336,8 @@ void standing_assumptions(struct reader *r) {
         s->training_fields.attention == ATTENTION_FLASH)
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
-    bool loads = s->what_if.data_loading_ms_per_sample > 0, fails = !isnan(s->what_if.gpu_mtbf_hours);
+    bool loads = s->what_if.data_loading_ms_per_sample > 0,
+         fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(r, arena_format(s->arena,
                                     "not modelled: %s%sevaluation, %shost launch stalls, "
                                     "allocator stalls",

@@ -297,9 +297,14 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
     if (layout->tp > 1) FLAG(out, "--tensor-model-parallel-size %ld", (long)layout->tp);
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     if (layout->pp > 1) FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
+    const bool ulysses = job->scenario->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL;
+    if (layout->cp > 1 && ulysses)
+        FLAG(out, "--ds-sequence-parallel-size %ld", (long)layout->cp);
+    else if (layout->cp > 1)
+        REFUSE(out, "context parallel degree %ld (layout.cp_kind all-to-all has an option)",
+               (long)layout->cp);
     if (out->flag_count > 0)
         NOTE(out, "parallel sizes are options of Megatron-DeepSpeed's training script");
-    if (layout->cp > 1) REFUSE(out, "context parallel degree %ld", (long)layout->cp);
     deepspeed_config(job, arena, out);
     bool all = s->full == s->blocks, none = s->full + s->selective == 0;
     if (!all && !none)

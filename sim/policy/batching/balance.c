@@ -35,9 +35,10 @@ static struct group_size measure(const struct batch_plan *plan, const struct dat
     }
     size.padded_length = plan->packed ? size.tokens : longest;
     size.padding = plan->packed ? 0 : longest * (end - first) - size.tokens;
-    if (plan->sequence_tokens > size.tokens) {
-        size.padded_length = plan->sequence_tokens;
-        size.padding = plan->sequence_tokens - size.tokens;
+    const int64_t sequence = batch_plan_sequence_tokens(plan, group);
+    if (sequence > size.tokens) {
+        size.padded_length = sequence;
+        size.padding = sequence - size.tokens;
     }
     return size;
 }

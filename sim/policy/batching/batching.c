@@ -39,7 +39,13 @@ void batch_plan_free(struct batch_plan *plan) {
     free(plan->samples);
     free(plan->starts);
     free(plan->order);
+    free(plan->padded_tokens);
     *plan = (struct batch_plan){ 0 };
+}
+
+int64_t batching_policy_groups_joined(const struct batching_policy *policy,
+                                      const void *parameters) {
+    return policy->groups_joined != NULL ? policy->groups_joined(parameters) : 1;
 }
 
 int64_t batch_plan_left_out(const struct batch_plan *plan) {

@@ -44,6 +44,9 @@ struct batch_plan {
      * as its samples); tokens attend to all before them in the sequence, not in their sample alone */
     int64_t sequence_tokens;
     bool joint_attention;
+    /* Micro-batches whose parts are padded to their longest: language tokens of each, padding
+     * included; NULL: sequence_tokens holds for all. */
+    int64_t *padded_tokens;
     /* rank r's micro-batches in the order it consumes them: order[r * per_rank + i] is a group. */
     uint32_t *order;
     int64_t rank_count, per_rank;
@@ -67,6 +70,8 @@ struct batching_policy {
     size_t parameters_size;
     /* Optional: with these parameters tokens attend across the samples of a packed sequence. */
     bool (*joint_attention)(const void *parameters);
+    /* Optional: a micro-batch joins so many packed groups, one for each context-parallel rank. */
+    int64_t (*groups_joined)(const void *parameters);
     /* On false, err says why and the plan is empty. */
     bool (*plan)(const struct batch_request *request, const void *parameters,
                  struct batch_plan *plan, struct error *err);
@@ -78,6 +83,12 @@ const struct batching_policy *const *batching_policies(size_t *count); /* sorted
  * False: there is no room. */
 bool batching_policy_register(const struct batching_policy *policy);
 void batch_plan_free(struct batch_plan *plan);
+/* Language tokens to which a group is padded as one sequence; 0: as it is. */
+static inline int64_t batch_plan_sequence_tokens(const struct batch_plan *plan, int64_t group) {
+    return plan->padded_tokens != NULL ? plan->padded_tokens[group] : plan->sequence_tokens;
+}
+/* Packed groups that a micro-batch of the policy joins. */
+int64_t batching_policy_groups_joined(const struct batching_policy *policy, const void *parameters);
 /* Samples of the data set that are in no group; the sampler's tail is not among them. */
 int64_t batch_plan_left_out(const struct batch_plan *plan);
 

@@ -38,6 +38,7 @@
 #include "sim/policy/batching/isf_choice.h"
 #include "sim/policy/batching/policies.h"
 #include "sim/policy/batching/samplers.h"
+#include "sim/policy/batching/sequence_groups.h"
 
 enum threshold_rule { RULE_CODE, RULE_PAPER };
 enum leftovers { LEFTOVERS_KEEP, LEFTOVERS_DROP };
@@ -48,7 +49,8 @@ static const char *const leftovers_names[] = { "keep", "drop", NULL };
 static const char *const rng_names[] = { "numpy", "gsl", NULL };
 
 struct isf_parameters {
-    int64_t qv, qt, vision_threshold, llm_threshold, iterations, sampler_seed, target_batch_size;
+    int64_t qv, qt, vision_threshold, llm_threshold, iterations, sampler_seed, target_batch_size,
+        sp;
     int threshold_rule, leftovers, rng, sampler, choose;
 };
 
@@ -87,6 +89,10 @@ static const struct field fields[] = {
       leftovers_names },
     { "iterations", FIELD_COUNT, AT(iterations), 1, 1e6, "10", "passes",
       "sampling passes T; the first T-1 are filtered", NULL },
+    { "sp", FIELD_COUNT, AT(sp), 1, 1024, "1", "ranks",
+      "sequence-parallel groups: so many packed groups of like length make one micro-batch, each "
+      "padded to the longest; the ranks of layout.cp share it",
+      NULL },
     { "rng", FIELD_CHOICE, AT(rng), 0, 0, "\"numpy\"", "",
       "numpy: the published groups, bit for bit; gsl: the shuffle of the GNU Scientific Library, "
       "to see that a result does not hang on the generator",
@@ -287,6 +293,7 @@ static bool plan_given(const struct batch_request *request, const struct isf_par
     pack(&entries, &limits, p, p->leftovers == LEFTOVERS_KEEP, request->seed, plan);
     free(entries.words);
     bool ok = plan->group_count > 0 || nothing_packed(p, &limits, plan, err);
+    if (ok) sequence_groups_join(plan, request->dataset, p->sp);
     uint32_t sampler_seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
     ok = ok &&
          sampler_deal_groups((enum sampler)p->sampler, sampler_seed, "isf", request, plan, err);
@@ -336,7 +343,8 @@ bool isf_choice_of(const struct batch_request *request, const void *parameter_va
                    struct isf_choice *out, struct error *err) {
     struct trial trial = { .request = *request,
                            .parameters = *(const struct isf_parameters *)parameter_values };
-    trial.request.dp = 8; /* as published, so that the choice does not hang on the layout */
+    trial.parameters.sp = 1; /* limits are those of a packed group */
+    trial.request.dp = 8;    /* as published, so that the choice does not hang on the layout */
     if (!settle_choice(&trial.parameters, err)) return false;
     if (request->dataset->sample_count == 0) return error_set(err, "isf: the data set is empty");
     return isf_choose((enum isf_rule)trial.parameters.choose, request->dataset,
@@ -358,11 +366,16 @@ static bool isf_plan(const struct batch_request *request, const void *parameter_
     return true;
 }
 
+static int64_t isf_groups_joined(const void *parameter_values) {
+    return ((const struct isf_parameters *)parameter_values)->sp;
+}
+
 const struct batching_policy batching_isf = {
     .name = "isf",
     .help = "pack samples into groups of nearly equal size by iterative sampling and filtering",
     .packs = true,
     .parameters = &parameters,
     .parameters_size = sizeof(struct isf_parameters),
+    .groups_joined = isf_groups_joined,
     .plan = isf_plan,
 };

@@ -93,7 +93,7 @@ bool sampler_deal_groups(enum sampler sampler, uint32_t seed, const char *policy
     int64_t dealt = 0;
     for (int64_t i = 0; i < plan->rank_count * plan->per_rank; i++)
         dealt += plan->starts[plan->order[i] + 1] - plan->starts[plan->order[i]];
-    plan->dropped_by_sampler = plan->samples_packed - dealt;
+    plan->dropped_by_sampler = plan->samples_packed + plan->repeated_by_sampler - dealt;
     return true;
 }
 

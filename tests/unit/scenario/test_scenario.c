@@ -242,7 +242,7 @@ static void test_policy_parameters(void **state) {
         policy, "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,"
                 "\"choose\":\"given\",\"target_batch_size\":4,\"vision_threshold\":null,"
                 "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"keep\","
-                "\"iterations\":10,"
+                "\"iterations\":10,\"sp\":1,"
                 "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":null},"
                 "\"partition\":{\"name\":\"manual\",\"blocks\":[57,12,12,12]},"
                 "\"recompute\":{\"name\":\"uniform\",\"blocks_per_stage\":3},"

@@ -291,6 +291,11 @@ static void test_rules_in_the_file(void **state) {
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
           "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the data" },
+        { "groups of a sequence without ranks that share it", POLICY,
+          "\"policy\": { \"batching\": { \"name\": \"isf\", \"sp\": 4 } }",
+          "7:48: error: /policy/batching/sp: batching joins 4 groups into one sequence for as many "
+          "context-parallel ranks, layout.cp is 1",
+          "\"layout\": { \"cp\": 4, \"cp_kind\": \"all-to-all\" }" },
         { "policy: parameter missing", POLICY,
           "\"policy\": { \"recompute\": { \"name\": \"uniform\" } }",
           "7:13: error: /policy/recompute: \"blocks_per_stage\" is missing from \"uniform\"",
@@ -426,6 +431,11 @@ static void test_rules_in_overrides(void **state) {
           "--set layout.pp=128: /layout/pp: 128 stages need at least as many layers, "
           "internvl-6b-20b has 93",
           NULL },
+        { "groups of a step that cannot be joined",
+          { "layout.cp=4", "policy.batching.sp=4", "training.global_batch.samples=40" },
+          "--set training.global_batch.samples=40: /training/global_batch/samples: 10 groups of each "
+          "data-parallel rank and step cannot be joined by 4",
+          "use a multiple of 16" },
         { "GPUs not divisible: tp",
           { "layout.tp=3" },
           "--set layout.tp=3: /layout/tp: 32 GPUs cannot be divided by tp x pp x cp = 12",
