@@ -4,7 +4,8 @@
  * at all. Colours are told apart by colour-blind eyes and in a grey print; units are on the axes
  * and the scenario in the title. gnuplot must be on PATH (Debian package gnuplot-nox).
  *
- *     plot_timeline("timeline.png", "internvl-6b-20b baseline", spans, span_count, 0, 0, err);
+ *     plot_timeline("timeline.png", "internvl-6b-20b baseline", spans, span_count, 0, 0,
+ *                   PLOT_COLOR_AUTO, err);
  */
 #ifndef BALLAST_RESULTS_PLOT_H
 #define BALLAST_RESULTS_PLOT_H
@@ -14,11 +15,16 @@
 #include "results/record.h"
 #include "sim/base/error.h"
 
+/* What the colour of a pass tells: its direction alone, or module and direction. By itself: modules
+ * where stages hold chunks of several, each chunk of one alone. */
+enum plot_color { PLOT_COLOR_AUTO, PLOT_COLOR_PASS, PLOT_COLOR_MODULE };
+
 /* The pipeline of one iteration on one data-parallel rank: a row per stage, its compute stream as
  * bars and its other streams as a strip below. Spans of other ranks are passed over; so are those
  * that start at until_ns or later, unless it is 0. */
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
-                   int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err);
+                   int64_t count, int64_t dp_rank, int64_t until_ns, enum plot_color color,
+                   struct error *err);
 
 /* Of a long step the beginning: the end of the passes of the first 10 micro-batches where the rank has
  * more than 24, otherwise 0. */

@@ -8,23 +8,87 @@
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
-static const struct bar_kind {
-    const char *kind;
+struct bar_kind {
+    const char *kind, *module; /* module NULL: of any */
     const char *color;
     const char *number_color; /* of the micro-batch number in the bar */
-} bar_kinds[] = {
-    { "forward", "#8CCBF0", "#000000" },   { "backward", "#0072B2", "#FFFFFF" },
-    { "recompute", "#E69F00", "#000000" }, { "send", "#009E73", "#FFFFFF" },
-    { "gather", "#F0E442", "#000000" },    { "reduce", "#CC79A7", "#000000" },
-    { "update", "#D55E00", "#FFFFFF" },    { "other", "#7F7F7F", "#FFFFFF" },
 };
-enum { BAR_KIND_COUNT = sizeof bar_kinds / sizeof bar_kinds[0], TIMELINE_WIDTH = 1600 };
 
-static int bar_kind_of(const struct span_record *span) {
+static const struct bar_kind pass_kinds[] = {
+    { "forward", NULL, "#8CCBF0", "#000000" },   { "backward", NULL, "#0072B2", "#FFFFFF" },
+    { "recompute", NULL, "#E69F00", "#000000" }, { "send", NULL, "#009E73", "#FFFFFF" },
+    { "gather", NULL, "#F0E442", "#000000" },    { "reduce", NULL, "#CC79A7", "#000000" },
+    { "update", NULL, "#D55E00", "#FFFFFF" },    { "other", NULL, "#7F7F7F", "#FFFFFF" },
+};
+
+/* A hue each module, lighter forward and darker backward; recomputation, the forward once more, between. */
+static const struct bar_kind module_kinds[] = {
+    { "forward", "vision", "#F9D48F", "#000000" },
+    { "recompute", "vision", "#E69F00", "#000000" },
+    { "backward", "vision", "#B45309", "#FFFFFF" },
+    { "forward", "language", "#A9DAF5", "#000000" },
+    { "recompute", "language", "#56B4E9", "#000000" },
+    { "backward", "language", "#00568C", "#FFFFFF" },
+    { "forward", "diffusion_decoder", "#A6E3CC", "#000000" },
+    { "recompute", "diffusion_decoder", "#2FB58A", "#000000" },
+    { "backward", "diffusion_decoder", "#006B4E", "#FFFFFF" },
+    { "forward", "several", "#EBC9DD", "#000000" },
+    { "recompute", "several", "#CC79A7", "#000000" },
+    { "backward", "several", "#7D3C63", "#FFFFFF" },
+    { "send", NULL, "#000000", "#FFFFFF" },
+    { "gather", NULL, "#F0E442", "#000000" },
+    { "reduce", NULL, "#D55E00", "#000000" },
+    { "update", NULL, "#5C5C5C", "#FFFFFF" },
+    { "other", NULL, "#9C9C9C", "#FFFFFF" },
+};
+
+struct palette {
+    const struct bar_kind *kinds;
+    int count; /* the last is what is in no other */
+};
+static const struct palette pass_palette = { pass_kinds, sizeof pass_kinds / sizeof pass_kinds[0] };
+static const struct palette module_palette = { module_kinds,
+                                               sizeof module_kinds / sizeof module_kinds[0] };
+enum { BAR_KIND_LIMIT = sizeof module_kinds / sizeof module_kinds[0], TIMELINE_WIDTH = 1600 };
+
+static bool of_several(const struct span_record *span) {
+    return span->module != NULL && strchr(span->module, '+') != NULL;
+}
+
+static int bar_kind_of(const struct palette *palette, const struct span_record *span) {
+    const char *module = of_several(span) ? "several" : span->module;
     int k = 0;
-    while (k < BAR_KIND_COUNT - 1 && strcmp(bar_kinds[k].kind, span->kind) != 0)
-        k++;
+    for (; k < palette->count - 1; k++) {
+        const struct bar_kind *kind = &palette->kinds[k];
+        if (strcmp(kind->kind, span->kind) != 0) continue;
+        if (kind->module == NULL || (module != NULL && strcmp(kind->module, module) == 0)) break;
+    }
     return k;
+}
+
+/* Modules are told apart where some stage has passes of two, and none of several at once. */
+static const struct palette *choose_palette(const struct span_record *spans, int64_t count,
+                                            enum plot_color color) {
+    if (color != PLOT_COLOR_AUTO)
+        return color == PLOT_COLOR_MODULE ? &module_palette : &pass_palette;
+    const char *first = NULL;
+    bool two = false;
+    for (int64_t i = 0; i < count; i++) {
+        if (of_several(&spans[i])) return &pass_palette;
+        if (spans[i].module == NULL || spans[i].stage_index != 0) continue;
+        if (first == NULL) first = spans[i].module;
+        two = two || strcmp(first, spans[i].module) != 0;
+    }
+    return two ? &module_palette : &pass_palette;
+}
+
+static void write_title_of_kind(struct gnuplot *g, const struct bar_kind *kind) {
+    char text[64];
+    snprintf(text, sizeof text, "%s%s%s", kind->module != NULL ? kind->module : "",
+             kind->module != NULL ? " " : "", kind->kind);
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '_') *c = ' ';
+    gnuplot_text(g, text);
 }
 
 static bool is_compute(const struct span_record *span) {
@@ -48,15 +112,15 @@ static void write_bar(FILE *out, const struct span_record *span, double scale,
 }
 
 /* The micro-batch's number where the bar is wide enough for it. */
-static void write_number(struct gnuplot *g, const struct span_record *span, double scale,
-                         int64_t makespan_ns) {
+static void write_number(struct gnuplot *g, const struct span_record *span,
+                         const struct bar_kind *kind, double scale, int64_t makespan_ns) {
     double pixels =
         (double)(span->finish_ns - span->start_ns) / (double)makespan_ns * TIMELINE_PIXELS;
     double needed = span->micro_batch < 10 ? 12 : span->micro_batch < 100 ? 22 : 32;
     if (!is_compute(span) || span->micro_batch < 0 || pixels < needed) return;
     fprintf(g->script, "set label '%d' at %.9g,%.4g center front tc rgb '%s'\n",
             (int)span->micro_batch, (double)(span->start_ns + span->finish_ns) / 2 / scale,
-            (double)span->stage_index + 0.91, bar_kinds[bar_kind_of(span)].number_color);
+            (double)span->stage_index + 0.91, kind->number_color);
 }
 
 struct timeline_extent {
@@ -93,7 +157,9 @@ int64_t plot_timeline_default_until_ns(const struct span_record *spans, int64_t 
 }
 
 bool plot_timeline(const char *path, const char *scenario, const struct span_record *spans,
-                   int64_t count, int64_t dp_rank, int64_t until_ns, struct error *err) {
+                   int64_t count, int64_t dp_rank, int64_t until_ns, enum plot_color color,
+                   struct error *err) {
+    const struct palette *palette = choose_palette(spans, count, color);
     if (until_ns <= 0) until_ns = INT64_MAX;
     struct timeline_extent extent = timeline_extent(spans, count, dp_rank, until_ns);
     bool cut = extent.makespan_ns == until_ns;
@@ -103,13 +169,13 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, TIMELINE_WIDTH, height, err)) return false;
 
-    bool seen[BAR_KIND_COUNT] = { false };
+    bool seen[BAR_KIND_LIMIT] = { false };
     const char *unit;
     double scale = plot_time_scale(extent.makespan_ns, &unit);
-    for (int k = 0; k < BAR_KIND_COUNT; k++) {
+    for (int k = 0; k < palette->count; k++) {
         fprintf(g.script, "$bars%d << END\n", k);
         for (int64_t i = 0; i < count; i++) {
-            if (spans[i].dp_rank != dp_rank || bar_kind_of(&spans[i]) != k) continue;
+            if (spans[i].dp_rank != dp_rank || bar_kind_of(palette, &spans[i]) != k) continue;
             if (spans[i].start_ns >= until_ns || spans[i].finish_ns == spans[i].start_ns) continue;
             write_bar(g.script, &spans[i], scale, extent.makespan_ns);
             seen[k] = true;
@@ -130,14 +196,16 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
             (double)extent.makespan_ns / scale, (double)extent.stage_count + 0.5, 20 / height);
     for (int64_t i = 0; i < count; i++)
         if (spans[i].dp_rank == dp_rank && spans[i].finish_ns <= until_ns)
-            write_number(&g, &spans[i], scale, extent.makespan_ns);
+            write_number(&g, &spans[i], &palette->kinds[bar_kind_of(palette, &spans[i])], scale,
+                         extent.makespan_ns);
     const char *separator = "plot ";
-    for (int k = 0; k < BAR_KIND_COUNT; k++) {
+    for (int k = 0; k < palette->count; k++) {
         if (!seen[k]) continue;
         fprintf(g.script,
                 "%s$bars%d with boxxyerror fc rgb '%s' fs solid 1.0 border rgb '#ffffff' lw 0.5"
-                " title '%s'",
-                separator, k, bar_kinds[k].color, bar_kinds[k].kind);
+                " title ",
+                separator, k, palette->kinds[k].color);
+        write_title_of_kind(&g, &palette->kinds[k]);
         separator = ", ";
     }
     fputc('\n', g.script);

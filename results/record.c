@@ -118,7 +118,8 @@ static const struct record_column span_columns[] = {
     COLUMN(span_record, stream, TEXT),        COLUMN(span_record, kind, TEXT),
     COLUMN(span_record, chunk_index, COUNT),  COLUMN(span_record, micro_batch, COUNT),
     COLUMN(span_record, flow, COUNT),         COLUMN(span_record, start_ns, INTEGER),
-    COLUMN(span_record, finish_ns, INTEGER),
+    COLUMN(span_record, finish_ns, INTEGER),  COLUMN(span_record, module, TEXT),
+    COLUMN(span_record, sub_batch, COUNT),
 };
 
 static const struct record_column memory_point_columns[] = {

@@ -85,6 +85,8 @@ struct span_record {
     const char *stream, *kind;
     int64_t chunk_index, micro_batch, flow; /* negative: NULL */
     int64_t start_ns, finish_ns;
+    const char *module; /* "vision", "vision + language", ...; NULL: of no part of the model */
+    int64_t sub_batch;  /* negative: NULL */
 };
 
 struct memory_point_record {

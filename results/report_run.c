@@ -15,7 +15,8 @@ static bool draw_timeline(const struct report *r, const char *path, const void *
     const struct span_record *spans =
         store_load(r->store, RECORD_SPAN, run->id, r->arena, &count, err);
     return spans != NULL && plot_timeline(path, run->scenario_name, spans, count, 0,
-                                          plot_timeline_default_until_ns(spans, count, 0), err);
+                                          plot_timeline_default_until_ns(spans, count, 0),
+                                          PLOT_COLOR_AUTO, err);
 }
 
 static bool draw_memory(const struct report *r, const char *path, const void *what,

@@ -14,9 +14,10 @@
 --   3  run.loading_ms, run.goodput_fraction.
 --   4  sweep_row.outcome; sweep_round.
 --   5  search_progress; what planning takes, in run, iteration and step; reproduction.measured_value.
+--   6  span.module, span.sub_batch.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -160,6 +161,8 @@ CREATE TABLE span (
     flow            INTEGER,          -- spans of one number are joined by an arrow: a send and what waited for it
     start_ns        INTEGER NOT NULL, -- from the start of the iteration
     finish_ns       INTEGER NOT NULL CHECK (finish_ns >= start_ns), -- from the start of the iteration
+    module          TEXT,             -- whose blocks: "vision", "language", "diffusion_decoder", several joined by " + "; NULL: does not apply
+    sub_batch       INTEGER,          -- sub-microbatch, from 0; NULL: whole micro-batches
     PRIMARY KEY (run_id, span_index)
 ) STRICT, WITHOUT ROWID;
 

@@ -18,6 +18,18 @@ static void begin_event(struct trace *trace, char phase, int64_t process, int64_
     json_text_string(trace->out, name);
 }
 
+/* "vision backward 3.1": what, of which micro-batch and sub-microbatch. */
+static void name_span(char *name, size_t size, const struct span_record *span) {
+    int length = span->module != NULL ? snprintf(name, size, "%s %s", span->module, span->kind)
+                                      : snprintf(name, size, "%s", span->kind);
+    if (span->micro_batch < 0 || length < 0 || (size_t)length >= size) return;
+    if (span->sub_batch >= 0)
+        snprintf(name + length, size - (size_t)length, " %" PRId64 ".%" PRId64, span->micro_batch,
+                 span->sub_batch);
+    else
+        snprintf(name + length, size - (size_t)length, " %" PRId64, span->micro_batch);
+}
+
 static void write_us(FILE *out, const char *key, int64_t ns) {
     fprintf(out, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
@@ -57,15 +69,31 @@ void trace_thread(struct trace *trace, int64_t process, int64_t thread, const ch
     write_metadata(trace, process, thread, "thread", name, thread);
 }
 
-void trace_span(struct trace *trace, int64_t process, int64_t thread, const char *name,
-                const char *category, int64_t micro_batch, int64_t start_ns, int64_t finish_ns) {
+static void write_details(FILE *out, const struct span_record *span) {
+    if (span->micro_batch < 0) return;
+    fprintf(out, ",\"args\":{\"micro_batch\":%" PRId64, span->micro_batch);
+    if (span->sub_batch >= 0) fprintf(out, ",\"sub_microbatch\":%" PRId64, span->sub_batch);
+    if (span->chunk_index >= 0) fprintf(out, ",\"chunk\":%" PRId64, span->chunk_index);
+    if (span->module != NULL) {
+        fputs(",\"module\":", out);
+        json_text_string(out, span->module);
+        if (strcmp(span->kind, "send") != 0)
+            fprintf(out, ",\"direction\":\"%s\"",
+                    strcmp(span->kind, "forward") == 0 ? "forward" : "backward");
+    }
+    fputc('}', out);
+}
+
+void trace_span(struct trace *trace, int64_t process, int64_t thread,
+                const struct span_record *span) {
+    char name[160];
+    name_span(name, sizeof name, span);
     begin_event(trace, 'X', process, thread, name);
     fputs(",\"cat\":", trace->out);
-    json_text_string(trace->out, category);
-    write_us(trace->out, "ts", start_ns);
-    write_us(trace->out, "dur", finish_ns - start_ns);
-    if (micro_batch >= 0)
-        fprintf(trace->out, ",\"args\":{\"micro_batch\":%" PRId64 "}", micro_batch);
+    json_text_string(trace->out, span->kind);
+    write_us(trace->out, "ts", span->start_ns);
+    write_us(trace->out, "dur", span->finish_ns - span->start_ns);
+    write_details(trace->out, span);
     fputc('}', trace->out);
 }
 
@@ -190,15 +218,8 @@ bool trace_write(FILE *out, const char *title, const struct span_record *spans, 
     trace_begin(&trace, out, title);
     name_tracks(&trace, tracks, track_count);
     char name[128];
-    for (int64_t i = 0; i < span_count; i++) {
-        const struct span_record *span = &spans[i];
-        if (span->micro_batch >= 0)
-            snprintf(name, sizeof name, "%s %" PRId64, span->kind, span->micro_batch);
-        else
-            snprintf(name, sizeof name, "%s", span->kind);
-        trace_span(&trace, span->dp_rank, thread_of(span, tracks, track_count), name, span->kind,
-                   span->micro_batch, span->start_ns, span->finish_ns);
-    }
+    for (int64_t i = 0; i < span_count; i++)
+        trace_span(&trace, spans[i].dp_rank, thread_of(&spans[i], tracks, track_count), &spans[i]);
     write_flows(&trace, arena, spans, span_count, tracks, track_count);
     for (int64_t i = 0; i < memory_count; i++) {
         snprintf(name, sizeof name, "stage %" PRId64 " memory", memory[i].stage_index + 1);

@@ -8,7 +8,7 @@
  *     trace_begin(&t, out, "baseline, iteration 0");
  *     trace_process(&t, 0, "DP rank 0");
  *     trace_thread(&t, 0, 1, "stage 0 compute");
- *     trace_span(&t, 0, 1, "forward 0", "forward", 0, 1500);
+ *     trace_span(&t, 0, 1, &span);
  *     if (!trace_end(&t, err)) ...                  // false: the file could not be written
  */
 #ifndef BALLAST_RESULTS_TRACE_H
@@ -30,10 +30,10 @@ bool trace_end(struct trace *trace, struct error *err);
 /* Names; processes and threads are shown in order of their numbers. */
 void trace_process(struct trace *trace, int64_t process, const char *name);
 void trace_thread(struct trace *trace, int64_t process, int64_t thread, const char *name);
-/* category colours and filters; micro_batch, in the details of the span, is left out if negative.
- */
-void trace_span(struct trace *trace, int64_t process, int64_t thread, const char *name,
-                const char *category, int64_t micro_batch, int64_t start_ns, int64_t finish_ns);
+/* Named "vision backward 3.1": module, direction, micro-batch and sub-microbatch, as far as the span has
+ * them; they are also in its details, with the chunk. Its kind is the category. */
+void trace_span(struct trace *trace, int64_t process, int64_t thread,
+                const struct span_record *span);
 /* One end of an arrow, in the span that covers time_ns on that thread; both ends have one number.
  */
 void trace_flow(struct trace *trace, int64_t process, int64_t thread, int64_t flow, bool end,

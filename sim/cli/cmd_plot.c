@@ -13,12 +13,15 @@
 struct plot_options {
     const char *output, *db, *sweep, *x, *y;
     int64_t iteration, rank, rollouts;
+    int color;
     double until_s; /* below 0: not given */
 };
 
 static void defaults(void *options) {
     *(struct plot_options *)options = (struct plot_options){ .until_s = -1 };
 }
+
+static const char *const color_names[] = { "auto", "pass", "module", NULL };
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
@@ -40,6 +43,9 @@ static const struct option options_table[] = {
     { "until", OPTION_NUMBER, AT(until_s), "SECONDS",
       "timeline: only the beginning of the step (default: 10 of many micro-batches); 0: all of it",
       NULL, 0, 1e9 },
+    { "color", OPTION_CHOICE, AT(color), "WHAT",
+      "timeline: colours by module and direction, or by pass alone: auto, pass or module", color_names,
+      0, 0 },
     { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)",
       NULL, 0, 1e6 },
 };
@@ -387,7 +393,8 @@ static bool draw_one(const struct plot_options *o, enum plot_kind kind, const st
     const int64_t until_ns = o->until_s < 0
                                  ? plot_timeline_default_until_ns(t->spans, t->span_count, o->rank)
                                  : ns_from_seconds(o->until_s);
-    return plot_timeline(o->output, title, t->spans, t->span_count, o->rank, until_ns, err);
+    return plot_timeline(o->output, title, t->spans, t->span_count, o->rank, until_ns,
+                         (enum plot_color)o->color, err);
 }
 
 static int run(struct cli *cli, void *options) {

@@ -11,6 +11,7 @@
 #include "sim/base/units.h"
 #include "sim/study/execution.h"
 
+enum { SUB_LIMIT = 65536 }; /* a sub-microbatch is an image, a tile or a clip at least */
 enum lane { LANE_COMPUTE, LANE_SEND, LANE_DATA };
 static const char *const stream_names[] = { "compute", "send", "data" };
 
@@ -20,7 +21,9 @@ struct timeline_writer {
     int64_t span_capacity, memory_capacity;
     int64_t iteration, rank;
     int64_t micro_batch_count;
+    int64_t sub_limit; /* more than any micro-batch has sub-microbatches */
     const struct step_model *step;
+    const char **module_of_part;
 };
 
 static struct span_record *next_span(struct timeline_writer *w, int64_t stage, enum lane lane,
@@ -42,17 +45,41 @@ static struct span_record *next_span(struct timeline_writer *w, int64_t stage, e
                                     .chunk_index = -1,
                                     .micro_batch = -1,
                                     .flow = -1,
+                                    .sub_batch = -1,
                                     .start_ns = start_ns,
                                     .finish_ns = finish_ns };
     t->span_count++;
     return record;
 }
 
-/* The number of the arrow from part `part` to the next one (forward) or to the one before it. */
+/* The modules whose blocks a part holds: "vision", "vision + language"; of a part without blocks, what
+ * its first layer belongs to. */
+static const char *module_of_part(const struct execution *e, int64_t part, struct arena *arena) {
+    const struct job_plan *plan = &e->job->plan;
+    const struct model *model = e->scenario->model;
+    const char *name = NULL;
+    enum module_role last = MODULE_ROLE_COUNT;
+    for (int64_t l = plan->first_layer[part]; l < plan->first_layer[part + 1]; l++) {
+        const enum module_role role = (enum module_role)model->layers[l].module_index;
+        if (!layer_kind_is_block(model->layers[l].kind) || role == last) continue;
+        name = name == NULL
+                   ? module_role_name(role)
+                   : arena_format(arena, "%s + %s", name, module_role_name(role));
+        last = role;
+    }
+    if (name != NULL || plan->first_layer[part] == plan->first_layer[part + 1]) return name;
+    return module_role_name(
+        (enum module_role)model->layers[plan->first_layer[part]].module_index);
+}
+
+/* The number of the arrow from part `part` to the next one (forward) or to the one before it. Where the
+ * next module splits a micro-batch otherwise, arrows join the sub-microbatches of equal number. */
 static int64_t flow_from(const struct timeline_writer *w, int64_t part, int64_t micro_batch,
-                         bool backward) {
+                         int64_t sub, bool backward) {
     const int64_t parts = w->step->part_count;
-    return ((w->rank * 2 + backward) * parts + part) * w->micro_batch_count + micro_batch;
+    return (((w->rank * 2 + backward) * parts + part) * w->micro_batch_count + micro_batch) *
+               w->sub_limit +
+           sub;
 }
 
 static void write_span(void *context, const struct step_span *span) {
@@ -64,9 +91,9 @@ static void write_span(void *context, const struct step_span *span) {
     const int64_t before = backward ? part + 1 : part - 1;
     int64_t flow = -1;
     if (sends)
-        flow = flow_from(w, part, span->micro_batch, backward);
+        flow = flow_from(w, part, span->micro_batch, span->sub, backward);
     else if (before >= 0 && before < w->step->part_count)
-        flow = flow_from(w, before, span->micro_batch, backward);
+        flow = flow_from(w, before, span->micro_batch, span->sub, backward);
     const int64_t recompute_until = span->start_ns + span->recompute_ns;
     const int64_t first = w->out->span_count;
     if (span->recompute_ns > 0)
@@ -80,6 +107,8 @@ static void write_span(void *context, const struct step_span *span) {
         struct span_record *r = &w->out->spans[i];
         if (w->step->chunk_count > 1) r->chunk_index = span->chunk;
         r->micro_batch = span->micro_batch;
+        r->module = w->module_of_part[part];
+        if (w->step->iteration_planner != NULL) r->sub_batch = span->sub;
         if (i == first) r->flow = flow;
     }
 }
@@ -180,7 +209,11 @@ bool execution_timeline(const struct execution *e, int64_t iteration, int64_t ra
                                       .out = timeline,
                                       .iteration = iteration,
                                       .micro_batch_count = count,
+                                      .sub_limit = SUB_LIMIT,
                                       .step = job->step };
+    writer.module_of_part = arena_array(arena, const char *, job->step->part_count);
+    for (int64_t part = 0; part < job->step->part_count; part++)
+        writer.module_of_part[part] = module_of_part(e, part, arena);
     struct stage_end *ends = arena_array(arena, struct stage_end, job->step->stage_count);
     struct step_runner *runner = step_runner_create(job->step);
     int64_t slowest_ns = 0;

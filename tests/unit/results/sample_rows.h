@@ -30,11 +30,11 @@ static const struct price_record sample_prices[] = {
       2e-5, NAN, "network", "nccl ring", false, NAN },
 };
 static const struct span_record sample_spans[] = {
-    { 0, 2, 0, 0, "compute", "forward", -1, 0, -1, 0, 1500001 },
-    { 1, 2, 0, 0, "send", "send", -1, 0, 7, 1500001, 1600000 },
-    { 2, 2, 0, 1, "compute", "forward", 0, 0, 7, 1600000, 3000000 },
-    { 3, 2, 0, 1, "compute", "update", -1, -1, -1, 3000000, 3100000 },
-    { 4, 2, 1, 0, "compute", "forward", -1, 0, -1, 0, 1400000 },
+    { 0, 2, 0, 0, "compute", "forward", -1, 0, -1, 0, 1500001, NULL, -1 },
+    { 1, 2, 0, 0, "send", "send", -1, 0, 7, 1500001, 1600000, NULL, -1 },
+    { 2, 2, 0, 1, "compute", "forward", 0, 0, 7, 1600000, 3000000, "language", 2 },
+    { 3, 2, 0, 1, "compute", "update", -1, -1, -1, 3000000, 3100000, NULL, -1 },
+    { 4, 2, 1, 0, "compute", "forward", -1, 0, -1, 0, 1400000, NULL, -1 },
 };
 static const struct memory_point_record sample_points[] = {
     { 0, 0, 0, 0, 42000000000 },

@@ -26,7 +26,8 @@ static bool has_gnuplot(void) {
 }
 
 static bool draw_timeline(const char *path, struct error *err) {
-    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, 0, err);
+    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, 0,
+                         PLOT_COLOR_AUTO, err);
 }
 
 static bool draw_memory(const char *path, struct error *err) {
@@ -259,7 +260,7 @@ static void test_mistakes(void **state) {
     assert_false(draw_steps("/no/such/folder/x.png", &err));
     assert_non_null(strstr(err.text, "cannot write '/no/such/folder/x.png'"));
     assert_true(err.internal);
-    assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, 0, &err));
+    assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, 0, PLOT_COLOR_PASS, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
     struct run_record runs[5];
     const struct run_record *list[5];

@@ -93,6 +93,10 @@ static void test_times_tracks_and_arrows(void **state) {
     assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "DP rank 1");
     find(events, "X", "forward 0", 1, 4);
     find(events, "X", "update", 0, 3);
+    const cJSON *args = cJSON_GetObjectItem(find(events, "X", "language forward 0.2", 0, 3), "args");
+    assert_string_equal(text_at(args, "module"), "language");
+    assert_string_equal(text_at(args, "direction"), "forward");
+    assert_true(number_at(args, "sub_microbatch") == 2 && number_at(args, "chunk") == 0);
     const cJSON *send = find(events, "X", "send 0", 0, 2);
     assert_true(number_at(send, "ts") == 1500.001 && number_at(send, "dur") == 99.999);
     assert_non_null(strstr(text, "\"ts\":1500.001,\"dur\":99.999"));

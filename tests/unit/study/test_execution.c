@@ -72,7 +72,7 @@ static const struct {
     { "SELECT * FROM stage WHERE run_id = ?1", "" },
     { "SELECT * FROM memory WHERE run_id = ?1", "" },
     { "SELECT * FROM operator_price WHERE run_id = ?1", "" },
-    { "SELECT * FROM span WHERE run_id = ?1", " chunk_index micro_batch flow " },
+    { "SELECT * FROM span WHERE run_id = ?1", " chunk_index micro_batch flow module sub_batch " },
     { "SELECT * FROM memory_point WHERE run_id = ?1", "" },
 };
 
