@@ -1,14 +1,20 @@
 /* cmd_reproduce.c - tables of the papers beside the simulation. */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include "results/plot_chart.h"
 #include "results/plot_scatter.h"
 #include "sim/cli/cli.h"
 #include "sim/study/sensitivity.h"
 
 struct reproduce_options {
-    const char *db, *plot;
+    const char *db, *plot, *pictures;
+    int format;
     bool markdown, sensitivity;
 };
+
+static const char *const format_names[] = { "png", "svg", "pdf", NULL };
 
 static const struct option options_table[] = {
     { "db", OPTION_TEXT, offsetof(struct reproduce_options, db), "FILE",
@@ -19,6 +25,10 @@ static const struct option options_table[] = {
       "also: which input would have to change, by how much, for each time to match", NULL, 0, 0 },
     { "plot", OPTION_TEXT, offsetof(struct reproduce_options, plot), "FILE",
       "draw simulated times against printed ones, with bands: .png, .svg or .pdf", NULL, 0, 0 },
+    { "pictures", OPTION_TEXT, offsetof(struct reproduce_options, pictures), "DIR",
+      "draw the figures among the tables into this folder, as PAPER.TABLE.png", NULL, 0, 0 },
+    { "format", OPTION_CHOICE, offsetof(struct reproduce_options, format), "png|svg|pdf",
+      "of --pictures; default png", format_names, 0, 0 },
 };
 
 static void add_number_or_null(cJSON *o, const char *key, double value) {
@@ -257,6 +267,54 @@ static bool draw(struct cli *cli, const struct reproduction *r, const char *path
     return plot_scatter(path, &scatter, err);
 }
 
+/* ---- the figures ---- */
+
+static bool draw_bars(struct cli *cli, const struct reproduction_picture *p, const char *path,
+                      struct error *err) {
+    const struct paper_picture *picture = p->picture;
+    struct plot_bar *bars = arena_array(cli->arena, struct plot_bar, picture->run_count + 1);
+    for (int64_t i = 0; i < picture->run_count; i++)
+        bars[i] = (struct plot_bar){ picture->runs[i].label, p->values[i * picture->count],
+                                     picture->runs[i].printed };
+    return plot_bars(path, picture->title, picture->axis, bars, picture->run_count, err);
+}
+
+static bool draw_lines(struct cli *cli, const struct reproduction_picture *p, const char *path,
+                       struct error *err) {
+    const struct paper_picture *picture = p->picture;
+    struct plot_line *lines = arena_array(cli->arena, struct plot_line, picture->run_count + 1);
+    for (int64_t i = 0; i < picture->run_count; i++)
+        lines[i] = (struct plot_line){ picture->runs[i].label, p->values + i * picture->count };
+    const struct plot_lines all = { .title = picture->title,
+                                    .x_axis = "iteration",
+                                    .axis = picture->axis,
+                                    .lines = lines,
+                                    .line_count = picture->run_count,
+                                    .point_count = picture->count,
+                                    .right = p->right,
+                                    .right_axis = picture->right_axis };
+    return plot_lines(path, &all, err);
+}
+
+static bool draw_pictures(struct cli *cli, const struct reproduction *r,
+                          const struct reproduce_options *o, struct error *err) {
+    if (r->picture_count == 0) {
+        error_set(err, "none of these tables has a picture");
+        return error_hint(err, "for example dip.figure13");
+    }
+    if (mkdir(o->pictures, 0777) != 0 && errno != EEXIST)
+        return error_system(err, "cannot make the folder %s", o->pictures);
+    for (int64_t i = 0; i < r->picture_count; i++) {
+        const struct reproduction_picture *p = &r->pictures[i];
+        const char *path = arena_format(cli->arena, "%s/%s.%s", o->pictures, p->table,
+                                        format_names[o->format]);
+        bool ok = p->picture->kind == PICTURE_BARS ? draw_bars(cli, p, path, err)
+                                                   : draw_lines(cli, p, path, err);
+        if (!ok) return false;
+    }
+    return true;
+}
+
 static int run(struct cli *cli, void *options) {
     const struct reproduce_options *o = options;
     struct error err = { 0 };
@@ -269,6 +327,7 @@ static int run(struct cli *cli, void *options) {
     struct reproduction_options request = { .scenario = &cli->scenario_options,
                                             .selectors = cli->arguments.positional,
                                             .selector_count = cli->arguments.count,
+                                            .pictures = o->pictures != NULL,
                                             .store = store,
                                             .provenance = &cli->provenance,
                                             .progress = cli_progress_update,
@@ -286,7 +345,8 @@ static int run(struct cli *cli, void *options) {
             return cli_error(&err);
         }
     }
-    if (o->plot != NULL && !draw(cli, r, o->plot, &err)) {
+    if ((o->plot != NULL && !draw(cli, r, o->plot, &err)) ||
+        (o->pictures != NULL && !draw_pictures(cli, r, o, &err))) {
         reproduction_destroy(r);
         return cli_error(&err);
     }
@@ -302,7 +362,7 @@ static int run(struct cli *cli, void *options) {
 
 const struct command command_reproduce = {
     .name = "reproduce",
-    .usage = "[PAPER[.TABLE]...] [--db FILE] [--plot FILE] [--sensitivity]",
+    .usage = "[PAPER[.TABLE]...] [--db FILE] [--plot FILE] [--pictures DIR] [--sensitivity]",
     .help = "tables of the papers beside the simulation, with signed errors",
     COMMAND_OPTIONS(options_table, struct reproduce_options),
     .min_arguments = 0,

@@ -15,7 +15,21 @@ const char *input_status_name(enum input_status status) {
 
 struct table_fields {
     const char *paper, *table, *source, *note;
-    const cJSON *assumptions, *inputs, *rows;
+    const cJSON *assumptions, *inputs, *rows, *picture;
+};
+
+struct picture_fields {
+    const char *title, *axis, *quantity, *right, *right_axis;
+    double scale;
+    int64_t count;
+    int kind;
+    const cJSON *runs;
+};
+
+struct picture_run_fields {
+    const char *label, *scenario;
+    const cJSON *set;
+    double printed;
 };
 
 struct row_fields {
@@ -54,6 +68,8 @@ static const struct field table_rows[] = {
     { "inputs", FIELD_NODE, AT(table_fields, inputs), 0, 0, "null", "",
       "names of inputs.json that hold for all rows", NULL },
     { "rows", FIELD_NODE, AT(table_fields, rows), 0, 0, NULL, "", "list of rows", NULL },
+    { "picture", FIELD_NODE, AT(table_fields, picture), 0, 0, "null", "",
+      "what reproduce --pictures draws", NULL },
 };
 static const struct field_table table_table =
     FIELD_TABLE("table", "a table of a paper", table_rows);
@@ -75,6 +91,39 @@ static const struct field row_rows[] = {
       NULL },
 };
 static const struct field_table row_table = FIELD_TABLE("row", "a row of a table", row_rows);
+
+static const char *const picture_kinds[] = { "bars", "lines", NULL };
+static const struct field picture_rows[] = {
+    { "kind", FIELD_CHOICE, AT(picture_fields, kind), 0, 0, NULL, "",
+      "bars: one a run, beside it what is printed; lines: one a run, over its iterations",
+      picture_kinds },
+    { "title", FIELD_TEXT, AT(picture_fields, title), 0, 0, NULL, "", "above the picture", NULL },
+    { "axis", FIELD_TEXT, AT(picture_fields, axis), 0, 0, NULL, "", "with its unit", NULL },
+    { "quantity", FIELD_TEXT, AT(picture_fields, quantity), 0, 0, NULL, "",
+      "what is drawn; of lines without its number", NULL },
+    { "scale", FIELD_DOUBLE, AT(picture_fields, scale), 1e-12, 1e12, "1", "",
+      "what the quantity is multiplied by", NULL },
+    { "count", FIELD_COUNT, AT(picture_fields, count), 1, 1e6, "1", "", "points of a line", NULL },
+    { "right", FIELD_TEXT, AT(picture_fields, right), 0, 0, "null", "",
+      "lines: a quantity of the first run on the right axis", NULL },
+    { "right_axis", FIELD_TEXT, AT(picture_fields, right_axis), 0, 0, "null", "", "its name",
+      NULL },
+    { "runs", FIELD_NODE, AT(picture_fields, runs), 0, 0, NULL, "", "list of runs", NULL },
+};
+static const struct field_table picture_table =
+    FIELD_TABLE("picture", "a picture of a table", picture_rows);
+
+static const struct field picture_run_rows[] = {
+    { "label", FIELD_TEXT, AT(picture_run_fields, label), 0, 0, NULL, "", "its name", NULL },
+    { "scenario", FIELD_TEXT, AT(picture_run_fields, scenario), 0, 0, NULL, "",
+      "scenario file beside the table", NULL },
+    { "set", FIELD_NODE, AT(picture_run_fields, set), 0, 0, "null", "",
+      "list of \"path=value\" that change it", NULL },
+    { "printed", FIELD_DOUBLE, AT(picture_run_fields, printed), 0, 0, "null", "",
+      "what the paper prints, in the unit of the axis", NULL },
+};
+static const struct field_table picture_run_table =
+    FIELD_TABLE("run", "a run of a picture", picture_run_rows);
 
 static const struct field run_rows[] = {
     { "scenario", FIELD_TEXT, AT(run_fields, scenario), 0, 0, NULL, "",
@@ -203,6 +252,13 @@ static bool read_against(struct reading *r, const cJSON *node, struct paper_run 
            read_run(r, fields.scenario, fields.set, run);
 }
 
+static bool unknown_quantity(struct reading *r, const cJSON *name, const char *text) {
+    const char *near = quantity_nearest(text);
+    return json_error(r->json, name, r->err,
+                      near != NULL ? arena_format(r->arena, "did you mean \"%s\"?", near) : NULL,
+                      "unknown quantity \"%s\"", text);
+}
+
 static bool read_value(struct reading *r, const cJSON *node, bool has_against,
                        struct paper_value *value) {
     struct value_fields fields;
@@ -213,13 +269,7 @@ static bool read_value(struct reading *r, const cJSON *node, bool has_against,
                                    .note = fields.note };
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(node, "quantity");
     value->quantity = quantity_find(fields.quantity, &value->index);
-    if (value->quantity == NULL) {
-        const char *near = quantity_nearest(fields.quantity);
-        return json_error(r->json, name, r->err,
-                          near != NULL ? arena_format(r->arena, "did you mean \"%s\"?", near)
-                                       : NULL,
-                          "unknown quantity \"%s\"", fields.quantity);
-    }
+    if (value->quantity == NULL) return unknown_quantity(r, name, fields.quantity);
     if (quantity_compares(value->quantity) && !has_against)
         return json_error(r->json, name, r->err, "give the row \"against\": { \"scenario\": ... }",
                           "\"%s\" compares with another run", fields.quantity);
@@ -245,6 +295,53 @@ static bool read_row(struct reading *r, const cJSON *node, struct paper_row *row
     return true;
 }
 
+/* The quantity of a picture, which stands for itself: "mfu"; of lines its first: "iteration_time". */
+static bool find_drawn(struct reading *r, const cJSON *node, const char *key, const char *name,
+                       enum paper_picture_kind kind, const struct quantity **found) {
+    int64_t index;
+    const char *whole =
+        kind == PICTURE_LINES ? arena_format(r->arena, "%s1", name) : name;
+    *found = quantity_find(whole, &index);
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(node, key);
+    if (*found == NULL) return unknown_quantity(r, at, name);
+    return !quantity_compares(*found) ||
+           json_error(r->json, at, r->err, NULL, "\"%s\" compares two runs", name);
+}
+
+static bool read_picture_run(struct reading *r, const cJSON *node, struct paper_picture_run *run) {
+    struct picture_run_fields fields;
+    if (!field_table_read(&picture_run_table, r->json, node, &fields, r->arena, r->err))
+        return false;
+    run->label = fields.label;
+    run->printed = fields.printed;
+    return read_run(r, fields.scenario, fields.set, &run->run);
+}
+
+static bool read_picture(struct reading *r, const cJSON *node, struct paper_table *t) {
+    if (!is_present(node)) return true;
+    struct picture_fields fields;
+    if (!field_table_read(&picture_table, r->json, node, &fields, r->arena, r->err) ||
+        !must_be_list(r, fields.runs, "runs"))
+        return false;
+    struct paper_picture *p = t->picture = arena_new(r->arena, struct paper_picture);
+    *p = (struct paper_picture){ .kind = (enum paper_picture_kind)fields.kind,
+                                 .title = fields.title,
+                                 .axis = fields.axis,
+                                 .scale = fields.scale,
+                                 .count = fields.count,
+                                 .right_axis = fields.right_axis };
+    if (!find_drawn(r, node, "quantity", fields.quantity, p->kind, &p->quantity)) return false;
+    if (fields.right != NULL &&
+        !find_drawn(r, node, "right", fields.right, p->kind, &p->right))
+        return false;
+    p->runs = arena_array(r->arena, struct paper_picture_run, cJSON_GetArraySize(fields.runs) + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, fields.runs) {
+        if (!read_picture_run(r, item, &p->runs[p->run_count++])) return false;
+    }
+    return true;
+}
+
 static bool read_table(struct reading *r, struct paper_table *t) {
     struct table_fields fields;
     if (!field_table_read(&table_table, r->json, json_root(r->json), &fields, r->arena, r->err) ||
@@ -263,7 +360,7 @@ static bool read_table(struct reading *r, struct paper_table *t) {
     cJSON_ArrayForEach(node, fields.rows) {
         if (!read_row(r, node, &t->rows[at++])) return false;
     }
-    return true;
+    return read_picture(r, fields.picture, t);
 }
 
 struct paper_table *paper_table_read(struct arena *arena, const char *directory,

@@ -50,12 +50,33 @@ struct paper_row {
     int64_t value_count;
 };
 
+/* What a table's picture shows: a bar each run, beside it what is printed; or a line each run over its
+ * iterations. */
+enum paper_picture_kind { PICTURE_BARS, PICTURE_LINES };
+struct paper_picture_run {
+    const char *label;
+    struct paper_run run;
+    double printed; /* NaN: not printed */
+};
+struct paper_picture {
+    enum paper_picture_kind kind;
+    const char *title, *axis;
+    const struct quantity *quantity;
+    double scale;  /* of the quantity, to the unit of the axis */
+    int64_t count; /* lines: points of each, the quantity of index 0, 1, ... */
+    const struct quantity *right; /* lines: of the first run, on the right axis; or NULL */
+    const char *right_axis;
+    struct paper_picture_run *runs;
+    int64_t run_count;
+};
+
 struct paper_table {
     const char *paper, *table, *id;          /* id: "omnibal.ablation" */
     const char *source, *note;               /* note may be NULL */
     const struct paper_input *const *inputs; /* of all rows; NULL at the end */
     struct paper_row *rows;
     int64_t row_count;
+    struct paper_picture *picture; /* NULL: it has none */
 };
 
 /* NULL: the file, or inputs.json beside it, is broken; the message names file, line and key. */

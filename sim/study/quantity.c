@@ -28,6 +28,15 @@ static double iteration_time(struct quantity_source *s, int64_t index) {
     return seconds_from_ns(r->iterations[index].step_time_ns) * 1e3;
 }
 
+/* Image tiles of a micro-batch, in the mean of an iteration. */
+static double iteration_images(struct quantity_source *s, int64_t index) {
+    const struct replay *r = s->execution->replay;
+    if (index < 0 || index >= r->iteration_count) return NAN;
+    const struct execution *e = s->execution;
+    return (double)r->iterations[index].vision_tiles /
+           (double)(e->scenario->micro_batches_per_rank * e->job->batches.rank_count);
+}
+
 static double mfu(struct quantity_source *s, int64_t index) {
     (void)index;
     return s->execution->replay->mfu_fraction;
@@ -367,7 +376,9 @@ static const struct quantity table[] = {
     { "idle_share", "ratio", idle_share, TIMED },
     { "input_tokens_mean", "tokens", input_tokens_mean, PLAN },
     { "input_tokens_std", "tokens", input_tokens_std, PLAN },
+    { "iteration_images", "tiles", iteration_images, REPLAYED, STAGE },
     { "iteration_speedup", "ratio", iteration_time, TIMED, STAGE, .comparison = COMPARE_RATIO },
+    { "iteration_time", "ms", iteration_time, TIMED, STAGE },
     { "kernel_share", "ratio", kernel_share, REPLAYED },
     { "language_layers_stage", "layers", language_layers, PLAN, STAGE },
     { "language_tokens_mean", "tokens", language_tokens_mean, PLAN },

@@ -23,6 +23,7 @@ struct context {
     int64_t table_count;
     struct run_book *book;
     struct asked *asked; /* by value, in order of tables, rows and values */
+    int64_t **drawn;     /* by table: slots of [run * count + point], then those of the right axis */
 };
 
 /* ---- asking ---- */
@@ -49,6 +50,48 @@ static void ask(struct context *c) {
             }
         }
     c->out->values = arena_array(c->arena, struct reproduction_value, count + 1);
+}
+
+/* Every point of a picture is a question; the run's number is asked for again when answers are taken. */
+static void ask_pictures(struct context *c) {
+    c->drawn = arena_array(c->arena, int64_t *, c->table_count + 1);
+    for (int64_t t = 0; t < c->table_count; t++) {
+        const struct paper_picture *p = c->tables[t]->picture;
+        if (p == NULL) continue;
+        int64_t at = 0;
+        c->drawn[t] = arena_array(c->arena, int64_t, (p->run_count + 1) * p->count);
+        for (int64_t r = 0; r < p->run_count; r++) {
+            const int64_t run = run_book_add(c->book, &p->runs[r].run);
+            for (int64_t i = 0; i < p->count; i++)
+                c->drawn[t][at++] = run_book_ask(c->book, run, p->quantity, i);
+        }
+        for (int64_t i = 0; p->right != NULL && p->run_count > 0 && i < p->count; i++)
+            c->drawn[t][at++] =
+                run_book_ask(c->book, run_book_add(c->book, &p->runs[0].run), p->right, i);
+    }
+}
+
+static void take_pictures(struct context *c) {
+    struct reproduction *out = c->out;
+    out->pictures = arena_array(c->arena, struct reproduction_picture, c->table_count + 1);
+    for (int64_t t = 0; t < c->table_count; t++) {
+        const struct paper_picture *p = c->tables[t]->picture;
+        if (p == NULL) continue;
+        const int64_t points = p->run_count * p->count;
+        struct reproduction_picture *picture = &out->pictures[out->picture_count++];
+        *picture = (struct reproduction_picture){ .table = c->tables[t]->id, .picture = p };
+        picture->values = arena_array(c->arena, double, points + 1);
+        for (int64_t k = 0; k < points; k++)
+            picture->values[k] =
+                p->scale * run_book_value(c->book,
+                                          run_book_add(c->book, &p->runs[k / p->count].run),
+                                          c->drawn[t][k]);
+        if (p->right == NULL || p->run_count == 0) continue;
+        picture->right = arena_array(c->arena, double, p->count);
+        for (int64_t i = 0; i < p->count; i++)
+            picture->right[i] = run_book_value(
+                c->book, run_book_add(c->book, &p->runs[0].run), c->drawn[t][points + i]);
+    }
 }
 
 /* ---- answers ---- */
@@ -323,9 +366,11 @@ struct reproduction *reproduction_run(const struct reproduction_options *options
     bool ok = read_selected(&c);
     if (ok) {
         ask(&c);
+        if (options->pictures) ask_pictures(&c);
         ok = run_book_simulate(c.book, &book, err) ? take_answers(&c)
                                                    : error_context(err, "while reproducing");
     }
+    if (ok && options->pictures) take_pictures(&c);
     run_book_destroy(c.book);
     if (!ok) {
         reproduction_destroy(r);

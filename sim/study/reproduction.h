@@ -48,18 +48,29 @@ struct reproduction_summary {
     double worst_relative_error;    /* signed */
 };
 
+/* The numbers of a table's picture. */
+struct reproduction_picture {
+    const char *table;
+    const struct paper_picture *picture;
+    double *values; /* [run * picture->count + point], in the unit of the axis */
+    double *right;  /* [point]; NULL: none */
+};
+
 struct reproduction {
     struct arena *arena;
     struct reproduction_value *values;
     int64_t value_count;
     struct reproduction_summary *summaries;
     int64_t summary_count;
+    struct reproduction_picture *pictures; /* of the tables that have one, if asked for */
+    int64_t picture_count;
 };
 
 struct reproduction_options {
     const struct scenario_options *scenario;
     const char *const *selectors; /* "omnibal", "omnibal.ablation"; none means every table */
     int64_t selector_count;
+    bool pictures;       /* also what pictures show; may need runs that no row needs */
     struct store *store; /* may be NULL; otherwise runs and values are kept */
     const struct provenance *provenance;
     /* Runs done and to do; may be NULL. */
