@@ -2,6 +2,7 @@
 #include "results/plot_chart.h"
 
 #include <math.h>
+#include <string.h>
 #include "results/plot_style.h"
 
 /* ---- bars ---- */
@@ -34,11 +35,14 @@ static void write_bars(struct gnuplot *g, const struct plot_bar *bars, int64_t c
 bool plot_bars(const char *path, const char *title, const char *axis, const struct plot_bar *bars,
                int64_t count, struct error *err) {
     double top = 0;
+    size_t longest = 0; /* letters of a label */
+    for (int64_t i = 0; i < count; i++)
+        longest = strlen(bars[i].label) > longest ? strlen(bars[i].label) : longest;
     for (int64_t i = 0; i < count; i++)
         top = fmax(top, fmax(bars[i].simulated, isnan(bars[i].printed) ? 0 : bars[i].printed));
     if (count == 0 || top <= 0) return plot_nothing(err, "bars");
     struct gnuplot g;
-    if (!gnuplot_begin(&g, path, fmax(800, 300 + 125 * (double)count), 650, err)) return false;
+    if (!gnuplot_begin(&g, path, fmax(900, 300 + 125 * (double)count), 650, err)) return false;
     write_bars(&g, bars, count, BAR_SIMULATED);
     write_bars(&g, bars, count, BAR_PRINTED);
     plot_set_style(&g);
@@ -56,7 +60,7 @@ bool plot_bars(const char *path, const char *title, const char *axis, const stru
             "plot $bars0 with boxxyerror fc rgb '%s' fs solid 1.0 noborder title 'simulated', "
             "$bars1 with boxxyerror fc rgb '%s' fs pattern 4 border lc rgb '#000000' title "
             "'printed'\n",
-            count > 6 ? " rotate by -25" : "", plot_colors[0], plot_colors[1]);
+            longest > 12 ? " rotate by -25" : "", plot_colors[0], plot_colors[1]);
     return gnuplot_end(&g, err);
 }
 

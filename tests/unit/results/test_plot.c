@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "results/plot.h"
+#include "results/plot_chart.h"
 #include "results/plot_scatter.h"
 #include "results/plot_stages.h"
 #include "tests/unit/results/sample_rows.h"
@@ -66,6 +67,23 @@ static bool draw_breakdown(const char *path, struct error *err) {
 static bool draw_dataset(const char *path, struct error *err) {
     static const uint32_t tiles[] = { 0, 1, 1, 7, 13 }, tokens[] = { 20, 300, 310, 2000, 4096 };
     return plot_dataset(path, hard_name, tiles, "image tiles", tokens, 5, err);
+}
+
+static bool draw_bars(const char *path, struct error *err) {
+    static const struct plot_bar bars[] = { { "one", 0.3, 0.29 }, { hard_name, 0.2, NAN } };
+    return plot_bars(path, hard_name, "MFU", bars, 2, err);
+}
+
+static bool draw_lines(const char *path, struct error *err) {
+    static const double first[] = { 1, 2, 3 }, second[] = { 3, 1, 2 }, images[] = { 10, 20, 0 };
+    static const struct plot_line lines[] = { { "first", first }, { hard_name, second } };
+    const struct plot_lines all = { hard_name, "iteration", "s", lines, 2, 3, images, "images" };
+    return plot_lines(path, &all, err);
+}
+
+static bool draw_modules(const char *path, struct error *err) {
+    return plot_timeline(path, hard_name, sample_spans, SAMPLE_COUNT(sample_spans), 0, 0,
+                         PLOT_COLOR_MODULE, err);
 }
 
 static bool draw_scatter(const char *path, struct error *err) {
@@ -166,6 +184,8 @@ static const struct {
     { "search", draw_search },
     { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
     { "dataset", draw_dataset },       { "scatter", draw_scatter },
+    { "bars", draw_bars },             { "lines", draw_lines },
+    { "modules", draw_modules },
     { "stages", draw_stages },         { "convergence", draw_convergence },
     { "pareto", draw_pareto },         { "scaling", draw_scaling },
     { "residuals", draw_residuals },
