@@ -66,8 +66,16 @@ static bool read_bound(const struct dataset_loading *l, const cJSON *node, struc
                           "must be [lower, upper] with 0 <= lower <= upper <= %d",
                           RECORD_MAX_TILES);
     *out = (struct bounds){ (int64_t)ceil(lower->valuedouble), (int64_t)floor(upper->valuedouble) };
-    if (out->lower <= out->upper) return true;
-    return json_error(l->json, node, l->err, NULL, "no whole number lies within the bounds");
+    if (out->lower > out->upper)
+        return json_error(l->json, node, l->err, NULL, "no whole number lies within the bounds");
+    const cJSON *whole = l->d->language_tokens; /* its images included */
+    const int64_t tile_tokens = l->d->tile_language_tokens;
+    if (!cJSON_IsNumber(whole) || tile_tokens < 0 ||
+        (double)(out->upper * tile_tokens) <= whole->valuedouble)
+        return true;
+    return json_error(l->json, node, l->err, "lower the upper bound, or raise \"language_tokens\"",
+                      "%lld tiles of %lld language tokens are more than the %.0f of a sample",
+                      (long long)out->upper, (long long)tile_tokens, whole->valuedouble);
 }
 
 /* NULL without an error: the kind has none. */

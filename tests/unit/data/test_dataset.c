@@ -498,6 +498,9 @@ static void kinds_say_what_is_wrong(void **state) {
         { BOUNDS("[[1,2],[5,4]]", "1"),
           "/bounds/1: must be [lower, upper] with 0 <= lower <= upper" },
         { BOUNDS("[[0.2,0.8]]", "1"), "/bounds/0: no whole number lies within the bounds" },
+        { "{\"name\":\"x\",\"kind\":\"bounds\",\"samples_per_bound\":2,\"bounds\":[[0,48],[8,49]],"
+          "\"vision_tiles\":1,\"language_tokens\":8192,\"tile_language_tokens\":169}",
+          "/bounds/1: 49 tiles of 169 language tokens are more than the 8192 of a sample" },
         { "{\"name\":\"x\",\"kind\":\"bounds\",\"bounds\":[[0,1]],\"text_tokens\":1}",
           "\"samples_per_bound\" is missing from \"dataset\"" },
         { "{\"name\":\"x\",\"kind\":\"mixture\",\"sample_count\":9}",
