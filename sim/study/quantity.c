@@ -28,6 +28,17 @@ static double iteration_time(struct quantity_source *s, int64_t index) {
     return seconds_from_ns(r->iterations[index].step_time_ns) * 1e3;
 }
 
+/* The mean of iterations, from 1: the number is first x 100 + last, 1520 for 15 to 20. */
+static double window_time(struct quantity_source *s, int64_t index) {
+    const struct replay *r = s->execution->replay;
+    const int64_t first = (index + 1) / 100, last = (index + 1) % 100;
+    if (first < 1 || last < first || last > r->iteration_count) return NAN;
+    double sum_ms = 0;
+    for (int64_t i = first; i <= last; i++)
+        sum_ms += iteration_time(s, i - 1);
+    return sum_ms / (double)(last - first + 1);
+}
+
 /* Image tiles of a micro-batch, in the mean of an iteration. */
 static double iteration_images(struct quantity_source *s, int64_t index) {
     const struct replay *r = s->execution->replay;
@@ -379,6 +390,7 @@ static const struct quantity table[] = {
     { "iteration_images", "tiles", iteration_images, REPLAYED, STAGE },
     { "iteration_speedup", "ratio", iteration_time, TIMED, STAGE, .comparison = COMPARE_RATIO },
     { "iteration_time", "ms", iteration_time, TIMED, STAGE },
+    { "iteration_window_speedup", "ratio", window_time, TIMED, STAGE, .comparison = COMPARE_RATIO },
     { "kernel_share", "ratio", kernel_share, REPLAYED },
     { "language_layers_stage", "layers", language_layers, PLAN, STAGE },
     { "language_tokens_mean", "tokens", language_tokens_mean, PLAN },
