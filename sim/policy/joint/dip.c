@@ -160,22 +160,38 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
 /* ---- finalists ---- */
 
 /* The search minimises the pipeline before the memory step, and of orders that are alike in that the one
- * that holds less memory leaves more blocks without recomputation. So the orders that the search begins
- * with and those that improved its best are run through the memory step, as the paper does with every
- * rollout (section 5.1), and the fastest is taken. */
-enum { FINALIST_LIMIT = 16, FIRST_LIMIT = 10 };
+ * that holds less memory leaves more blocks without recomputation. So the first order (micro-batches in
+ * turn) and the last ones that the search began with or that improved its best are run through the
+ * memory step, as the paper does with every rollout (section 5.1), and the fastest is taken. One for
+ * each 25 rollouts, because the step takes as long as some 20 of them. */
+enum { FINALIST_LIMIT = 16, FINALIST_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
 
 struct finalists {
-    int32_t class_count, count, next;
-    int32_t *orders; /* in the scratch arena; the first FIRST_LIMIT stay, later ones take each other's place */
+    int32_t class_count, count, next, limit;
+    int32_t *orders; /* in the scratch arena; all but the first take each other's place */
     enum interleaver_turn turns[FINALIST_LIMIT];
 };
 
+static struct finalists finalists_start(struct dip_iteration *d) {
+    int64_t limit = d->p->rollouts / ROLLOUTS_PER_FINALIST;
+    if (limit < FINALIST_LEAST) limit = FINALIST_LEAST;
+    if (limit > FINALIST_LIMIT) limit = FINALIST_LIMIT;
+    struct finalists f = { .class_count = d->segments.graph->class_count,
+                           .limit = (int32_t)limit,
+                           .next = 1 };
+    f.orders = arena_array(d->it->scratch, int32_t, limit * f.class_count);
+    return f;
+}
+
 static void add_finalist(void *context, const int32_t *order, enum interleaver_turn turn) {
     struct finalists *f = context;
-    int32_t at = f->count < FINALIST_LIMIT ? f->count++ : f->next;
-    if (f->count == FINALIST_LIMIT)
-        f->next = at + 1 < FINALIST_LIMIT && at >= FIRST_LIMIT ? at + 1 : FIRST_LIMIT;
+    int32_t at = f->count;
+    if (f->count < f->limit) {
+        f->count++;
+    } else {
+        at = f->next;
+        f->next = at + 1 < f->limit ? at + 1 : 1;
+    }
     memcpy(f->orders + at * f->class_count, order, sizeof *order * (size_t)f->class_count);
     f->turns[at] = turn;
 }
@@ -288,9 +304,7 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     d.segments = modality_graph(oracle, plan, it);
     d.schedule.tasks = arena_array(it->scratch, struct segment_task,
                                    segment_schedule_size(d.segments.graph));
-    struct finalists finalists = { .class_count = d.segments.graph->class_count };
-    finalists.orders =
-        arena_array(it->scratch, int32_t, FINALIST_LIMIT * finalists.class_count);
+    struct finalists finalists = finalists_start(&d);
     make_order(&d, &finalists);
     if (d.p->memory) choose_finalist(&d, plan, &finalists);
     modality_write(&d.segments, &d.schedule, it);
