@@ -18,7 +18,7 @@
 
 struct stack_fields {
     const char *name, *description, *backend, *hardware, *recompute, *relative;
-    const cJSON *words, *factors, *sources;
+    const cJSON *words, *factors, *sources, *keeps, *memory_rows;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout;
@@ -30,6 +30,8 @@ struct stack_fields {
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    double fp8_gradient_bytes;
+    bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
 
@@ -97,12 +99,19 @@ static const struct field stack_rows[] = {
       "reduced per trainable parameter; null: the backend's", NULL },
     { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
+    { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
+      "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
+    { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
+      "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },
     { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
       "optimizer state per trainable parameter; null: the optimizer's", NULL },
     { "master_weights", FIELD_BOOL, AT(master_weights), 0, 0, "true", "",
       "the optimizer's state holds fp32 weights; false: bf16 weights are updated", NULL },
     { "kept_activations", FIELD_DOUBLE, AT(kept_activations), 0.1, 10, "1", "",
       "what a block keeps for its backward over what fused kernels keep", NULL },
+    { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
+      "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy",
+      NULL },
     { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 4, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
     { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
@@ -111,6 +120,8 @@ static const struct field stack_rows[] = {
       "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
     { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "192", "MiB",
       "buffers of one communicator", NULL },
+    { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
+      "measured runs whose memory a cause here was read from", NULL },
     { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
       "the stack whose factors hold while this one has none", NULL },
     { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
@@ -128,8 +139,6 @@ struct factor_fields {
 };
 
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
-static const enum precision precision_of[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
-                                               PRECISION_FP4, PRECISION_FP32 };
 
 #define AT(member) offsetof(struct factor_fields, member)
 static const struct field factor_rows[] = {
@@ -166,6 +175,29 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
     return true;
 }
 
+static const char *const keep_names[] = { "gathered-inputs", "gate-output", "key-value-copy",
+                                          "attention-copy" };
+
+static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
+                       struct error *err) {
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of texts");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        unsigned found = 0;
+        for (size_t i = 0; i < sizeof keep_names / sizeof keep_names[0]; i++)
+            if (cJSON_IsString(item) && strcmp(item->valuestring, keep_names[i]) == 0)
+                found = 1u << i;
+        if (found == 0)
+            return json_error(
+                json, item, err,
+                "one of: gathered-inputs, gate-output, key-value-copy, attention-copy",
+                "is no tensor that a block can keep");
+        out->keeps |= found;
+    }
+    return true;
+}
+
 static bool read_factors(const struct json *json, const cJSON *list, struct arena *arena,
                          struct stack *out, struct error *err) {
     if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
@@ -177,7 +209,7 @@ static bool read_factors(const struct json *json, const cJSON *list, struct aren
         if (!field_table_read(&stack_factor_table, json, item, &f, arena, err)) return false;
         struct stack_factor *factor = &out->factors[out->factor_count++];
         *factor = (struct stack_factor){ .gpu = f.gpu,
-                                         .precision = precision_of[f.precision],
+                                         .precision = (enum precision)f.precision,
                                          .kernel_time_factor = f.kernel_time_factor,
                                          .attention_time_factor = f.attention_time_factor,
                                          .fit_error = f.fit_error };
@@ -243,6 +275,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
         .state_bytes = f.state_bytes,
+        .fp8_gradient_bytes = f.fp8_gradient_bytes,
+        .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,
         .logit_bytes = f.logit_bytes,
@@ -251,7 +285,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,
     };
     return read_texts(json, f.words, arena, &out->words, err) &&
-           read_factors(json, f.factors, arena, out, err);
+           read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
+           read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
 }
 
 /* A relative does not borrow in its turn. */

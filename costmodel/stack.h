@@ -33,6 +33,15 @@ struct stack_factor {
 /* How a block is recomputed; sim/model/model.h says what each means. */
 enum stack_recompute { STACK_RECOMPUTE_WHOLE, STACK_RECOMPUTE_NEEDED, STACK_RECOMPUTE_OPERATORS };
 
+/* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused one. */
+enum stack_keeps {
+    KEEPS_GATHERED_INPUTS =
+        1,                    /* inputs of column-parallel matmuls whole, not as the rank's shard */
+    KEEPS_GATE_OUTPUT = 2,    /* of a gated MLP: the activated gate beside the product */
+    KEEPS_KEY_VALUE_COPY = 4, /* keys and values once before and once after the rotary */
+    KEEPS_ATTENTION_COPY = 8, /* the attention's output once more, as the projection reads it */
+};
+
 struct stack {
     const char *name, *description;
     const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
@@ -58,11 +67,16 @@ struct stack {
     double overlap_cost;            /* compute lost per second of sharded traffic beside it */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    double fp8_gradient_bytes;  /* held and reduced where the matmuls run in fp8; NaN: as above */
+    bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
+    unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */
     double kept_activations; /* of a block over what its fused kernels keep */
     double logit_bytes; /* held per logit at the loss's worst moment; NaN: layer_memory.c's 10 */
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
+    const char *
+        *memory_rows;     /* measured runs whose memory a cause was read from; NULL at the end */
     const char *relative; /* whose factors hold while it has none; NULL: none */
     bool borrows;         /* the factors are its relative's */
     struct stack_factor *factors;

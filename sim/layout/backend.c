@@ -81,14 +81,20 @@ static void take(double *figure, double stated) {
     if (!isnan(stated)) *figure = stated;
 }
 
-void backend_use_stack(struct backend *b, const struct stack *stack) {
+void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision) {
     take(&b->gradient_bytes, stack->gradient_bytes);
     take(&b->gradient_reduce_bytes, stack->gradient_reduce_bytes);
+    if (precision == PRECISION_FP8) {
+        take(&b->gradient_bytes, stack->fp8_gradient_bytes);
+        take(&b->gradient_reduce_bytes, stack->fp8_gradient_bytes);
+    }
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->owner_broadcasts = stack->owner_broadcasts;
     b->no_master_weights = !stack->master_weights;
+    b->placeholder_gradients = stack->placeholder_gradients;
+    b->keeps = stack->keeps;
     b->kept_activations = stack->kept_activations;
     b->logit_bytes = stack->logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;

@@ -24,7 +24,8 @@ struct backend {
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
-    bool no_master_weights;
+    bool no_master_weights, placeholder_gradients;
+    unsigned keeps;                       /* enum stack_keeps */
     double kept_activations, logit_bytes; /* logit_bytes NaN: layer_memory.c's */
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */
@@ -34,8 +35,9 @@ struct backend {
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */
 const struct backend *backend_at(int index);
-/* What the stack states takes the place of the backend's own figure. */
-void backend_use_stack(struct backend *backend, const struct stack *stack);
+/* What the stack states takes the place of the backend's own figure; `precision` of the matmuls. */
+void backend_use_stack(struct backend *backend, const struct stack *stack,
+                       enum precision precision);
 
 struct optimizer {
     const char *name;

@@ -21,15 +21,17 @@
  *
  * A tensor that only a weight gradient reads is kept only if the layer is trainable. Outputs are
  * not counted: the next layer keeps its own input. Fused assumptions are those of
- * layer_operators.c.
+ * layer_operators.c; what an unfused stack keeps besides is in split->keeps (stack.h).
  */
 #include "sim/model/model.h"
 
+#include "costmodel/stack.h"
 #include "sim/model/layer_division.h"
 
 struct saved_list {
     const struct layer_division *d;
     struct gradient_need need;
+    unsigned keeps; /* enum stack_keeps */
     struct saved_tensor *tensors;
     int64_t count;
 };
@@ -123,10 +125,15 @@ static void block_saved(struct saved_list *list) {
     const struct module *m = d->module;
     save(list, "attention norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
-    save_matmul_input(list, "qkv input", d->shard_tokens, m->hidden);
+    const int64_t input_rows =
+        (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
+    save_matmul_input(list, "qkv input", input_rows, m->hidden);
     if (m->qk_norm) save(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
     save(list, "query, key, value", d->tokens,
          (d->attention_heads + 2 * d->attention_kv_heads) * m->head_dim);
+    if ((list->keeps & KEEPS_KEY_VALUE_COPY) != 0)
+        save(list, "key, value before the rotary", d->tokens,
+             2 * d->attention_kv_heads * m->head_dim);
     core_attention_saved(list);
     /* A flash attention reads its output, which the all-to-all exchange or the cast to fp8 copies
      * for the projection. */
@@ -136,15 +143,18 @@ static void block_saved(struct saved_list *list) {
     else
         save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
     if (d->attention == ATTENTION_FLASH &&
-        (fp8 || (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
+        (fp8 || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
+         (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
         save_matmul_input(list, "proj input", d->tokens, d->query_width);
     if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
-    save_matmul_input(list, "up input", d->shard_tokens, m->hidden);
+    save_matmul_input(list, "up input", input_rows, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
+    if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
+        save(list, "activated gate", d->tokens, d->ffn_width);
     save_matmul_input(list, "down input", d->tokens, d->ffn_width);
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");
@@ -210,7 +220,8 @@ int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
                             const struct batch_shape *shape, const struct tensor_split *split,
                             struct saved_tensor *tensors) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
-    struct saved_list list = { &d, model_gradient_need(model, layer_index), tensors, 0 };
+    struct saved_list list = { &d, model_gradient_need(model, layer_index), split->keeps, tensors,
+                               0 };
     if (d.tokens == 0 || (!list.need.input && !list.need.weight)) return 0;
     switch (d.kind) {
     case LAYER_PATCH_EMBEDDING:

@@ -166,6 +166,7 @@ struct tensor_split {
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
     bool context_unbalanced;
     enum recompute_style recompute_style;
+    unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
 };
 
 /* What a transformer block drops in forward and computes again in backward: nothing, everything but

@@ -11,10 +11,6 @@
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
-/* training.precision */
-static const enum precision precision_by_choice[] = { PRECISION_BF16, PRECISION_FP16, PRECISION_FP8,
-                                                      PRECISION_FP4, PRECISION_FP32 };
-
 enum { ASSUMPTION_LIMIT = 24 };
 
 const cJSON *scenario_present(const cJSON *node) {
@@ -133,7 +129,7 @@ static bool apply_model_options(struct reader *r) {
     *model = *s->model;
     s->model = model;
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        model->modules[role].precision = precision_by_choice[s->training_fields.precision];
+        model->modules[role].precision = (enum precision)s->training_fields.precision;
 
     const cJSON *frozen = scenario_present(s->model_fields.frozen), *item;
     if (frozen != NULL && !cJSON_IsArray(frozen))
@@ -228,7 +224,7 @@ static bool load_stack(struct reader *r) {
                        : stack_load(s->arena, s->directory, name, r->err);
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
-    backend_use_stack(backend, s->stack);
+    backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision);
     optimizer_use_stack(optimizer, s->stack);
     return true;
 }
@@ -257,13 +253,14 @@ static bool read_files(struct reader *r) {
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
-        .nic_bytes_per_s_per_gpu = s->cluster_fields.nic_Gbit_per_s_per_gpu * s->what_if.nic_factor * 1e9 / 8,
+        .nic_bytes_per_s_per_gpu =
+            s->cluster_fields.nic_Gbit_per_s_per_gpu * s->what_if.nic_factor * 1e9 / 8,
         .nic_latency_s = s->cluster_fields.nic_latency_us * 1e-6,
         .nics_per_node = s->cluster_fields.nics_per_node,
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
     };
-    const enum precision precision = precision_by_choice[s->training_fields.precision];
+    const enum precision precision = (enum precision)s->training_fields.precision;
     struct rule_list rules;
     if (!load_stack(r) || !read_rules(r, &rules)) return false;
     if (cache != NULL) {
@@ -396,7 +393,8 @@ struct tensor_split scenario_split(const struct scenario *s) {
                                   .context = (enum context_kind)s->layout_fields.cp_kind,
                                   .context_unbalanced = !s->layout_fields.cp_balanced,
                                   .recompute_style =
-                                      (enum recompute_style)s->backend->recompute_style };
+                                      (enum recompute_style)s->backend->recompute_style,
+                                  .keeps = s->backend->keeps };
 }
 
 /* ---- the resolved scenario ---- */

@@ -154,6 +154,7 @@ const struct field_table scenario_layout_table =
 #define AT(member) offsetof(struct scenario_training, member)
 /* in the order of enum attention_kind */
 static const char *const attention_names[] = { "flash", "naive", NULL };
+/* As enum precision counts them. */
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const struct field training_fields[] = {
     { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
@@ -172,7 +173,8 @@ static const struct field training_fields[] = {
       "memory, as Megatron-LM before FlashAttention",
       attention_names },
     { "offload_blocks", FIELD_COUNT, AT(offload_blocks), 0, 1e6, "0", "layers",
-      "blocks of each stage, from its first, whose kept activations wait for their backward in host "
+      "blocks of each stage, from its first, whose kept activations wait for their backward in "
+      "host "
       "memory",
       NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
@@ -234,14 +236,14 @@ static const struct field what_if_fields[] = {
     { "data_loading_overlaps", FIELD_BOOL, AT(data_loading_overlaps), 0, 0, "true", "",
       "the next step's samples are loaded while this one computes", NULL },
     { "gpu_mtbf_hours", FIELD_DOUBLE, AT(gpu_mtbf_hours), 1, 1e9, "null", "hours",
-      "GPU-hours between failures that stop the job (Llama 3 405B: 50,000); null: none fails", NULL },
-    { "checkpoint_interval_min", FIELD_DOUBLE, AT(checkpoint_interval_min), 1e-3, 1e6, "null", "min",
-      "training between checkpoints; null: the interval that loses least", NULL },
+      "GPU-hours between failures that stop the job (Llama 3 405B: 50,000); null: none fails",
+      NULL },
+    { "checkpoint_interval_min", FIELD_DOUBLE, AT(checkpoint_interval_min), 1e-3, 1e6, "null",
+      "min", "training between checkpoints; null: the interval that loses least", NULL },
     { "checkpoint_s", FIELD_DOUBLE, AT(checkpoint_s), 0, 1e5, "30", "s",
       "that a checkpoint stops the training", NULL },
     { "restart_min", FIELD_DOUBLE, AT(restart_min), 0, 1e5, "15", "min",
       "from a failure to the first step after the last checkpoint", NULL },
 };
-const struct field_table scenario_what_if_table =
-    FIELD_TABLE("what_if", "what might go otherwise than planned; the defaults change nothing",
-                what_if_fields);
+const struct field_table scenario_what_if_table = FIELD_TABLE(
+    "what_if", "what might go otherwise than planned; the defaults change nothing", what_if_fields);

@@ -307,16 +307,22 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     struct communicator tensor = layout_communicator(&scenario->layout, COMMUNICATOR_TENSOR),
                         context = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT);
     const char *key =
-        arena_format(arena, "%p %p %ld %d %ld %d %d %s %s", (const void *)model->layers,
+        arena_format(arena, "%p %p %ld %d %ld %d %d %u %s %s", (const void *)model->layers,
                      (const void *)scenario->cost_model, (long)split.tp, split.sequence_parallel,
-                     (long)split.cp, (int)split.attention, (int)split.context,
+                     (long)split.cp, (int)split.attention, (int)split.context, split.keeps,
                      group_text(arena, &tensor), group_text(arena, &context));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d", key, model->modules[role].frozen,
                            (int)model->modules[role].precision);
-    static const char *const placement[] = { "backend", "pp", "vpp", "dp", "zero_stage",
-                                             "zero_group", "overlap_gradient_reduce",
-                                             "overlap_parameter_gather", NULL };
+    static const char *const placement[] = { "backend",
+                                             "pp",
+                                             "vpp",
+                                             "dp",
+                                             "zero_stage",
+                                             "zero_group",
+                                             "overlap_gradient_reduce",
+                                             "overlap_parameter_gather",
+                                             NULL };
     static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
                                            NULL };
     key = arena_format(

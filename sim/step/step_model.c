@@ -100,6 +100,22 @@ static void count_kinds(struct step_model *m) {
     }
 }
 
+/* Where the weight-gradient matmul adds into the held gradient by itself, autograd still gets a tensor
+ * of the matrix's shape: one buffer for each shape, kept (Transformer Engine, get_dummy_wgrad). */
+static double placeholder_bytes(const struct step_model *m, int64_t stage) {
+    if (!m->scenario->backend->placeholder_gradients) return 0;
+    const struct model *model = m->scenario->model;
+    double bytes[LAYER_KIND_COUNT] = { 0 }, sum = 0;
+    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
+        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++)
+            if (layer_kind_is_block(model->layers[i].kind) && model_gradient_need(model, i).weight)
+                bytes[model->layers[i].kind] =
+                    2 * (double)layer_rank_parameters(model, i, m->scenario->layout.tp);
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        sum += bytes[kind];
+    return sum;
+}
+
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
@@ -119,7 +135,8 @@ static void fill_static_memory(struct step_model *m) {
                 m->root_bytes + 2 * m->largest_unit_bytes +
                 (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group +
                 (s->backend->no_master_weights ? m->trainable_weight_bytes[stage] / group : 0);
-        bytes[MEMORY_GRADIENTS] = trainable * s->backend->gradient_bytes / gradient_shards;
+        bytes[MEMORY_GRADIENTS] =
+            trainable * s->backend->gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
         bytes[MEMORY_COMMUNICATION] = s->backend->communicator_bytes * (double)communicators;
         bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)

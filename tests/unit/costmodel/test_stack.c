@@ -177,6 +177,25 @@ static void test_usual_factors(void **state) {
     assert_false(stack_on(&stacks[1], "a100-80g-sxm", PRECISION_BF16).attention_stated);
 }
 
+static void test_memory(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *stack =
+        load_text(arena,
+                  "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+                  "\"keeps\":[\"key-value-copy\",\"gate-output\"],\"memory_rows\":[\"r\"],"
+                  "\"placeholder_gradients\":true,\"fp8_gradient_bytes\":2,"
+                  "\"sources\":{\"fp8_gradient_bytes\":\"x\"}}",
+                  &err);
+    if (stack == NULL) fail_msg("%s", err.text);
+    assert_int_equal(stack->keeps, KEEPS_GATE_OUTPUT | KEEPS_KEY_VALUE_COPY);
+    assert_true(stack->placeholder_gradients && stack->fp8_gradient_bytes == 2);
+    assert_string_equal(stack->memory_rows[0], "r");
+    assert_null(stack->memory_rows[1]);
+    arena_destroy(arena);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     static const struct {
@@ -192,6 +211,9 @@ static void test_mistakes(void **state) {
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"factors\":\"x\",\"sources\":{}}",
           "must be a list" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"keeps\":[\"gate-output\",\"everything\"],\"sources\":{}}",
+          "is no tensor that a block can keep" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -209,6 +231,7 @@ int main(void) {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_usual_factors),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

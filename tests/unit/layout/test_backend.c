@@ -1,5 +1,6 @@
 /* test_backend.c - the rows of backends and optimizers stand in the order of their names. */
 #include <stdarg.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,9 +40,27 @@ static void test_optimizers(void **state) {
     assert_int_equal(count, 2);
 }
 
+/* Precision of the matmuls decides which gradients a stack holds; what it does not state stays. */
+static void test_gradients_of_a_precision(void **state) {
+    (void)state;
+    struct stack stack = { .gradient_bytes = NAN,
+                           .gradient_reduce_bytes = NAN,
+                           .accumulate_bytes_moved = NAN,
+                           .state_bytes = NAN,
+                           .fp8_gradient_bytes = 2,
+                           .master_weights = true };
+    struct backend bf16 = *backend_at(0), fp8 = *backend_at(0);
+    backend_use_stack(&bf16, &stack, PRECISION_BF16);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8);
+    assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
+    assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
+    assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

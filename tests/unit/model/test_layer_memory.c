@@ -2,6 +2,7 @@
 #include "tests/unit/model/model_fixture.h"
 
 #include <math.h>
+#include "costmodel/stack.h"
 #include "sim/base/units.h"
 
 static const struct tensor_split one_rank = { .tp = 1, .sequence_parallel = false, .cp = 1 };
@@ -453,6 +454,38 @@ static void test_cuts(void **state) {
     arena_destroy(arena);
 }
 
+/* What each word of a stack's `keeps` adds to a gated block under TP 8 with SP, by hand: two whole
+ * inputs for two shards, one more gate output, keys and values twice, the attention's output twice. */
+static void test_unfused_tensors(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-70b");
+    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096.0);
+    const double t = 4096, tp = 8;
+    static const struct {
+        unsigned keeps;
+        double columns; /* of bf16 beside the fused block's, on one of 8 ranks */
+    } cases[] = {
+        { KEEPS_GATHERED_INPUTS, 2 * (8192 - 8192 / 8.0) },
+        { KEEPS_GATE_OUTPUT, 28672 / 8.0 },
+        { KEEPS_KEY_VALUE_COPY, 2 * 8 * 128 / 8.0 },
+        { KEEPS_ATTENTION_COPY, 64 * 128 / 8.0 },
+        { KEEPS_GATE_OUTPUT | KEEPS_ATTENTION_COPY, 28672 / 8.0 + 64 * 128 / 8.0 },
+    };
+    struct tensor_split split = { .tp = (int64_t)tp, .sequence_parallel = true, .cp = 1 };
+    const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+    const double input = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        split.keeps = cases[i].keeps;
+        const double got = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - fused;
+        if (got != 2 * t * cases[i].columns)
+            fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, 2 * t * cases[i].columns);
+        assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) == input);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_34_sbh),
@@ -470,6 +503,7 @@ int main(void) {
         cmocka_unit_test(test_workspace_of_scores),
         cmocka_unit_test(test_exchange_workspace),
         cmocka_unit_test(test_fp8_inputs),
+        cmocka_unit_test(test_unfused_tensors),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,21 @@ static void test_zero_stage_0_keeps_all_optimizer_state(void **state) {
     fixture_close(&f);
 }
 
+/* A stack that fuses the accumulation keeps one bf16 buffer of each matrix of a block. */
+static void test_placeholder_gradients(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open(&f, language_setup);
+    struct backend backend = *f.scenario->backend;
+    backend.placeholder_gradients = true;
+    f.scenario->backend = &backend;
+    halves(&f);
+    const double parameters[] = { 24 * BLOCK + EMBEDDING, 24 * BLOCK + HEAD };
+    for (int64_t stage = 0; stage < 2; stage++)
+        check_bytes(f.step, stage, MEMORY_GRADIENTS, 4 * parameters[stage] + 2 * BLOCK);
+    fixture_close(&f);
+}
+
 static void test_memory_sums(void **state) {
     (void)state;
     struct stage_memory memory = { 0 };
@@ -416,6 +431,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
+        cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_memory_sums),
         cmocka_unit_test(test_frozen_encoder),
         cmocka_unit_test(test_selective_recomputation),
