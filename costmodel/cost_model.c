@@ -452,6 +452,10 @@ double cost_model_step_band(const struct cost_model *model, bool text_only, bool
                               model->stack.calibrated && text_only, inside_range);
 }
 
+double cost_model_memory_band(const struct cost_model *model) {
+    return model->bands == NULL ? NAN : model->bands->memory;
+}
+
 /* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */
 static void adjust(const struct cost_model *model, const struct operator_work *work,
                    struct price *p) {

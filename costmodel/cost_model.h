@@ -94,6 +94,8 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
  * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
  * calibrated on are, so that other models take the width of a stack without a calibration. */
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
+/* The same of peak memory. */
+double cost_model_memory_band(const struct cost_model *model);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
 /* Name and hash of the profile, stored with each run. */

@@ -5,7 +5,7 @@
 
 struct bands_fields {
     const char *description;
-    double calibrated_inside, calibrated_outside, relative_inside, relative_outside;
+    double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
     const cJSON *stacks;
 };
 
@@ -19,6 +19,8 @@ static const struct field bands_rows[] = {
     WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
     WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
+    { "memory", FIELD_DOUBLE, AT(memory), 0.001, 10, "null", "", "peak memory, of all stacks",
+      NULL },
     { "stacks", FIELD_NODE, AT(stacks), 0, 0, "null", "",
       "calibrated stacks with rows of their own", NULL },
 };
@@ -51,6 +53,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     *out = (struct step_bands){
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
+        .memory = f.memory,
         .stacks = arena_array(arena, struct step_band, cJSON_GetArraySize(f.stacks) + 1),
     };
     const cJSON *item;

@@ -1,9 +1,9 @@
-/* step_band.h - how far off the step time of a simulation may be: bands from held-back residuals.
+/* step_band.h - how far off step time and memory of a simulation may be: from held-back residuals.
  *
  * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
  * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
  * calibrated on the GPU has its own; others take that of runs predicted without their source's own
- * calibration.
+ * calibration. Peak memory has one width, of all runs whose reading tells what they needed.
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
@@ -25,6 +25,7 @@ struct step_band {
 
 struct step_bands {
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
+    double memory;                     /* NaN: not stated */
     struct step_band *stacks;
     int64_t stack_count;
 };

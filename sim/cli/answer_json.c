@@ -71,6 +71,11 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     execution_record(e, &none, arena, &run);
     cJSON *o = json_record(&run);
     cJSON_DeleteItemFromObjectCaseSensitive(o, "command_line");
+    if (isnan(r->memory_band_fraction))
+        cJSON_AddNullToObject(o, "memory_band_fraction");
+    else
+        cJSON_AddNumberToObject(o, "memory_band_fraction", r->memory_band_fraction);
+    cJSON_AddBoolToObject(o, "memory_close", r->memory_close);
     cJSON *breakdown = cJSON_AddObjectToObject(o, "breakdown_ms");
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
         cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),

@@ -55,6 +55,10 @@ static void add_summary(cJSON *o, const struct validation_group *g) {
     cJSON *memory = cJSON_AddObjectToObject(o, "memory");
     cJSON_AddNumberToObject(memory, "rows", (double)g->memory.count);
     add_statistics(memory, &g->memory);
+    cJSON *device = cJSON_AddObjectToObject(o, "memory_device");
+    cJSON_AddNumberToObject(device, "rows", (double)g->memory_device.count);
+    cJSON_AddNumberToObject(device, "full_cards", (double)g->full_cards);
+    add_statistics(device, &g->memory_device);
 }
 
 static void add_text(cJSON *o, const char *key, const char *text) {
@@ -78,17 +82,31 @@ static cJSON *row_json(const struct validation_row *r) {
     add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
     add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
     add_number(row, "memory_relative_error", r->memory_relative_error);
+    cJSON_AddStringToObject(row, "memory_reading", memory_reading_name(r->reading));
+    cJSON_AddBoolToObject(row, "memory_scored", validation_memory_counts(r));
     cJSON_AddStringToObject(row, "outcome", r->measured->outcome);
     if (skipped)
         cJSON_AddNullToObject(row, "fits_predicted");
     else
         cJSON_AddBoolToObject(row, "fits_predicted", r->fits_predicted);
+    cJSON_AddBoolToObject(row, "memory_close", r->memory_close);
     add_text(row, "skipped_reason", skipped ? validation_skip_name(r->skip) : NULL);
     add_text(row, "stack", r->stack != NULL ? r->stack->name : NULL);
     cJSON *notes = cJSON_AddArrayToObject(row, "notes");
     for (const char **note = r->notes; *note != NULL; note++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(*note));
     return row;
+}
+
+/* Of the four counts, those where the band of memory reaches the capacity. */
+static void add_close(cJSON *o, const struct validation *v) {
+    cJSON_AddNumberToObject(o, "measured_fits_predicted_fits_close", (double)v->close[1][1]);
+    cJSON_AddNumberToObject(o, "measured_fits_predicted_out_of_memory_close",
+                            (double)v->close[1][0]);
+    cJSON_AddNumberToObject(o, "measured_out_of_memory_predicted_fits_close",
+                            (double)v->close[0][1]);
+    cJSON_AddNumberToObject(o, "measured_out_of_memory_predicted_out_of_memory_close",
+                            (double)v->close[0][0]);
 }
 
 static cJSON *to_json(const struct validation *v) {
@@ -105,6 +123,7 @@ static cJSON *to_json(const struct validation *v) {
     cJSON *summary = cJSON_AddObjectToObject(o, "summary");
     add_summary(summary, &v->all);
     cJSON *confusion = cJSON_AddObjectToObject(summary, "fits");
+    add_close(confusion, v);
     cJSON_AddNumberToObject(confusion, "measured_fits_predicted_fits", (double)v->confusion[1][1]);
     cJSON_AddNumberToObject(confusion, "measured_fits_predicted_out_of_memory",
                             (double)v->confusion[1][0]);
@@ -126,6 +145,8 @@ static void print_group(const struct validation_group *g, const char *name) {
                s->mean_abs * 100, g->time_by_case.mean_abs * 100, s->median_abs * 100,
                s->p90_abs * 100, s->worst * 100, s->mean_signed * 100, g->band_coverage * 100);
     if (g->memory.count > 0) printf(", memory %.1f %%", g->memory.mean_abs * 100);
+    if (g->memory_device.count > 0)
+        printf(", memory of the card %.1f %%", g->memory_device.mean_abs * 100);
     putchar('\n');
 }
 
@@ -145,7 +166,12 @@ static void print_row(const struct validation_row *r) {
            r->inside_range ? ' ' : '!');
     if (!isnan(r->measured->peak_mem_GiB))
         printf(" %10.1f %10.1f", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
-    puts(r->fits_predicted ? "" : "   [predicted out of memory]");
+    if (r->reading == READING_FULL_CARD) fputs("   [the card was full]", stdout);
+    if (r->fits_predicted)
+        puts(r->memory_close ? "   [close to full]" : "");
+    else
+        puts(r->memory_close ? "   [predicted out of memory, but close]"
+                             : "   [predicted out of memory]");
 }
 
 static void print(const struct validation *v) {
@@ -159,10 +185,12 @@ static void print(const struct validation *v) {
     for (int64_t i = 0; i < v->group_count; i++)
         print_group(&v->groups[i], v->groups[i].source);
     print_group(&v->all, "all rows");
-    printf("Fits: %ld of %ld that ran are predicted to fit, %ld of %ld that did not run are "
-           "predicted out of memory.\n",
+    printf("Fits: %ld of %ld that ran are predicted to fit (%ld close to full), %ld out of memory "
+           "(%ld close); of %ld that did not run %ld are predicted out of memory (%ld close).\n",
            (long)v->confusion[1][1], (long)(v->confusion[1][1] + v->confusion[1][0]),
-           (long)v->confusion[0][0], (long)(v->confusion[0][1] + v->confusion[0][0]));
+           (long)v->close[1][1], (long)v->confusion[1][0], (long)v->close[1][0],
+           (long)(v->confusion[0][1] + v->confusion[0][0]), (long)v->confusion[0][0],
+           (long)v->close[0][0]);
     printf("Bands hold 80 %% of held-back residuals; half of them are narrower than %.1f %%. "
            "*: something was fitted on the row (%ld). !: some operator is outside the measured "
            "range.\n",

@@ -70,9 +70,10 @@ static void print_head(const struct execution *e) {
            cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
            (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
     if (!isnan(r->checkpoint_interval_s))
-        printf("  goodput     %.2f %% of that time: a checkpoint every %.1f min, the rest is lost to "
-               "checkpoints, failures and restarts\n",
-               r->goodput_fraction * 100, r->checkpoint_interval_s / 60);
+        printf(
+            "  goodput     %.2f %% of that time: a checkpoint every %.1f min, the rest is lost to "
+            "checkpoints, failures and restarts\n",
+            r->goodput_fraction * 100, r->checkpoint_interval_s / 60);
     printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
            cli_thousands(r->samples, samples));
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
@@ -84,6 +85,10 @@ static void print_head(const struct execution *e) {
            stage_memory_device(peak) / BYTES_PER_GiB,
            cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
            memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
+    if (r->memory_close)
+        printf("              close: 80 %% of measured peaks lie within %.0f %% of the predicted "
+               "ones\n",
+               r->memory_band_fraction * 100);
 }
 
 static void print_breakdown(const struct replay *r) {

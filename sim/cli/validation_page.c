@@ -122,14 +122,17 @@ static void print_group_row(const struct validation_group *g, const char *name) 
     percent(g->time.mean_signed);
     percent(g->band_coverage);
     percent(g->memory.mean_abs);
+    percent(g->memory_device.mean_abs);
     putchar('\n');
 }
 
 static void print_groups(const struct validation *v) {
-    puts("## By source\n\nErrors in percent, of rows that nothing was fitted on.\n\n"
+    puts("## By source\n\nErrors in percent, of rows that nothing was fitted on. Memory: "
+         "readings of the framework's allocator that no cause of a stack\nwas read from; card: "
+         "readings of the whole card (nvidia-smi), those of full cards left out.\n\n"
          "| source | rows | simulated | fitted | mean | by case | median | p90 | worst | signed | "
          "in "
-         "band | memory |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+         "band | memory | card |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     double by_source = 0, by_source_signed = 0, sources = 0;
     for (int64_t i = 0; i < v->group_count; i++) {
         const struct validation_group *g = &v->groups[i];
@@ -141,14 +144,19 @@ static void print_groups(const struct validation *v) {
     }
     print_group_row(&v->all, "all");
     printf("\nEach source counted once, by case: mean absolute error %.1f %%, mean signed error "
-           "%+.1f %%. Half of the bands are\nnarrower than %.1f %%.\n",
+           "%+.1f %%. Half of the bands are\nnarrower than %.1f %%.\n\n",
            100 * by_source / sources, 100 * by_source_signed / sources,
            100 * v->all.median_half_width);
     printf(
-        "Of the runs that fitted, %ld of %ld are predicted to fit; of those that did not, %ld of "
-        "%ld to be out of memory.\n\n",
-        (long)v->confusion[1][1], (long)(v->confusion[1][1] + v->confusion[1][0]),
-        (long)v->confusion[0][0], (long)(v->confusion[0][0] + v->confusion[0][1]));
+        "| measured | predicted to fit | of them close | predicted out of memory | of them close "
+        "|\n|---|--:|--:|--:|--:|\n| fitted | %ld | %ld | %ld | %ld |\n| out of memory | %ld | %ld "
+        "| %ld | %ld |\n\n",
+        (long)v->confusion[1][1], (long)v->close[1][1], (long)v->confusion[1][0],
+        (long)v->close[1][0], (long)v->confusion[0][1], (long)v->close[0][1],
+        (long)v->confusion[0][0], (long)v->close[0][0]);
+    puts("Close: the band of memory (80 % of the readings above lie within it) reaches the "
+         "capacity. Readings of a caching allocator\nthat has filled the card (97 % or more) tell "
+         "only that the run fitted; row by row they are marked.\n");
 }
 
 static void print_rows(const struct validation *v) {
@@ -171,7 +179,9 @@ static void print_rows(const struct validation *v) {
         printf(" %.1f%s |", 100 * (r->band_high_s / r->predicted_s - 1),
                r->inside_range ? "" : " !");
         if (!isnan(r->measured->peak_mem_GiB))
-            printf(" %.1f | %.1f |\n", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
+            printf(" %.1f %s%s | %.1f |\n", r->measured->peak_mem_GiB,
+                   memory_reading_name(r->reading), r->memory_used ? " *" : "",
+                   r->predicted_peak_GiB);
         else
             puts(" | |");
     }

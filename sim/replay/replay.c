@@ -138,7 +138,9 @@ static void keep_least(struct stage_sums *sums, double bytes, const struct stage
 static struct step_slowness slowness_of(const struct job *job, int64_t iteration, int64_t rank) {
     const struct scenario *s = job->scenario;
     const struct scenario_what_if *w = &s->what_if;
-    struct step_slowness slow = { .rank = 1, .stage_factor = 1, .link_factor = w->slow_link_factor,
+    struct step_slowness slow = { .rank = 1,
+                                  .stage_factor = 1,
+                                  .link_factor = w->slow_link_factor,
                                   .link_stage = w->slow_link_stage };
     if (rank == w->slow_gpu_rank) {
         slow.stage = w->slow_gpu_stage;
@@ -405,8 +407,7 @@ static void utilisation(const struct job *job, struct replay *replay,
         if (s->model->modules[role].layer_count > 0)
             peak =
                 cost_model_gpu(s->cost_model)->peak_flop_per_s[s->model->modules[role].precision];
-    double available =
-        peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * n;
+    double available = peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * n;
     replay->mfu_fraction = flop / available;
     replay->hfu_fraction = (flop + recompute_flop) / available;
 }
@@ -423,6 +424,8 @@ static void judge_memory(const struct job *job, struct replay *replay) {
     for (int class = 0; class < MEMORY_CONTEXT; class ++)
         if (peak->bytes[class] > peak->bytes[replay->verdict_class])
             replay->verdict_class = (enum memory_class) class;
+    double band = replay->memory_band_fraction = cost_model_memory_band(job->scenario->cost_model);
+    replay->memory_close = worst * (1 - band) <= capacity && worst * (1 + band) >= capacity;
     replay->verdict = worst > capacity                           ? VERDICT_OUT_OF_MEMORY
                       : worst > capacity * REPLAY_TIGHT_FRACTION ? VERDICT_TIGHT
                                                                  : VERDICT_FITS;

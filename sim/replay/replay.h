@@ -14,7 +14,7 @@
 
 struct replay_options {
     enum fidelity fidelity;
-    int threads; /* 0: one per core */
+    int threads;      /* 0: one per core */
     bool answer_only; /* time, memory and utilisation without classes_s: many times faster */
     /* Called from the calling thread now and then; may be NULL. */
     void (*progress)(void *context, int64_t done, int64_t total);
@@ -79,6 +79,8 @@ struct replay {
     enum verdict verdict;
     int64_t verdict_stage;
     enum memory_class verdict_class; /* the largest class on that stage, context aside */
+    double memory_band_fraction;     /* of its device memory; NaN: no measured runs tell */
+    bool memory_close;               /* the band reaches the capacity, from below or from above */
     double band_fraction;
     bool inside_range; /* every operator of the mean micro-batch is */
     double

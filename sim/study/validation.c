@@ -18,6 +18,47 @@ static bool calibrated_on(const struct stack *stack, const char *row_id) {
     return false;
 }
 
+static const char *const reading_names[READING_COUNT] = {
+    [READING_NONE] = "",         [READING_ALLOCATED] = "allocated", [READING_RESERVED] = "reserved",
+    [READING_DEVICE] = "device", [READING_FULL_CARD] = "full card",
+};
+
+const char *memory_reading_name(enum memory_reading reading) {
+    return reading_names[reading];
+}
+
+static enum memory_reading reading_of(const struct measured_run *r, double card_GiB) {
+    if (isnan(r->peak_mem_GiB)) return READING_NONE;
+    const enum memory_reading kind = strcmp(r->peak_mem_kind, "device") == 0 ? READING_DEVICE
+                                     : strcmp(r->peak_mem_kind, "reserved") == 0
+                                         ? READING_RESERVED
+                                         : READING_ALLOCATED;
+    return kind != READING_ALLOCATED && r->peak_mem_GiB >= READING_FULL_FRACTION * card_GiB
+               ? READING_FULL_CARD
+               : kind;
+}
+
+static bool memory_used(const struct stack *stack, const char *row_id) {
+    for (const char **id = stack->memory_rows; *id != NULL; id++)
+        if (strcmp(*id, row_id) == 0) return true;
+    return false;
+}
+
+static void predict_memory(const struct execution *e, struct validation_row *row) {
+    const struct measured_run *r = row->measured;
+    const struct replay *p = e->replay;
+    const double card = cost_model_gpu(e->scenario->cost_model)->hbm_bytes;
+    row->fits_predicted = p->verdict != VERDICT_OUT_OF_MEMORY;
+    row->memory_close = p->memory_close;
+    row->reading = reading_of(r, card / BYTES_PER_GiB);
+    const struct stage_memory *peak = &p->stages[p->verdict_stage].peak;
+    const double bytes = strcmp(r->peak_mem_kind, "device") == 0     ? stage_memory_device(peak)
+                         : strcmp(r->peak_mem_kind, "reserved") == 0 ? stage_memory_reserved(peak)
+                                                                     : stage_memory_allocated(peak);
+    row->predicted_peak_GiB = bytes / BYTES_PER_GiB;
+    row->memory_relative_error = row->predicted_peak_GiB / r->peak_mem_GiB - 1;
+}
+
 static void predict(const struct scenario_options *options, struct measured_scenario *scenario,
                     struct arena *arena, struct validation_row *row) {
     const struct measured_run *r = row->measured;
@@ -35,13 +76,8 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->band_high_s = row->predicted_s * (1 + p->band_fraction);
     row->inside_range = p->inside_range;
     row->calibrated_on = calibrated_on(scenario->stack, r->row_id);
-    row->fits_predicted = p->verdict != VERDICT_OUT_OF_MEMORY;
-    const struct stage_memory *peak = &p->stages[p->verdict_stage].peak;
-    double bytes = strcmp(r->peak_mem_kind, "device") == 0     ? stage_memory_device(peak)
-                   : strcmp(r->peak_mem_kind, "reserved") == 0 ? stage_memory_reserved(peak)
-                                                               : stage_memory_allocated(peak);
-    row->predicted_peak_GiB = bytes / BYTES_PER_GiB;
-    row->memory_relative_error = row->predicted_peak_GiB / r->peak_mem_GiB - 1;
+    row->memory_used = memory_used(scenario->stack, r->row_id);
+    predict_memory(e, row);
     execution_destroy(e);
 }
 
@@ -104,12 +140,17 @@ static int64_t case_errors(const struct validation *v, const char *source, doubl
     return cases;
 }
 
+bool validation_memory_counts(const struct validation_row *row) {
+    return row->skip == SKIP_NOTHING && !isnan(row->memory_relative_error) && !row->memory_used &&
+           row->reading != READING_FULL_CARD;
+}
+
 static void summarise(const struct validation *v, const char *source, struct validation_group *g) {
     *g = (struct validation_group){ .source = source };
     const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
     double *time = memory_alloc(size), *memory = memory_alloc(size), *cases = memory_alloc(size),
-           *widths = memory_alloc(size), covered = 0;
-    int64_t time_count = 0, memory_count = 0;
+           *widths = memory_alloc(size), *device = memory_alloc(size), covered = 0;
+    int64_t time_count = 0, memory_count = 0, device_count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
         if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
@@ -117,8 +158,11 @@ static void summarise(const struct validation *v, const char *source, struct val
         if (row->skip != SKIP_NOTHING) continue;
         g->simulated++;
         g->calibrated += row->calibrated_on;
-        if (!isnan(row->memory_relative_error) && !row->calibrated_on)
-            memory[memory_count++] = row->memory_relative_error;
+        g->full_cards += row->reading == READING_FULL_CARD;
+        const bool card = row->reading == READING_DEVICE;
+        if (validation_memory_counts(row))
+            *(card ? &device[device_count++] : &memory[memory_count++]) =
+                row->memory_relative_error;
         if (!counts(row, source)) continue;
         const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
@@ -127,6 +171,7 @@ static void summarise(const struct validation *v, const char *source, struct val
     }
     g->time = statistics_of(time, time_count);
     g->memory = statistics_of(memory, memory_count);
+    g->memory_device = statistics_of(device, device_count);
     g->time_by_case = statistics_of(cases, case_errors(v, source, cases));
     g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
     g->median_half_width = NAN;
@@ -136,6 +181,7 @@ static void summarise(const struct validation *v, const char *source, struct val
     }
     free(time);
     free(memory);
+    free(device);
     free(cases);
     free(widths);
 }
@@ -211,6 +257,12 @@ static struct stack without_own_factors(const struct stack_list *stacks, const s
     return stack;
 }
 
+static void count_verdict(struct validation *v, const struct validation_row *row) {
+    const bool fitted = strcmp(row->measured->outcome, "oom") != 0;
+    v->confusion[fitted][row->fits_predicted]++;
+    v->close[fitted][row->fits_predicted] += row->memory_close;
+}
+
 static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
                                    int64_t path_count, bool left_out,
                                    void (*progress)(void *context, int64_t done, int64_t total),
@@ -254,8 +306,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
                 stack_on(scenario.stack, scenario.hardware, precision_of(row->measured)).calibrated;
         if (left_out) row->calibrated_on = false;
         cJSON_Delete(scenario.document);
-        if (row->skip == SKIP_NOTHING)
-            v->confusion[strcmp(row->measured->outcome, "oom") != 0][row->fits_predicted]++;
+        if (row->skip == SKIP_NOTHING) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
     summarise_all(v);
@@ -314,6 +365,10 @@ struct validation_record *validation_records(const struct validation *v, int64_t
         record.measured_value = m->peak_mem_GiB;
         record.predicted_value = row->predicted_peak_GiB;
         record.band_fraction = NAN;
+        if (row->skip == SKIP_NOTHING) {
+            record.role = row->memory_used ? "fitted" : "prediction";
+            if (row->reading == READING_FULL_CARD) record.note = memory_reading_name(row->reading);
+        }
         records[(*count)++] = record;
     }
     return records;

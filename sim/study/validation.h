@@ -12,6 +12,19 @@
 #include "sim/study/execution.h"
 #include "sim/study/measured_scenario.h"
 
+/* What a reading of memory tells. A caching allocator that has filled the card, as nvidia-smi shows
+ * it, tells only that the run fitted: such a reading is scored by nobody. */
+enum memory_reading {
+    READING_NONE,
+    READING_ALLOCATED, /* what the framework's allocator handed out */
+    READING_RESERVED,  /* and what it kept */
+    READING_DEVICE,    /* all of the card, context and communicators included */
+    READING_FULL_CARD, /* reserved or device at READING_FULL_FRACTION of the card or more */
+    READING_COUNT
+};
+#define READING_FULL_FRACTION 0.97
+const char *memory_reading_name(enum memory_reading reading); /* "full card" */
+
 struct validation_row {
     const struct measured_run *measured;
     enum validation_skip skip;
@@ -19,6 +32,9 @@ struct validation_row {
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
     const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
+    bool memory_close; /* the band of memory reaches the capacity, whichever way it fell */
+    enum memory_reading reading;
+    bool memory_used;                   /* a cause of its stack was read from this row's memory */
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
@@ -37,7 +53,10 @@ struct error_statistics {
 struct validation_group {
     const char *source; /* NULL: all rows */
     int64_t rows, simulated, calibrated;
-    struct error_statistics time, time_by_case, memory;
+    struct error_statistics time, time_by_case;
+    /* rows whose memory no cause was read from: the allocator's readings, and the whole card's */
+    struct error_statistics memory, memory_device;
+    int64_t full_cards;
     double band_coverage, median_half_width;
 };
 
@@ -49,9 +68,12 @@ struct validation {
     struct validation_group *groups; /* by source, in order of appearance */
     int64_t group_count;
     struct validation_group all;
-    /* fits against out of memory: [measured fits][predicted fits] */
-    int64_t confusion[2][2];
+    /* fits against out of memory: [measured fits][predicted fits], and how many of these are close */
+    int64_t confusion[2][2], close[2][2];
 };
+
+/* The row's memory is a prediction, and its reading tells what the run needed. */
+bool validation_memory_counts(const struct validation_row *row);
 
 struct validation *validation_run(const struct scenario_options *options, const char *const *paths,
                                   int64_t path_count,

@@ -6,6 +6,9 @@
  * rows leans on the others. Rows inside and outside the measured range of the operators' curves are
  * pooled apart; a stack's own rows count for both, scaled by the ratio of the two pools.
  *
+ * Peak memory: the same share of all readings that tell what a run needed and that no cause of a stack
+ * was read from, whatever their kind.
+ *
  * The coverage that is reported takes, for each row, the band from the rows of other sources alone.
  */
 #include "sim/study/validation.h"
@@ -90,6 +93,20 @@ static double own_width(const struct validation *v, const struct validation_row 
     return width;
 }
 
+static double memory_width(const struct validation *v) {
+    struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &v->rows[i];
+        if (!validation_memory_counts(row)) continue;
+        const double residual = row->measured->peak_mem_GiB / row->predicted_peak_GiB - 1;
+        list[count++] = (struct residual){ fabs(residual), 1 };
+    }
+    const double width = quantile(list, count);
+    free(list);
+    return width;
+}
+
 static double rounded(double value) {
     return round(value * 1e4) / 1e4;
 }
@@ -110,6 +127,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *lef
     add_width(o, "calibrated_outside", outside);
     add_width(o, "relative_inside", pooled(left_out, NULL, 1));
     add_width(o, "relative_outside", pooled(left_out, NULL, 0));
+    const double memory = memory_width(v);
+    if (!isnan(memory)) add_width(o, "memory", memory);
     cJSON *stacks = cJSON_AddArrayToObject(o, "stacks");
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
