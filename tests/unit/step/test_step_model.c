@@ -11,7 +11,7 @@
  *   embedding  92544 / 2 x 6144                                                   = 284,295,168
  *   head       the same and a norm of 6144                                        = 284,301,312 */
 static const char *const language_setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
-                                              NULL };
+                                              "layout.stack=none", NULL };
 #define BLOCK     195047424.0
 #define EMBEDDING 284295168.0
 #define HEAD      284301312.0
