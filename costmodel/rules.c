@@ -235,6 +235,35 @@ static bool fits_shape(const struct rule *rule, const struct operator_work *work
     return true;
 }
 
+static bool meets(const struct rule_range *range, double a, double b) {
+    return fmax(a, b) >= range->low && fmin(a, b) <= range->high;
+}
+
+bool rule_may_fit(const struct rule *rule, const struct operator_work *small,
+                  const struct operator_work *large) {
+    const bool sent = operator_is_collective(small->kind);
+    if (!meets(&rule->flop, small->flop, large->flop) ||
+        !meets(&rule->bytes, sent ? small->network_bytes : small->memory_bytes,
+               sent ? large->network_bytes : large->memory_bytes))
+        return false;
+    if (small->kind == OPERATOR_MATMUL)
+        return meets(&rule->m, (double)small->m, (double)large->m) &&
+               meets(&rule->n, (double)small->n, (double)large->n) &&
+               meets(&rule->k, (double)small->k, (double)large->k);
+    if (small->kind == OPERATOR_ATTENTION)
+        return meets(&rule->tokens, small->token_sum, large->token_sum) &&
+               meets(&rule->length, small->square_sum / fmax(large->token_sum, 1),
+                     large->square_sum / fmax(small->token_sum, 1));
+    return true;
+}
+
+bool rule_names_operator(const struct rule *rule, const struct operator_work *work, int module) {
+    return (rule->operator_kind == RULE_ANY || rule->operator_kind == (int)work->kind) &&
+           (rule->pass == RULE_ANY || rule->pass == (int)work->pass) &&
+           (rule->module == RULE_ANY || rule->module == module) &&
+           (rule->name == NULL || strcmp(rule->name, work->name) == 0);
+}
+
 static bool names_layer(const struct rule *rule, int64_t layer) {
     return layer >= rule->first_layer && layer <= rule->last_layer;
 }
@@ -243,13 +272,8 @@ const struct rule *rules_find(const struct rule_list *rules, const struct operat
                               const struct rule_place *place) {
     for (int64_t i = 0; i < rules->count; i++) {
         const struct rule *rule = &rules->rules[i];
-        if (rule->operator_kind != RULE_ANY && rule->operator_kind != (int)work->kind) continue;
-        if (rule->pass != RULE_ANY && rule->pass != (int)work->pass) continue;
-        if (rule->module != RULE_ANY && rule->module != place->module) continue;
         if (rule->has_layers && !names_layer(rule, place->layer)) continue;
-        if (!fits_shape(rule, work)) continue;
-        if (rule->name != NULL && strcmp(rule->name, work->name) != 0) continue;
-        return rule;
+        if (fits_shape(rule, work) && rule_names_operator(rule, work, place->module)) return rule;
     }
     return NULL;
 }

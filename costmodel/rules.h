@@ -66,6 +66,11 @@ bool rules_read(const struct json *json, const cJSON *node, const char *owner, s
 /* The first that matches; NULL: none does. */
 const struct rule *rules_find(const struct rule_list *rules, const struct operator_work *work,
                               const struct rule_place *place);
+/* Kind, pass, module and name agree, wherever the operator stands and whatever its shape. */
+bool rule_names_operator(const struct rule *rule, const struct operator_work *work, int module);
+/* Some shape between those of the two, which are one operator at two sizes, lies in its ranges. */
+bool rule_may_fit(const struct rule *rule, const struct operator_work *small,
+                  const struct operator_work *large);
 /* Of the rules that name this very layer, one bit each: layers of a module with equal bits are priced
  * alike. The first 64 such rules count. */
 uint64_t rules_of_layer(const struct rule_list *rules, int module, int64_t layer);

@@ -235,6 +235,36 @@ static bool check_sources(const struct json *json, const cJSON *sources, struct 
     return true;
 }
 
+/* What says how a stack is found, or fills in measured runs only, is no cause of a price. */
+static bool is_cause(const char *name) {
+    static const char *const others[] = {
+        "name",     "description", "words",     "year",
+        "backend",  "hardware",    "recompute", "sequence_parallel",
+        "relative", "factors",     "sources",   "overlap_gradient_reduce",
+        "memory_rows", "attention_fitted", "overlap_parameter_gather",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(others[i], name) == 0) return false;
+    return true;
+}
+
+static void read_causes(const struct json *json, const cJSON *sources, struct arena *arena,
+                        struct stack *out) {
+    const cJSON *item;
+    out->causes = arena_array(arena, struct stack_cause, cJSON_GetArraySize(json_root(json)) + 1);
+    cJSON_ArrayForEach(item, json_root(json)) {
+        if (!is_cause(item->string) || cJSON_IsNull(item)) continue;
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
+        char *value = cJSON_PrintUnformatted(item);
+        out->causes[out->cause_count++] = (struct stack_cause){
+            .name = arena_text(arena, item->string),
+            .value = arena_text(arena, value),
+            .source = arena_text(arena, cJSON_IsString(source) ? source->valuestring : ""),
+        };
+        cJSON_free(value);
+    }
+}
+
 static bool read_stack(const struct json *json, struct arena *arena, struct stack *out,
                        struct error *err) {
     struct stack_fields f;
@@ -284,6 +314,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .context_bytes = f.context_GiB * BYTES_PER_GiB,
         .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,
     };
+    read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);

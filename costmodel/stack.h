@@ -42,6 +42,11 @@ enum stack_keeps {
     KEEPS_ATTENTION_COPY = 8, /* the attention's output once more, as the projection reads it */
 };
 
+/* A figure that the file states, and where it comes from. */
+struct stack_cause {
+    const char *name, *value, *source; /* source "" for words and switches without one */
+};
+
 struct stack {
     const char *name, *description;
     const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
@@ -77,6 +82,9 @@ struct stack {
     double context_bytes, communicator_bytes;
     const char *
         *memory_rows;     /* measured runs whose memory a cause was read from; NULL at the end */
+    /* what the file states of pricing and memory, in its order; not what only measured runs take */
+    struct stack_cause *causes;
+    int64_t cause_count;
     const char *relative; /* whose factors hold while it has none; NULL: none */
     bool borrows;         /* the factors are its relative's */
     struct stack_factor *factors;

@@ -27,6 +27,21 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define B200_FP4_EFFICIENCY 0.60
 #define B300_FP4_EFFICIENCY 0.50
 
+/* What every relative of B200 takes from it: no GPU of the family but B200 was measured. */
+#define B200_FRACTIONS(fp4)                                                                        \
+    .gemm_gpu = "B200-SXM", .gemm_peak = B200_PEAK, .gemm_bandwidth = 7700e9,                      \
+    .settled_efficiency = 0.72, .settled_k_half = 64, .fp8_efficiency = 0.65,                      \
+    .fp4_efficiency = (fp4),                                                                       \
+    .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "                  \
+                      "(ai-dynamo/aiconfigurator)",                                                \
+    .attention_gpu = "H100-SXM5-80GB", .attention_peak = H100_PEAK,                                \
+    .attention_bandwidth = 3350e9, .stream_gpu = "H200-SXM", .launch_us = 2.5,                     \
+    .graph_launch_us = 1.3, .nccl_gpu = "B200-SXM", .nccl_relative = "H100-SXM5-80GB",             \
+    .link_ratio = 1
+#define B300_NOTE                                                                                  \
+    "fractions and collectives of B200-SXM, nothing was measured on this GPU; fp4 at a lower "     \
+    "fraction of a peak that is half as high again"
+
 static const struct plan plans[] = {
     { .gpu = "a100-80g-sxm",
       .note = "measured on A100-SXM4-80GB",
@@ -247,71 +262,18 @@ static const struct plan plans[] = {
           "matmul fractions and collectives of B200-SXM on this part's peaks, beyond eight GPUs "
           "by the ring law; attention fractions of H100-SXM5-80GB, memory fractions of H200; "
           "attention of cuDNN measured on GB200 as a variant",
-      .gemm_gpu = "B200-SXM",
-      .gemm_peak = B200_PEAK,
-      .gemm_bandwidth = 7700e9,
-      .settled_efficiency = 0.72,
-      .settled_k_half = 64,
-      .fp8_efficiency = 0.65,
-      .fp4_efficiency = B200_FP4_EFFICIENCY,
-      .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "
-                        "(ai-dynamo/aiconfigurator)",
-      .attention_gpu = "H100-SXM5-80GB",
-      .attention_peak = H100_PEAK,
-      .attention_bandwidth = 3350e9,
-      .stream_gpu = "H200-SXM",
-      .launch_us = 2.5,
-      .graph_launch_us = 1.3,
-      .nccl_gpu = "B200-SXM",
-      .nccl_relative = "H100-SXM5-80GB",
-      .link_ratio = 1,
+      B200_FRACTIONS(B200_FP4_EFFICIENCY),
       .band_factor = 3,
       .variant_gpus = { "GB200" },
       .variant_peak = 2500e12,
       .variant_bandwidth = 8000e9 },
     { .gpu = "b300-288g-sxm",
-      .note = "fractions and collectives of B200-SXM, nothing was measured on this GPU; fp4 at a "
-              "lower fraction of a peak that is half as high again",
-      .gemm_gpu = "B200-SXM",
-      .gemm_peak = B200_PEAK,
-      .gemm_bandwidth = 7700e9,
-      .settled_efficiency = 0.72,
-      .settled_k_half = 64,
-      .fp8_efficiency = 0.65,
-      .fp4_efficiency = B300_FP4_EFFICIENCY,
-      .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "
-                        "(ai-dynamo/aiconfigurator)",
-      .attention_gpu = "H100-SXM5-80GB",
-      .attention_peak = H100_PEAK,
-      .attention_bandwidth = 3350e9,
-      .stream_gpu = "H200-SXM",
-      .launch_us = 2.5,
-      .graph_launch_us = 1.3,
-      .nccl_gpu = "B200-SXM",
-      .nccl_relative = "H100-SXM5-80GB",
-      .link_ratio = 1,
+      .note = B300_NOTE,
+      B200_FRACTIONS(B300_FP4_EFFICIENCY),
       .band_factor = 3.5 },
     { .gpu = "gb300-288g-nvl72",
-      .note = "fractions and collectives of B200-SXM, nothing was measured on this GPU; fp4 at a "
-              "lower fraction of a peak that is half as high again",
-      .gemm_gpu = "B200-SXM",
-      .gemm_peak = B200_PEAK,
-      .gemm_bandwidth = 7700e9,
-      .settled_efficiency = 0.72,
-      .settled_k_half = 64,
-      .fp8_efficiency = 0.65,
-      .fp4_efficiency = B300_FP4_EFFICIENCY,
-      .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "
-                        "(ai-dynamo/aiconfigurator)",
-      .attention_gpu = "H100-SXM5-80GB",
-      .attention_peak = H100_PEAK,
-      .attention_bandwidth = 3350e9,
-      .stream_gpu = "H200-SXM",
-      .launch_us = 2.5,
-      .graph_launch_us = 1.3,
-      .nccl_gpu = "B200-SXM",
-      .nccl_relative = "H100-SXM5-80GB",
-      .link_ratio = 1,
+      .note = B300_NOTE,
+      B200_FRACTIONS(B300_FP4_EFFICIENCY),
       .band_factor = 3.5 },
     { .gpu = "v100-32g-sxm",
       .note = "nothing was measured on this GPU: matmul and memory fractions of A100-SXM4-80GB on "

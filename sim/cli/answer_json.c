@@ -64,6 +64,30 @@ static cJSON *json_record(const struct run_record *run) {
     return o;
 }
 
+/* The causes that the stack states, and its factors on time; null without a stack. */
+static void add_stack(cJSON *o, const struct scenario *s) {
+    if (s->stack == NULL) {
+        cJSON_AddNullToObject(o, "stack");
+        return;
+    }
+    const struct stack_use use = stack_on(s->stack, s->cluster_fields.hardware,
+                                          (enum precision)s->training_fields.precision);
+    cJSON *stack = cJSON_AddObjectToObject(o, "stack");
+    cJSON_AddStringToObject(stack, "name", s->stack->name);
+    cJSON_AddNumberToObject(stack, "kernel_time_factor", use.kernel_time_factor);
+    cJSON_AddNumberToObject(stack, "attention_time_factor", use.attention_time_factor);
+    cJSON_AddBoolToObject(stack, "calibrated", use.calibrated);
+    cJSON *causes = cJSON_AddArrayToObject(stack, "causes");
+    for (int64_t i = 0; i < s->stack->cause_count; i++) {
+        const struct stack_cause *cause = &s->stack->causes[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", cause->name);
+        cJSON_AddRawToObject(row, "value", cause->value);
+        cJSON_AddStringToObject(row, "source", cause->source);
+        cJSON_AddItemToArray(causes, row);
+    }
+}
+
 cJSON *json_answer(const struct execution *e, struct arena *arena) {
     const struct replay *r = e->replay;
     struct run_record run;
@@ -116,6 +140,7 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON *notes = cJSON_AddArrayToObject(o, "data_notes");
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
+    add_stack(o, e->scenario);
     cJSON *assumptions = cJSON_AddArrayToObject(o, "assumptions");
     for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
         cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));

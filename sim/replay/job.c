@@ -452,6 +452,13 @@ static bool plan_and_build(struct job *job, struct error *err) {
     return true;
 }
 
+/* A rule for shapes that no micro-batch has would be a figure that is not used. */
+static bool rules_match(const struct job *job, struct error *err) {
+    const struct batch_shape smallest =
+        batch_shape_smallest(job->shapes, job->batches.rank_count * job->batches.per_rank);
+    return scenario_rules_match_shapes(job->scenario, &smallest, &job->largest, err);
+}
+
 static struct job *kept_if(bool ok, struct job *job) {
     if (ok) return job;
     job_destroy(job);
@@ -465,6 +472,7 @@ struct job *job_create(const struct scenario *scenario, struct error *err) {
         make_shapes(job);
         job->prices = price_table_create(job->arena, scenario);
         price_shapes(job);
+        ok = rules_match(job, err);
     }
     return kept_if(ok && plan_and_build(job, err), job);
 }

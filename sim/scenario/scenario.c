@@ -11,7 +11,7 @@
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
-enum { ASSUMPTION_LIMIT = 24 };
+enum { ASSUMPTION_LIMIT = 96 };
 
 const cJSON *scenario_present(const cJSON *node) {
     return node == NULL || cJSON_IsNull(node) ? NULL : node;
@@ -263,6 +263,7 @@ static bool read_files(struct reader *r) {
     const enum precision precision = (enum precision)s->training_fields.precision;
     struct rule_list rules;
     if (!load_stack(r) || !read_rules(r, &rules)) return false;
+    s->own_rules = rules;
     if (cache != NULL) {
         s->cost_model =
             scenario_cache_cost_model(cache, s->directory, s->cluster_fields.hardware, &network,
@@ -338,7 +339,7 @@ static bool read_all(struct reader *r) {
     if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
-    return true;
+    return rule_rules_match(r);
 }
 
 static const char *file_stem(struct arena *arena, const char *path) {

@@ -103,6 +103,7 @@ struct scenario {
     struct scenario_training training_fields;
     struct scenario_simulate simulate_fields;
     const cJSON *rules; /* as written; NULL: none */
+    struct rule_list own_rules;
     struct scenario_what_if what_if;
     struct policy_choice batching, partition, recompute, schedule, joint;
 
@@ -134,6 +135,10 @@ struct scenario *scenario_load(const struct scenario_options *options, const cha
 struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,
                                     struct error *err);
 void scenario_destroy(struct scenario *scenario);
+/* Every rule of the scenario matches some operator of a micro-batch between these two; false with the
+ * place of the one that does not, and what there is. Names were checked while loading. */
+bool scenario_rules_match_shapes(const struct scenario *scenario, const struct batch_shape *small,
+                                 const struct batch_shape *large, struct error *err);
 /* How its layers are divided inside a stage. */
 struct tensor_split scenario_split(const struct scenario *scenario);
 /* The scenario with every default written out, as stored with a run. The caller deletes it. */

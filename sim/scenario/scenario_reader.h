@@ -20,6 +20,7 @@ struct reader {
     /* The rule being checked, by the name under which a sweep counts what breaks it; names are kept
      * from version to version. NULL while something else is read. */
     const char *rule;
+    bool micro_batch_missing;
     const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
 };
 
@@ -55,5 +56,7 @@ bool rule_iterations(struct reader *r);
 bool rule_what_if(struct reader *r);
 bool rule_schedule(struct reader *r);
 void standing_assumptions(struct reader *r);
+/* scenario_cost_rules.c; last. */
+bool rule_rules_match(struct reader *r);
 
 #endif

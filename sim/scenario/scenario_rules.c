@@ -176,7 +176,7 @@ bool rule_batch(struct reader *r) {
     if (dividend == NULL) dividend = r->top.training;
     if (micro < 0) {
         micro = 1;
-        scenario_assume(r, "micro_batch: 1 sample (not given)");
+        r->micro_batch_missing = true;
     }
     if (global < 0 && global_micro_batches < 0) {
         global = DEFAULT_GLOBAL_BATCH_SAMPLES;
@@ -301,9 +301,34 @@ bool rule_iterations(struct reader *r) {
     return true;
 }
 
+/* One sentence: what the stack makes of the profile, the backend and the optimizer. */
+static void stack_assumption(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct stack *stack = s->stack;
+    if (stack == NULL) return;
+    const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
+    for (int64_t i = 0; i < stack->cause_count; i++, comma = ",")
+        text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
+                            stack->causes[i].value);
+    const struct stack_use use = stack_on(stack, s->cluster_fields.hardware,
+                                          (enum precision)s->training_fields.precision);
+    text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
+                        comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
+    if (use.attention_time_factor != 1)
+        text = arena_format(s->arena, "%s, attention %.3g times that", text,
+                            use.attention_time_factor);
+    scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
+                                    use.calibrated ? "measured runs of this stack on this GPU"
+                                                   : "runs of other GPUs, precisions or stacks"));
+}
+
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     const struct batching_policy *batching = s->batching.row;
+    /* A policy that packs decides itself. */
+    stack_assumption(r);
+    if (r->micro_batch_missing && !batching->packs)
+        scenario_assume(r, "micro_batch: 1 sample (not given)");
     const bool joint =
         batching->joint_attention != NULL && batching->joint_attention(s->batching.parameters);
     scenario_assume(r, joint

@@ -109,29 +109,36 @@ struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t co
     };
 }
 
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
+/* Element by element the most, or the least. */
+static struct batch_shape extreme(const struct batch_shape *shapes, int64_t count, bool most) {
+    struct batch_shape out = count > 0 ? shapes[0] : (struct batch_shape){ 0 };
+#define KEEP(member)                                                                               \
+    if (most ? shape->member > out.member : shape->member < out.member) out.member = shape->member
+    for (int64_t i = 1; i < count; i++) {
+        const struct batch_shape *shape = &shapes[i];
+        KEEP(samples);
+        KEEP(vision_tiles);
+        KEEP(vision_tokens);
+        KEEP(connector_tokens);
+        KEEP(language_tokens);
+        KEEP(useful_language_tokens);
+        KEEP(video_clips);
+        KEEP(video_tokens);
+        KEEP(vision_square_sum);
+        KEEP(language_square_sum);
+        KEEP(video_square_sum);
+        KEEP(cross_square_sum);
+    }
+#undef KEEP
+    return out;
 }
 
 struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count) {
-    struct batch_shape most = { 0 };
-    for (int64_t i = 0; i < count; i++) {
-        const struct batch_shape *shape = &shapes[i];
-        most.samples = larger(most.samples, shape->samples);
-        most.vision_tiles = larger(most.vision_tiles, shape->vision_tiles);
-        most.vision_tokens = larger(most.vision_tokens, shape->vision_tokens);
-        most.vision_square_sum = fmax(most.vision_square_sum, shape->vision_square_sum);
-        most.connector_tokens = larger(most.connector_tokens, shape->connector_tokens);
-        most.language_tokens = larger(most.language_tokens, shape->language_tokens);
-        most.language_square_sum = fmax(most.language_square_sum, shape->language_square_sum);
-        most.useful_language_tokens =
-            larger(most.useful_language_tokens, shape->useful_language_tokens);
-        most.video_clips = larger(most.video_clips, shape->video_clips);
-        most.video_tokens = larger(most.video_tokens, shape->video_tokens);
-        most.video_square_sum = fmax(most.video_square_sum, shape->video_square_sum);
-        most.cross_square_sum = fmax(most.cross_square_sum, shape->cross_square_sum);
-    }
-    return most;
+    return extreme(shapes, count, true);
+}
+
+struct batch_shape batch_shape_smallest(const struct batch_shape *shapes, int64_t count) {
+    return extreme(shapes, count, false);
 }
 
 /* Of `count` things, those before `at` of `all`. */

@@ -27,5 +27,7 @@ struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
 /* Element-wise largest: no micro-batch needs more memory than this one. */
 struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count);
+/* Element-wise smallest. */
+struct batch_shape batch_shape_smallest(const struct batch_shape *shapes, int64_t count);
 
 #endif

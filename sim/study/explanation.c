@@ -22,6 +22,18 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_LOADING] = "more data-loading workers (what_if)",
 };
 
+/* Clips are no samples of images and text: what packs those has no meaning for them. */
+static const char *advice_text(const struct execution *e, int class) {
+    const bool clips = e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
+    if (clips && class == REPLAY_PADDING)
+        return "a batching policy that groups clips of like size (clip-group)";
+    if (clips && class == REPLAY_TIME_IMBALANCE)
+        return "micro-batches of equal size (limits of policy.batching clip-group)";
+    if (clips && class == REPLAY_RANK_IMBALANCE)
+        return "equal work on all data-parallel ranks (limits of policy.batching clip-group)";
+    return advice_texts[class];
+}
+
 static void keep_layer(struct explanation *x, const char *layer_kind) {
     int64_t kept = 0;
     for (int64_t i = 0; i < x->price_count; i++)
@@ -248,7 +260,7 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
     x->advice = arena_array(arena, struct advice, REPLAY_CLASS_COUNT);
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
         if (class == REPLAY_LOADING && e->replay->classes_s[class] == 0) continue;
-        struct advice one = { replay_class_name((enum replay_class) class), advice_texts[class],
+        struct advice one = { replay_class_name((enum replay_class) class), advice_text(e, class),
                               e->replay->classes_s[class] / e->replay->step_time_mean_s };
         int64_t at = x->advice_count++;
         for (; at > 0 && x->advice[at - 1].step_fraction < one.step_fraction; at--)

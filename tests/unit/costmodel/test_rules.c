@@ -273,12 +273,49 @@ static void test_order_band_and_range(void **state) {
     arena_destroy(arena);
 }
 
+/* By name wherever it stands, and by shape between two sizes of the same operator. */
+static void test_may_fit(void **state) {
+    (void)state;
+    const struct operator_work small =
+        operator_matmul("up", PASS_FORWARD, PRECISION_BF16, 1000, 512, 256);
+    const struct operator_work large =
+        operator_matmul("up", PASS_FORWARD, PRECISION_BF16, 3000, 512, 256);
+    const struct rule_range open = { -INFINITY, INFINITY };
+    const struct {
+        struct rule_range m;
+        bool fits;
+    } cases[] = {
+        { { 1, 999 }, false },       { { 1, 1000 }, true },   { { 1500, 1600 }, true },
+        { { 3000, INFINITY }, true }, { { 3001, 4000 }, false },
+    };
+    struct rule rule = { .operator_kind = OPERATOR_MATMUL,
+                         .module = RULE_ANY,
+                         .pass = RULE_ANY,
+                         .n = open,
+                         .k = open,
+                         .tokens = open,
+                         .length = open,
+                         .flop = open,
+                         .bytes = open };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rule.m = cases[i].m;
+        if (rule_may_fit(&rule, &small, &large) != cases[i].fits) fail_msg("case %zu", i);
+    }
+    assert_true(rule_names_operator(&rule, &small, 2));
+    rule.module = 1;
+    assert_false(rule_names_operator(&rule, &small, 2));
+    rule.module = RULE_ANY;
+    rule.name = "down";
+    assert_false(rule_names_operator(&rule, &small, 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_matching),
         cmocka_unit_test(test_layers_told_apart),
         cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_may_fit),
         cmocka_unit_test(test_order_band_and_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,6 +193,18 @@ static void test_memory(void **state) {
     assert_true(stack->placeholder_gradients && stack->fp8_gradient_bytes == 2);
     assert_string_equal(stack->memory_rows[0], "r");
     assert_null(stack->memory_rows[1]);
+    /* Causes are what changes prices and memory, each with its source. */
+    static const char *const causes[][3] = {
+        { "keeps", "[\"key-value-copy\",\"gate-output\"]", "" },
+        { "placeholder_gradients", "true", "" },
+        { "fp8_gradient_bytes", "2", "x" },
+    };
+    assert_int_equal(stack->cause_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(stack->causes[i].name, causes[i][0]);
+        assert_string_equal(stack->causes[i].value, causes[i][1]);
+        assert_string_equal(stack->causes[i].source, causes[i][2]);
+    }
     arena_destroy(arena);
 }
 

@@ -169,6 +169,16 @@ static void test_rules_in_the_file(void **state) {
           "], "
           "\"factor\": 2 } ]",
           "2:58: error: /rules/0/layers: Llama3-8B has blocks 0 to 31, got 32", NULL },
+        { "a rule for a name that no operator has", MODEL,
+          "\"model\": \"llama3-8b\", \"rules\": [ { \"operator\": \"matmul\", \"name\": \"upp\", "
+          "\"factor\": 2 } ]",
+          "2:66: error: /rules/0/name: no operator that the rule could match is named \"upp\"",
+          "did you mean \"up\"? one of: qkv, proj, up, down, logits" },
+        { "a rule for a pass that its operators do not have", MODEL,
+          "\"model\": \"llama3-8b\", \"rules\": [ { \"operator\": \"matmul\", \"pass\": "
+          "\"backward\", \"factor\": 2 } ]",
+          "2:34: error: /rules/0: the rule matches no operator of this scenario",
+          "such operators belong to other modules or passes: \"qkv\" and others" },
         { "rules that set nothing", SIMULATE, "\"rules\": [ { \"operator\": \"send\" } ]",
           "8:12: error: /rules/0: the rule sets nothing",
           "one of: efficiency, time_us, bandwidth_GB_per_s, factor" },
