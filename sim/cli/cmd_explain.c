@@ -22,8 +22,7 @@ static void print_layers(const struct explanation *x) {
     printf("Mean micro-batch: %.2f image tiles, %.1f language tokens, %.2f samples",
            x->tiles_per_micro_batch, x->language_tokens_per_micro_batch,
            x->samples_per_micro_batch);
-    if (x->typical.video_tokens > 0)
-        printf(", %ld video tokens", (long)x->typical.video_tokens);
+    if (x->typical.video_tokens > 0) printf(", %ld video tokens", (long)x->typical.video_tokens);
     puts("\n");
     puts("Layers, ms of a mean step on one rank of a stage that holds them (communication inside "
          "included)");
@@ -58,8 +57,7 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
         "\nOperators of one rank that holds the layer, most expensive first, at a micro-batch of "
         "%ld tiles and %ld language tokens",
         (long)x->typical.vision_tiles, (long)x->typical.language_tokens);
-    if (x->typical.video_tokens > 0)
-        printf(" (%ld of video)", (long)x->typical.video_tokens);
+    if (x->typical.video_tokens > 0) printf(" (%ld of video)", (long)x->typical.video_tokens);
     puts("");
     const char **notes = arena_array(arena, const char *, x->price_count + 1);
     int64_t note_count = 0;
@@ -89,6 +87,30 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
     for (int64_t i = 0; i < note_count; i++)
         printf("  [%ld] %s\n", (long)i + 1, notes[i]);
     if (outside) puts("  ! outside the measured range");
+}
+
+/* Without a minus before what rounds to nothing. */
+static double shown_ms(double seconds) {
+    return fabs(seconds) < 0.5e-4 ? 0 : seconds * 1e3;
+}
+
+/* The counted column adds up to the step, and to run's classes group by group. */
+static void print_parts(const struct explanation *x) {
+    puts("\nA mean step, ms, means over all GPUs: what the operators above take, less what runs "
+         "beside others (below 0: what is\nwaited for), and what other micro-batches than the "
+         "typical one differ");
+    printf("  %-34s %11s %11s %11s %11s\n", "part", "operators", "beside", "others", "of step");
+    double sum_s = 0;
+    for (int64_t i = 0; i < x->part_count; i++) {
+        const struct step_part *p = &x->parts[i];
+        if (p->group == STEP_IDLE)
+            printf("  %-34s %11s %11s %11s %11.1f\n", p->name, "", "", "", p->counted_s * 1e3);
+        else
+            printf("  %-34s %11.1f %11.1f %11.1f %11.1f\n", p->name, shown_ms(p->operators_s),
+                   shown_ms(p->beside_s), shown_ms(p->others_s), shown_ms(p->counted_s));
+        sum_s += p->counted_s;
+    }
+    printf("  %-34s %11s %11s %11s %11.1f\n", "step time", "", "", "", sum_s * 1e3);
 }
 
 static void print_path(const struct explanation *x) {
@@ -185,6 +207,22 @@ static cJSON *to_json(const struct explanation *x) {
         cJSON_AddNumberToObject(row, "band_fraction", p->band_fraction);
         cJSON_AddItemToArray(prices, row);
     }
+    static const char *const groups[STEP_GROUP_COUNT] = {
+        [STEP_LAYERS] = "layers", [STEP_SENDS] = "sends", [STEP_REDUCTION] = "reduction",
+        [STEP_UPDATE] = "update", [STEP_IDLE] = "idle",
+    };
+    cJSON *parts = cJSON_AddArrayToObject(o, "parts");
+    for (int64_t i = 0; i < x->part_count; i++) {
+        const struct step_part *p = &x->parts[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", p->name);
+        cJSON_AddStringToObject(row, "group", groups[p->group]);
+        cJSON_AddNumberToObject(row, "operators_ms", p->operators_s * 1e3);
+        cJSON_AddNumberToObject(row, "beside_ms", p->beside_s * 1e3);
+        cJSON_AddNumberToObject(row, "other_micro_batches_ms", p->others_s * 1e3);
+        cJSON_AddNumberToObject(row, "counted_ms", p->counted_s * 1e3);
+        cJSON_AddItemToArray(parts, row);
+    }
     cJSON *path = cJSON_AddArrayToObject(o, "critical_path");
     for (int64_t i = 0; i < x->path_count; i++) {
         cJSON *row = cJSON_CreateObject();
@@ -245,6 +283,7 @@ static int run(struct cli *cli, void *options) {
     } else {
         print_layers(&x);
         print_prices(&x, cli->arena);
+        print_parts(&x);
         print_path(&x);
         print_chain(&x);
         print_next(&x);

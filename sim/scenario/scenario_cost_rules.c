@@ -130,8 +130,8 @@ static bool no_such_name(const struct json *json, const struct rule *rule,
                           "the rule matches no operator of this scenario");
     }
     const char *near = nearest_in_list(rule->name, names);
-    const char *hint = near != NULL ? arena_format(arena, "did you mean \"%s\"? one of:", near)
-                                    : "one of:";
+    const char *hint =
+        near != NULL ? arena_format(arena, "did you mean \"%s\"? one of:", near) : "one of:";
     for (int64_t i = 0; i < HINT_NAMES && names[i] != NULL; i++)
         hint = arena_format(arena, "%s%s %s", hint, i > 0 ? "," : "", names[i]);
     if (names[HINT_NAMES] != NULL) hint = arena_format(arena, "%s, ...", hint);
@@ -157,10 +157,10 @@ static bool no_such_shape(const struct json *json, const struct rule *rule,
     const cJSON *node = rule->node;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && node == rule->node; i++)
         node = scenario_member(rule->node, ranges[i]);
-    return json_error(json, node, err,
-                      arena_format(arena, "\"%s\" has %s", named->small.name,
-                                   shape_range(arena, named)),
-                      "the rule matches no operator: none has such a shape");
+    return json_error(
+        json, node, err,
+        arena_format(arena, "\"%s\" has %s", named->small.name, shape_range(arena, named)),
+        "the rule matches no operator: none has such a shape");
 }
 
 /* ---- the check ---- */
@@ -198,9 +198,9 @@ static void note_unmatched(struct reader *r, const struct rule_list *rules,
             matches =
                 rule_names_operator(&rules->rules[i], &all->list[k].small, all->list[k].module);
         if (!matches)
-            scenario_assume(r, arena_format(r->s->arena,
-                                            "warning: %s matches no operator of this job",
-                                            rules->rules[i].text));
+            scenario_assume(r,
+                            arena_format(r->s->arena, "warning: %s matches no operator of this job",
+                                         rules->rules[i].text));
     }
 }
 

@@ -542,6 +542,12 @@ static void price_again(const struct price_table *table, enum layer_kind kind,
     operator_list_free(&whole);
 }
 
+static struct operator_work send_work(const struct price_table *table, enum layer_kind kind,
+                                      const struct batch_shape *shape) {
+    return operator_collective("pipeline send", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
+                               rank_output_bytes(table, kind, shape));
+}
+
 static void price_kind(struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct kind_prices *out) {
     const struct model *model = table->scenario->model;
@@ -558,9 +564,7 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     fixed.video_square_sum = fixed.cross_square_sum = 0;
     out->flop_fixed = model_layer_flop(model, layer, &fixed);
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
-    struct operator_work send =
-        operator_collective("pipeline send", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
-                            rank_output_bytes(table, kind, shape));
+    struct operator_work send = send_work(table, kind, shape);
     for (int64_t link = 0; link < table->link_count; link++) {
         struct price price =
             cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
@@ -883,6 +887,24 @@ int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum
                             const struct batch_shape *shape) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
     return prices == NULL ? 0 : prices->send_ns[table->link_of_stage[stage]];
+}
+
+struct price price_table_send_price(const struct price_table *table, int64_t stage,
+                                    enum layer_kind kind, const struct batch_shape *shape,
+                                    struct operator_work *work, struct communicator *pair) {
+    *pair = table->links[table->link_of_stage[stage]];
+    *work = send_work(table, kind, shape);
+    if (prices_of(table, kind, shape) == NULL) return (struct price){ .source = "" };
+    return cost_model_price(table->scenario->cost_model, work, pair);
+}
+
+int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape, enum pass_set set) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    int64_t ns, comm_ns;
+    list_time(table, &prices->lists[set], kind, set, shape, &ns, &comm_ns);
+    return at_least(ns, host_ns(table, kind, set)) - ns;
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */

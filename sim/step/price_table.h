@@ -84,6 +84,13 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
 /* Time to send the output of a layer of this kind over the link after `stage`. */
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape);
+/* The same with its work, its pair of ranks and its price. */
+struct price price_table_send_price(const struct price_table *table, int64_t stage,
+                                    enum layer_kind kind, const struct batch_shape *shape,
+                                    struct operator_work *work, struct communicator *pair);
+/* What a pass of a layer of this kind waits for the host, which launches no faster. */
+int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape, enum pass_set set);
 /* Bytes of one rank that live from forward to backward. */
 double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
                                const struct batch_shape *shape, enum recompute_kind how);

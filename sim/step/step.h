@@ -72,7 +72,7 @@ struct step_model {
     const struct job_plan *plan;
     const struct price_table *prices;
     int64_t stage_count, chunk_count, part_count; /* as in struct job_plan */
-    int64_t module_count; /* of the plan; 1 for one that does not split */
+    int64_t module_count;                         /* of the plan; 1 for one that does not split */
     int64_t *module_of_chunk;
     /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
      * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
@@ -101,10 +101,17 @@ struct step_model {
     const struct planner *iteration_planner;
     const void *iteration_parameters;
     const struct planner_oracle *oracle;
+    struct outer_list
+        *record; /* writes down prices outside of layers (outer_operators.h); NULL: no */
     int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
     int64_t update_ns;                 /* both, on the slowest stage, nothing hidden */
 };
 
+struct outer_list;
+/* Writes down all that the model priced outside of layers, sends and host copies apart. */
+void step_model_record(const struct step_model *model, struct arena *arena,
+                       struct outer_list *list);
+bool step_part_has_backward(const struct step_model *model, int64_t part);
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
                                      const struct job_plan *plan, const struct price_table *prices);
 /* Layer times of a micro-batch, once for all stages; then the sums of one part. `locked`: times of the

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "sim/base/units.h"
+#include "sim/step/outer_operators.h"
 #include "sim/step/sharded_pass.h"
 
 static const char *const class_names[MEMORY_CLASS_COUNT] = {
@@ -145,22 +146,49 @@ static void fill_static_memory(struct step_model *m) {
     }
 }
 
-static int64_t collective_ns(const struct scenario *s, enum operator_kind kind, double bytes,
+/* What an operator outside of the layers is for, and how often a rank of the stage runs it. */
+struct outer_call {
+    enum outer_purpose purpose;
+    int64_t stage;
+    double calls, factor; /* factor: on the price */
+};
+
+/* Every price outside of the layers comes from here; written down when somebody listens. */
+static int64_t outer_ns(const struct step_model *m, struct outer_call call,
+                        const struct operator_work *work, const struct communicator *group) {
+    struct price price = cost_model_price(m->scenario->cost_model, work, group);
+    int64_t ns = ns_from_seconds(price.seconds);
+    if (call.factor != 1) ns = llround(call.factor * (double)ns);
+    if (m->record != NULL) {
+        price.seconds = seconds_from_ns(ns);
+        outer_list_add(m->record, &(struct outer_operator){ call.purpose, *work, *group, price,
+                                                            call.stage, call.calls });
+    }
+    return ns;
+}
+
+static int64_t collective_ns(const struct step_model *m, struct outer_call call,
+                             enum operator_kind kind, double bytes,
                              const struct communicator *group) {
     if (bytes <= 0 || group->rank_count < 2) return 0;
     struct operator_work work =
         operator_collective("data parallel", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
-    return ns_from_seconds(cost_model_price(s->cost_model, &work, group).seconds);
+    return outer_ns(m, call, &work, group);
 }
 
 /* Sharded gradients: reduce-scatter inside the shard group, then all-reduce of the shard between
  * groups that hold copies. */
-static int64_t sharded_reduce_ns(const struct scenario *s, double bytes) {
-    struct communicator shards = layout_shard_group(&s->layout),
-                        replicas = layout_replica_group(&s->layout);
-    return collective_ns(s, OPERATOR_REDUCE_SCATTER, bytes, &shards) +
-           collective_ns(s, OPERATOR_ALL_REDUCE, bytes / (double)s->layout.zero_group, &replicas);
+static int64_t sharded_reduce_ns(const struct step_model *m, struct outer_call call, double bytes) {
+    const struct layout *layout = &m->scenario->layout;
+    struct communicator shards = layout_shard_group(layout),
+                        replicas = layout_replica_group(layout);
+    return collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards) +
+           collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
+                         &replicas);
 }
+
+/* Of a start that nobody measured: as collectives that were derived (costmodel/efficiency.c). */
+#define BROADCAST_BAND 0.25
 
 /* NCCL's broadcast is a ring through all ranks; from rank to rank its LL128 protocol takes 1.9 us in a
  * node and 4.0 us between nodes, and 14 us to begin (src/graph/tuning.cc, hwLat and baseLat). */
@@ -171,14 +199,26 @@ static double broadcast_start_ns(const struct communicator *group) {
 
 /* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
  * after another: then a lone flow crosses the network at a time, and each fills a ring anew. */
-static int64_t gather_ns(const struct scenario *s, double bytes, const struct communicator *group) {
-    const int64_t ring = collective_ns(s, OPERATOR_ALL_GATHER, bytes, group);
-    if (!s->backend->owner_broadcasts || group->node_count < 2)
-        return llround(s->backend->gather_time * (double)ring);
+static int64_t gather_ns(const struct step_model *m, int64_t stage, double bytes,
+                         const struct communicator *group) {
+    const struct backend *backend = m->scenario->backend;
+    const struct outer_call call = { OUTER_UPDATE, stage, 1, backend->gather_time };
+    if (!backend->owner_broadcasts || group->node_count < 2)
+        return collective_ns(m, call, OPERATOR_ALL_GATHER, bytes, group);
     struct communicator pair = { 2, 2, 1, 1 };
-    const double flow = (double)collective_ns(s, OPERATOR_SEND, bytes, &pair);
-    const double starts = (double)group->rank_count * broadcast_start_ns(group);
-    return llround(s->backend->gather_time * (flow + starts));
+    const double start = broadcast_start_ns(group), ranks = (double)group->rank_count;
+    const int64_t starts = llround(backend->gather_time * ranks * start);
+    if (m->record != NULL) {
+        struct operator_work work = operator_collective("broadcast start", OPERATOR_SEND,
+                                                        PASS_UPDATE, COMMUNICATOR_DATA, 0);
+        struct price price = { .seconds = (double)starts / ranks / NS_PER_S,
+                               .band_fraction = BROADCAST_BAND,
+                               .bound = PRICE_NETWORK,
+                               .source = "NCCL src/graph/tuning.cc: latency of a ring" };
+        outer_list_add(m->record, &(struct outer_operator){ OUTER_UPDATE, work, *group, price,
+                                                            stage, ranks });
+    }
+    return starts + collective_ns(m, call, OPERATOR_SEND, bytes, &pair);
 }
 
 static void price_accumulation(struct step_model *m) {
@@ -188,9 +228,9 @@ static void price_accumulation(struct step_model *m) {
         struct operator_work work = operator_streaming(
             "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
             (double)m->trainable_part_parameters[part] * s->backend->accumulate_bytes_moved);
-        if (work.memory_bytes > 0)
-            m->accumulate_ns[part] =
-                ns_from_seconds(cost_model_price(s->cost_model, &work, &alone).seconds);
+        const struct outer_call call = { OUTER_ACCUMULATION, part % m->stage_count,
+                                         (double)s->micro_batches_per_rank, 1 };
+        if (work.memory_bytes > 0) m->accumulate_ns[part] = outer_ns(m, call, &work, &alone);
     }
 }
 
@@ -204,19 +244,20 @@ static void price_synchronisation(struct step_model *m) {
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double reduced = trainable * s->backend->gradient_reduce_bytes;
+        const struct outer_call reduce = { OUTER_REDUCTION, stage, 1, 1 },
+                                run = { OUTER_UPDATE, stage, 1, 1 };
         if (layout->zero_stage <= 1)
-            m->synchronize_ns[stage] = sharded_state && !s->backend->zero1_all_reduce
-                                           ? sharded_reduce_ns(s, reduced)
-                                           : collective_ns(s, OPERATOR_ALL_REDUCE, reduced, &all);
+            m->synchronize_ns[stage] =
+                sharded_state && !s->backend->zero1_all_reduce
+                    ? sharded_reduce_ns(m, reduce, reduced)
+                    : collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
         double share = sharded_state ? trainable / (double)layout->zero_group : trainable;
         struct operator_work update =
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
-        if (trainable > 0)
-            m->optimizer_ns[stage] =
-                ns_from_seconds(cost_model_price(s->cost_model, &update, &alone).seconds);
+        if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         if (sharded_state && layout->zero_stage < 3)
-            m->gather_ns[stage] = gather_ns(s, m->trainable_weight_bytes[stage], &shards);
+            m->gather_ns[stage] = gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
         if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
             m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
@@ -251,6 +292,10 @@ static void price_units(struct arena *arena, struct step_model *m) {
     if (!m->sharded) return;
     bool gathers = s->layout.zero_stage == 3;
     struct communicator shards = layout_shard_group(&s->layout);
+    /* The root is gathered in forward only, other units again in backward. */
+    const double passes = (double)s->micro_batches_per_rank;
+    const struct outer_call twice = { OUTER_REDUCTION, 0, 2 * passes, 1 },
+                            once = { OUTER_REDUCTION, 0, passes, 1 };
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
@@ -271,11 +316,12 @@ static void price_units(struct arena *arena, struct step_model *m) {
         m->unit_layer[unit] = i;
         m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
         if (gathers)
-            m->unit_gather_ns[unit] = collective_ns(s, OPERATOR_ALL_GATHER, bytes, &shards);
-        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(s, gradients);
+            m->unit_gather_ns[unit] = collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
+        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(m, once, gradients);
     }
-    if (gathers) m->root_gather_ns = collective_ns(s, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
-    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(s, root_gradients);
+    if (gathers)
+        m->root_gather_ns = collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
+    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(m, once, root_gradients);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
@@ -328,6 +374,26 @@ static bool needs_backward(const struct step_model *m, int64_t part) {
     const struct model *model = m->scenario->model;
     struct gradient_need need = model_gradient_need(model, m->plan->first_layer[part + 1] - 1);
     return need.input || need.weight;
+}
+
+bool step_part_has_backward(const struct step_model *m, int64_t part) {
+    return needs_backward(m, part);
+}
+
+/* Prices all of it once more, into scratch of its own. */
+void step_model_record(const struct step_model *model, struct arena *arena,
+                       struct outer_list *list) {
+    struct step_model scratch = *model;
+    scratch.record = list;
+    scratch.root_bytes = scratch.largest_unit_bytes = 0;
+    scratch.unit_count = scratch.update_ns = 0;
+    scratch.accumulate_ns = arena_array(arena, int64_t, model->part_count);
+    scratch.synchronize_ns = arena_array(arena, int64_t, model->stage_count);
+    scratch.optimizer_ns = arena_array(arena, int64_t, model->stage_count);
+    scratch.gather_ns = arena_array(arena, int64_t, model->stage_count);
+    price_units(arena, &scratch);
+    price_accumulation(&scratch);
+    price_synchronisation(&scratch);
 }
 
 void step_layer_times(const struct step_model *m, const struct batch_shape *shape,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "sim/base/field.h"
 #include "sim/base/units.h"
+#include "sim/study/explanation_parts.h"
 
 static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "faster kernels or GPUs, or fp8",
@@ -59,7 +60,7 @@ static bool stage_holds(const struct execution *e, int64_t stage, int kind) {
     return false;
 }
 
-/* Sums over the layers of a kind in a mean step: over all micro-batches of the epoch. */
+/* Sums over the layers of a kind in a mean step: over all micro-batches that were replayed. */
 struct layer_sums {
     double forward_s, backward_s, recompute_s;
 };
@@ -69,10 +70,12 @@ static void add_layer_time(const struct execution *e, const struct price_table *
                            int64_t layers, const int64_t recomputing[RECOMPUTE_KIND_COUNT],
                            struct layer_sums *sums) {
     const struct job *job = e->job;
-    int64_t count = job->batches.rank_count * job->batches.per_rank;
+    const int64_t replayed = e->replay->iteration_count * e->scenario->micro_batches_per_rank;
+    const int64_t count = job->batches.rank_count * replayed;
     double forward_ns = 0, backward_ns = 0, recompute_ns = 0;
     for (int64_t i = 0; i < count; i++) {
-        const struct batch_shape *shape = &job->shapes[i];
+        const struct batch_shape *shape =
+            &job->shapes[i / replayed * job->batches.per_rank + i % replayed];
         if (batch_shape_tokens(shape, layer_kind_axis((enum layer_kind)kind)) == 0) continue;
         struct layer_time time;
         price_table_layer(prices, (enum layer_kind)kind, shape, &time);
@@ -241,6 +244,8 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         add_layer_kind(e, kind, x);
     x->prices = execution_prices(e, arena, &x->price_count);
+    explanation_outer_prices(e, arena, x);
+    explanation_parts(e, x);
     if (layer_kind != NULL) {
         const char *names[LAYER_KIND_COUNT + 1] = { NULL };
         bool known = false;

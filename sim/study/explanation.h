@@ -31,6 +31,26 @@ struct layer_share {
     double step_fraction;
 };
 
+/* One line of where a mean step goes, as means over all GPUs: what the operators of the list take at
+ * the typical micro-batch, what of it runs beside others (negative: what its stages wait for the
+ * slowest one), what the other micro-batches differ, and what counts in the step. The counted
+ * seconds of all parts are the step time; those of one group are the classes of `run` that it
+ * names. */
+enum step_group {
+    STEP_LAYERS, /* run: compute, padding, recompute and tensor-parallel communication */
+    STEP_SENDS,
+    STEP_REDUCTION,
+    STEP_UPDATE,
+    STEP_IDLE, /* bubble, imbalance, data loading: no operator */
+    STEP_GROUP_COUNT
+};
+struct step_part {
+    const char *name;
+    enum step_group group;
+    double operators_s, beside_s, others_s, counted_s; /* counted = operators - beside + others */
+};
+enum { STEP_PART_LIMIT = LAYER_KIND_COUNT + REPLAY_CLASS_COUNT + 4 };
+
 struct advice {
     const char *name, *text;
     double step_fraction;
@@ -41,8 +61,10 @@ struct explanation {
     double tiles_per_micro_batch, language_tokens_per_micro_batch, samples_per_micro_batch;
     struct layer_share layers[LAYER_KIND_COUNT]; /* in order of the model */
     int64_t layer_kind_count;
-    struct price_record *prices; /* largest time a step first */
+    struct price_record *prices; /* largest time a step first; those outside of layers too */
     int64_t price_count;
+    struct step_part parts[STEP_PART_LIMIT];
+    int64_t part_count;
     int64_t iteration, rank, makespan_ns; /* the iteration's slowest rank */
     struct path_share *path;
     int64_t path_count;

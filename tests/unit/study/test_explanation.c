@@ -157,6 +157,101 @@ static void test_the_dearest_operator_is_first(void **state) {
     execution_destroy(e);
 }
 
+/* Every part of a step is some operator's or nobody's: the groups are the classes of `run`. */
+static const char *const part_setups[][6] = {
+    { NULL },
+    { "layout.pp=4", "layout.tp=1", "layout.backend=megatron-deepspeed", "layout.zero_stage=1",
+      NULL },
+    { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3", NULL },
+    { "layout.pp=1", "layout.tp=1", "layout.zero_stage=1", "training.offload_blocks=10",
+      "policy.recompute=none", NULL },
+    { "layout.stack=hf-deepspeed", "layout.backend=deepspeed", "layout.pp=1", "layout.zero_stage=2",
+      NULL },
+};
+
+static double group_s(const struct explanation *x, enum step_group group) {
+    double sum = 0;
+    for (int64_t i = 0; i < x->part_count; i++)
+        if (x->parts[i].group == group) sum += x->parts[i].counted_s;
+    return sum;
+}
+
+static void test_parts_are_the_breakdown_of_run(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof part_setups / sizeof part_setups[0]; k++) {
+        struct execution *e = execute(part_setups[k]);
+        struct arena *arena = arena_create();
+        struct explanation x;
+        assert_true(explanation_make(e, 0, NULL, arena, &x, NULL));
+        const double *c = e->replay->classes_s, step_s = e->replay->step_time_mean_s;
+        const struct {
+            enum step_group group;
+            double want_s;
+        } groups[] = {
+            { STEP_LAYERS,
+              c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE] + c[REPLAY_TENSOR] },
+            { STEP_SENDS, c[REPLAY_SEND] },
+            { STEP_REDUCTION, c[REPLAY_DATA] },
+            { STEP_UPDATE, c[REPLAY_UPDATE] },
+        };
+        double sum_s = group_s(&x, STEP_IDLE);
+        for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+            const double got_s = group_s(&x, groups[i].group);
+            if (fabs(got_s - groups[i].want_s) > 1e-6 * step_s)
+                fail_msg("setup %zu, group %zu: %.9g s, run has %.9g", k, i, got_s,
+                         groups[i].want_s);
+            sum_s += got_s;
+        }
+        if (fabs(sum_s - step_s) > 1e-6 * step_s)
+            fail_msg("setup %zu: parts %.9g s, step %.9g s", k, sum_s, step_s);
+        for (int64_t i = 0; i < x.part_count; i++) {
+            const struct step_part *p = &x.parts[i];
+            /* Nothing is left that no operator explains. */
+            assert_string_not_equal(p->name, "slower GPUs and choices of a step");
+            assert_true(fabs(p->operators_s - p->beside_s + p->others_s - p->counted_s) <
+                        1e-9 * step_s);
+        }
+        arena_destroy(arena);
+        execution_destroy(e);
+    }
+}
+
+static double listed_s(const struct explanation *x, const char *what, const char *stage) {
+    double sum = 0;
+    for (int64_t i = 0; i < x->price_count; i++)
+        if (strcmp(x->prices[i].layer_kind, what) == 0 &&
+            strstr(x->prices[i].operator, stage) != NULL)
+            sum += x->prices[i].price_s * x->prices[i].calls_per_step;
+    return sum;
+}
+
+/* Outside of layers the rows are what the step model priced, stage by stage. */
+static void test_operators_outside_of_layers(void **state) {
+    (void)state;
+    struct execution *e = execute(setups[0]);
+    struct arena *arena = arena_create();
+    struct explanation x;
+    assert_true(explanation_make(e, 0, NULL, arena, &x, NULL));
+    const struct step_model *m = e->job->step;
+    assert_int_equal(m->stage_count, 2);
+    for (int64_t stage = 0; stage < 2; stage++) {
+        const char *name = stage == 0 ? "stage 1" : "stage 2";
+        const double update = listed_s(&x, "optimizer and parameter gather", name),
+                     reduction = listed_s(&x, "gradient reduction", name);
+        const double want = (double)(m->optimizer_ns[stage] + m->gather_ns[stage]) * 1e-9;
+        if (fabs(update - want) > 1e-9)
+            fail_msg("%s: update %.9g s, want %.9g", name, update, want);
+        assert_true(fabs(reduction - (double)m->synchronize_ns[stage] * 1e-9) < 1e-9);
+    }
+    assert_true(listed_s(&x, "pipeline sends", "pipeline send") > 0);
+    for (int64_t i = 0; i < x.price_count; i++) {
+        assert_true(x.prices[i].source != NULL && x.prices[i].source[0] != '\0');
+        assert_true(x.prices[i].band_fraction >= 0 && x.prices[i].price_s >= 0);
+    }
+    arena_destroy(arena);
+    execution_destroy(e);
+}
+
 static const struct {
     const char *name, *layer, *want;
     int64_t iteration;
@@ -188,6 +283,8 @@ int main(void) {
         cmocka_unit_test(test_prices_of_one_layer_kind),
         cmocka_unit_test(test_layers_are_the_stages_work),
         cmocka_unit_test(test_the_dearest_operator_is_first),
+        cmocka_unit_test(test_parts_are_the_breakdown_of_run),
+        cmocka_unit_test(test_operators_outside_of_layers),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, begin, end);
