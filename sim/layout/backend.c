@@ -22,7 +22,9 @@
  * isend/irecv beside compute with the default fp32 main-gradient buffer. */
 /* DeepSpeed ZeRO without pipeline: gradients and their traffic in bf16 (communication_data_type of its
  * bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of the
- * usual mixed-precision policy; torchtitan, FSDP2 documentation). */
+ * usual mixed-precision policy; torchtitan, FSDP2 documentation); a block's gradients are whole in bf16
+ * before they are copied into the reduce-scatter's input, which lives until the next block's
+ * (torch.distributed.fsdp, foreach_reduce). */
 static const struct backend backends[] = {
     { .name = "deepspeed",
       .help = "DeepSpeed ZeRO-0 to 3 without a pipeline",
@@ -39,6 +41,7 @@ static const struct backend backends[] = {
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
       .zero1_all_reduce = false,
+      .unit_gradients = true,
       USUAL },
     { .name = "megatron-deepspeed",
       .help = "TP with sequence parallel, DeepSpeed 1F1B pipeline, ZeRO-0 or 1",

@@ -22,6 +22,7 @@ struct backend {
     bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
+    bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
     double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;

@@ -95,6 +95,36 @@ static void test_placeholder_gradients(void **state) {
     fixture_close(&f);
 }
 
+/* FSDP, in backward: the whole gradient of a block in bf16 and one more in the reduction's fp32. */
+static void test_unit_gradients(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                         "layout.zero_stage=3",   "layout.tp=1",
+                                         "layout.pp=1",           "layout.stack=none",
+                                         "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    const struct model *model = f.scenario->model;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        f.plan.recompute[i] = RECOMPUTE_NONE;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    /* So few tokens that no head is larger. */
+    const struct batch_shape shape = model_batch_shape(model, 1, 0, 64, 64.0 * 64.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    struct stage_cost cost;
+    step_layer_times(f.step, &shape, times);
+    step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+    const double want = price_table_workspace_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape) +
+                        (2 + 4) * (double)layer_rank_parameters(model, 1, 1);
+    if (fabs(cost.workspace_bytes - want) > 1)
+        fail_msg("got %.0f bytes, want %.0f", cost.workspace_bytes, want);
+    fixture_close(&f);
+}
+
 static void test_memory_sums(void **state) {
     (void)state;
     struct stage_memory memory = { 0 };
@@ -432,6 +462,7 @@ int main(void) {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_placeholder_gradients),
+        cmocka_unit_test(test_unit_gradients),
         cmocka_unit_test(test_memory_sums),
         cmocka_unit_test(test_frozen_encoder),
         cmocka_unit_test(test_selective_recomputation),
