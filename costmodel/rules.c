@@ -273,7 +273,7 @@ const struct rule *rules_find(const struct rule_list *rules, const struct operat
     for (int64_t i = 0; i < rules->count; i++) {
         const struct rule *rule = &rules->rules[i];
         if (rule->has_layers && !names_layer(rule, place->layer)) continue;
-        if (fits_shape(rule, work) && rule_names_operator(rule, work, place->module)) return rule;
+        if (rule_names_operator(rule, work, place->module) && fits_shape(rule, work)) return rule;
     }
     return NULL;
 }

@@ -40,6 +40,12 @@ static void add_statistics(cJSON *o, const struct error_statistics *s) {
     add_number(o, "mean_signed_relative_error", s->mean_signed);
 }
 
+static void add_memory(cJSON *o, const char *key, const struct error_statistics *s) {
+    cJSON *memory = cJSON_AddObjectToObject(o, key);
+    cJSON_AddNumberToObject(memory, "rows", (double)s->count);
+    add_statistics(memory, s);
+}
+
 static void add_summary(cJSON *o, const struct validation_group *g) {
     cJSON_AddNumberToObject(o, "rows", (double)g->rows);
     cJSON_AddNumberToObject(o, "evaluated", (double)g->simulated);
@@ -52,13 +58,11 @@ static void add_summary(cJSON *o, const struct validation_group *g) {
     cJSON *cases = cJSON_AddObjectToObject(o, "by_case");
     cJSON_AddNumberToObject(cases, "cases", (double)g->time_by_case.count);
     add_statistics(cases, &g->time_by_case);
-    cJSON *memory = cJSON_AddObjectToObject(o, "memory");
-    cJSON_AddNumberToObject(memory, "rows", (double)g->memory.count);
-    add_statistics(memory, &g->memory);
-    cJSON *device = cJSON_AddObjectToObject(o, "memory_device");
-    cJSON_AddNumberToObject(device, "rows", (double)g->memory_device.count);
-    cJSON_AddNumberToObject(device, "full_cards", (double)g->full_cards);
-    add_statistics(device, &g->memory_device);
+    add_memory(o, "memory", &g->memory);
+    add_memory(o, "memory_allocated", &g->memory_of[READING_ALLOCATED]);
+    add_memory(o, "memory_reserved", &g->memory_of[READING_RESERVED]);
+    add_memory(o, "memory_device", &g->memory_of[READING_DEVICE]);
+    cJSON_AddNumberToObject(o, "memory_full_cards", (double)g->full_cards);
 }
 
 static void add_text(cJSON *o, const char *key, const char *text) {
@@ -145,8 +149,8 @@ static void print_group(const struct validation_group *g, const char *name) {
                s->mean_abs * 100, g->time_by_case.mean_abs * 100, s->median_abs * 100,
                s->p90_abs * 100, s->worst * 100, s->mean_signed * 100, g->band_coverage * 100);
     if (g->memory.count > 0) printf(", memory %.1f %%", g->memory.mean_abs * 100);
-    if (g->memory_device.count > 0)
-        printf(", memory of the card %.1f %%", g->memory_device.mean_abs * 100);
+    if (g->memory_of[READING_DEVICE].count > 0)
+        printf(", memory of the card %.1f %%", g->memory_of[READING_DEVICE].mean_abs * 100);
     putchar('\n');
 }
 

@@ -122,7 +122,7 @@ static void print_group_row(const struct validation_group *g, const char *name) 
     percent(g->time.mean_signed);
     percent(g->band_coverage);
     percent(g->memory.mean_abs);
-    percent(g->memory_device.mean_abs);
+    percent(g->memory_of[READING_DEVICE].mean_abs);
     putchar('\n');
 }
 

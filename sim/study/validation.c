@@ -145,12 +145,25 @@ bool validation_memory_counts(const struct validation_row *row) {
            row->reading != READING_FULL_CARD;
 }
 
+/* Of the rows whose reading is one of the set, a bit each; source NULL: all. */
+static int64_t memory_errors(const struct validation *v, const char *source, unsigned readings,
+                             double *errors) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &v->rows[i];
+        if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
+        if (validation_memory_counts(row) && (readings >> row->reading & 1) != 0)
+            errors[count++] = row->memory_relative_error;
+    }
+    return count;
+}
+
 static void summarise(const struct validation *v, const char *source, struct validation_group *g) {
     *g = (struct validation_group){ .source = source };
     const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
     double *time = memory_alloc(size), *memory = memory_alloc(size), *cases = memory_alloc(size),
-           *widths = memory_alloc(size), *device = memory_alloc(size), covered = 0;
-    int64_t time_count = 0, memory_count = 0, device_count = 0;
+           *widths = memory_alloc(size), covered = 0;
+    int64_t time_count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
         if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
@@ -159,10 +172,6 @@ static void summarise(const struct validation *v, const char *source, struct val
         g->simulated++;
         g->calibrated += row->calibrated_on;
         g->full_cards += row->reading == READING_FULL_CARD;
-        const bool card = row->reading == READING_DEVICE;
-        if (validation_memory_counts(row))
-            *(card ? &device[device_count++] : &memory[memory_count++]) =
-                row->memory_relative_error;
         if (!counts(row, source)) continue;
         const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
@@ -170,8 +179,11 @@ static void summarise(const struct validation *v, const char *source, struct val
         time[time_count++] = row->relative_error;
     }
     g->time = statistics_of(time, time_count);
-    g->memory = statistics_of(memory, memory_count);
-    g->memory_device = statistics_of(device, device_count);
+    const unsigned allocator = 1u << READING_ALLOCATED | 1u << READING_RESERVED;
+    g->memory = statistics_of(memory, memory_errors(v, source, allocator, memory));
+    for (int kind = READING_ALLOCATED; kind < READING_COUNT; kind++)
+        g->memory_of[kind] =
+            statistics_of(memory, memory_errors(v, source, 1u << kind, memory));
     g->time_by_case = statistics_of(cases, case_errors(v, source, cases));
     g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
     g->median_half_width = NAN;
@@ -181,7 +193,6 @@ static void summarise(const struct validation *v, const char *source, struct val
     }
     free(time);
     free(memory);
-    free(device);
     free(cases);
     free(widths);
 }

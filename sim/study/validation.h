@@ -54,8 +54,9 @@ struct validation_group {
     const char *source; /* NULL: all rows */
     int64_t rows, simulated, calibrated;
     struct error_statistics time, time_by_case;
-    /* rows whose memory no cause was read from: the allocator's readings, and the whole card's */
-    struct error_statistics memory, memory_device;
+    /* rows whose memory no cause was read from */
+    struct error_statistics memory;                   /* allocated and reserved together */
+    struct error_statistics memory_of[READING_COUNT]; /* each kind of reading by itself */
     int64_t full_cards;
     double band_coverage, median_half_width;
 };
