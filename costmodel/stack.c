@@ -238,10 +238,12 @@ static bool check_sources(const struct json *json, const cJSON *sources, struct 
 /* What says how a stack is found, or fills in measured runs only, is no cause of a price. */
 static bool is_cause(const char *name) {
     static const char *const others[] = {
-        "name",     "description", "words",     "year",
-        "backend",  "hardware",    "recompute", "sequence_parallel",
-        "relative", "factors",     "sources",   "overlap_gradient_reduce",
-        "memory_rows", "attention_fitted", "overlap_parameter_gather",
+        "name",        "description",       "words",
+        "year",        "backend",           "hardware",
+        "recompute",   "sequence_parallel", "relative",
+        "factors",     "sources",           "overlap_gradient_reduce",
+        "memory_rows", "attention_fitted",  "overlap_parameter_gather",
+        "gpt_dropout",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(others[i], name) == 0) return false;
