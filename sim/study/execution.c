@@ -114,6 +114,25 @@ static const char *operator_text(const struct execution *e, const struct equal_l
                         all[layers->first].index_in_module, all[layers->last].index_in_module);
 }
 
+/* Adds `layers` to those operators of a forward pass that run again so: they are a part of it, in the
+ * same order. */
+static void count_again(const struct execution *e, int64_t layer_index, enum recompute_kind how,
+                        int64_t layers, const struct operator_list *forward, int64_t *again) {
+    const struct scenario *s = e->scenario;
+    const struct tensor_split split = scenario_split(s);
+    struct operator_list list = { 0 };
+    layer_recompute_operators(s->model, layer_index, &e->job->typical, &split, how,
+                              model_gradient_need(s->model, layer_index), &list);
+    for (int64_t i = 0, at = 0; i < list.count && at < forward->count; i++) {
+        while (at < forward->count &&
+               (strcmp(forward->operators[at].name, list.operators[i].name) != 0 ||
+                forward->operators[at].kind != list.operators[i].kind))
+            at++;
+        if (at < forward->count) again[at++] += layers;
+    }
+    operator_list_free(&list);
+}
+
 static void add_prices(const struct execution *e, struct arena *arena,
                        const struct equal_layers *layers, struct price_record *records,
                        int64_t *count) {
@@ -137,15 +156,16 @@ static void add_prices(const struct execution *e, struct arena *arena,
         struct operator_list list = { 0 };
         layer_operators(s->model, layer_index, &e->job->typical, &split, (enum pass_set)set,
                         model_gradient_need(s->model, layer_index), &list);
+        int64_t again[PRICE_OPERATOR_LIMIT] = { 0 };
+        for (int how = 0; set == PASS_SET_FORWARD && how < RECOMPUTE_KIND_COUNT; how++)
+            if (recomputing[how] > 0)
+                count_again(e, layer_index, (enum recompute_kind)how, recomputing[how], &list,
+                            again);
         for (int64_t i = 0; i < list.count; i++) {
             const struct operator_work *work = &list.operators[i];
             struct communicator group = layout_communicator(&s->layout, work->communicator);
             struct price price = cost_model_price_at(s->cost_model, work, &group, &place);
-            int64_t runs = layers->count;
-            if (set == PASS_SET_FORWARD) runs += recomputing[RECOMPUTE_FULL];
-            if (set == PASS_SET_FORWARD && split.attention == ATTENTION_NAIVE &&
-                operator_is_core_attention(work))
-                runs += recomputing[RECOMPUTE_SELECTIVE];
+            const int64_t runs = layers->count + again[i];
             double calls = (double)runs * (double)s->micro_batches_per_rank / (double)holders;
             records[*count] = (struct price_record){
                 .price_index = *count,
@@ -399,9 +419,9 @@ static bool store_all(struct store *store, const struct execution *e,
     ok = ok &&
          store_add_iterations(store, execution_iterations(e, arena), e->replay->iteration_count,
                               err) &&
-         store_stages(store, e, arena, err) &&
-         store_add_prices(store, prices, price_count, err) &&
-         store_timeline(store, e, arena, err) && store_search(store, e, arena, err) && store_finish_run(store, &run, err);
+         store_stages(store, e, arena, err) && store_add_prices(store, prices, price_count, err) &&
+         store_timeline(store, e, arena, err) && store_search(store, e, arena, err) &&
+         store_finish_run(store, &run, err);
     if (!ok) store_abandon_run(store);
     if (ok && run_id != NULL) *run_id = run.id;
     arena_destroy(arena);

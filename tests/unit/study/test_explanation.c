@@ -167,6 +167,8 @@ static const char *const part_setups[][6] = {
       "policy.recompute=none", NULL },
     { "layout.stack=hf-deepspeed", "layout.backend=deepspeed", "layout.pp=1", "layout.zero_stage=2",
       NULL },
+    { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3",
+      "policy.recompute=full", NULL },
 };
 
 static double group_s(const struct explanation *x, enum step_group group) {
@@ -210,6 +212,10 @@ static void test_parts_are_the_breakdown_of_run(void **state) {
             assert_string_not_equal(p->name, "slower GPUs and choices of a step");
             assert_true(fabs(p->operators_s - p->beside_s + p->others_s - p->counted_s) <
                         1e-9 * step_s);
+            /* Without tensor parallelism nothing runs beside a layer's kernels. */
+            if (e->scenario->layout.tp == 1 && p->group == STEP_LAYERS &&
+                strcmp(p->name, "host copies") != 0 && fabs(p->beside_s) > 1e-5 * step_s)
+                fail_msg("setup %zu, %s: %.6g s beside", k, p->name, p->beside_s);
         }
         arena_destroy(arena);
         execution_destroy(e);
