@@ -14,6 +14,7 @@
 #include "upgrade_4_sql.h"
 #include "upgrade_5_sql.h"
 #include "upgrade_6_sql.h"
+#include "upgrade_7_sql.h"
 #include "sim/base/field.h"
 
 struct store {
@@ -31,7 +32,7 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
  * user_version. */
 static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql, upgrade_2_sql,
                                                             upgrade_3_sql, upgrade_4_sql,
-                                                            upgrade_5_sql, upgrade_6_sql };
+                                                            upgrade_5_sql, upgrade_6_sql, upgrade_7_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;

@@ -1,8 +1,8 @@
 /* sweep_input.c - what the answers rest on must be what it was when the sweep was begun: data sets by
  * their samples, models by their sizes and work, hardware by the identity of its profile. */
-#include "sim/study/sweep_race.h"
-
 #include <string.h>
+#include "sim/study/run_inputs.h"
+#include "sim/study/sweep_race.h"
 
 bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
                        const char *fingerprint, struct error *err) {
@@ -25,25 +25,6 @@ bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name
     const struct sweep_input_record *input = &run->inputs[run->input_count++];
     return run->options->store == NULL ||
            store_add_sweep_inputs(run->options->store, input, 1, err);
-}
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return hash;
-}
-
-static const char *data_fingerprint(struct arena *arena, const struct dataset *d) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int64_t i = 0; i < d->sample_count; i++) {
-        int64_t figures[] = { d->samples[i].language_tokens, d->samples[i].vision_tiles,
-                              d->vision_patches != NULL ? d->vision_patches[i] : 0,
-                              d->clip_ms != NULL ? d->clip_ms[i] : 0 };
-        hash = mix(hash, figures, sizeof figures);
-    }
-    return arena_format(arena, "%ld samples %016llx", (long)d->sample_count,
-                        (unsigned long long)hash);
 }
 
 static const char *model_fingerprint(struct arena *arena, const struct model *m) {
@@ -79,7 +60,7 @@ bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
                 sweep_input_check(run, "data set",
                                   arena_format(scratch, "%s %s", s->dataset_fields.name,
                                                item->data->key + strcspn(item->data->key, " ") + 1),
-                                  data_fingerprint(scratch, item->data->job->dataset), err);
+                                  run_inputs_data(scratch, item->data->job->dataset), err);
         item->data->checked = ok;
         if (ok && s->model->layers != last_model)
             ok = sweep_input_check(run, "model", s->model->name,
