@@ -95,6 +95,7 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     execution_record(e, &none, arena, &run);
     cJSON *o = json_record(&run);
     cJSON_DeleteItemFromObjectCaseSensitive(o, "command_line");
+    cJSON_DeleteItemFromObjectCaseSensitive(o, "inputs"); /* of stored runs */
     if (isnan(r->memory_band_fraction))
         cJSON_AddNullToObject(o, "memory_band_fraction");
     else

@@ -75,8 +75,9 @@ const char *run_inputs_text(const struct execution *e, const struct provenance *
         add_file(list, "model", s->directory, s->model->files[i]);
     cJSON_AddStringToObject(add(list, "data set", s->dataset_fields.name), "content",
                             run_inputs_data(arena, e->job->dataset));
-    const char *stack =
-        arena_format(arena, "%s/stacks/%s.json", s->directory, s->layout_fields.stack);
+    const char *stack = s->layout_fields.stack;
+    if (strchr(stack, '/') == NULL)
+        stack = arena_format(arena, "%s/stacks/%s.json", s->directory, stack);
     if (access(stack, F_OK) == 0) add_file(list, "stack", s->directory, stack);
     for (int64_t i = 0; provenance->plugins != NULL && provenance->plugins[i] != NULL; i++)
         add_file(list, "plug-in", s->directory, provenance->plugins[i]);
