@@ -1,11 +1,13 @@
 /* stack_factor.c - which factors hold for a stack on a GPU, and what they do to a price.
  *
- * A factor that calibration left for the GPU's family and the precision holds as it is. Elsewhere a
- * factor is taken to be the product of what is usual there and what is usual for the stack:
+ * A factor that calibration left for the GPU's family and the precision holds as it is; on another GPU
+ * of that generation the mean (of logarithms) of those holds too, so that two of them differ by their
+ * profiles alone and not by who was measured on which. Elsewhere a factor is taken to be the product
+ * of what is usual there and what is usual for the stack:
  *
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
- *     g = median of ln f over all stacks: on that GPU family; else on its generation; else on all;
- *         each with the same width of operands (16 bits or fewer) while there is one
+ *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
+ *         width of operands (16 bits or fewer) while there is one
  *     s = mean of ln f - g over the stack's own factors (or its relative's)
  *
  * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
@@ -25,23 +27,15 @@ static char generation(const char *gpu) {
     return gpu[0] == 'g' && gpu[1] != '\0' && (gpu[1] < '0' || gpu[1] > '9') ? gpu[1] : gpu[0];
 }
 
-/* Up to the first dash or the end. */
-static bool same_family(const char *a, const char *b) {
-    const size_t length = strcspn(a, "-");
-    return length == strcspn(b, "-") && strncmp(a, b, length) == 0;
-}
-
 static bool same_width(const struct stack_factor *f, enum precision precision) {
     return precision_is_quantised(f->precision) == precision_is_quantised(precision);
 }
 
-enum nearness { NEAR_FAMILY, NEAR_GENERATION, NEAR_ANY_GPU, NEAR_ANY, NEARNESS_COUNT };
+enum nearness { NEAR_GENERATION, NEAR_ANY_GPU, NEAR_ANY, NEARNESS_COUNT };
 
 static bool is_near(enum nearness nearness, const struct stack_factor *f, const char *gpu,
                     enum precision precision) {
     switch (nearness) {
-    case NEAR_FAMILY:
-        return same_width(f, precision) && same_family(f->gpu, gpu);
     case NEAR_GENERATION:
         return same_width(f, precision) && generation(f->gpu) == generation(gpu);
     case NEAR_ANY_GPU:
@@ -82,7 +76,7 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     struct stack_use use = { stack, 1, 1, false, false };
     if (stack == NULL) return use;
     use.attention_stated = strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
-    double own = 0, attention = 0;
+    double own = 0, attention = 0, near_kernel = 0, near_attention = 0, near_count = 0;
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
         /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
@@ -90,8 +84,18 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
         if (same_width(f, precision) && strncmp(gpu, f->gpu, strlen(f->gpu)) == 0)
             return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
                                        measured && !stack->borrows, use.attention_stated };
+        if (is_near(NEAR_GENERATION, f, gpu, precision)) {
+            near_kernel += log(f->kernel_time_factor);
+            near_attention += log(f->attention_time_factor);
+            near_count++;
+        }
         own += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
         attention += log(f->attention_time_factor);
+    }
+    if (near_count > 0) {
+        use.kernel_time_factor = exp(near_kernel / near_count);
+        use.attention_time_factor = exp(near_attention / near_count);
+        return use;
     }
     const double count = stack->factor_count > 0 ? (double)stack->factor_count : 1;
     use.kernel_time_factor = exp(usual(stack, gpu, precision) + own / count);

@@ -178,6 +178,10 @@ static bool read_value(const struct field *field, const struct json *json, const
         return wrong_type(field, json, node, err);
     switch (field->type) {
     case FIELD_BOOL:
+        if (null) {
+            *(bool *)place = false;
+            return true;
+        }
         if (!cJSON_IsBool(node)) return wrong_type(field, json, node, err);
         *(bool *)place = cJSON_IsTrue(node);
         return true;

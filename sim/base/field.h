@@ -23,7 +23,7 @@
 #include "sim/base/json.h"
 
 enum field_type {
-    FIELD_BOOL,   /* bool */
+    FIELD_BOOL,   /* bool; null is false */
     FIELD_COUNT,  /* int64_t; null is -1; a word of `choices` is FIELD_COUNT_WORD less its index */
     FIELD_DOUBLE, /* double; null is NaN */
     FIELD_TEXT,   /* const char * in the arena; null is NULL */

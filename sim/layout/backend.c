@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 #include "sim/base/units.h"
 
 /* What PyTorch's caching allocator reserves beyond what is allocated: the one public run that logs
@@ -110,4 +111,10 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack) {
     take(&optimizer->state_bytes, stack->state_bytes);
+}
+
+bool backend_is_of_stack(const struct backend *backend, const struct stack *stack) {
+    return strcmp(backend->name, stack->backend) == 0 ||
+           (strstr(backend->name, "deepspeed") != NULL &&
+            strstr(stack->backend, "deepspeed") != NULL);
 }

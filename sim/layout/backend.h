@@ -40,6 +40,9 @@ const struct backend *backend_at(int index);
 void backend_use_stack(struct backend *backend, const struct stack *stack,
                        enum precision precision);
 
+/* The stack's runs were of this backend, or of another built on the same framework. */
+bool backend_is_of_stack(const struct backend *backend, const struct stack *stack);
+
 struct optimizer {
     const char *name;
     const char *help;

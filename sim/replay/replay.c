@@ -526,8 +526,9 @@ static void answer(const struct job *job, struct replay *replay) {
     replay->inside_range = replay->outside_fraction == 0;
     /* Measured runs are of text models on stacks that are named: what is far from them keeps the
      * width of runs without a calibration of their own, or of its operators where that is wider. */
-    double measured =
-        cost_model_step_band(s->cost_model, model_is_text_only(s->model), replay->inside_range);
+    const bool like_measured = s->stack != NULL && model_is_text_only(s->model) &&
+                               backend_is_of_stack(s->backend, s->stack);
+    double measured = cost_model_step_band(s->cost_model, like_measured, replay->inside_range);
     if (!isnan(measured))
         replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
 }

@@ -196,7 +196,12 @@ static const char *stack_place(const struct scenario *s, const char *name) {
     return access(beside, R_OK) == 0 ? beside : name;
 }
 
-/* What the stack states holds instead of the figures of backend and optimizer. */
+static bool layout_says(const struct reader *r, const char *key) {
+    return scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, key)) != NULL;
+}
+
+/* What the stack states holds instead of the figures of backend and optimizer, and where the layout
+ * does not say. */
 static bool load_stack(struct reader *r) {
     struct scenario *s = r->s;
     if (strcmp(s->layout_fields.stack, "auto") == 0) {
@@ -226,6 +231,10 @@ static bool load_stack(struct reader *r) {
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
     backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision);
     optimizer_use_stack(optimizer, s->stack);
+    if (!layout_says(r, "overlap_gradient_reduce"))
+        s->layout_fields.overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
+    if (!layout_says(r, "overlap_parameter_gather"))
+        s->layout_fields.overlap_parameter_gather = s->stack->overlap_parameter_gather;
     return true;
 }
 

@@ -142,10 +142,14 @@ static const struct field layout_fields[] = {
       "data-parallel ranks that share one sharded copy; null: all of them (less is hybrid "
       "sharding)",
       NULL },
-    { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
-      "ZeRO-0 and 1: gradients are reduced behind the last micro-batch's backward", NULL },
-    { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
-      "ZeRO-1: parameters are gathered behind the next step's first forward", NULL },
+    { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "null", "",
+      "ZeRO-0 and 1: gradients are reduced behind the last micro-batch's backward; null: as the "
+      "stack does",
+      NULL },
+    { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "null", "",
+      "ZeRO-1: parameters are gathered behind the next step's first forward; null: as the stack "
+      "does",
+      NULL },
 };
 const struct field_table scenario_layout_table =
     FIELD_TABLE("layout", "how the model is spread over the GPUs", layout_fields);

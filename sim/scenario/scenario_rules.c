@@ -324,6 +324,10 @@ static void stack_assumption(struct reader *r) {
 
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
+    if (s->stack != NULL && !backend_is_of_stack(s->backend, s->stack))
+        scenario_assume(r, arena_format(s->arena,
+                                        "stack %s, whose runs were of backend %s, stands for %s",
+                                        s->stack->name, s->stack->backend, s->backend->name));
     const struct batching_policy *batching = s->batching.row;
     /* A policy that packs decides itself. */
     stack_assumption(r);

@@ -73,6 +73,14 @@ static double pooled(const struct validation *v, const char *but_source, int ran
     return isnan(width) && range >= 0 ? pooled(v, but_source, -1) : width;
 }
 
+/* Inside the measured range no wider than outside: where residuals say otherwise they are too few to
+ * tell the two apart. */
+static void pooled_by_range(const struct validation *v, double *inside, double *outside) {
+    *inside = pooled(v, NULL, 1);
+    *outside = pooled(v, NULL, 0);
+    if (*inside > *outside) *inside = *outside = pooled(v, NULL, -1);
+}
+
 /* The stack and GPU of `like`, leaning on all others. */
 static double own_width(const struct validation *v, const struct validation_row *like,
                         int64_t *rows) {
@@ -118,15 +126,17 @@ static void add_width(cJSON *o, const char *key, double width) {
 cJSON *validation_bands(const struct validation *v, const struct validation *left_out,
                         struct bands_report *report) {
     cJSON *o = cJSON_CreateObject();
-    const double inside = pooled(v, NULL, 1), outside = pooled(v, NULL, 0),
-                 all = pooled(v, NULL, -1);
+    double inside, outside, relative_inside, relative_outside;
+    pooled_by_range(v, &inside, &outside);
+    pooled_by_range(left_out, &relative_inside, &relative_outside);
+    const double all = pooled(v, NULL, -1);
     cJSON_AddStringToObject(o, "description",
                             "80 % of the development rows that nothing was fitted on lie within "
                             "prediction x (1 +- width); made by ballast calibrate bands");
     add_width(o, "calibrated_inside", inside);
     add_width(o, "calibrated_outside", outside);
-    add_width(o, "relative_inside", pooled(left_out, NULL, 1));
-    add_width(o, "relative_outside", pooled(left_out, NULL, 0));
+    add_width(o, "relative_inside", relative_inside);
+    add_width(o, "relative_outside", relative_outside);
     const double memory = memory_width(v);
     if (!isnan(memory)) add_width(o, "memory", memory);
     cJSON *stacks = cJSON_AddArrayToObject(o, "stacks");

@@ -156,6 +156,8 @@ static void test_usual_factors(void **state) {
         { 4, "a100-80g-sxm", PRECISION_FP16, 1.0 }, /* the median */
         { 4, "h100-80g-sxm", PRECISION_BF16, 1.2409673645990857 },
         { 4, "h800-80g-sxm", PRECISION_BF16, 1.2409673645990857 }, /* the generation */
+        { 1, "h200-141g-sxm", PRECISION_BF16, 1.1 },               /* its own there */
+        { 2, "a800-80g-sxm", PRECISION_FP16, 1.2 },
         { 4, "gh200-96g", PRECISION_FP8, 2.0 },
         { 4, "v100-32g-sxm", PRECISION_BF16, 1.1 },                /* of all five */
         { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },

@@ -132,6 +132,14 @@ static void test_assumptions(void **state) {
           { "layout.stack=nemo-2025" },
           "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
           false },
+        { "a stack of another backend",
+          { "layout.stack=jax-fsdp" },
+          "stack jax-fsdp, whose runs were of backend fsdp, stands for megatron-lm",
+          true },
+        { "a stack of a backend's relative",
+          { "layout.stack=easyllm", "layout.backend=megatron-deepspeed" },
+          "stack easyllm, whose runs were of backend deepspeed, stands for megatron-deepspeed",
+          false },
         { "no stack",
           { "layout.stack=none" },
           "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
@@ -162,6 +170,30 @@ static void test_the_usual_stack(void **state) {
         const char *const none[] = { backend, "layout.stack=none", NULL };
         s = load_valid(MODEL, NULL, none);
         assert_null(s->stack);
+        scenario_destroy(s);
+    }
+}
+
+/* nemo-2025 hides both; what the layout says goes first. */
+static void test_overlap_as_the_stack_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[3];
+        bool reduce, gather;
+    } cases[] = {
+        { { NULL }, true, true },
+        { { "layout.overlap_gradient_reduce=false" }, false, true },
+        { { "layout.overlap_parameter_gather=null" }, true, true },
+        { { "layout.stack=none" }, false, false },
+        { { "layout.stack=none", "layout.overlap_parameter_gather=true" }, false, true },
+        { { "layout.backend=megatron-deepspeed" }, false, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        if (s->layout.overlap_gradient_reduce != cases[i].reduce ||
+            s->layout.overlap_parameter_gather != cases[i].gather)
+            fail_msg("case %zu: %d %d", i, s->layout.overlap_gradient_reduce,
+                     s->layout.overlap_parameter_gather);
         scenario_destroy(s);
     }
 }
@@ -457,6 +489,7 @@ int main(void) {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
+        cmocka_unit_test(test_overlap_as_the_stack_does),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
