@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +38,7 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
         break;
     case SQLITE_FULL:
         error_set(err, "cannot write database '%s': the disk is full", db->path);
-        error_hint(err, "the runs stored before are kept");
+        if (!db->created) error_hint(err, "the runs stored before are kept");
         break;
     case SQLITE_IOERR:
         if (code ==
@@ -47,7 +48,7 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
             error_set(err, "cannot read or write database '%s'%s%s", db->path, colon, reason);
             error_context(err, "SQLite %d: %s", code, message);
         }
-        error_hint(err, "the runs stored before are kept");
+        if (!db->created) error_hint(err, "the runs stored before are kept");
         break;
     case SQLITE_READONLY:
     case SQLITE_PERM:
@@ -143,9 +144,32 @@ struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
     if (!check_path(path, mode, err)) return NULL;
     struct db *db = memory_alloc(sizeof *db);
     *db = (struct db){ .path = strdup(path), .mode = mode };
+    db->created = mode == DB_WRITE && access(path, F_OK) != 0;
     if (open_handle(db, err)) return db;
     db_close(db);
     return NULL;
+}
+
+/* Nobody else is at it, and no table was made. */
+static bool is_unused(struct db *db) {
+    int64_t tables = 1;
+    struct error ignored = { 0 };
+    if (db->handle == NULL) return true;
+    if (sqlite3_exec(db->handle, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK) return false;
+    const bool known = db_integer(db, "SELECT count(*) FROM sqlite_schema", &tables, &ignored);
+    sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return known && tables == 0;
+}
+
+/* Of a database that never held anything. */
+static void remove_files(const char *path) {
+    static const char *const endings[] = { "", "-wal", "-shm", "-journal" };
+    char *name = memory_alloc(strlen(path) + 16);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        sprintf(name, "%s%s", path, endings[i]);
+        unlink(name);
+    }
+    free(name);
 }
 
 void db_close(struct db *db) {
@@ -156,7 +180,9 @@ void db_close(struct db *db) {
         sqlite3_busy_timeout(db->handle, 0);
         sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }
+    const bool unused = db->created && is_unused(db);
     sqlite3_close(db->handle);
+    if (unused) remove_files(db->path);
     free(db->path);
     free(db);
 }

@@ -30,6 +30,7 @@ struct db {
     sqlite3 *handle;
     char *path;
     enum db_mode mode;
+    bool created; /* the file was not there before, and nothing is stored yet */
 };
 
 struct db *db_open(const char *path, enum db_mode mode, struct error *err); /* NULL: failed */

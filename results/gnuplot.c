@@ -190,12 +190,11 @@ static bool write_picture(int picture, const char *path, struct error *err) {
         errno = ENAMETOOLONG;
     else
         file = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) return error_system(err, "cannot write '%s'", path);
+    if (file < 0) return error_output(err, path);
     /* Some file systems find out that they are full only when they write back. */
-    bool done =
-        (copy(picture, file) && fsync(file) == 0) || error_system(err, "cannot write '%s'", path);
-    if (close(file) != 0 && done) done = error_system(err, "cannot write '%s'", path);
-    if (done && rename(unfinished, path) != 0) done = error_system(err, "cannot write '%s'", path);
+    bool done = (copy(picture, file) && fsync(file) == 0) || error_output(err, path);
+    if (close(file) != 0 && done) done = error_output(err, path);
+    if (done && rename(unfinished, path) != 0) done = error_output(err, path);
     if (!done) unlink(unfinished);
     return done;
 }

@@ -211,6 +211,12 @@ static bool step_and_reset(struct db *db, sqlite3_stmt *statement, struct error 
 
 /* ---- writing ---- */
 
+static bool commit(struct store *store, struct error *err) {
+    if (!db_execute(store->db, "COMMIT", err)) return false;
+    store->db->created = false; /* from now on it is worth keeping */
+    return true;
+}
+
 /* Texts that the caller left to the store. */
 struct stamp {
     char utc[32];
@@ -277,8 +283,7 @@ bool store_add(struct store *store, enum record_table_id id, const void *records
         return false;
     }
     if (!db_execute(store->db, "BEGIN IMMEDIATE", err)) return false;
-    if (insert_rows(store, id, records, count, err) && db_execute(store->db, "COMMIT", err))
-        return true;
+    if (insert_rows(store, id, records, count, err) && commit(store, err)) return true;
     roll_back(store);
     return false;
 }
@@ -316,7 +321,7 @@ static bool update_run(struct store *store, const struct run_record *run, struct
 
 bool store_finish_run(struct store *store, const struct run_record *run, struct error *err) {
     ballast_check(store->run_id != 0);
-    if (update_run(store, run, err) && db_execute(store->db, "COMMIT", err)) {
+    if (update_run(store, run, err) && commit(store, err)) {
         store->run_id = 0;
         return true;
     }
@@ -372,7 +377,7 @@ bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, in
         found = insert_rows(store, RECORD_SWEEP, sweep, 1, err);
         *sweep_id = sqlite3_last_insert_rowid(store->db->handle);
     }
-    if (found && db_execute(store->db, "COMMIT", err)) {
+    if (found && commit(store, err)) {
         store->sweep_id = *sweep_id;
         return true;
     }
@@ -387,7 +392,7 @@ bool store_begin(struct store *store, struct error *err) {
 
 bool store_end(struct store *store, struct error *err) {
     store->begun = false;
-    if (db_execute(store->db, "COMMIT", err)) return true;
+    if (commit(store, err)) return true;
     roll_back(store);
     return false;
 }

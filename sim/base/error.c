@@ -45,6 +45,18 @@ bool error_system(struct error *err, const char *format, ...) {
     return false;
 }
 
+bool error_output(struct error *err, const char *path) {
+    const int code = errno;
+    const char *slash = strrchr(path, '/');
+    if ((code == ENOENT || code == ENOTDIR) && slash != NULL && slash != path) {
+        error_set(err, "cannot write %s: there is no folder '%.*s'", path, (int)(slash - path),
+                  path);
+        return false;
+    }
+    errno = code;
+    return error_system(err, "cannot write %s", path);
+}
+
 bool error_at(struct error *err, const char *file, long line, long column, const char *format,
               ...) {
     if (err == NULL) return false;

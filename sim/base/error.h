@@ -25,6 +25,8 @@ bool error_system(struct error *err, const char *format, ...) __attribute__((for
 /* As error_set, for a place in a text file. line and column count from 1; column 0 leaves it out. */
 bool error_at(struct error *err, const char *file, long line, long column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* "cannot write PATH: " and errno's reason. A folder that is not there is the input's fault, and named. */
+bool error_output(struct error *err, const char *path);
 bool error_context(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool error_hint(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));

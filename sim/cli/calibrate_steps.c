@@ -42,7 +42,7 @@ static bool write_document(const cJSON *document, const char *path, struct error
     bool ok = file != NULL && fputs(text, file) >= 0;
     ok = (file == NULL || fclose(file) == 0) && ok;
     free(text);
-    return ok || error_system(err, "cannot write %s", path);
+    return ok || error_output(err, path);
 }
 
 /* The file as it is, with the factors of this fit. */

@@ -57,11 +57,11 @@ static bool write_file(const char *path, const char *text, size_t size, struct e
     const bool gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
     /* "T": the same stream of zlib, uncompressed. */
     gzFile file = gzopen(path, gzip ? "wb9" : "wbT");
-    if (file == NULL) return error_system(err, "cannot write %s", path);
+    if (file == NULL) return error_output(err, path);
     bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
     ok = gzclose(file) == Z_OK && ok;
     if (ok) return true;
-    error_system(err, "cannot write %s", path);
+    error_output(err, path);
     remove(path);
     return false;
 }
@@ -357,7 +357,7 @@ static bool write_rows(const struct nccl_log_rows *rows, const char *path, struc
     FILE *stream = open_memstream(&text, &size);
     bool ok = stream != NULL && nccl_log_write(rows, stream);
     ok = stream != NULL && fclose(stream) == 0 && ok;
-    ok = ok ? write_file(path, text, size, err) : error_system(err, "cannot write %s", path);
+    ok = ok ? write_file(path, text, size, err) : error_output(err, path);
     free(text);
     return ok;
 }

@@ -261,10 +261,20 @@ static bool load_all(struct cli *cli, const struct compare_options *o, struct co
     return stored < cli->arguments.count || cli_refuse_overrides(cli, "a stored run", err);
 }
 
+/* Before a second run is asked for: the first one may be the mistake. */
+static bool is_known(struct cli *cli, const char *name, struct error *err) {
+    struct scenario *scenario = scenario_load(&cli->scenario_options, name, err);
+    const bool known = scenario != NULL;
+    scenario_destroy(scenario);
+    return known;
+}
+
 static int run(struct cli *cli, void *options) {
     const struct compare_options *o = options;
     struct error err = { 0 };
     int64_t count = cli->arguments.count + o->variants.count;
+    if (count < 2 && o->db == NULL && !is_known(cli, cli->arguments.positional[0], &err))
+        return cli_error(&err);
     if (count < 2) {
         error_set(&err, "compare what with '%s'? name another run, or a --variant",
                   cli->arguments.positional[0]);

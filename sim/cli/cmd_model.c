@@ -160,11 +160,11 @@ static cJSON *imported_json(const struct huggingface_model *imported, const char
 
 static bool write_file(const char *path, const char *text, struct error *err) {
     FILE *out = fopen(path, "w");
-    if (out == NULL) return error_system(err, "cannot write %s", path);
+    if (out == NULL) return error_output(err, path);
     bool ok = fputs(text, out) >= 0 && fputc('\n', out) >= 0;
     ok = fclose(out) == 0 && ok;
     if (!ok) {
-        error_system(err, "cannot write %s", path);
+        error_output(err, path);
         cli_remove_unfinished(path);
     }
     return ok;

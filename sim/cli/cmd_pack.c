@@ -149,12 +149,12 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
 
 static bool write_groups(const struct batch_plan *plan, const char *path, struct error *err) {
     FILE *file = fopen(path, "w");
-    if (file == NULL) return error_system(err, "cannot write %s", path);
+    if (file == NULL) return error_output(err, path);
     bool ok = batch_plan_write_groups(plan, file);
     int code = errno;
     if (fclose(file) != 0 || !ok) {
         if (!ok) errno = code;
-        error_system(err, "cannot write %s", path);
+        error_output(err, path);
         cli_remove_unfinished(path);
         return false;
     }

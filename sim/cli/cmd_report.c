@@ -98,14 +98,14 @@ static bool write_page(struct cli *cli, const struct report_cli_options *o, cons
     FILE *out = NULL;
     if (ok) {
         out = fopen(o->output, "w");
-        ok = out != NULL || error_system(err, "cannot write %s", o->output);
+        ok = out != NULL || error_output(err, o->output);
     }
     if (ok) {
         const struct report_options options = { .database = shown_db,
                                                 .scenarios = cli->scenario_options.directory,
                                                 .detail_limit = o->details };
         ok = report_write(out, store, list.ids, list.count, &options, err);
-        if (fclose(out) != 0 && ok) ok = error_system(err, "cannot write %s", o->output);
+        if (fclose(out) != 0 && ok) ok = error_output(err, o->output);
         if (!ok) cli_remove_unfinished(o->output);
     }
     store_close(store);

@@ -91,9 +91,9 @@ static int run(struct cli *cli, void *options) {
                                (long)o->iteration, (long)(o->iteration + o->iterations - 1));
         ok = out != NULL ? trace_write(out, title, timeline.spans, timeline.span_count,
                                        timeline.memory, timeline.memory_count, &err)
-                         : error_system(&err, "cannot write %s", o->output);
+                         : error_output(&err, o->output);
         if (out != NULL && o->output != NULL) {
-            if (fclose(out) != 0 && ok) ok = error_system(&err, "cannot write %s", o->output);
+            if (fclose(out) != 0 && ok) ok = error_output(&err, o->output);
             if (!ok) cli_remove_unfinished(o->output);
         }
     }

@@ -12,11 +12,11 @@
 static bool write_text(const char *text, const char *path, struct error *err) {
     const char *name = path != NULL ? path : "stdout";
     FILE *out = path != NULL ? fopen(path, "w") : stdout;
-    if (out == NULL) return error_system(err, "cannot write %s", name);
+    if (out == NULL) return error_output(err, name);
     bool ok = fputs(text, out) >= 0 && fputc('\n', out) != EOF;
     if (path != NULL && fclose(out) != 0) ok = false;
     if (ok) return true;
-    error_system(err, "cannot write %s", name);
+    error_output(err, name);
     if (path != NULL) cli_remove_unfinished(path);
     return false;
 }

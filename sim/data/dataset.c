@@ -560,7 +560,7 @@ bool dataset_write_description(const struct dataset *dataset, const char *csv_pa
         ok = output_draft_open(&draft, path) &&
              dprintf(draft.descriptor, "%s\n", text) == (int)strlen(text) + 1;
         ok = output_draft_close(&draft, ok);
-        if (!ok) error_system(err, "cannot write %s", path);
+        if (!ok) error_output(err, path);
         cJSON_free(text);
         cJSON_Delete(object);
     }

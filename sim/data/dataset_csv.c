@@ -573,6 +573,6 @@ bool dataset_write_csv_with(const struct dataset *dataset, const char *path,
         ok = gzclose(w.file) == Z_OK && ok;
     }
     ok = output_draft_close(&draft, ok);
-    if (!ok) error_system(err, "cannot write %s", path);
+    if (!ok) error_output(err, path);
     return ok;
 }

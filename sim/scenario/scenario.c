@@ -359,9 +359,28 @@ static const char *file_stem(struct arena *arena, const char *path) {
     return stem;
 }
 
+/* A plain name that is no file stands for an example of the scenarios folder. */
+static struct json *load_by_name(const char *directory, const char *path, struct error *err) {
+    const size_t length = strlen(path);
+    if (access(path, F_OK) == 0 || strchr(path, '/') != NULL ||
+        (length > 5 && strcmp(path + length - 5, ".json") == 0))
+        return json_load(path, err);
+    struct arena *arena = arena_create();
+    const char *example = arena_format(arena, "%s/examples/%s.json", directory, path);
+    struct json *json = NULL;
+    if (access(example, F_OK) == 0) {
+        json = json_load(example, err);
+    } else {
+        error_set(err, "there is no scenario '%s'", path);
+        error_hint(err, "the path of a file, or the name of one in %s/examples", directory);
+    }
+    arena_destroy(arena);
+    return json;
+}
+
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err) {
-    struct json *json = json_load(path, err);
+    struct json *json = load_by_name(options->directory, path, err);
     return json != NULL ? scenario_load_json(options, json, err) : NULL;
 }
 
