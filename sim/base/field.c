@@ -119,7 +119,10 @@ static bool wrong_type(const struct field *field, const struct json *json, const
         snprintf(words + used, sizeof words - used, " or \"%s\"", field->choices[i]);
     }
     json_error(json, node, err, field->help, "must be %s%s, got %.60s", type_words[field->type],
-               words, got != NULL ? got : "?");
+               words,
+               cJSON_IsNumber(node) && !isfinite(node->valuedouble) ? "one that is too large"
+               : got != NULL                                        ? got
+                                                                    : "?");
     cJSON_free(got);
     return false;
 }

@@ -501,8 +501,9 @@ static void write_to_nowhere(void **state) {
     struct error err = { 0 };
     assert_false(dataset_write_csv(d, "/nonexistent/folder/x.csv", &err));
     assert_string_equal(err.text,
-                        "cannot write /nonexistent/folder/x.csv: No such file or directory");
-    assert_true(err.internal);
+                        "cannot write /nonexistent/folder/x.csv: there is no folder "
+                        "'/nonexistent/folder'");
+    assert_false(err.internal);
     dataset_destroy(d);
 }
 
