@@ -57,6 +57,7 @@ sanitizers_work() {
 
 set_up
 command -v shellcheck > /dev/null || say "skipped: shellcheck of the scripts, because it is not installed"
+command -v mpirun > /dev/null || say "skipped: the sweep of several processes, because OpenMPI is not installed (libopenmpi-dev)"
 command -v nvcc > /dev/null || say "skipped: the GPU microbenchmarks, because there is no CUDA compiler"
 
 failed=()

@@ -62,6 +62,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, goodput_fraction, REAL),
     COLUMN(run_record, planner_mean_ms, REAL),
     COLUMN(run_record, planner_exposed_ms, REAL),
+    COLUMN(run_record, inputs, TEXT),
 };
 
 static const struct record_column iteration_columns[] = {

@@ -42,6 +42,7 @@ struct run_record {
     double bubble_ms, stage_imbalance_ms, rank_imbalance_ms, time_imbalance_ms;
     double loading_ms, goodput_fraction;
     double planner_mean_ms, planner_exposed_ms;
+    const char *inputs; /* JSON; NULL: unknown */
 };
 
 struct iteration_record {

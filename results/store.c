@@ -14,6 +14,7 @@
 #include "upgrade_4_sql.h"
 #include "upgrade_5_sql.h"
 #include "upgrade_6_sql.h"
+#include "upgrade_7_sql.h"
 #include "sim/base/field.h"
 
 struct store {
@@ -29,9 +30,10 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 
 /* What brings a file of version v to a later one; an empty file is version 0. Each sets
  * user_version. */
-static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql, upgrade_2_sql,
+static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgrade_2_sql,
                                                             upgrade_3_sql, upgrade_4_sql,
-                                                            upgrade_5_sql, upgrade_6_sql };
+                                                            upgrade_5_sql, upgrade_6_sql,
+                                                            upgrade_7_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;
@@ -133,8 +135,8 @@ static char *insert_sql(const struct record_table *table) {
         names = sqlite3_mprintf("%z%s%s", names, comma, table->columns[c].name);
         marks = sqlite3_mprintf("%z%s?", marks, comma);
     }
-    return sqlite3_mprintf("INSERT %sINTO %s (%z) VALUES (%z)", table->replaces ? "OR REPLACE " : "",
-                           table->name, names, marks);
+    return sqlite3_mprintf("INSERT %sINTO %s (%z) VALUES (%z)",
+                           table->replaces ? "OR REPLACE " : "", table->name, names, marks);
 }
 
 /* All but the id, column 0: setting a parent key, even to itself, makes SQLite visit every child.

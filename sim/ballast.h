@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define BALLAST_API_VERSION 1
+#define BALLAST_API_VERSION 2
 #if defined(__GNUC__)
 #define BALLAST_API __attribute__((visibility("default")))
 #else
@@ -178,6 +178,46 @@ struct ballast_schedule {
     void (*order)(const struct ballast_place *place, struct ballast_pass *passes);
 };
 
+/* Decides several things at once: names the policies that fill the other slots, and orders the passes
+ * of each iteration anew, knowing its micro-batches. */
+struct ballast_micro_batch {
+    int64_t samples, vision_tokens, language_tokens, video_tokens;
+};
+
+/* One micro-batch on one part. Recomputation is part of the backward; sends are 0 where nothing is
+ * sent. The activation is kept from the forward to the backward, the workspace during either. */
+struct ballast_iteration_pass {
+    double forward_seconds, backward_seconds, send_forward_seconds, send_backward_seconds;
+    double activation_bytes, workspace_bytes;
+};
+
+struct ballast_iteration { /* of one data-parallel rank */
+    size_t size;
+    void *host;
+    int64_t stage_count, chunk_count, micro_batch_count;
+    const struct ballast_micro_batch *micro_batches;
+    /* pass p x micro_batch_count + m: micro-batch m on part p, which is chunk p / stage_count of stage
+     * p % stage_count */
+    const struct ballast_iteration_pass *passes;
+    const double *activation_capacity_bytes; /* by stage: for activations and workspace */
+    /* Simulated seconds of this iteration in an order; below 0: it is none. */
+    double (*simulate)(struct ballast_iteration *iteration, const struct ballast_pass *order);
+    void (*fail)(struct ballast_iteration *iteration, const char *sentence);
+};
+
+struct ballast_joint {
+    const char *name, *help;
+    const struct ballast_parameter *parameters;
+    size_t parameter_count;
+    /* Names of the policies of the other slots, unless the scenario names its own; NULL: the default.
+     * Those of the same plug-in may be named. */
+    const char *batching, *partition, *recompute, *schedule;
+    /* Reorders the passes: stage after stage, 2 x micro_batch_count x chunk_count each; `order` holds
+     * those of the schedule policy. Called by several threads at once. NULL: that order stays. */
+    int (*plan_iteration)(struct ballast_iteration *iteration, const double *parameters,
+                          struct ballast_pass *order);
+};
+
 struct ballast_plugin {
     int api_version; /* BALLAST_API_VERSION of the header that it was built with */
     const struct ballast_batching *batching;
@@ -186,6 +226,9 @@ struct ballast_plugin {
     size_t partition_count;
     const struct ballast_schedule *schedules;
     size_t schedule_count;
+    /* since version 2 */
+    const struct ballast_joint *joints;
+    size_t joint_count;
 };
 
 /* What a plug-in exports; Ballast itself does not. */

@@ -65,6 +65,26 @@ static bool check_row(const char *kind, const char *name, const char *help, bool
     return true;
 }
 
+static bool is_known(bool found, const char *joint, const char *kind, const char *name,
+                     struct error *err) {
+    return found || error_set(err,
+                              "joint policy \"%s\" presets the %s policy \"%s\", which is "
+                              "not there",
+                              joint, kind, name);
+}
+
+/* Its own plug-in's policies are there already. */
+static bool check_preset(const struct ballast_joint *j, struct error *err) {
+    return (j->batching == NULL || is_known(batching_policy_find(j->batching) != NULL, j->name,
+                                            "batching", j->batching, err)) &&
+           (j->partition == NULL || is_known(planner_find(PLANNER_PARTITION, j->partition) != NULL,
+                                             j->name, "partition", j->partition, err)) &&
+           (j->recompute == NULL || is_known(planner_find(PLANNER_RECOMPUTE, j->recompute) != NULL,
+                                             j->name, "recompute", j->recompute, err)) &&
+           (j->schedule == NULL || is_known(schedule_policy_find(j->schedule) != NULL, j->name,
+                                            "schedule", j->schedule, err));
+}
+
 static bool no_slot(const char *kind, struct error *err) {
     return error_set(err, "more than %d %s policies of plug-ins", PLUGIN_SLOTS, kind);
 }
@@ -94,6 +114,15 @@ static bool add_rows(const struct ballast_plugin *p, struct error *err) {
             return false;
         if (!plugin_add_schedule(row)) return no_slot("schedule", err);
     }
+    for (size_t i = 0; p->api_version >= 2 && i < p->joint_count; i++) {
+        const struct ballast_joint *row = &p->joints[i];
+        if (!check_row("joint", row->name, row->help, true,
+                       row->name != NULL && planner_find(PLANNER_JOINT, row->name) != NULL, err) ||
+            !check_parameters(row->name, row->parameters, row->parameter_count, err) ||
+            !check_preset(row, err))
+            return false;
+        if (!plugin_add_joint(row)) return no_slot("joint", err);
+    }
     return true;
 }
 
@@ -113,7 +142,7 @@ bool plugin_load(const char *path, struct error *err) {
     bool ok = true;
     if (plugin == NULL)
         ok = error_set(err, "%s is no plug-in: it exports no ballast_plugin()", path);
-    else if (plugin->api_version != BALLAST_API_VERSION)
+    else if (plugin->api_version < 1 || plugin->api_version > BALLAST_API_VERSION)
         ok = error_set(err,
                        "plug-in %s was built for version %d of the interface, this program has %d",
                        path, plugin->api_version, BALLAST_API_VERSION);

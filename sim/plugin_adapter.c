@@ -1,8 +1,5 @@
 /* plugin_adapter.c - what the simulator asks of a policy, asked of a plug-in's; answers checked.
- *
- * A schedule is checked by running it: each stage stands at its next pass, and runs it when what the
- * pass waits for has run elsewhere. If no stage can go on before all are done, they wait for each
- * other for ever.
+ * Orders of passes are in plugin_orders.c.
  */
 #include "sim/plugin_adapter.h"
 
@@ -243,136 +240,13 @@ static bool plan_blocks(const struct ballast_partition *row, const struct planne
                      list, (long long)count);
 }
 
-/* ---- schedule ---- */
-
-static void order_passes(const struct ballast_schedule *row, const struct schedule_place *place,
-                         struct schedule_entry *entries) {
-    const int64_t count = schedule_entry_count(place);
-    struct ballast_pass *passes = memory_alloc(sizeof *passes * (size_t)count);
-    memset(passes, 0xff, sizeof *passes * (size_t)count); /* what is not filled in shows */
-    const struct ballast_place at = { place->stage, place->stage_count, place->chunk_count,
-                                      place->micro_batch_count };
-    row->order(&at, passes);
-    for (int64_t i = 0; i < count; i++)
-        entries[i] = (struct schedule_entry){ .micro_batch = passes[i].micro_batch,
-                                                .chunk = passes[i].chunk,
-                                                .backward = passes[i].backward != 0 };
-    free(passes);
-}
-
-static int64_t most_in_flight(const struct ballast_schedule *row,
-                              const struct schedule_place *place) {
-    const int64_t count = schedule_entry_count(place);
-    struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)count);
-    order_passes(row, place, entries);
-    int64_t now = 0, most = 0;
-    for (int64_t i = 0; i < count; i++) {
-        now += entries[i].backward ? -1 : 1;
-        if (now > most) most = now;
-    }
-    free(entries);
-    return most;
-}
-
-struct schedule_run {
-    const struct schedule_place *place; /* of any stage */
-    struct schedule_entry *entries;     /* stage after stage */
-    int64_t *at;                        /* by stage: its next entry */
-    unsigned char *done;                /* by (backward, micro-batch, part) */
-};
-
-static unsigned char *pass_done(const struct schedule_run *run, bool backward, int64_t micro_batch,
-                                int64_t part) {
-    const int64_t parts = run->place->stage_count * run->place->chunk_count;
-    return &run->done[((backward ? run->place->micro_batch_count : 0) + micro_batch) * parts +
-                      part];
-}
-
-static bool is_ready(const struct schedule_run *run, const struct schedule_entry *e, int64_t part) {
-    const int64_t last = run->place->stage_count * run->place->chunk_count - 1;
-    if (!e->backward) return part == 0 || *pass_done(run, false, e->micro_batch, part - 1);
-    return *pass_done(run, false, e->micro_batch, part) &&
-           (part == last || *pass_done(run, true, e->micro_batch, part + 1));
-}
-
-static bool wrong_entry(const struct schedule_run *run, int64_t stage,
-                        const struct schedule_entry *e, struct error *err) {
-    if (e->micro_batch < 0 || e->micro_batch >= run->place->micro_batch_count || e->chunk < 0 ||
-        e->chunk >= run->place->chunk_count)
-        return !error_set(err, "stage %lld is told to run micro-batch %ld of chunk %d",
-                          (long long)stage, (long)e->micro_batch, e->chunk);
-    if (*pass_done(run, e->backward, e->micro_batch, e->chunk * run->place->stage_count + stage))
-        return !error_set(err, "stage %lld is told to run the %s of micro-batch %ld twice",
-                          (long long)stage, e->backward ? "backward" : "forward",
-                          (long)e->micro_batch);
-    return false;
-}
-
-/* Runs what can be run on a stage; *moved says whether anything could. */
-static bool advance(struct schedule_run *run, int64_t stage, int64_t count, bool *moved,
-                    struct error *err) {
-    while (run->at[stage] < count) {
-        const struct schedule_entry *e = &run->entries[stage * count + run->at[stage]];
-        if (wrong_entry(run, stage, e, err)) return false;
-        const int64_t part = e->chunk * run->place->stage_count + stage;
-        if (!is_ready(run, e, part)) return true;
-        *pass_done(run, e->backward, e->micro_batch, part) = 1;
-        run->at[stage]++;
-        *moved = true;
-    }
-    return true;
-}
-
-static bool stuck(const struct schedule_run *run, int64_t count, struct error *err) {
-    int64_t stage = 0;
-    while (run->at[stage] == count)
-        stage++;
-    const struct schedule_entry *e = &run->entries[stage * count + run->at[stage]];
-    error_set(
-        err,
-        "the stages wait for each other: stage %lld cannot run the %s of micro-batch %ld, its "
-        "pass %lld of %lld",
-        (long long)stage, e->backward ? "backward" : "forward", (long)e->micro_batch,
-        (long long)run->at[stage] + 1, (long long)count);
-    return error_hint(err, "every forward needs that of the part before it, every backward that of "
-                           "the part behind it");
-}
-
-static bool check_schedule(const struct ballast_schedule *row, const struct schedule_place *place,
-                           struct error *err) {
-    const int64_t count = schedule_entry_count(place), stages = place->stage_count;
-    struct schedule_run run = {
-        .place = place,
-        .entries = memory_alloc(sizeof *run.entries * (size_t)(count * stages)),
-        .at = calloc((size_t)stages, sizeof *run.at),
-        .done = calloc((size_t)(count * stages), 1),
-    };
-    ballast_check(run.at != NULL && run.done != NULL);
-    for (int64_t stage = 0; stage < stages; stage++) {
-        struct schedule_place here = *place;
-        here.stage = stage;
-        order_passes(row, &here, run.entries + stage * count);
-    }
-    bool ok = true, moved = true;
-    while (ok && moved) {
-        moved = false;
-        for (int64_t stage = 0; ok && stage < stages; stage++)
-            ok = advance(&run, stage, count, &moved, err);
-    }
-    for (int64_t stage = 0; ok && stage < stages; stage++)
-        if (run.at[stage] < count) ok = stuck(&run, count, err);
-    free(run.entries);
-    free(run.at);
-    free(run.done);
-    return ok;
-}
-
 /* ---- slots ---- */
 
 static const struct ballast_batching *batching_rows[PLUGIN_SLOTS];
 static const struct ballast_partition *partition_rows[PLUGIN_SLOTS];
 static const struct ballast_schedule *schedule_rows[PLUGIN_SLOTS];
-static size_t batching_used, partition_used, schedule_used;
+static const struct ballast_joint *joint_rows[PLUGIN_SLOTS];
+static size_t batching_used, partition_used, schedule_used, joint_used;
 
 #define SLOT(n)                                                                                    \
     static bool batching_##n(const struct batch_request *request, const void *parameters,          \
@@ -384,13 +258,18 @@ static size_t batching_used, partition_used, schedule_used;
         return plan_blocks(partition_rows[n], oracle, parameters, plan, err);                      \
     }                                                                                              \
     static void order_##n(const struct schedule_place *place, struct schedule_entry *entries) {    \
-        order_passes(schedule_rows[n], place, entries);                                            \
+        plugin_order_passes(schedule_rows[n], place, entries);                                     \
     }                                                                                              \
     static int64_t in_flight_##n(const struct schedule_place *place) {                             \
-        return most_in_flight(schedule_rows[n], place);                                            \
+        return plugin_most_in_flight(schedule_rows[n], place);                                     \
     }                                                                                              \
     static bool check_##n(const struct schedule_place *place, struct error *err) {                 \
-        return check_schedule(schedule_rows[n], place, err);                                       \
+        return plugin_check_schedule(schedule_rows[n], place, err);                                \
+    }                                                                                              \
+    static bool joint_##n(const struct planner_oracle *oracle, const void *parameters,             \
+                          const struct job_plan *plan, struct iteration_plan *iteration,           \
+                          struct error *err) {                                                     \
+        return plugin_plan_iteration(joint_rows[n], oracle, parameters, plan, iteration, err);     \
     }
 SLOT(0)
 SLOT(1)
@@ -460,4 +339,28 @@ bool plugin_add_schedule(const struct ballast_schedule *row) {
         .check = checks[slot],
     };
     return schedule_policy_register(&policies[slot]);
+}
+
+bool plugin_add_joint(const struct ballast_joint *row) {
+    static bool (*const plans[PLUGIN_SLOTS])(const struct planner_oracle *, const void *,
+                                             const struct job_plan *, struct iteration_plan *,
+                                             struct error *) = EACH(joint);
+    static struct planner_preset presets[PLUGIN_SLOTS];
+    static struct planner policies[PLUGIN_SLOTS];
+    if (joint_used == PLUGIN_SLOTS) return false;
+    const size_t slot = joint_used++;
+    joint_rows[slot] = row;
+    presets[slot] =
+        (struct planner_preset){ row->batching, row->partition, row->recompute, row->schedule };
+    policies[slot] = (struct planner){
+        .name = row->name,
+        .help = row->help,
+        .slot = PLANNER_JOINT,
+        .parameters =
+            plugin_parameter_table(row->name, row->help, row->parameters, row->parameter_count),
+        .parameters_size = row->parameter_count * sizeof(double),
+        .preset = &presets[slot],
+        .plan_iteration = row->plan_iteration != NULL ? plans[slot] : NULL,
+    };
+    return planner_register(&policies[slot]);
 }

@@ -8,6 +8,7 @@
 
 #include "sim/ballast.h"
 #include "sim/base/field.h"
+#include "sim/policy/planner.h"
 
 enum { PLUGIN_SLOTS = 8, PLUGIN_PARAMETER_LIMIT = 16 };
 
@@ -20,5 +21,17 @@ const struct field_table *plugin_parameter_table(const char *name, const char *h
 bool plugin_add_batching(const struct ballast_batching *row);
 bool plugin_add_partition(const struct ballast_partition *row);
 bool plugin_add_schedule(const struct ballast_schedule *row);
+bool plugin_add_joint(const struct ballast_joint *row);
+
+/* plugin_orders.c: as the functions of a schedule policy, and of a planner of iterations. */
+void plugin_order_passes(const struct ballast_schedule *row, const struct schedule_place *place,
+                         struct schedule_entry *entries);
+int64_t plugin_most_in_flight(const struct ballast_schedule *row,
+                              const struct schedule_place *place);
+bool plugin_check_schedule(const struct ballast_schedule *row, const struct schedule_place *place,
+                           struct error *err);
+bool plugin_plan_iteration(const struct ballast_joint *row, const struct planner_oracle *oracle,
+                           const void *parameters, const struct job_plan *plan,
+                           struct iteration_plan *it, struct error *err);
 
 #endif

@@ -116,7 +116,13 @@ static const struct ballast_schedule schedules[] = {
 
 const struct ballast_plugin *ballast_plugin(void) {
     static const struct ballast_plugin plugin = {
-        BALLAST_API_VERSION, batching, 1, partitions, 1, schedules, 1,
+        .api_version = BALLAST_API_VERSION,
+        .batching = batching,
+        .batching_count = 1,
+        .partitions = partitions,
+        .partition_count = 1,
+        .schedules = schedules,
+        .schedule_count = 1,
     };
     return &plugin;
 }

@@ -2,6 +2,7 @@
 #include "sim/base/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -58,7 +59,10 @@ static void *worker_main(void *argument) {
 
 struct thread_pool *thread_pool_create(int thread_count) {
     if (thread_count <= 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        /* Those that this process may use: mpirun, taskset and containers give each its own. */
+        cpu_set_t usable;
+        const bool known = sched_getaffinity(0, sizeof usable, &usable) == 0;
+        const long cores = known ? CPU_COUNT(&usable) : sysconf(_SC_NPROCESSORS_ONLN);
         thread_count = cores > 0 ? (int)cores : 1;
     }
     struct thread_pool *pool = memory_alloc(sizeof *pool);

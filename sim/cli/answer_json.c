@@ -91,10 +91,11 @@ static void add_stack(cJSON *o, const struct scenario *s) {
 cJSON *json_answer(const struct execution *e, struct arena *arena) {
     const struct replay *r = e->replay;
     struct run_record run;
-    struct provenance none = { "" };
+    struct provenance none = { .command_line = "" };
     execution_record(e, &none, arena, &run);
     cJSON *o = json_record(&run);
     cJSON_DeleteItemFromObjectCaseSensitive(o, "command_line");
+    cJSON_DeleteItemFromObjectCaseSensitive(o, "inputs"); /* of stored runs */
     if (isnan(r->memory_band_fraction))
         cJSON_AddNullToObject(o, "memory_band_fraction");
     else

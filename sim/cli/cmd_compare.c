@@ -177,12 +177,16 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     for (int64_t i = 0; warnings[i] != NULL; i++)
         printf("warning: %s\n", warnings[i]);
     puts("In brackets: 95 % interval over the randomness of the data (Student's t).");
-    printf(
-        "sure: beyond the randomness of the data, the error band of the step and %.0f %%, on one "
-        "backend;\nlikely: beyond the randomness; open: not even that, or a run does not fit.\n"
-        "The band holds 80 %% of the measured runs that nothing was fitted on "
-        "(docs/VALIDATION.md).\n",
-        COMPARISON_STACK_FRACTION * 100);
+    printf("sure: beyond the randomness of the data, and by more than %.0f %%, as far as "
+           "predictions for "
+           "one GPU and stack err against\neach other (80 %% of the pairs of measured runs; for "
+           "different "
+           "GPUs or stacks both bands together);\nlikely: beyond the randomness; open: not even "
+           "that, or "
+           "a run does not fit.\n"
+           "The band holds 80 %% of the measured runs that nothing was fitted on "
+           "(docs/VALIDATION.md).\n",
+           expm1(COMPARISON_PAIR_LOG) * 100);
 }
 
 /* "tensor communication" as a key: "tensor_communication". */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "sim/cli/sweep_print.h"
+#include "sim/study/sweep_team.h"
 
 struct sweep_cli_options {
     const char *db, *shard;
@@ -26,8 +27,7 @@ static const struct option options_table[] = {
       "rank only layouts that cost no more (default: as the sweep says)", NULL, 1e-6, 1e12 },
     { "no-prune", OPTION_FLAG, AT(no_prune), NULL, "price everything that is valid", NULL, 0, 0 },
     { "shard", OPTION_TEXT, AT(shard), "I/N",
-      "only part I of N (from 1), without replays; `ballast merge` joins the parts",
-      NULL, 0, 0 },
+      "only part I of N (from 1), without replays; `ballast merge` joins the parts", NULL, 0, 0 },
 };
 
 static void defaults(void *options) {
@@ -70,9 +70,21 @@ static void show_progress(void *context, enum sweep_phase phase, int64_t done, i
     cli_progress_update(&p->bar, done, total);
 }
 
-static int run(struct cli *cli, void *options) {
-    const struct sweep_cli_options *o = options;
+static void print_answer(struct cli *cli, struct sweep *sweep) {
+    if (cli->common.json) {
+        cli_print_json(json_sweep(sweep));
+        return;
+    }
+    print_sweep(sweep);
+    if (!cli->common.quiet)
+        fprintf(stderr, "%.0f configurations raced per second\n", sweep_rate(sweep));
+}
+
+/* Of several processes only member 0 has the database, and speaks. */
+static int run_as_member(struct cli *cli, const struct sweep_cli_options *o,
+                         struct sweep_team *team) {
     struct error err = { 0 };
+    const bool speaks = sweep_team_member(team) == 0;
     struct sweep_progress progress = { .cli = cli,
                                        .bar = cli_progress(cli, "racing", "configurations") };
     struct sweep_options sweep_options = { .scenario_options = &cli->scenario_options,
@@ -82,26 +94,27 @@ static int run(struct cli *cli, void *options) {
                                            .top = o->top,
                                            .deadline_days = o->deadline_days,
                                            .budget_usd = o->budget_usd,
-                                           .progress = show_progress,
-                                           .progress_context = &progress };
-    if (!read_shard(o, &sweep_options, &err)) return cli_error(&err);
-    if (o->db != NULL && (sweep_options.store = store_open(o->db, DB_WRITE, &err)) == NULL)
-        return cli_error(&err);
-    struct sweep *sweep = sweep_run(&sweep_options, cli->arguments.positional[0], &err);
-    cli_progress_end(&progress.bar);
-    if (sweep != NULL) {
-        if (cli->common.json) {
-            cli_print_json(json_sweep(sweep));
-        } else {
-            print_sweep(sweep);
-            if (!cli->common.quiet)
-                fprintf(stderr, "%.0f configurations raced per second\n", sweep_rate(sweep));
-        }
-    }
-    bool ok = sweep != NULL;
+                                           .progress = speaks ? show_progress : NULL,
+                                           .progress_context = &progress,
+                                           .team = team };
+    bool ok = read_shard(o, &sweep_options, &err);
+    if (ok && speaks && o->db != NULL)
+        ok = (sweep_options.store = store_open(o->db, DB_WRITE, &err)) != NULL;
+    ok = sweep_team_agree(team, ok, &err);
+    struct sweep *sweep = ok ? sweep_run(&sweep_options, cli->arguments.positional[0], &err) : NULL;
+    if (speaks) cli_progress_end(&progress.bar);
+    if (speaks && sweep != NULL) print_answer(cli, sweep);
+    ok = sweep != NULL;
     sweep_destroy(sweep);
     store_close(sweep_options.store);
-    return ok ? EXIT_DONE : cli_error(&err);
+    return ok ? EXIT_DONE : speaks ? cli_error(&err) : EXIT_DONE;
+}
+
+static int run(struct cli *cli, void *options) {
+    struct sweep_team *team = sweep_team_join();
+    const int code = run_as_member(cli, options, team);
+    sweep_team_leave(team);
+    return code;
 }
 
 static void print_more(FILE *out) {
@@ -111,7 +124,8 @@ static void print_more(FILE *out) {
 
 const struct command command_sweep = {
     .name = "sweep",
-    .usage = "SWEEP.json [--db FILE] [--jobs N] [--top N] [--deadline DAYS] [--budget USD] [--no-prune] [--shard I/N]",
+    .usage = "SWEEP.json [--db FILE] [--jobs N] [--top N] [--deadline DAYS] [--budget USD] "
+             "[--no-prune] [--shard I/N]",
     .help = "price many layouts, replay the best, say what each costs; resumable",
     .print_more = print_more,
     COMMAND_OPTIONS(options_table, struct sweep_cli_options),

@@ -126,6 +126,12 @@ static cJSON *to_json(const struct validation *v) {
     }
     cJSON *summary = cJSON_AddObjectToObject(o, "summary");
     add_summary(summary, &v->all);
+    cJSON *pairs = cJSON_AddObjectToObject(summary, "pairs");
+    cJSON_AddNumberToObject(pairs, "pairs", (double)v->pairs.pairs);
+    cJSON_AddNumberToObject(pairs, "sources", (double)v->pairs.sources);
+    add_number(pairs, "log_error_rms", v->pairs.rms);
+    add_number(pairs, "log_error_median", v->pairs.median);
+    add_number(pairs, "log_error_p80", v->pairs.p80);
     cJSON *confusion = cJSON_AddObjectToObject(summary, "fits");
     add_close(confusion, v);
     cJSON_AddNumberToObject(confusion, "measured_fits_predicted_fits", (double)v->confusion[1][1]);

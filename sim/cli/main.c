@@ -276,6 +276,8 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     for (int64_t i = 0; i < cli->common.plugins.count; i++)
         if (!plugin_load(cli->common.plugins.items[i], &err)) return cli_error(&err);
     cli->scenario_options.overrides = cli->common.set.items;
+    cli->provenance.plugins = cli->common.plugins.items;
+    cli->provenance.overrides = cli->common.set.items;
     return command->run(cli, options);
 }
 

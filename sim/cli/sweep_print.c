@@ -238,9 +238,9 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
     }
-    printf("  sure: beyond the data's randomness, the step's error band and %.0f %% more; "
-           "likely: beyond the randomness\n",
-           COMPARISON_STACK_FRACTION * 100);
+    printf("  likely: beyond the data's randomness; sure: also by more than %.0f %%, as far as "
+           "predictions for one GPU and stack err against each other\n",
+           expm1(COMPARISON_PAIR_LOG) * 100);
 }
 
 static void print_causes(const struct sweep *sweep, const struct sweep_decision *d) {

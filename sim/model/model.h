@@ -112,6 +112,8 @@ struct model {
     const char *name;
     const char *description;
     const char *source, *notes;               /* of the combination; notes may be "" */
+    const char **files; /* that it was read from: its own (none if a scenario defines it), its modules' */
+    int64_t file_count;
     struct module modules[MODULE_ROLE_COUNT]; /* by role; present if layer_count > 0 */
     struct layer *layers;
     int64_t layer_count;

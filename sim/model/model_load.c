@@ -211,7 +211,18 @@ struct loader {
     const char *search_directory;
     const struct json *model_file;
     struct error *err;
+    struct model *model;
 };
+
+static void note_file(const struct loader *loader, const char *path) {
+    enum { MOST_FILES = 1 + MODULE_ROLE_COUNT };
+    struct model *m = loader->model;
+    if (m->files == NULL) m->files = arena_array(loader->arena, const char *, MOST_FILES);
+    for (int64_t i = 0; i < m->file_count; i++)
+        if (strcmp(m->files[i], path) == 0) return;
+    ballast_check(m->file_count < MOST_FILES);
+    m->files[m->file_count++] = arena_text(loader->arena, path);
+}
 
 /* Where a module's figures stand: a file of its own, changed by keys of the model file, or both. */
 struct module_place {
@@ -446,6 +457,7 @@ static bool read_module_file(const struct loader *loader, const cJSON *named, co
     if (access(path, F_OK) != 0) return missing_module(loader, named, name, path);
     struct json *file = json_load(path, loader->err);
     if (file == NULL) return false;
+    note_file(loader, path);
     const struct module_place place = { file, json_root(file), loader->model_file, changes };
     bool ok = field_table_read(&module_table, file, place.object, row, loader->arena, loader->err);
     if (ok && row->base != NULL)
@@ -630,7 +642,8 @@ const struct model *model_load(struct arena *arena, const char *search_directory
     struct json *file = json_load(path, err);
     if (file == NULL) return NULL;
     struct model *model = arena_new(arena, struct model);
-    const struct loader loader = { arena, search_directory, file, err };
+    const struct loader loader = { arena, search_directory, file, err, model };
+    note_file(&loader, path);
     bool ok = read_model(&loader, json_root(file), model);
     json_destroy(file);
     if (!ok) {
@@ -648,6 +661,6 @@ const struct model *model_from_json(struct arena *arena, const char *search_dire
         return NULL;
     }
     struct model *model = arena_new(arena, struct model);
-    const struct loader loader = { arena, search_directory, json, err };
+    const struct loader loader = { arena, search_directory, json, err, model };
     return read_model(&loader, node, model) ? model : NULL;
 }

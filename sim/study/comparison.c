@@ -142,11 +142,17 @@ static cJSON *resolved(const struct comparison_run *run) {
     return text != NULL ? cJSON_Parse(text) : NULL;
 }
 
-static bool same_backend(const struct comparison_run *a, const struct comparison_run *b) {
+/* Whether the errors of both have the same causes. */
+static bool same_stack(const struct comparison_run *a, const struct comparison_run *b) {
+    static const char *const keys[][2] = { { "layout", "backend" },
+                                           { "layout", "stack" },
+                                           { "cluster", "hardware" } };
     struct arena *arena = arena_create();
     cJSON *left = resolved(a), *right = resolved(b);
-    bool same = strcmp(setup_text(left, "layout", "backend", arena),
-                       setup_text(right, "layout", "backend", arena)) == 0;
+    bool same = true;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        same = same && strcmp(setup_text(left, keys[i][0], keys[i][1], arena),
+                              setup_text(right, keys[i][0], keys[i][1], arena)) == 0;
     cJSON_Delete(left);
     cJSON_Delete(right);
     arena_destroy(arena);
@@ -201,9 +207,12 @@ static enum comparison_verdict verdict_of(const struct comparison_run *reference
                                           const struct comparison_row *row) {
     if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
         return COMPARISON_OPEN;
-    double band = fmax(run->record.band_fraction, reference->record.band_fraction);
-    bool large = fabs(row->delta_fraction) > fmax(band, COMPARISON_STACK_FRACTION);
-    return large && same_backend(reference, run) ? COMPARISON_SURE : COMPARISON_LIKELY;
+    const double apart = fabs(log1p(row->delta_fraction));
+    const double may_err =
+        same_stack(reference, run)
+            ? COMPARISON_PAIR_LOG
+            : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
+    return apart > may_err ? COMPARISON_SURE : COMPARISON_LIKELY;
 }
 
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
@@ -225,7 +234,7 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
             row->paired ? paired_variance(reference, r) : welch_variance(reference, r);
         double error = sqrt(variance.of_mean), freedom = fmax(variance.freedom, 1);
         double difference = fabs(r->record.gpu_days - reference->record.gpu_days);
-        row->confidence_fraction = error > 0 ? gsl_cdf_tdist_P(difference / error, freedom)
+        row->confidence_fraction = error > 0        ? gsl_cdf_tdist_P(difference / error, freedom)
                                    : difference > 0 ? 1
                                                     : 0.5;
         double half =

@@ -1,5 +1,6 @@
 /* execution.c - load, prepare, replay; rows for the database. */
 #include "sim/study/execution.h"
+#include "sim/study/run_inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -409,6 +410,7 @@ static bool store_all(struct store *store, const struct execution *e,
     struct arena *arena = arena_create();
     struct run_record run;
     execution_record(e, provenance, arena, &run);
+    run.inputs = run_inputs_text(e, provenance, arena);
     int64_t price_count;
     struct price_record *prices = execution_prices(e, arena, &price_count);
     bool ok = store_begin_run(store, &run, err);

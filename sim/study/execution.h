@@ -13,6 +13,8 @@
 
 struct provenance {
     const char *command_line;
+    const char *const *plugins;   /* files, NULL at the end; NULL: none */
+    const char *const *overrides; /* of --set, the same */
 };
 
 /* "0.1.0" and the commit with "+dirty" if the tree was changed. */

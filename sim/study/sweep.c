@@ -172,12 +172,28 @@ static void run_destroy(struct sweep_run *run) {
     configuration_table_free(&run->known);
     configuration_table_free(&run->seen);
     free(run->incumbents.items);
+    arena_destroy(run->received);
     free(run);
+}
+
+static bool run_phases(struct sweep_run *run, struct error *err) {
+    struct sweep_team *team = run->options->team;
+    struct sweep *sweep = run->sweep;
+    if (!sweep_team_agree(team, open_sweep(run, err), err)) return false;
+    sweep_exchange_known(run);
+    if (!sweep_race(run, err)) return false;
+    qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
+    const bool done =
+        sweep_team_member(team) > 0 || (sweep_replay_best(run, err) && finish(run, err));
+    return sweep_team_agree(team, done, err);
 }
 
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err) {
     struct sweep_file *file = sweep_file_load(options->scenario_options, path, err);
-    if (file == NULL) return NULL;
+    if (!sweep_team_agree(options->team, file != NULL, err)) {
+        sweep_file_destroy(file);
+        return NULL;
+    }
     struct arena *arena = arena_create();
     struct sweep *sweep = arena_new(arena, struct sweep);
     sweep->arena = arena;
@@ -199,9 +215,8 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
     run->pool = thread_pool_create(options->threads);
     run->share = sweep_share_create(file->race_iterations);
     pthread_mutex_init(&run->lock, NULL);
-    bool ok = open_sweep(run, err) && sweep_race(run, err);
-    if (ok) qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
-    ok = ok && sweep_replay_best(run, err) && finish(run, err);
+    run->received = arena_create();
+    const bool ok = run_phases(run, err);
     run_destroy(run);
     if (ok) return sweep;
     sweep_destroy(sweep);

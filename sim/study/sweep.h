@@ -25,6 +25,8 @@
 
 enum sweep_phase { SWEEP_RACE, SWEEP_REPLAY };
 
+struct sweep_team; /* sweep_team.h */
+
 struct sweep_options {
     const struct scenario_options *scenario_options;
     const struct provenance *provenance;
@@ -33,6 +35,8 @@ struct sweep_options {
     bool prune;
     int64_t top;                      /* negative: as the file says */
     double deadline_days, budget_usd; /* NaN: as the file says */
+    struct sweep_team
+        *team; /* of processes that run the sweep together; only member 0 has a store */
     int64_t shard_index,
         shard_count; /* 0 of 1: all; a shard races and leaves replays to the merge */
     /* Called from the calling thread; may be NULL. */
@@ -60,6 +64,7 @@ struct sweep {
     struct comparison_run *top;    /* of these */
 };
 
+/* Members of a team other than 0 get the raced rows and no replays. */
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err);
 void sweep_destroy(struct sweep *sweep);
 /* JSON text of a row's assignments, in the sweep's arena. */

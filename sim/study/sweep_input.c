@@ -1,11 +1,11 @@
 /* sweep_input.c - what the answers rest on must be what it was when the sweep was begun: data sets by
  * their samples, models by their sizes and work, hardware by the identity of its profile. */
+#include <string.h>
+#include "sim/study/run_inputs.h"
 #include "sim/study/sweep_race.h"
 
-#include <string.h>
-
-static bool check_input(struct sweep_run *run, const char *kind, const char *name,
-                        const char *fingerprint, struct error *err) {
+bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
+                       const char *fingerprint, struct error *err) {
     for (int64_t i = 0; i < run->input_count; i++) {
         const struct sweep_input_record *input = &run->inputs[i];
         if (strcmp(input->kind, kind) != 0 || strcmp(input->name, name) != 0) continue;
@@ -22,27 +22,9 @@ static bool check_input(struct sweep_run *run, const char *kind, const char *nam
         (struct sweep_input_record){ arena_text(arena, kind), arena_text(arena, name),
                                      arena_text(arena, fingerprint) };
     run->inputs = grown;
+    const struct sweep_input_record *input = &run->inputs[run->input_count++];
     return run->options->store == NULL ||
-           store_add_sweep_inputs(run->options->store, &run->inputs[run->input_count++], 1, err);
-}
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return hash;
-}
-
-static const char *data_fingerprint(struct arena *arena, const struct dataset *d) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int64_t i = 0; i < d->sample_count; i++) {
-        int64_t figures[] = { d->samples[i].language_tokens, d->samples[i].vision_tiles,
-                              d->vision_patches != NULL ? d->vision_patches[i] : 0,
-                              d->clip_ms != NULL ? d->clip_ms[i] : 0 };
-        hash = mix(hash, figures, sizeof figures);
-    }
-    return arena_format(arena, "%ld samples %016llx", (long)d->sample_count,
-                        (unsigned long long)hash);
+           store_add_sweep_inputs(run->options->store, input, 1, err);
 }
 
 static const char *model_fingerprint(struct arena *arena, const struct model *m) {
@@ -65,26 +47,27 @@ static const char *model_fingerprint(struct arena *arena, const struct model *m)
                         (long)model_parameters(m), flop);
 }
 
-bool sweep_inputs_check(struct sweep_run *run, int64_t count, struct error *err) {
+bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
     const void *last_model = NULL, *last_cost = NULL;
     struct arena *scratch = arena_create();
     bool ok = true;
-    for (int64_t i = 0; ok && i < count; i++) {
+    for (int64_t i = run->mine_begin; ok && i < run->mine_end; i++) {
         const struct sweep_item *item = &run->items[i];
         if (!sweep_item_is_live(item)) continue;
         const struct scenario *s = item->scenario;
         if (!item->data->checked && item->data->job != NULL)
-            ok = check_input(run, "data set",
-                             arena_format(scratch, "%s %s", s->dataset_fields.name,
-                                          item->data->key + strcspn(item->data->key, " ") + 1),
-                             data_fingerprint(scratch, item->data->job->dataset), err);
+            ok =
+                sweep_input_check(run, "data set",
+                                  arena_format(scratch, "%s %s", s->dataset_fields.name,
+                                               item->data->key + strcspn(item->data->key, " ") + 1),
+                                  run_inputs_data(scratch, item->data->job->dataset), err);
         item->data->checked = ok;
         if (ok && s->model->layers != last_model)
-            ok = check_input(run, "model", s->model->name, model_fingerprint(scratch, s->model),
-                             err);
+            ok = sweep_input_check(run, "model", s->model->name,
+                                   model_fingerprint(scratch, s->model), err);
         if (ok && s->cost_model != last_cost)
-            ok = check_input(run, "hardware", s->cluster_fields.hardware,
-                             cost_model_profile_id(s->cost_model), err);
+            ok = sweep_input_check(run, "hardware", s->cluster_fields.hardware,
+                                   cost_model_profile_id(s->cost_model), err);
         last_model = s->model->layers;
         last_cost = s->cost_model;
     }

@@ -78,6 +78,7 @@ static bool commit_pending(struct sweep_run *run, struct error *err) {
 static void resolve_one(void *context, int64_t i, int thread_index) {
     (void)thread_index;
     struct sweep_run *run = context;
+    i += run->mine_begin;
     sweep_item_resolve(&run->items[i], run->sweep->file, &run->scenario_options,
                        run->round_begin + i);
 }
@@ -85,6 +86,7 @@ static void resolve_one(void *context, int64_t i, int thread_index) {
 static void evaluate_one(void *context, int64_t i, int thread_index) {
     (void)thread_index;
     struct sweep_run *run = context;
+    i += run->mine_begin;
     struct sweep_item *item = &run->items[i];
     if (item->state != ITEM_NEW) return;
     sweep_item_evaluate(item, run->pruning != SWEEP_PRUNES_NOT ? &run->incumbents : NULL);
@@ -123,17 +125,18 @@ static void sort_out(struct sweep_run *run, int64_t count) {
     }
 }
 
-static void share_out(struct sweep_run *run, int64_t count) {
+static void share_out(struct sweep_run *run) {
     struct sweep_item *items = run->items;
-    for (int64_t i = 0; i < count; i++)
+    const int64_t begin = run->mine_begin, end = run->mine_end;
+    for (int64_t i = begin; i < end; i++)
         if (sweep_item_is_live(&items[i]))
             items[i].data = sweep_share_data(run->share, items[i].scenario);
     sweep_share_fill(run->share, SHARE_DATA, run->pool);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = begin; i < end; i++)
         if (items[i].state == ITEM_NEW)
             items[i].batches = sweep_share_batches(run->share, items[i].scenario, items[i].data);
     sweep_share_fill(run->share, SHARE_BATCHES, run->pool);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = begin; i < end; i++)
         if (items[i].state == ITEM_NEW)
             items[i].prices = sweep_share_prices(run->share, items[i].scenario, items[i].batches);
     sweep_share_fill(run->share, SHARE_PRICES, run->pool);
@@ -227,21 +230,39 @@ static bool note_round(struct sweep_run *run, int64_t count, struct error *err) 
     return ok;
 }
 
-static bool run_round(struct sweep_run *run, int64_t count, struct error *err) {
-    thread_pool_run(run->pool, count, resolve_one, run);
-    sort_out(run, count);
-    share_out(run, count);
-    if (!sweep_inputs_check(run, count, err)) return false;
+/* This member's part: prepared and raced. */
+static bool race_mine(struct sweep_run *run, struct error *err) {
+    share_out(run);
+    if (!sweep_inputs_check(run, err)) return false;
     run->committed_s = wall_s();
-    thread_pool_run(run->pool, count, evaluate_one, run);
-    if (run->store_failed) {
-        *err = run->store_err;
+    thread_pool_run(run->pool, run->mine_end - run->mine_begin, evaluate_one, run);
+    if (run->store_failed) *err = run->store_err;
+    return !run->store_failed && commit_pending(run, err);
+}
+
+/* The others' answers are stored with the end of the round. */
+static bool store_theirs(struct sweep_run *run, int64_t count, struct error *err) {
+    if (run->options->store == NULL) return true;
+    for (int64_t i = 0; i < count; i++)
+        if ((i < run->mine_begin || i >= run->mine_end) && run->items[i].state == ITEM_DONE)
+            run->pending[run->pending_count++] = i;
+    return commit_pending(run, err);
+}
+
+static bool run_round(struct sweep_run *run, int64_t count, struct error *err) {
+    struct sweep_team *team = run->options->team;
+    const int64_t member = sweep_team_member(team), members = sweep_team_count(team);
+    run->mine_begin = count * member / members;
+    run->mine_end = count * (member + 1) / members;
+    thread_pool_run(run->pool, run->mine_end - run->mine_begin, resolve_one, run);
+    if (!sweep_exchange_items(run, count, err)) return false;
+    sort_out(run, count);
+    if (!sweep_team_agree(team, race_mine(run, err), err) || !sweep_exchange_items(run, count, err))
         return false;
-    }
-    if (!commit_pending(run, err) || !take_over(run, count, err)) return false;
-    add_incumbents(run, count);
+    bool ok = store_theirs(run, count, err) && take_over(run, count, err);
+    if (ok) add_incumbents(run, count);
     sweep_share_end_round(run->share);
-    return note_round(run, count, err);
+    return sweep_team_agree(team, ok && note_round(run, count, err), err);
 }
 
 static void clear_round(struct sweep_run *run, int64_t count) {

@@ -2,7 +2,9 @@
  *
  * sweep.c opens the database, then sweep_race() (sweep_race.c) fills sweep->rows round by round, then
  * sweep_replay_best() (sweep_best.c) replays, then sweep.c marks the front and stores what only the
- * whole knows. sweep_input.c notices data that have changed between two calls.
+ * whole knows. sweep_input.c notices data that have changed between two calls. With several members
+ * (sweep_team.h) each prepares and races a part of every round, and sweep_exchange.c gives the others
+ * what it found: then all hold the same items and go on alike, but only member 0 has the database.
  */
 #ifndef BALLAST_SIM_STUDY_SWEEP_RACE_H
 #define BALLAST_SIM_STUDY_SWEEP_RACE_H
@@ -12,6 +14,7 @@
 #include "sim/study/configuration_table.h"
 #include "sim/study/sweep.h"
 #include "sim/study/sweep_row.h"
+#include "sim/study/sweep_team.h"
 
 /* Large enough to keep threads busy, small enough that its scenarios fit into caches. */
 enum { SWEEP_ROUND = 512 };
@@ -34,6 +37,9 @@ struct sweep_run {
     struct sweep_round_record progress; /* of the rounds so far; round_index is the next one's */
     int64_t stored_rounds;              /* that the database holds: those stay as they are */
     struct sweep_item items[SWEEP_ROUND];
+    int64_t mine_begin, mine_end; /* of the items those that this member prepares and races */
+    struct arena *received;       /* texts of the round's items from other members */
+    int64_t inputs_given;         /* to member 0 */
     int64_t round_begin, row_capacity, input_count;
     struct sweep_input_record *inputs;
     /* rows finished and not stored yet */
@@ -47,9 +53,16 @@ struct sweep_run {
 struct sweep_row_record *sweep_run_add_row(struct sweep_run *run,
                                            const struct sweep_row_record *row);
 bool sweep_race(struct sweep_run *run, struct error *err);
-/* Whether the first `count` items of the round rest on what the sweep was begun with; remembers what
- * they rest on. */
-bool sweep_inputs_check(struct sweep_run *run, int64_t count, struct error *err);
+/* Whether this member's items of the round rest on what the sweep was begun with; remembers what they
+ * rest on. */
+bool sweep_inputs_check(struct sweep_run *run, struct error *err);
+bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
+                       const char *fingerprint, struct error *err);
+/* Gives the other members what this one knows of its items, and takes theirs; the answers too where
+ * they are made. All of it is free for a team of one. */
+bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *err);
+/* What the database held, from member 0 to all. */
+void sweep_exchange_known(struct sweep_run *run);
 /* The best of those only raced, in order, until as many as asked for are replayed: a call that was
  * interrupted chooses the same as one that was not, because its replays were the first of that order. */
 bool sweep_replay_best(struct sweep_run *run, struct error *err);

@@ -161,6 +161,58 @@ static int64_t memory_errors(const struct validation *v, const char *source, uns
     return count;
 }
 
+/* Mean ln(measured / predicted) of row i's case; NaN unless i is its first row that counts. */
+static double case_log_error(const struct validation *v, int64_t i) {
+    if (!counts(&v->rows[i], NULL)) return NAN;
+    double sum = 0;
+    int64_t members = 0;
+    for (int64_t k = 0; k < v->runs.count; k++) {
+        if (!counts(&v->rows[k], NULL) || !same_case(v->rows[i].measured, v->rows[k].measured))
+            continue;
+        if (k < i) return NAN;
+        sum -= log1p(v->rows[k].relative_error);
+        members++;
+    }
+    return sum / (double)members;
+}
+
+static bool same_setting(const struct validation_row *a, const struct validation_row *b) {
+    return strcmp(a->measured->source, b->measured->source) == 0 && a->stack == b->stack &&
+           strcmp(a->hardware, b->hardware) == 0;
+}
+
+static void compare_pairs(struct validation *v) {
+    const int64_t rows = v->runs.count;
+    double *errors = memory_alloc(sizeof *errors * (size_t)(rows + 1));
+    double *apart = memory_alloc(sizeof *apart * (size_t)(rows * rows + 1));
+    struct pair_statistics *p = &v->pairs;
+    *p = (struct pair_statistics){ .rms = NAN, .median = NAN, .p80 = NAN };
+    for (int64_t i = 0; i < rows; i++)
+        errors[i] = case_log_error(v, i);
+    double squares = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        bool counted = false; /* the setting, at its first pair's first row */
+        for (int64_t k = 0; k < i && !isnan(errors[i]); k++)
+            counted = counted || (!isnan(errors[k]) && same_setting(&v->rows[i], &v->rows[k]));
+        for (int64_t k = i + 1; k < rows && !isnan(errors[i]); k++) {
+            if (isnan(errors[k]) || !same_setting(&v->rows[i], &v->rows[k])) continue;
+            if (!counted) p->sources++;
+            counted = true;
+            apart[p->pairs] = fabs(errors[i] - errors[k]);
+            squares += apart[p->pairs] * apart[p->pairs];
+            p->pairs++;
+        }
+    }
+    if (p->pairs > 0) {
+        gsl_sort(apart, 1, (size_t)p->pairs);
+        p->rms = sqrt(squares / (double)p->pairs);
+        p->median = gsl_stats_median_from_sorted_data(apart, 1, (size_t)p->pairs);
+        p->p80 = gsl_stats_quantile_from_sorted_data(apart, 1, (size_t)p->pairs, 0.8);
+    }
+    free(errors);
+    free(apart);
+}
+
 static void summarise(const struct validation *v, const char *source, struct validation_group *g) {
     *g = (struct validation_group){ .source = source };
     const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
@@ -257,14 +309,12 @@ static struct stack without_own_factors(const struct stack_list *stacks, const s
                                         const char *hardware, enum precision precision,
                                         struct stack_factor *factor) {
     static const char *none[] = { NULL };
-    *factor = (struct stack_factor){
-        .gpu = "",
-        .precision = precision,
-        .kernel_time_factor =
-            exp(stack_usual_log_factor(stacks->stacks, stacks->count, own, hardware, precision)),
-        .attention_time_factor = 1,
-        .calibrated_on = none
-    };
+    *factor = (struct stack_factor){ .gpu = "",
+                                     .precision = precision,
+                                     .kernel_time_factor = exp(stack_usual_log_factor(
+                                         stacks->stacks, stacks->count, own, hardware, precision)),
+                                     .attention_time_factor = 1,
+                                     .calibrated_on = none };
     struct stack stack = *own;
     stack.factors = factor;
     stack.factor_count = 1;
@@ -308,9 +358,8 @@ static struct validation *run_rows(const struct scenario_options *options, const
         struct stack_factor factor;
         struct stack stack;
         if (row->skip == SKIP_NOTHING && left_out) {
-            stack =
-                without_own_factors(&context.stacks, scenario.stack, scenario.hardware,
-                                    precision_of(row->measured), &factor);
+            stack = without_own_factors(&context.stacks, scenario.stack, scenario.hardware,
+                                        precision_of(row->measured), &factor);
             own.stack = &stack;
         }
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
@@ -324,6 +373,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
     summarise_all(v);
+    compare_pairs(v);
     return v;
 }
 

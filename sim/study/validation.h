@@ -61,7 +61,15 @@ struct validation_group {
     double band_coverage, median_half_width;
 };
 
+/* How far apart the errors of two cases of one source, stack and GPU lie: |difference| of their mean
+ * ln(measured / predicted), of rows that nothing was fitted on. */
+struct pair_statistics {
+    int64_t pairs, sources; /* groups that have pairs */
+    double rms, median, p80;
+};
+
 struct validation {
+    struct pair_statistics pairs;
     struct arena *arena;
     struct measured_runs runs; /* of all files */
     const char **files;        /* by row */

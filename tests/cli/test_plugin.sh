@@ -75,4 +75,35 @@ run --plugin "$work/wrong.so" --set 'policy.partition={"name":"wrong","which":3}
 refused 'the stages wait for each other: stage 0 cannot run the backward of micro-batch 0' --plugin "$work/wrong.so" --set policy.schedule=backward-first
 refused 'forward of micro-batch 0 twice' --plugin "$work/wrong.so" --set policy.schedule=twice
 refused 'is told to run micro-batch -1 of chunk -1' --plugin "$work/wrong.so" --set policy.schedule=nothing
+
+# A joint policy orders each iteration: never slower than the data's order, and the emitted actions of
+# its order pass the independent check.
+compile docs/examples/plugin_joint.c "$work/joint.so"
+joint=$(run --plugin "$work/joint.so" --set policy.joint=order-search | number step_time_mean_ms)
+again=$(run --plugin "$work/joint.so" --set policy.joint=order-search | number step_time_mean_ms)
+[[ -n $joint && $joint == "$again" ]] || fail "order-search gives '$joint', then '$again'"
+awk -v a="$joint" -v b="$plain" 'BEGIN { exit !(a < b) }' || fail "order-search ($joint ms) is not faster than 1F1B ($plain ms)"
+"$program" plan tests/golden/input/small.json --scenarios scenarios --quiet --plugin "$work/joint.so" \
+    --set policy.joint=order-search --emit actions > "$work/actions.json" || fail "no actions of order-search"
+"$program" check --schedule "$work/actions.json" > "$work/out" 2>&1 || fail "the check refuses: $(cat "$work/out")"
+# A stored run keeps what it rested on: files by their hash, and --set.
+run --plugin "$work/joint.so" --set policy.joint=order-search --db "$work/runs.db" > /dev/null 2>&1 || fail "a run with a plug-in is not stored"
+"$program" export run --db "$work/runs.db" --format json > "$work/runs.json"
+for file in "$work/joint.so" tests/golden/input/small.json scenarios/models/internvl-6b-8b.json; do
+    grep -q "$(sha256sum "$file" | cut -d' ' -f1)" "$work/runs.json" || fail "a stored run does not know the hash of $file"
+done
+grep -q 'policy.joint.*order-search' "$work/runs.json" || fail "a stored run does not know --set"
+compile tests/cli/wrong_plugin.c "$work/preset.so" '-DWRONG_PRESET="nowhere"'
+refused 'joint policy "wrong" presets the schedule policy "nowhere", which is not there' --plugin "$work/preset.so"
+wrong joint 0 'the forward of micro-batch 0 twice'
+wrong joint 1 'is told to run micro-batch'
+wrong joint 2 'the stages wait for each other: stage 0 cannot run'
+wrong joint 3 'no order pleases me'
+wrong joint 9 'gave no reason'
+refused 'while planning an iteration with "wrong" of a plug-in' --plugin "$work/wrong.so" --set 'policy.joint={"name":"wrong","which":2}'
+run --plugin "$work/wrong.so" --set 'policy.joint={"name":"wrong","which":4}' > /dev/null || fail "a right order after a wrong candidate"
+# A plug-in of version 1 knows nothing of joint policies, and works.
+compile tests/cli/wrong_plugin.c "$work/older.so" -DWRONG_API_VERSION=1
+refused 'unknown joint policy "wrong"' --plugin "$work/older.so" --set policy.joint=wrong
+run --plugin "$work/older.so" > /dev/null || fail "a plug-in of version 1 is refused"
 exit "$failures"

@@ -57,6 +57,29 @@ static void nothing(const struct ballast_place *place, struct ballast_pass *pass
     (void)place, (void)passes;
 }
 
+static int iterations(struct ballast_iteration *it, const double *parameters,
+                      struct ballast_pass *order) {
+    const int64_t count = 2 * it->micro_batch_count * it->chunk_count;
+    const struct ballast_pass first = order[0];
+    switch ((int)parameters[0]) {
+    case 0: order[1] = order[0]; return 1; /* one pass twice */
+    case 1: order[0].micro_batch = (int32_t)it->micro_batch_count; return 1;
+    case 2: order[0] = order[count - 1]; order[count - 1] = first; return 1; /* backward first */
+    case 3: it->fail(it, "no order pleases me"); return 0;
+    case 4: /* a candidate that is none must be answered, not believed */
+        order[0].chunk = 7;
+        if (it->simulate(it, order) >= 0) return 0;
+        order[0] = first;
+        return it->simulate(it, order) > 0 && it->passes[0].forward_seconds > 0 &&
+               it->activation_capacity_bytes[0] > 0 && it->micro_batches[0].samples > 0;
+    default: return 0;
+    }
+}
+
+#ifndef WRONG_PRESET
+#define WRONG_PRESET "1f1b"
+#endif
+
 const struct ballast_plugin *ballast_plugin(void) {
     static const struct ballast_parameter which[] = { { "which", "mistake", 0, 0, 100 } };
     static const struct ballast_batching batching[] = { { WRONG_NAME, "w", 0, which, 1, batches } };
@@ -64,7 +87,10 @@ const struct ballast_plugin *ballast_plugin(void) {
     static const struct ballast_schedule schedules[] = { { "backward-first", "w", 0, backward_first },
                                                          { "twice", "w", 0, twice },
                                                          { "nothing", "w", 0, nothing } };
+    static const struct ballast_joint joints[] = {
+        { "wrong", "w", which, 1, NULL, NULL, NULL, WRONG_PRESET, iterations }
+    };
     static const struct ballast_plugin plugin = { WRONG_API_VERSION, batching, 1, partitions, 1,
-                                                  schedules, 3 };
+                                                  schedules, 3, joints, 1 };
     return &plugin;
 }

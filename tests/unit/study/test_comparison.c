@@ -61,10 +61,11 @@ static const struct {
     /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
      * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5; Student's t with 3 degrees of
      * freedom. */
-    { "same steps, beyond the band", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
-    { "same steps, inside the band", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
-    { "less than a stack may add", 0.92, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
-    { "another stack", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b" },
+    { "same steps, beyond what pairs err", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
+    { "a wide band that is common", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
+    { "less than pairs err: ln 0.888 = -0.119", 0.888, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
+    { "another stack, beyond both bands", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "b" },
+    { "another stack, inside them", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b" },
     { "does not fit", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_OPEN, "out of memory", "a" },
     /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it; 5.9346
      * degrees of freedom by Welch and Satterthwaite (the other case 5.4289). */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include "sim/study/execution.h"
 
-static const struct provenance provenance = { "ballast run scenario.json" };
+static const struct provenance provenance = { .command_line = "ballast run scenario.json" };
 
 static int begin(void **state) {
     (void)state;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include "sim/study/sensitivity.h"
 
-static const struct provenance provenance = { "ballast reproduce" };
+static const struct provenance provenance = { .command_line = "ballast reproduce" };
 
 /* A scenarios folder with papers of its own and everything else as it is. */
 static int begin(void **state) {

@@ -19,7 +19,7 @@
 #define MIXED     BALLAST_SOURCE_DIR "/tests/data/sweep/mixed-sweep.json"
 
 static const struct scenario_options scenario_options = { .directory = SCENARIOS };
-static const struct provenance provenance = { "test" };
+static const struct provenance provenance = { .command_line = "test" };
 
 static struct sweep_options options_with(struct store *store, int threads) {
     return (struct sweep_options){ .scenario_options = &scenario_options,

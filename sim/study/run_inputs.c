@@ -1,0 +1,95 @@
+/* run_inputs.c - files by SHA-256, samples by FNV-1a over their figures. */
+#include "sim/study/run_inputs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "results/sha256.h"
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+const char *run_inputs_data(struct arena *arena, const struct dataset *d) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        int64_t figures[] = { d->samples[i].language_tokens, d->samples[i].vision_tiles,
+                              d->vision_patches != NULL ? d->vision_patches[i] : 0,
+                              d->clip_ms != NULL ? d->clip_ms[i] : 0 };
+        hash = mix(hash, figures, sizeof figures);
+    }
+    return arena_format(arena, "%ld samples %016llx", (long)d->sample_count,
+                        (unsigned long long)hash);
+}
+
+/* ---- files ---- */
+
+static bool hash_file(const char *path, char text[2 * SHA256_BYTES + 1]) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    struct sha256 hash;
+    uint8_t result[SHA256_BYTES];
+    char part[65536];
+    size_t size;
+    sha256_begin(&hash);
+    while ((size = fread(part, 1, sizeof part, file)) > 0)
+        sha256_add(&hash, part, size);
+    const bool whole = !ferror(file);
+    fclose(file);
+    sha256_end(&hash, result);
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", result[i]);
+    return whole;
+}
+
+static cJSON *add(cJSON *list, const char *kind, const char *name) {
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddStringToObject(one, "kind", kind);
+    cJSON_AddStringToObject(one, "name", name);
+    cJSON_AddItemToArray(list, one);
+    return one;
+}
+
+/* Files of the scenarios folder go by their path in it. */
+static void add_file(cJSON *list, const char *kind, const char *folder, const char *path) {
+    char hash[2 * SHA256_BYTES + 1];
+    const size_t length = strlen(folder);
+    const bool inside = strncmp(path, folder, length) == 0 && path[length] == '/';
+    cJSON *one = add(list, kind, inside ? path + length + 1 : path);
+    if (hash_file(path, hash))
+        cJSON_AddStringToObject(one, "sha256", hash);
+    else
+        cJSON_AddNullToObject(one, "sha256");
+}
+
+const char *run_inputs_text(const struct execution *e, const struct provenance *provenance,
+                            struct arena *arena) {
+    const struct scenario *s = e->scenario;
+    cJSON *list = cJSON_CreateArray();
+    if (s->path != NULL && access(s->path, F_OK) == 0)
+        add_file(list, "scenario", s->directory, s->path);
+    for (int64_t i = 0; i < s->model->file_count; i++)
+        add_file(list, "model", s->directory, s->model->files[i]);
+    cJSON_AddStringToObject(add(list, "data set", s->dataset_fields.name), "content",
+                            run_inputs_data(arena, e->job->dataset));
+    const char *stack = s->layout_fields.stack;
+    if (strchr(stack, '/') == NULL)
+        stack = arena_format(arena, "%s/stacks/%s.json", s->directory, stack);
+    if (access(stack, F_OK) == 0) add_file(list, "stack", s->directory, stack);
+    for (int64_t i = 0; provenance->plugins != NULL && provenance->plugins[i] != NULL; i++)
+        add_file(list, "plug-in", s->directory, provenance->plugins[i]);
+    for (int64_t i = 0; provenance->overrides != NULL && provenance->overrides[i] != NULL; i++) {
+        const char *text = provenance->overrides[i];
+        const size_t length = strcspn(text, "=");
+        cJSON *one = add(list, "set", arena_format(arena, "%.*s", (int)length, text));
+        cJSON_AddStringToObject(one, "value", text[length] == '=' ? text + length + 1 : "");
+    }
+    char *text = cJSON_PrintUnformatted(list);
+    const char *kept = arena_text(arena, text);
+    cJSON_free(text);
+    cJSON_Delete(list);
+    return kept;
+}
