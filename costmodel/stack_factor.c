@@ -8,7 +8,8 @@
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
  *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
  *         width of operands (16 bits or fewer) while there is one
- *     s = mean of ln f - g over the stack's own factors (or its relative's)
+ *     s = mean of ln f - g over the stack's own factors (or its relative's), again of that width
+ *         while there is one
  *
  * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
  * factors or relative has s = 0; so has an unknown one.
@@ -76,7 +77,9 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     struct stack_use use = { stack, 1, 1, false, false };
     if (stack == NULL) return use;
     use.attention_stated = strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
-    double own = 0, attention = 0, near_kernel = 0, near_attention = 0, near_count = 0;
+    double own[2] = { 0 }; /* of the same width; of another */
+    int64_t counts[2] = { 0 };
+    double attention = 0, near_kernel = 0, near_attention = 0, near_count = 0;
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
         /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
@@ -89,7 +92,9 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
             near_attention += log(f->attention_time_factor);
             near_count++;
         }
-        own += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
+        const int other = !same_width(f, precision);
+        own[other] += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
+        counts[other]++;
         attention += log(f->attention_time_factor);
     }
     if (near_count > 0) {
@@ -97,9 +102,11 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
         use.attention_time_factor = exp(near_attention / near_count);
         return use;
     }
-    const double count = stack->factor_count > 0 ? (double)stack->factor_count : 1;
-    use.kernel_time_factor = exp(usual(stack, gpu, precision) + own / count);
-    use.attention_time_factor = exp(attention / count);
+    const int width = counts[0] == 0;
+    const double habit = counts[width] > 0 ? own[width] / (double)counts[width] : 0;
+    use.kernel_time_factor = exp(usual(stack, gpu, precision) + habit);
+    if (stack->factor_count > 0)
+        use.attention_time_factor = exp(attention / (double)stack->factor_count);
     return use;
 }
 

@@ -365,8 +365,9 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
         if (row->skip == SKIP_NOTHING)
             row->calibrated_stack =
-                left_out ||
-                stack_on(scenario.stack, scenario.hardware, precision_of(row->measured)).calibrated;
+                left_out || (row->exact_stack && stack_on(scenario.stack, scenario.hardware,
+                                                          precision_of(row->measured))
+                                                     .calibrated);
         if (left_out) row->calibrated_on = false;
         cJSON_Delete(scenario.document);
         if (row->skip == SKIP_NOTHING) count_verdict(v, row);

@@ -163,8 +163,9 @@ static void test_usual_factors(void **state) {
         { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },
         { 0, "h100-80g-sxm", PRECISION_BF16, 0.9 * 1.2409673645990857 },
         { 3, "a100-80g-sxm", PRECISION_BF16, 1.2 }, /* its relative's own */
-        /* (1.2 x (1.4 / 1.2410) x 1)^(1/3) of 1.1 */
-        { 2, "v100-32g-sxm", PRECISION_BF16, 1.216864791752426 },
+        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what those of sixteen left */
+        { 2, "v100-32g-sxm", PRECISION_BF16, 1.279873791149265 },
+        { 1, "h100-80g-sxm", PRECISION_FP8, 1.88298195469624 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct stack_use use =
