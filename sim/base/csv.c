@@ -165,8 +165,12 @@ bool csv_number(const struct csv *csv, int64_t row, int64_t column, double *valu
     if (text[0] == '\0') return true;
     char *end;
     double number = strtod(text, &end);
-    if (*end != '\0' || !isfinite(number))
+    /* strtod reads "0x10" and "inf" too, which no table means */
+    const bool decimal = text[strspn(text, " +-.0123456789eE")] == '\0';
+    if (*end != '\0' || !decimal)
         return csv_error(csv, row, column, err, "expected a number, got \"%.40s\"", text);
+    if (!isfinite(number))
+        return csv_error(csv, row, column, err, "\"%.40s\" is larger than any number here", text);
     *value = number;
     return true;
 }

@@ -95,6 +95,7 @@ static cJSON *row_json(const struct validation_row *r) {
         cJSON_AddBoolToObject(row, "fits_predicted", r->fits_predicted);
     cJSON_AddBoolToObject(row, "memory_close", r->memory_close);
     add_text(row, "skipped_reason", skipped ? validation_skip_name(r->skip) : NULL);
+    add_text(row, "skipped_detail", skipped ? r->skip_detail : NULL);
     add_text(row, "stack", r->stack != NULL ? r->stack->name : NULL);
     cJSON *notes = cJSON_AddArrayToObject(row, "notes");
     for (const char **note = r->notes; *note != NULL; note++)
@@ -201,6 +202,11 @@ static void print(const struct validation *v) {
            (long)v->close[1][1], (long)v->confusion[1][0], (long)v->close[1][0],
            (long)(v->confusion[0][1] + v->confusion[0][0]), (long)v->confusion[0][0],
            (long)v->close[0][0]);
+    if (v->all.time.count == 0) {
+        puts(v->all.simulated > 0 ? "No row has a step time to compare that nothing was fitted on."
+                                  : "No row could be simulated: each says why.");
+        return;
+    }
     printf("Bands hold 80 %% of held-back residuals; half of them are narrower than %.1f %%. "
            "*: something was fitted on the row (%ld). !: some operator is outside the measured "
            "range.\n",
@@ -250,6 +256,7 @@ static int print_scenario(struct cli *cli, const char *const *paths, int64_t pat
             if (scenario.skip != SKIP_NOTHING) {
                 error_set(&err, "row \"%s\" is skipped: %s", row_id,
                           validation_skip_name(scenario.skip));
+                if (scenario.skip_detail != NULL) error_hint(&err, "%s", scenario.skip_detail);
                 return cli_error(&err);
             }
             for (const char **note = scenario.notes; *note != NULL; note++)

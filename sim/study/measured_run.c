@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,53 +14,54 @@ static const struct column {
     const char *name;
     enum column_type type;
     size_t offset;
+    double least, most; /* of a count; a number must be above 0 */
 } columns[] = {
-    { "row_id", COLUMN_TEXT, AT(row_id) },
-    { "source", COLUMN_TEXT, AT(source) },
-    { "model", COLUMN_TEXT, AT(model) },
-    { "modality", COLUMN_TEXT, AT(modality) },
-    { "layers", COLUMN_COUNT, AT(layers) },
-    { "hidden", COLUMN_COUNT, AT(hidden) },
-    { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden) },
-    { "ffn", COLUMN_TEXT, AT(ffn) },
-    { "heads", COLUMN_COUNT, AT(heads) },
-    { "kv_heads", COLUMN_COUNT, AT(kv_heads) },
-    { "head_dim", COLUMN_COUNT, AT(head_dim) },
-    { "vocab", COLUMN_COUNT, AT(vocab) },
-    { "moe", COLUMN_TEXT, AT(moe) },
-    { "seq_len", COLUMN_COUNT, AT(seq_len) },
-    { "seq_len", COLUMN_TEXT, AT(seq_len_text) }, /* "2048 max": the longest sample */
-    { "hardware", COLUMN_TEXT, AT(hardware) },
-    { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node) },
-    { "gpu_count", COLUMN_COUNT, AT(gpu_count) },
-    { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu) },
-    { "tp", COLUMN_COUNT, AT(tp) },
-    { "sp", COLUMN_COUNT, AT(sp) },
-    { "cp", COLUMN_COUNT, AT(cp) },
-    { "pp", COLUMN_COUNT, AT(pp) },
-    { "vpp", COLUMN_COUNT, AT(vpp) },
-    { "schedule", COLUMN_TEXT, AT(schedule) },
-    { "ep", COLUMN_COUNT, AT(ep) },
-    { "dp", COLUMN_COUNT, AT(dp) },
-    { "zero_stage", COLUMN_COUNT, AT(zero_stage) },
-    { "zero_group", COLUMN_COUNT, AT(zero_group) },
-    { "micro_batch", COLUMN_COUNT, AT(micro_batch) },
-    { "grad_accum", COLUMN_COUNT, AT(grad_accum) },
-    { "global_batch", COLUMN_COUNT, AT(global_batch) },
-    { "precision", COLUMN_TEXT, AT(precision) },
-    { "recompute", COLUMN_TEXT, AT(recompute) },
-    { "attention", COLUMN_TEXT, AT(attention) },
-    { "vision_model", COLUMN_TEXT, AT(vision_model) },
-    { "images_per_sample", COLUMN_COUNT, AT(images_per_sample) },
-    { "image_wh", COLUMN_TEXT, AT(image_wh) },
-    { "frozen", COLUMN_TEXT, AT(frozen) },
-    { "stack", COLUMN_TEXT, AT(stack) },
-    { "outcome", COLUMN_TEXT, AT(outcome) },
-    { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s) },
-    { "iter_time_derived", COLUMN_COUNT, AT(iter_time_derived) },
-    { "peak_mem_GiB", COLUMN_NUMBER, AT(peak_mem_GiB) },
-    { "peak_mem_kind", COLUMN_TEXT, AT(peak_mem_kind) },
-    { "notes", COLUMN_TEXT, AT(notes) },
+    { "row_id", COLUMN_TEXT, AT(row_id), 0, 0 },
+    { "source", COLUMN_TEXT, AT(source), 0, 0 },
+    { "model", COLUMN_TEXT, AT(model), 0, 0 },
+    { "modality", COLUMN_TEXT, AT(modality), 0, 0 },
+    { "layers", COLUMN_COUNT, AT(layers), 1, 9e15 },
+    { "hidden", COLUMN_COUNT, AT(hidden), 1, 9e15 },
+    { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden), 1, 9e15 },
+    { "ffn", COLUMN_TEXT, AT(ffn), 0, 0 },
+    { "heads", COLUMN_COUNT, AT(heads), 1, 9e15 },
+    { "kv_heads", COLUMN_COUNT, AT(kv_heads), 1, 9e15 },
+    { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 9e15 },
+    { "vocab", COLUMN_COUNT, AT(vocab), 1, 9e15 },
+    { "moe", COLUMN_TEXT, AT(moe), 0, 0 },
+    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 9e15 },
+    { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
+    { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
+    { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 9e15 },
+    { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 9e15 },
+    { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 0 },
+    { "tp", COLUMN_COUNT, AT(tp), 1, 9e15 },
+    { "sp", COLUMN_COUNT, AT(sp), 0, 1 },
+    { "cp", COLUMN_COUNT, AT(cp), 1, 9e15 },
+    { "pp", COLUMN_COUNT, AT(pp), 1, 9e15 },
+    { "vpp", COLUMN_COUNT, AT(vpp), 0, 1000 },
+    { "schedule", COLUMN_TEXT, AT(schedule), 0, 0 },
+    { "ep", COLUMN_COUNT, AT(ep), 0, 1e6 },
+    { "dp", COLUMN_COUNT, AT(dp), 1, 9e15 },
+    { "zero_stage", COLUMN_COUNT, AT(zero_stage), 0, 3 },
+    { "zero_group", COLUMN_COUNT, AT(zero_group), 0, 1e7 },
+    { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 9e15 },
+    { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 9e15 },
+    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 9e15 },
+    { "precision", COLUMN_TEXT, AT(precision), 0, 0 },
+    { "recompute", COLUMN_TEXT, AT(recompute), 0, 0 },
+    { "attention", COLUMN_TEXT, AT(attention), 0, 0 },
+    { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },
+    { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
+    { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },
+    { "frozen", COLUMN_TEXT, AT(frozen), 0, 0 },
+    { "stack", COLUMN_TEXT, AT(stack), 0, 0 },
+    { "outcome", COLUMN_TEXT, AT(outcome), 0, 0 },
+    { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s), 0, 0 },
+    { "iter_time_derived", COLUMN_COUNT, AT(iter_time_derived), 0, 1 },
+    { "peak_mem_GiB", COLUMN_NUMBER, AT(peak_mem_GiB), 0, 0 },
+    { "peak_mem_kind", COLUMN_TEXT, AT(peak_mem_kind), 0, 0 },
+    { "notes", COLUMN_TEXT, AT(notes), 0, 0 },
 };
 enum { COLUMN_COUNT_ALL = sizeof columns / sizeof columns[0] };
 
@@ -67,16 +69,73 @@ enum { COLUMN_COUNT_ALL = sizeof columns / sizeof columns[0] };
 static bool read_count(const struct csv *csv, int64_t row, int64_t column, int64_t *value,
                        struct error *err) {
     const char *text = csv_cell(csv, row, column);
-    char *end;
-    double number = strtod(text, &end);
-    if (end != text && *end == ' ' && number >= 0 && number < 9e15) {
+    double number = strtod(text, NULL);
+    const bool digits = text[strspn(text, "0123456789")] == ' ';
+    if (digits && number < 9e15) {
         *value = (int64_t)number;
         return true;
     }
     return csv_count(csv, row, column, value, err);
 }
 
-static bool read_row(const struct csv *csv, int64_t row, const int64_t *places,
+static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
+                              int64_t column, const char *expected) {
+    return arena_format(arena, "line %ld, %s: expected %s, got %.40s", csv->lines[row],
+                        csv->header[column], expected, csv_cell(csv, row, column));
+}
+
+/* What a count must be in; NULL: it is, or the cell is empty. */
+static const char *count_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                 int64_t place, const struct column *column, int64_t value) {
+    if (value < 0 || ((double)value >= column->least && (double)value <= column->most)) return NULL;
+    return mistake_at(arena, csv, row, place,
+                      column->most < 1e3
+                          ? arena_format(arena, "%.0f to %.0f", column->least, column->most)
+                          : arena_format(arena, "%.0f or more", column->least));
+}
+
+static bool is_pixels(const char *text) {
+    long width, height;
+    int end = -1;
+    return sscanf(text, "%ldx%ld%n", &width, &height, &end) == 2 && end > 0 && text[end] == '\0' &&
+           width > 0 && height > 0;
+}
+
+/* "vision;language", each by its role or a longer name of it; "none". */
+static bool are_modules(const char *text) {
+    static const char *const roles[] = { "vision", "connector", "language", "none" };
+    for (const char *part = text; *part != '\0';) {
+        const size_t length = strcspn(part, ";");
+        bool known = false;
+        for (size_t i = 0; i < sizeof roles / sizeof roles[0] && !known; i++) {
+            const char *at = strstr(part, roles[i]);
+            known = at != NULL && (size_t)(at - part) + strlen(roles[i]) <= length;
+        }
+        if (!known) return false;
+        part += length + (part[length] == ';');
+    }
+    return true;
+}
+
+static const char *text_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                int64_t place, const struct measured_run *run,
+                                const struct column *column) {
+    if (column->offset == AT(image_wh) && run->image_wh[0] != '\0' && !is_pixels(run->image_wh))
+        return mistake_at(arena, csv, row, place, "pixels as 336x336");
+    if (column->offset == AT(frozen) && !are_modules(run->frozen))
+        return mistake_at(arena, csv, row, place,
+                          "vision, connector or language, with semicolons between");
+    return NULL;
+}
+
+/* Of a run that did not get to a step, 0 says that nothing was measured. */
+static void forget_zeros(struct measured_run *run) {
+    if (strcmp(run->outcome, "oom") != 0) return;
+    if (run->iter_time_s == 0) run->iter_time_s = NAN;
+    if (run->peak_mem_GiB == 0) run->peak_mem_GiB = NAN;
+}
+
+static bool read_row(struct arena *arena, const struct csv *csv, int64_t row, const int64_t *places,
                      struct measured_run *run, struct error *err) {
     for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
         void *at = (char *)run + columns[i].offset;
@@ -93,6 +152,17 @@ static bool read_row(const struct csv *csv, int64_t row, const int64_t *places,
             if (!csv_number(csv, row, places[i], at, err)) return false;
             break;
         }
+    }
+    forget_zeros(run);
+    for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
+        const void *at = (const char *)run + columns[i].offset;
+        if (columns[i].type == COLUMN_TEXT)
+            run->mistake = text_mistake(arena, csv, row, places[i], run, &columns[i]);
+        else if (columns[i].type == COLUMN_COUNT)
+            run->mistake = count_mistake(arena, csv, row, places[i], &columns[i],
+                                         *(const int64_t *)at);
+        else if (*(const double *)at <= 0)
+            run->mistake = mistake_at(arena, csv, row, places[i], "more than 0");
     }
     return true;
 }
@@ -125,6 +195,6 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
                 arena_format(arena, "column \"%s\" is not known and was ignored", csv->header[i]);
     runs->rows = arena_array(arena, struct measured_run, csv->row_count);
     for (int64_t row = 0; row < csv->row_count; row++)
-        if (!read_row(csv, row, places, &runs->rows[row], err)) return false;
+        if (!read_row(arena, csv, row, places, &runs->rows[row], err)) return false;
     return true;
 }

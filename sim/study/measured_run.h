@@ -15,6 +15,7 @@ struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
         *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
         *notes, *seq_len_text; /* "" when empty */
+    const char *mistake; /* the first value that no run can have, with line and column; NULL: none */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,
@@ -29,7 +30,8 @@ struct measured_runs {
     const char **notes; /* columns that were ignored; NULL at the end */
 };
 
-/* Unknown columns are ignored with a note; a malformed number is an error with file and line. */
+/* Unknown columns are ignored with a note; what is no number where one belongs is an error with file
+ * and line. A number that cannot be (a step of 0 s) is the row's mistake alone. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);
 

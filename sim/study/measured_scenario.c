@@ -24,7 +24,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_NO_MEASUREMENT] = "no step time and no memory was measured",
     [SKIP_EXPERTS] = "mixture of experts is not simulated",
     [SKIP_ARCHITECTURE] = "layers that are not a transformer's are not simulated",
-    [SKIP_MODALITY] = "the vision encoder is not known",
+    [SKIP_MODALITY] = "the modality is not simulated",
     [SKIP_HARDWARE] = "no hardware profile",
     [SKIP_SHAPE] = "the model's shape is not given",
     [SKIP_PRECISION] = "the precision is not simulated on this hardware",
@@ -33,6 +33,9 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_LAYOUT] = "the layout does not add up",
     [SKIP_BATCH] = "the batch does not add up",
     [SKIP_ADAPTER] = "adapters (LoRA) are not simulated",
+    [SKIP_VALUE] = "a value that cannot be",
+    [SKIP_VISION] = "the vision encoder is not known",
+    [SKIP_FEED_FORWARD] = "this kind of feed-forward layer is not simulated",
 };
 
 const char *validation_skip_name(enum validation_skip skip) {
@@ -178,6 +181,36 @@ static void draw_samples(struct row *row, bool captions) {
                            row->dataset, row->by_modality ? "; grouped as LLaVA does" : ""));
 }
 
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* The shipped encoders that cut images into tiles, by name. */
+static const char *encoder_names(const struct measured_context *context) {
+    struct arena *arena = context->arena;
+    const char *folder = arena_format(arena, "%s/models/modules", context->directory), *list = "";
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        const char *file = entries[i]->d_name;
+        const size_t length = strlen(file);
+        struct error ignored = { 0 };
+        struct json *json = length > 5 && strcmp(file + length - 5, ".json") == 0
+                                ? json_load(arena_format(arena, "%s/%s", folder, file), &ignored)
+                                : NULL;
+        const cJSON *module = json != NULL ? json_root(json) : NULL;
+        const char *role = cJSON_GetStringValue(cJSON_GetObjectItem(module, "role"));
+        if (role != NULL && strcmp(role, "vision") == 0 &&
+            cJSON_GetNumberValue(cJSON_GetObjectItem(module, "image_size")) >= 1)
+            list = arena_format(arena, "%s%s%.*s", list, list[0] != '\0' ? ", " : "",
+                                (int)(length - 5), file);
+        json_destroy(json);
+        free(entries[i]);
+    }
+    free(entries);
+    return list;
+}
+
 static bool choose_samples(struct row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -263,6 +296,21 @@ static bool holds(const char *text, const char *word) {
     return strstr(text, word) != NULL;
 }
 
+/* An empty cell is; otherwise the row's detail says what there is. */
+static bool is_one_of(struct row *row, const char *column, const char *text,
+                      const char *const *names) {
+    struct arena *arena = row->context->arena;
+    const char *list = "";
+    if (text[0] == '\0') return true;
+    for (int64_t i = 0; names[i] != NULL; i++) {
+        if (strcmp(text, names[i]) == 0) return true;
+        list = arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", names[i]);
+    }
+    row->out->skip_detail =
+        arena_format(arena, "%s: got \"%s\"; one of %s", column, text, list);
+    return false;
+}
+
 static enum validation_skip check(struct row *row) {
     struct measured_run *r = &row->run;
     if (isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) && strcmp(r->outcome, "oom") != 0)
@@ -271,8 +319,14 @@ static enum validation_skip check(struct row *row) {
     if (holds(r->notes, "LoRA") || holds(r->notes, "lora")) return SKIP_ADAPTER;
     if (holds(r->notes, "Mamba") || holds(r->notes, "NOT a pure transformer"))
         return SKIP_ARCHITECTURE;
-    const bool vision = strcmp(r->modality, "vision+text") == 0;
-    if (!vision && strcmp(r->modality, "text") != 0 && r->modality[0] != '\0') return SKIP_MODALITY;
+    if (r->mistake != NULL) {
+        row->out->skip_detail = r->mistake;
+        return SKIP_VALUE;
+    }
+    static const char *const modalities[] = { "text", "vision+text", NULL };
+    if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
+    static const char *const feed_forwards[] = { "gelu", "quick-gelu", "relu2", "swiglu", NULL };
+    if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
     choose_stack(row);
     if (!choose_hardware(row)) return SKIP_HARDWARE;
     if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
@@ -280,7 +334,14 @@ static enum validation_skip check(struct row *row) {
     row->attention = r->attention[0] != '\0' ? r->attention : "flash";
     if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
         return SKIP_ATTENTION;
-    if (!choose_samples(row)) return SKIP_MODALITY;
+    if (!choose_samples(row)) {
+        row->out->skip_detail =
+            arena_format(row->context->arena,
+                         "vision_model: got \"%s\"; there are %s, or a file of your own in "
+                         "scenarios/models/modules",
+                         r->vision_model, encoder_names(row->context));
+        return SKIP_VISION;
+    }
     return place(row);
 }
 

@@ -29,6 +29,9 @@ enum validation_skip {
     SKIP_LAYOUT,
     SKIP_BATCH,
     SKIP_ADAPTER,
+    SKIP_VALUE, /* a number that no run can have */
+    SKIP_VISION,
+    SKIP_FEED_FORWARD,
     VALIDATION_SKIP_COUNT
 };
 const char *validation_skip_name(enum validation_skip skip);

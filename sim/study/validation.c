@@ -65,7 +65,11 @@ static void predict(const struct scenario_options *options, struct measured_scen
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(options, scenario, &err);
     if (e == NULL) {
-        row->skip = strstr(err.text, "cannot compute in") != NULL ? SKIP_PRECISION : SKIP_LAYOUT;
+        row->skip = strstr(err.text, "cannot compute in") != NULL ||
+                            strstr(err.text, "/training/precision: ") != NULL
+                        ? SKIP_PRECISION
+                    : strstr(err.text, ": must be ") != NULL      ? SKIP_VALUE
+                                                                  : SKIP_LAYOUT;
         row->skip_detail = arena_text(arena, err.text);
         return;
     }
@@ -349,6 +353,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         struct measured_scenario scenario;
         measured_scenario_make(&context, row->measured, &scenario);
         row->skip = scenario.skip;
+        row->skip_detail = scenario.skip_detail;
         row->stack = scenario.stack;
         row->exact_stack = scenario.exact_stack;
         row->hardware = scenario.hardware;
