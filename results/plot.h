@@ -92,7 +92,7 @@ struct plot_cell {
     int64_t points; /* 0: no configuration is legal there */
 };
 struct plot_heatmap {
-    const char *title, *x_label, *y_label;
+    const char *title, *x_label, *y_label, *unit; /* unit: of the values */
     const char **x_names, **y_names; /* PLOT_HEATMAP_LIMIT each */
     int64_t x_count, y_count;
     struct plot_cell *cells; /* [y * PLOT_HEATMAP_LIMIT + x] */

@@ -30,7 +30,7 @@ static void write_distribution(struct gnuplot *g, const char *block, const uint3
     /* Bars stand on whole numbers: from half below the least to half above the largest. */
     double high = h.low + (double)h.bin_count * h.width;
     fprintf(g->script, "END\nset xrange [%.9g:%.9g]\nset yrange [0:*]\nset xtics %.9g\n", h.low,
-            high, fmax(1, plot_tic_step(high - h.low, 8)));
+            high, fmax(1, plot_tic_step(high - h.low, 5)));
     char text[256], beyond[64] = "";
     if (shown < count)
         snprintf(beyond, sizeof beyond, "; %.2g %% lie beyond, up to %.6g",
@@ -40,7 +40,7 @@ static void write_distribution(struct gnuplot *g, const char *block, const uint3
     snprintf(text, sizeof text, h.width > 1 ? "samples (%% per bin of %.0f)" : "samples (%%)",
              h.width);
     plot_set_text(g, "ylabel", text);
-    snprintf(text, sizeof text, "mean %.4g, median %.4g, p99 %.4g, max %.6g", sum / (double)count,
+    snprintf(text, sizeof text, "mean %.6g, median %.6g, p99 %.6g, max %.6g", sum / (double)count,
              plot_quantile(sorted, count, 0.5), plot_quantile(sorted, count, 0.99), most);
     plot_set_text(g, "title", text);
     fprintf(g->script,

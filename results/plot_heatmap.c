@@ -60,10 +60,10 @@ bool plot_heatmap(const char *path, const struct plot_heatmap *map, struct error
     fprintf(g.script,
             "set xrange [-0.5:%g]\nset yrange [-0.5:%g]\nunset grid\n"
             "set palette defined (0 '#FDE725', 0.25 '#5EC962', 0.5 '#21918C', 0.75 '#3B528B', 1 "
-            "'#440154')\nset cbrange [%.9g:%.9g]\nset cblabel 'least cost'\n"
+            "'#440154')\nset cbrange [%.9g:%.9g]\nset cblabel 'least cost (%s)'\n"
             "set key outside bottom center horizontal\n",
             (double)map->x_count - 0.5, (double)map->y_count - 0.5, least,
-            most > least ? most : least + fmax(fabs(least), 1) * 0.01);
+            most > least ? most : least + fmax(fabs(least), 1) * 0.01, map->unit);
     for (int64_t y = 0; y < map->y_count; y++)
         for (int64_t x = 0; x < map->x_count; x++) {
             const struct plot_cell *cell = cell_at(map, x, y);

@@ -57,7 +57,8 @@ bool plot_residuals(const char *path, const char *title, const struct validation
         "set ylabel 'predicted against measured (%%)'\nset xlabel 'measured value, in the order of "
         "its file'\nset xrange [-1:%d]\nset key outside right top Left reverse\n"
         "set object rectangle from graph 0, first -10 to graph 1, first 10 behind fc rgb '#E8F1F8'"
-        " fs solid noborder\nset xzeroaxis lt 1 lc rgb '#000000' lw 1\n",
+        " fs solid noborder\n"
+        "set arrow from graph 0, first 0 to graph 1, first 0 nohead back lc rgb '#000000' lw 1.5\n",
         (int)count);
     static const int shapes[] = { 7, 5, 9, 13, 11, 3, 2, 1 };
     const char *separator = "plot ";

@@ -83,6 +83,47 @@ static void write_decade_tics(struct gnuplot *g, char axis, double low, double h
 
 enum { NAMED_POINTS = 12 };
 
+struct extent {
+    double low, high;
+};
+
+static double place_in(struct extent e, double value) {
+    return (value - e.low) / (e.high - e.low);
+}
+
+/* Names beside the points of the front, at most NAMED_POINTS; one that would stand on another is left
+ * out. Shares of the graph: a letter is 0.0075 wide, a line 0.04 high. */
+static void write_names(struct gnuplot *g, const struct front_point *front, int64_t count, bool wide,
+                        struct extent x, struct extent y) {
+    struct {
+        double left, right, middle;
+    } taken[NAMED_POINTS];
+    int64_t named = 0;
+    for (int64_t i = 0; i < count && named < NAMED_POINTS; i++) {
+        const double at = place_in(x, wide ? log(front[i].days) : front[i].days);
+        const double height = place_in(y, wide ? log(front[i].cost) : front[i].cost);
+        const double width = 0.0075 * (double)strlen(front[i].name);
+        const bool leftward = at + 0.012 + width > 1;
+        const double left = leftward ? at - 0.012 - width : at + 0.012;
+        double middle = NAN;
+        for (int side = 0; side < 2 && isnan(middle); side++) {
+            const double wanted = height + (side == 0 ? 0.025 : -0.025);
+            bool free = true;
+            for (int64_t k = 0; k < named; k++)
+                free = free && (left > taken[k].right || left + width < taken[k].left ||
+                                fabs(wanted - taken[k].middle) > 0.04);
+            if (free) middle = wanted;
+        }
+        if (isnan(middle)) continue;
+        taken[named].left = left;
+        taken[named].right = left + width;
+        taken[named++].middle = middle;
+        fputs("set label ", g->script);
+        gnuplot_text(g, front[i].name);
+        fprintf(g->script, " at graph %.6g, graph %.6g left front\n", left, middle);
+    }
+}
+
 bool plot_pareto(const char *path, const char *title, const struct run_record *const *runs,
                  int64_t count, struct error *err) {
     int64_t done = 0, fitting = 0;
@@ -124,21 +165,22 @@ bool plot_pareto(const char *path, const char *title, const struct run_record *c
     plot_set_text(&g, "xlabel", "days of the whole training");
     plot_set_text(&g, "ylabel", priced ? "money (USD)" : "GPU-days");
     const double margin = fmax((most - least) * 0.08, most * 0.02);
+    const double rise = fmax((dearest - cheapest) * 0.08, dearest * 0.02);
     if (wide) {
         fprintf(g.script, "set logscale xy\nset xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\n",
                 least / 1.3, most * 1.5, cheapest / 1.3, dearest * 1.3);
         write_decade_tics(&g, 'x', least / 1.3, most * 1.5);
         write_decade_tics(&g, 'y', cheapest / 1.3, dearest * 1.3);
     } else
-        fprintf(g.script, "set xrange [%.9g:%.9g]\nset offsets 0, 0, graph 0.06, graph 0.06\n",
-                fmax(0, least - margin), most + 3 * margin);
-    fputs("set key right bottom Left reverse\n", g.script);
-    for (int64_t i = 0; i < on && i < NAMED_POINTS; i++) {
-        fputs("set label ", g.script);
-        gnuplot_text(&g, front[i].name);
-        fprintf(g.script, " at %.9g,%.9g left offset 1,%s front\n", front[i].days, front[i].cost,
-                i % 2 == 0 ? "0.6" : "-0.6");
-    }
+        fprintf(g.script, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\n",
+                fmax(0, least - margin), most + 3 * margin, fmax(0, cheapest - rise),
+                dearest + rise);
+    fputs("set bmargin 7\nset key outside bottom center horizontal Left reverse\n", g.script);
+    const struct extent x = wide ? (struct extent){ log(least / 1.3), log(most * 1.5) }
+                                 : (struct extent){ fmax(0, least - margin), most + 3 * margin };
+    const struct extent y = wide ? (struct extent){ log(cheapest / 1.3), log(dearest * 1.3) }
+                                 : (struct extent){ fmax(0, cheapest - rise), dearest + rise };
+    write_names(&g, front, on, wide, x, y);
     const char *separator = "plot ";
     const double size = done > 200 ? 0.5 : 1;
     if (done > fitting) {

@@ -117,7 +117,7 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
                 part == 0 ? "plot " : "", part, parts[part].color, parts[part].name,
                 part == PART_COUNT - 1 ? "\n" : ", ");
     fprintf(g.script,
-            "unset label\nset tmargin 1\nset ylabel 'peak memory of a GPU (GiB)'\nset yrange "
+            "unset label\nset tmargin 1\nset bmargin 6\nset ylabel 'peak memory of a GPU (GiB)'\nset yrange "
             "[0:%.9g]\nset xlabel 'pipeline stage'\n",
             1.08 * fmax(capacity_GiB, most_GiB));
     write_labels(&g, runs, run_count, false);

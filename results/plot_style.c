@@ -57,10 +57,10 @@ int plot_compare_doubles(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The value that a share `fraction` of the sorted values does not exceed. */
 double plot_quantile(const double *sorted, int64_t count, double fraction) {
-    int64_t rank = (int64_t)ceil(fraction * (double)count) - 1;
-    return sorted[rank < 0 ? 0 : rank];
+    const double rank = fraction * (double)(count - 1);
+    const int64_t below = (int64_t)rank, above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (rank - (double)below) * (sorted[above] - sorted[below]);
 }
 
 /* A round distance between tics that gives about `wanted` of them. */

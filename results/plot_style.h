@@ -26,7 +26,7 @@ struct plot_histogram_bins {
 /* Bins of whole numbers when the values are counts. */
 struct plot_histogram_bins plot_histogram(const double *sorted, int64_t count, bool whole);
 int plot_compare_doubles(const void *a, const void *b);
-/* The value that a share `fraction` of the sorted values does not exceed. */
+/* As `ballast run` counts percentiles: linear between the two values beside (n - 1) fraction. */
 double plot_quantile(const double *sorted, int64_t count, double fraction);
 /* A round distance between tics that gives about `wanted` of them. */
 double plot_tic_step(double range, double wanted);

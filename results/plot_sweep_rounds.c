@@ -11,7 +11,7 @@ static void write_best(struct gnuplot *g, const struct sweep_round_record *last)
             "set lmargin at screen 0.09\nset rmargin at screen 0.78\nset tmargin at screen 0.88\n"
             "set bmargin at screen 0.56\nset format x ''\nset ylabel '%s'\nset yrange [*:*]\n"
             "set offsets 0, 0, graph 0.1, graph 0.1\nunset key\n"
-            "set label 1 'least so far: %.4g' at graph 1.02, first %.9g tc rgb '#003C67'\n"
+            "set label 1 \"least so far: %.4g\\n(of races, before replays)\" at graph 1.02, first %.9g tc rgb '#003C67'\n"
             "plot $rounds using 1:%d with steps lw 2.5 lc rgb '#003C67'\n"
             "unset label 1\nset offsets 0, 0, 0, 0\n",
             money ? "money (USD)" : "GPU-days", least, least, money ? 5 : 6);
@@ -58,8 +58,8 @@ bool plot_sweep_rounds(const char *path, const char *sweep, const struct sweep_r
     const struct sweep_round_record *last = &rounds[count - 1];
     fputs("set multiplot title ", g.script);
     char text[512];
-    snprintf(text, sizeof text, "%s: %ld configurations in %ld rounds", sweep,
-             (long)last->configuration_count, (long)count);
+    snprintf(text, sizeof text, "%s: %ld configurations in %ld round%s", sweep,
+             (long)last->configuration_count, (long)count, count == 1 ? "" : "s");
     gnuplot_text(&g, text);
     fprintf(g.script, "\nset xrange [0:%ld]\n", (long)last->configuration_count);
     if (!isnan(last->best_gpu_days)) write_best(&g, last);

@@ -40,7 +40,7 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
     const char *sources[VALIDATION_SOURCE_LIMIT];
     const int64_t source_count = list_sources(points, count, sources);
     struct gnuplot g;
-    if (!gnuplot_begin(&g, path, 1100, 800, err)) return false;
+    if (!gnuplot_begin(&g, path, 1400, 800, err)) return false;
     plot_set_style(&g);
     for (int64_t i = 0; i < source_count; i++) {
         write_block(g.script, points, count, sources[i], false, 2 * i);
@@ -48,13 +48,14 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
     }
     fputs("set title 'step time, hollow: a factor was fitted on the run'\n"
           "set logscale xy\nset xlabel 'measured [s]'\nset ylabel 'predicted [s]'\n"
-          "set key right bottom\nset grid\n"
+          "set key outside right top Left reverse\nset grid\n"
           "plot x with lines linecolor rgb '#555555' title 'equal', "
           "1.2*x with lines dashtype 2 linecolor rgb '#999999' title '20 % either side', "
           "x/1.2 with lines dashtype 2 linecolor rgb '#999999' notitle",
           g.script);
     for (int64_t i = 0; i < source_count; i++) {
-        const int *mark = marks[(size_t)i % (sizeof marks / sizeof marks[0])];
+        enum { MARKS = sizeof marks / sizeof marks[0] };
+        const int *mark = marks[(i + i / MARKS) % MARKS]; /* like colours stand on unlike marks */
         const char *color = colors[(size_t)i % (sizeof colors / sizeof colors[0])];
         fprintf(g.script,
                 ", $points%d using 1:2 with points pointtype %d pointsize 1.2 linecolor rgb '%s' "

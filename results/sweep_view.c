@@ -2,6 +2,7 @@
  * with parameters) goes by its name. */
 #include "results/sweep_view.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,36 @@ static double real(sqlite3_stmt *row, int column) {
                                                            : sqlite3_column_double(row, column);
 }
 
+static double assigned(const cJSON *values, const char *path) {
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(values, path);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* "TP 2 PP 4 DP 8", of what the sweep varies; "row 17" if it varies none of them. */
+static const char *layout_name(struct arena *arena, sqlite3_stmt *row) {
+    static const struct {
+        const char *path, *word;
+    } parts[] = {
+        { "layout.tp", "TP" }, { "layout.pp", "PP" }, { "layout.cp", "CP" }, { "layout.dp", "DP" }
+    };
+    cJSON *values = cJSON_Parse((const char *)sqlite3_column_text(row, 8));
+    const char *name = "";
+    double ranks = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        double value = assigned(values, parts[i].path);
+        if (isfinite(value)) ranks *= value;
+        if (i == 3 && isnan(value) && isfinite(assigned(values, "layout.tp")) &&
+            isfinite(assigned(values, "layout.pp")))
+            value = floor((double)sqlite3_column_int64(row, 1) / ranks);
+        if (isfinite(value))
+            name = arena_format(arena, "%s%s%s %.0f", name, name[0] != '\0' ? " " : "",
+                                parts[i].word, value);
+    }
+    cJSON_Delete(values);
+    return name[0] != '\0' ? name
+                           : arena_format(arena, "row %lld", sqlite3_column_int64(row, 0));
+}
+
 static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     (void)err;
     struct point_list *list = context;
@@ -58,7 +89,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     }
     struct run_record *p = &list->points[list->count++];
     *p = run_record_empty();
-    p->scenario_name = arena_format(list->arena, "row %lld", sqlite3_column_int64(row, 0));
+    p->scenario_name = layout_name(list->arena, row);
     p->status = "done";
     p->gpu_count = sqlite3_column_int64(row, 1);
     p->step_time_mean_ms = real(row, 2);
@@ -67,6 +98,11 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     p->money_usd = real(row, 5);
     p->band_fraction = real(row, 6);
     p->verdict = arena_text(list->arena, (const char *)sqlite3_column_text(row, 7));
+    const double training_samples = real(row, 9), step_days = p->step_time_mean_ms / 8.64e7;
+    if (isfinite(training_samples) && p->total_days > 0) {
+        p->iteration_count = 1000; /* samples of a step to three digits after the point */
+        p->sample_count = llround(1000 * training_samples * step_days / p->total_days);
+    }
     return true;
 }
 
@@ -74,8 +110,14 @@ struct run_record *sweep_view_points(struct store *store, int64_t sweep_id, stru
                                      int64_t *count, struct error *err) {
     struct point_list list = { .arena = arena };
     bool ok = store_query(store,
-                          "SELECT row_index, gpu_count, step_time_mean_ms, total_days, gpu_days,"
-                          " money_usd, band_fraction, verdict FROM sweep_result"
+                          "WITH training AS (SELECT r.id, r.sample_count * 1.0 / r.iteration_count"
+                          " * r.total_days * 8.64e7 / r.step_time_mean_ms AS total FROM sweep_row w"
+                          " JOIN run r ON r.id = w.run_id WHERE w.sweep_id = ?1 ORDER BY r.id)"
+                          " SELECT row_index, gpu_count, step_time_mean_ms, total_days, gpu_days,"
+                          " money_usd, band_fraction, verdict, assignments,"
+                          /* samples of the whole training: of its own replay, else of another's */
+                          " coalesce((SELECT total FROM training WHERE id = s.run_id),"
+                          " (SELECT total FROM training)) FROM sweep_result s"
                           " WHERE sweep_id = ?1 AND verdict IS NOT NULL",
                           sweep_id, add_point, &list, err);
     *count = list.count;
@@ -163,15 +205,28 @@ static char *value_of(const char *field) {
                            field, field, field);
 }
 
+/* One map holds one thing: money only if all have a price. */
+static bool note_unpriced(void *context, sqlite3_stmt *row, struct error *err) {
+    (void)row;
+    (void)err;
+    *(bool *)context = false;
+    return true;
+}
+
 bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep, const char *x,
                         const char *y, struct arena *arena, struct plot_heatmap *map,
                         struct error *err) {
     if (!choose_fields(store, sweep_id, arena, &x, &y, err)) return false;
+    bool priced = true;
+    if (!store_query(store,
+                     "SELECT 1 FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL"
+                     " AND money_usd IS NULL LIMIT 1",
+                     sweep_id, note_unpriced, &priced, err))
+        return false;
     *map = (struct plot_heatmap){
-        .title = arena_format(arena,
-                              "%s: least money (GPU-days without a price) of all "
-                              "configurations that fit",
-                              sweep),
+        .title = arena_format(arena, "%s: least %s of all configurations that fit", sweep,
+                              priced ? "money (USD)" : "GPU-days"),
+        .unit = priced ? "USD" : "GPU-days",
         .x_label = x,
         .y_label = y,
         .x_names = arena_array(arena, const char *, PLOT_HEATMAP_LIMIT),
@@ -180,11 +235,10 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
     };
     char *x_value = value_of(x), *y_value = value_of(y);
     char *sql = sqlite3_mprintf("SELECT %s AS x, %s AS y,"
-                                " min(CASE WHEN verdict <> 'out of memory' THEN"
-                                " coalesce(money_usd, gpu_days) END), count(*)"
+                                " min(CASE WHEN verdict <> 'out of memory' THEN %s END), count(*)"
                                 " FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL"
                                 " GROUP BY x, y ORDER BY x, y",
-                                x_value, y_value);
+                                x_value, y_value, priced ? "money_usd" : "gpu_days");
     struct cell_list list = { .arena = arena, .map = map };
     bool ok = store_query(store, sql, sweep_id, add_cell, &list, err);
     sqlite3_free(x_value);

@@ -428,8 +428,9 @@ static int run(struct cli *cli, void *options) {
         runs = arena_array(cli->arena, struct plot_run, count);
     } else {
         /* All of a sweep is its points; only some of them became runs. */
-        if (kind == PLOT_PARETO) runs = load_sweep(cli, o, &count, &err);
-        if (kind != PLOT_PARETO || (runs != NULL && count == 0))
+        const bool of_sweep = kind == PLOT_PARETO || kind == PLOT_SCALING;
+        if (of_sweep) runs = load_sweep(cli, o, &count, &err);
+        if (!of_sweep || (runs != NULL && count == 0))
             runs = load_all(cli, o->db, &count, &err);
     }
     bool ok = runs != NULL;

@@ -1,6 +1,9 @@
 /* cmd_sweep.c - many scenarios, resumable; the best layouts and what they cost. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include "sim/cli/sweep_print.h"
 #include "sim/study/sweep_team.h"
 
@@ -70,6 +73,31 @@ static void show_progress(void *context, enum sweep_phase phase, int64_t done, i
     cli_progress_update(&p->bar, done, total);
 }
 
+/* ---- stopped by hand ---- */
+
+/* What a handler may touch: made before the sweep begins. Rows are stored as they come, so that there is
+ * nothing to do but to say so. */
+static char stop_text[1024];
+
+static void say_stopped(int number) {
+    const ssize_t written = write(STDERR_FILENO, stop_text, strlen(stop_text));
+    (void)written;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void watch_for_stop(const char *db) {
+    if (db != NULL)
+        snprintf(stop_text, sizeof stop_text,
+                 "\nstopped: what was priced is in %s; the same command goes on from there\n", db);
+    else
+        snprintf(stop_text, sizeof stop_text,
+                 "\nstopped: nothing is kept; with --db FILE the same command would go on\n");
+    struct sigaction action = { .sa_handler = say_stopped };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static void print_answer(struct cli *cli, struct sweep *sweep) {
     if (cli->common.json) {
         cli_print_json(json_sweep(sweep));
@@ -98,6 +126,7 @@ static int run_as_member(struct cli *cli, const struct sweep_cli_options *o,
                                            .progress_context = &progress,
                                            .team = team };
     bool ok = read_shard(o, &sweep_options, &err);
+    if (speaks) watch_for_stop(o->db);
     if (ok && speaks && o->db != NULL)
         ok = (sweep_options.store = store_open(o->db, DB_WRITE, &err)) != NULL;
     ok = sweep_team_agree(team, ok, &err);

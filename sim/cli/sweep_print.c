@@ -130,15 +130,16 @@ cJSON *json_sweep(struct sweep *sweep) {
 /* ---- text ---- */
 
 static void print_counts(const struct sweep *sweep) {
-    char all[32], valid[32], evaluated[32], pruned[32], resumed[32], row[32];
+    char all[32], valid[32], raced[32], pruned[32], resumed[32], row[32];
     printf("%s: %s configurations, %s valid", sweep->file->name,
            cli_thousands(sweep->configurations, all), cli_thousands(sweep->valid, valid));
     if (sweep->duplicates > 0)
         printf(" (and %s equal to one of them)", cli_thousands(sweep->duplicates, row));
-    printf("\n  raced %s, pruned %s", cli_thousands(sweep->evaluated, evaluated),
+    /* What the database knows of was raced or pruned by an earlier call: the two make up the valid. */
+    printf("\n  raced %s, pruned %s", cli_thousands(sweep->valid - sweep->pruned, raced),
            cli_thousands(sweep->pruned, pruned));
     if (sweep->resumed > 0)
-        printf(", known from the database %s", cli_thousands(sweep->resumed, resumed));
+        printf(" (%s of them known from the database)", cli_thousands(sweep->resumed, resumed));
     putchar('\n');
     for (int64_t i = 0; i < sweep->rejection_count; i++)
         printf("  rejected %s by %s: %.*s\n", cli_thousands(sweep->rejections[i].row_count, row),
@@ -176,10 +177,12 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
         printf("       -");
     else
         printf(" %7.3f", r->step_time_p95_ms / r->step_time_p50_ms);
-    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s\n", r->mfu_fraction * 100,
+    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100,
            r->band_fraction * 100,
            100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
+    if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
+    putchar('\n');
 }
 
 struct alike {
@@ -309,7 +312,8 @@ void print_sweep(struct sweep *sweep) {
     print_counts(sweep);
     if (sweep->best_count == 0) {
         puts(
-            d.gpu_count_count > 0
+            sweep->valid == 0 ? "\nNo configuration is valid: nothing was simulated."
+            : d.gpu_count_count > 0
                 ? "\nNo layout keeps the deadline and the budget (or has the price to judge it by)."
                 : "\nNo layout fits into memory.");
     } else {

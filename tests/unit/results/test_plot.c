@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "results/plot.h"
+#include "results/plot_style.h"
 #include "results/plot_chart.h"
 #include "results/plot_scatter.h"
 #include "results/plot_stages.h"
@@ -423,6 +424,18 @@ static void test_a_device_is_not_replaced(void **state) {
     sample_remove_folder(folder);
 }
 
+/* Of 1..20: the definition that `ballast run` has from GSL. */
+static void test_percentiles_are_those_of_a_run(void **state) {
+    (void)state;
+    double values[20];
+    for (int i = 0; i < 20; i++)
+        values[i] = i + 1;
+    assert_float_equal(plot_quantile(values, 20, 0.50), 10.5, 1e-9);
+    assert_float_equal(plot_quantile(values, 20, 0.95), 19.05, 1e-9);
+    assert_float_equal(plot_quantile(values, 20, 1.00), 20, 1e-9);
+    assert_float_equal(plot_quantile(values, 1, 0.99), 1, 1e-9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_picture_in_each_format),
@@ -434,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_without_gnuplot),
         cmocka_unit_test(test_a_picture_cut_short),
         cmocka_unit_test(test_a_full_disk),
+        cmocka_unit_test(test_percentiles_are_those_of_a_run),
         cmocka_unit_test(test_a_device_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
