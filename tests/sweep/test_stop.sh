@@ -26,6 +26,7 @@ valid=$(sed -n 's/.*configurations, \([0-9,]*\) valid.*/\1/p' "$scratch/again.tx
 raced=$(sed -n 's/^  raced \([0-9,]*\), pruned.*/\1/p' "$scratch/again.txt" | tr -d ,)
 pruned=$(sed -n 's/.*, pruned \([0-9,]*\) (.*/\1/p' "$scratch/again.txt" | tr -d ,)
 known=$(sed -n 's/.*(\([0-9,]*\) of them known.*/\1/p' "$scratch/again.txt" | tr -d ,)
-[ $((raced + pruned)) -eq "$valid" ] && [ "$known" -eq "$valid" ] ||
+if [ $((raced + pruned)) -ne "$valid" ] || [ "$known" -ne "$valid" ]; then
     fail "$(head -n 2 "$scratch/again.txt")"
+fi
 echo "stopped and said so; $raced raced and $pruned pruned are the $valid valid"
