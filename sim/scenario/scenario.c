@@ -55,6 +55,9 @@ static bool read_section(struct reader *r, const struct field_table *table, cons
 
 /* A named file failed: its own mistakes keep their place, a wrong name gets the scenario's. */
 static bool relocate(struct reader *r, const cJSON *node, const char *what, const char *name) {
+    char said[64];
+    snprintf(said, sizeof said, "while loading %s ", what);
+    if (r->err->located && strstr(r->err->text, said) != NULL) return false;
     if (r->err->located) return error_context(r->err, "while loading %s \"%s\"", what, name);
     struct error inner = *r->err;
     return json_error(r->s->json, node, r->err, NULL, "%s", inner.text);
