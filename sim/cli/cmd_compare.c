@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/base/amount.h"
 #include "sim/cli/cli.h"
 #include "sim/study/comparison.h"
 
@@ -88,17 +89,11 @@ static bool load(struct cli *cli, const struct compare_options *o, const char *n
     return true;
 }
 
-/* Small jobs are read in hours. */
-struct unit {
-    const char *name;
-    double per_gpu_day;
-};
-
-static struct unit unit_of(const struct comparison_row *rows, int64_t count) {
+static struct amount_unit unit_of(const struct comparison_row *rows, int64_t count) {
     double largest = 0;
     for (int64_t i = 0; i < count; i++)
         largest = fmax(largest, rows[i].gpu_days);
-    return largest < 2 ? (struct unit){ "GPU-hours", 24 } : (struct unit){ "GPU-days", 1 };
+    return amount_of_gpu_days(largest);
 }
 
 static bool has_money(const struct comparison_run *runs, int64_t count) {
@@ -115,6 +110,10 @@ static void print_money(double usd, int decimals) {
 }
 
 static void print_against_first(const struct comparison_row *row) {
+    if (row->verdict == COMPARISON_DIFFERENT_JOBS) {
+        printf(" %9s  a different job: see the warnings", "-");
+        return;
+    }
     printf(" %7.3f x  %+.1f %%", row->speedup, row->delta_fraction * 100);
     if (!isnan(row->delta_low_fraction))
         printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
@@ -122,23 +121,28 @@ static void print_against_first(const struct comparison_row *row) {
 }
 
 static void print_runs(const struct comparison_run *runs, const struct comparison_row *rows,
-                       int64_t count, struct unit unit) {
+                       int64_t count, struct amount_unit unit) {
     bool money = has_money(runs, count);
     int name_width = 20;
     for (int64_t i = 0; i < count; i++)
         if ((int)strlen(runs[i].label) > name_width) name_width = (int)strlen(runs[i].label);
+    double longest_days = 0;
+    for (int64_t i = 0; i < count; i++)
+        longest_days = fmax(longest_days, runs[i].record.total_days);
+    const struct amount_unit time = amount_of_days(longest_days);
     printf("%-*s %10s%s %9s %9s %7s  %-14s %9s  against the first\n", name_width + 3, "", unit.name,
-           money ? "        USD" : "", "days", "step s", "MFU", "memory", "speed-up");
+           money ? "        USD" : "", time.name, "step s", "MFU", "memory", "speed-up");
     /* The first run's size decides for the whole table, so that its columns compare. */
-    int gpu_decimals = cli_decimals(rows[0].gpu_days * unit.per_gpu_day, 2),
-        day_decimals = cli_decimals(runs[0].record.total_days, 3),
-        money_decimals = cli_decimals(runs[0].record.money_usd, 0);
+    int gpu_decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2),
+        day_decimals = cli_decimals(runs[0].record.total_days * time.per_day, time.decimals),
+        money_decimals = cli_decimals(runs[0].record.money_usd,
+                                      amount_money_decimals(runs[0].record.money_usd));
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
         printf("%-2ld %-*s %10.*f", (long)i + 1, name_width, runs[i].label, gpu_decimals,
-               rows[i].gpu_days * unit.per_gpu_day);
+               rows[i].gpu_days * unit.per_day);
         if (money) print_money(r->money_usd, money_decimals);
-        printf(" %9.*f %9.3f %5.1f %%  %-14s", day_decimals, r->total_days,
+        printf(" %9.*f %9.3f %5.1f %%  %-14s", day_decimals, r->total_days * time.per_day,
                r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
                rows[i].fits ? r->verdict : "does not fit");
         if (i > 0) print_against_first(&rows[i]);
@@ -146,8 +150,21 @@ static void print_runs(const struct comparison_run *runs, const struct compariso
     }
 }
 
-static void print_causes(const struct comparison_row *rows, int64_t count, struct unit unit) {
-    int decimals = cli_decimals(rows[0].gpu_days * unit.per_gpu_day, 2);
+/* "Software stack: nemo-2025", and of those that have another one which. */
+static void print_stacks(const struct comparison_run *runs, int64_t count, struct arena *arena) {
+    const char *first = comparison_stack(&runs[0], arena);
+    if (first[0] == '\0') return;
+    printf("\nSoftware stack: %s", first);
+    for (int64_t i = 1; i < count; i++) {
+        const char *stack = comparison_stack(&runs[i], arena);
+        if (strcmp(stack, first) != 0)
+            printf("; of run %ld: %s", (long)i + 1, stack[0] != '\0' ? stack : "not stored");
+    }
+    putchar('\n');
+}
+
+static void print_causes(const struct comparison_row *rows, int64_t count, struct amount_unit unit) {
+    int decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2);
     if (decimals > 2) decimals++; /* parts are smaller than the whole */
     printf("\nCauses, in %s\n  %-24s", unit.name, "");
     for (int64_t i = 0; i < count; i++)
@@ -160,18 +177,19 @@ static void print_causes(const struct comparison_row *rows, int64_t count, struc
         if (all == 0 && part == COMPARISON_PARTS - 1) continue; /* data loading, rarely stated */
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
-            printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_gpu_day);
+            printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_day);
             if (i > 0)
-                printf("  %+8.*f", decimals, rows[i].parts_delta_gpu_days[part] * unit.per_gpu_day);
+                printf("  %+8.*f", decimals, rows[i].parts_delta_gpu_days[part] * unit.per_day);
         }
         putchar('\n');
     }
 }
 
 static void print(const struct comparison_run *runs, const struct comparison_row *rows,
-                  int64_t count, const char *const *warnings) {
-    struct unit unit = unit_of(rows, count);
+                  int64_t count, const char *const *warnings, struct arena *arena) {
+    struct amount_unit unit = unit_of(rows, count);
     print_runs(runs, rows, count, unit);
+    print_stacks(runs, count, arena);
     print_causes(rows, count, unit);
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
@@ -199,13 +217,14 @@ static const char *key_of(const char *name, char key[64]) {
 }
 
 static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows,
-                      int64_t count, const char *const *warnings) {
+                      int64_t count, const char *const *warnings, struct arena *arena) {
     char key[64];
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "runs");
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", runs[i].label);
+        cJSON_AddStringToObject(row, "stack", comparison_stack(&runs[i], arena));
         cJSON_AddNumberToObject(row, "gpu_days", r->gpu_days);
         cJSON_AddNumberToObject(row, "total_days", r->total_days);
         if (!isnan(r->money_usd)) cJSON_AddNumberToObject(row, "money_usd", r->money_usd);
@@ -290,9 +309,9 @@ static int run(struct cli *cli, void *options) {
     comparison_make(runs, count, rows);
     const char **warnings = comparison_warnings(runs, count, cli->arena);
     if (cli->common.json)
-        cli_print_json(to_json(runs, rows, count, warnings));
+        cli_print_json(to_json(runs, rows, count, warnings, cli->arena));
     else
-        print(runs, rows, count, warnings);
+        print(runs, rows, count, warnings, cli->arena);
     return EXIT_DONE;
 }
 

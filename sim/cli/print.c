@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include <stdio.h>
+#include "sim/base/amount.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
@@ -63,9 +64,14 @@ static void print_head(const struct execution *e) {
     printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
            r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
            r->step_time_p99_s, outside);
-    printf("  training    %.*f days, %.*f GPU-days", cli_decimals(r->total_days, 3), r->total_days,
-           cli_decimals(r->gpu_days, 2), r->gpu_days);
-    if (!isnan(r->money_usd)) printf(", %.*f USD", cli_decimals(r->money_usd, 0), r->money_usd);
+    const struct amount_unit time = amount_of_days(r->total_days),
+                             work = amount_of_gpu_days(r->gpu_days);
+    const double length = r->total_days * time.per_day, used = r->gpu_days * work.per_day;
+    printf("  training    %.*f %s, %.*f %s", cli_decimals(length, time.decimals), length, time.name,
+           cli_decimals(used, work.decimals), used, work.name);
+    if (!isnan(r->money_usd))
+        printf(", %.*f USD", cli_decimals(r->money_usd, amount_money_decimals(r->money_usd)),
+               r->money_usd);
     printf("   (%s steps of %ld epoch%s)\n",
            cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
            (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "sim/base/amount.h"
 
 enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20 };
 
@@ -150,28 +151,39 @@ static void print_counts(const struct sweep *sweep) {
 /* What a table of layouts shows. */
 struct columns {
     bool money, on_demand;
+    struct amount_unit time, work; /* of all its rows */
 };
 
 static struct columns columns_of(const struct sweep *sweep, const int64_t *rows, int64_t count) {
-    struct columns columns = { false, false };
+    struct columns columns = { .money = false };
+    double days = 0, gpu_days = 0;
     for (int64_t i = 0; i < count; i++) {
+        days = fmax(days, sweep->rows[rows[i]].total_days);
+        gpu_days = fmax(gpu_days, sweep->rows[rows[i]].gpu_days);
         columns.money = columns.money || !isnan(sweep->rows[rows[i]].money_usd);
         columns.on_demand = columns.on_demand || !isnan(sweep->rows[rows[i]].on_demand_usd);
     }
+    columns.time = amount_of_days(days);
+    columns.work = amount_of_gpu_days(gpu_days);
     return columns;
 }
 
 static void print_header(struct columns columns, const char *first) {
-    printf("%5s      days   GPU-days%s%s    step s p95/p50     MFU  band  memory free  steps\n",
-           first, columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
+    printf("%5s %9s %10s%s%s    step s p95/p50     MFU  band  memory free  steps\n", first,
+           columns.time.name, columns.work.name, columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
+}
+
+static int money_decimals(double usd) {
+    return cli_decimals(usd, amount_money_decimals(usd));
 }
 
 static void print_row(struct sweep *sweep, int64_t index, struct columns columns) {
     const struct sweep_row_record *r = &sweep->rows[index];
-    printf(" %9.*f %10.*f", cli_decimals(r->total_days, 2), r->total_days,
-           cli_decimals(r->gpu_days, 1), r->gpu_days);
-    if (columns.money) printf(" %11.*f", cli_decimals(r->money_usd, 0), r->money_usd);
-    if (columns.on_demand) printf(" %11.*f", cli_decimals(r->on_demand_usd, 0), r->on_demand_usd);
+    const double length = r->total_days * columns.time.per_day,
+                 used = r->gpu_days * columns.work.per_day;
+    printf(" %9.*f %10.*f", cli_decimals(length, 2), length, cli_decimals(used, 1), used);
+    if (columns.money) printf(" %11.*f", money_decimals(r->money_usd), r->money_usd);
+    if (columns.on_demand) printf(" %11.*f", money_decimals(r->on_demand_usd), r->on_demand_usd);
     printf(" %9.3f", r->step_time_mean_ms / 1e3);
     if (isnan(r->step_time_p95_ms))
         printf("       -");
@@ -288,9 +300,12 @@ static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision 
 
 static void print_limit(struct sweep *sweep, int64_t index) {
     const struct sweep_row_record *r = &sweep->rows[index];
-    printf("%.*f days, %.*f GPU-days", cli_decimals(r->total_days, 2), r->total_days,
-           cli_decimals(r->gpu_days, 1), r->gpu_days);
-    if (!isnan(r->money_usd)) printf(", %.*f USD", cli_decimals(r->money_usd, 0), r->money_usd);
+    const struct amount_unit time = amount_of_days(r->total_days),
+                             work = amount_of_gpu_days(r->gpu_days);
+    const double length = r->total_days * time.per_day, used = r->gpu_days * work.per_day;
+    printf("%.*f %s, %.*f %s", cli_decimals(length, 2), length, time.name, cli_decimals(used, 1),
+           used, work.name);
+    if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
     printf(", %ld GPUs: %s\n", (long)r->gpu_count, sweep_label(sweep, index));
 }
 

@@ -40,7 +40,7 @@ static const size_t part_offsets[COMPARISON_PARTS] = {
     offsetof(struct run_record, loading_ms),
 };
 
-static const char *const verdict_names[] = { "sure", "likely", "open" };
+static const char *const verdict_names[] = { "sure", "likely", "open", "different jobs" };
 
 const char *comparison_verdict_name(enum comparison_verdict verdict) {
     return verdict_names[verdict];
@@ -159,6 +159,26 @@ static bool same_stack(const struct comparison_run *a, const struct comparison_r
     return same;
 }
 
+static bool same_job(const struct comparison_run *a, const struct comparison_run *b) {
+    struct arena *arena = arena_create();
+    cJSON *left = resolved(a), *right = resolved(b);
+    const bool same = strcmp(setup_text(left, "model", "name", arena),
+                             setup_text(right, "model", "name", arena)) == 0 &&
+                      strcmp(setup_text(left, "dataset", "name", arena),
+                             setup_text(right, "dataset", "name", arena)) == 0;
+    cJSON_Delete(left);
+    cJSON_Delete(right);
+    arena_destroy(arena);
+    return same;
+}
+
+const char *comparison_stack(const struct comparison_run *run, struct arena *arena) {
+    cJSON *scenario = resolved(run);
+    const char *stack = setup_text(scenario, "layout", "stack", arena);
+    cJSON_Delete(scenario);
+    return stack;
+}
+
 static double samples_per_step(const struct comparison_run *run) {
     double samples = 0;
     for (int64_t i = 0; i < run->iteration_count; i++)
@@ -205,6 +225,7 @@ static bool fits(const struct run_record *run) {
 static enum comparison_verdict verdict_of(const struct comparison_run *reference,
                                           const struct comparison_run *run,
                                           const struct comparison_row *row) {
+    if (!same_job(reference, run)) return COMPARISON_DIFFERENT_JOBS;
     if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
         return COMPARISON_OPEN;
     const double apart = fabs(log1p(row->delta_fraction));

@@ -24,7 +24,13 @@ struct comparison_run {
  * cancels, and the difference must exceed both bands together. likely: it exceeds the randomness.
  * open: it does not, or one of the two does not fit into memory. */
 #define COMPARISON_PAIR_LOG 0.121
-enum comparison_verdict { COMPARISON_SURE, COMPARISON_LIKELY, COMPARISON_OPEN };
+/* different jobs: the runs train another model or on other data, so that neither saves anything. */
+enum comparison_verdict {
+    COMPARISON_SURE,
+    COMPARISON_LIKELY,
+    COMPARISON_OPEN,
+    COMPARISON_DIFFERENT_JOBS
+};
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
 enum { COMPARISON_PARTS = 12 };
@@ -47,6 +53,9 @@ struct comparison_row {
  * set, GPU or number of GPUs, or steps of another size. NULL ends the list; it lives in `arena`. */
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena);
+
+/* The software stack that a run was simulated with, in `arena`; "" if its scenario does not say. */
+const char *comparison_stack(const struct comparison_run *run, struct arena *arena);
 
 /* rows has run_count entries; row 0 is the reference. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,

@@ -17,6 +17,11 @@ static const char setup_b[] = "{\"model\":{\"name\":\"n\"},\"dataset\":{\"name\"
                               "\"cluster\":{\"hardware\":\"g\",\"gpu_count\":16},"
                               "\"layout\":{\"backend\":\"b\"}}";
 
+/* The first one's job, elsewhere. */
+static const char setup_c[] = "{\"model\":{\"name\":\"m\"},\"dataset\":{\"name\":\"d\"},"
+                              "\"cluster\":{\"hardware\":\"g\",\"gpu_count\":16},"
+                              "\"layout\":{\"backend\":\"b\"}}";
+
 /* Mean step 1000 ms x factor, 10 GPU-days x factor; steps of 900, 1100, 1000 and 1000 ms x factor. */
 static struct comparison_run make_run(struct iteration_record *steps, double factor, double band,
                                       int64_t tokens) {
@@ -71,6 +76,7 @@ static const struct {
      * degrees of freedom by Welch and Satterthwaite (the other case 5.4289). */
     { "other steps", 0.9, 0.05, 5000, false, 0.940476, COMPARISON_OPEN, "fits", "a" },
     { "slower, other steps", 1.4, 0.05, 5000, false, 0.999112, COMPARISON_SURE, "tight", "a" },
+    { "another model", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_DIFFERENT_JOBS, "fits", "m" },
     { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN, "fits", "a" },
 };
 
@@ -82,7 +88,9 @@ static void test_known_differences(void **state) {
             make_run(a, 1, 0.01, 1000), make_run(b, cases[k].factor, cases[k].band, cases[k].tokens)
         };
         runs[1].record.verdict = cases[k].fit;
-        runs[1].record.resolved_scenario = cases[k].backend[0] == 'a' ? setup_a : setup_b;
+        runs[1].record.resolved_scenario = cases[k].backend[0] == 'a'   ? setup_a
+                                           : cases[k].backend[0] == 'b' ? setup_c
+                                                                        : setup_b;
         struct comparison_row rows[2];
         comparison_make(runs, 2, rows);
         const struct comparison_row *row = &rows[1];
