@@ -15,6 +15,16 @@
 #include "results/html.h"
 #include "sim/base/units.h"
 
+/* The cheapest that fits first, then what is no candidate, as stored. */
+static int by_cost(const void *a, const void *b) {
+    const struct run_record *left = *(const struct run_record *const *)a,
+                            *right = *(const struct run_record *const *)b;
+    const bool l = report_is_candidate(left), r = report_is_candidate(right);
+    if (l != r) return l ? -1 : 1;
+    const double apart = l ? report_cost_of(left) - report_cost_of(right) : 0;
+    return apart != 0 ? (apart > 0) - (apart < 0) : (left->id > right->id) - (left->id < right->id);
+}
+
 static void rank_runs(struct report *r) {
     r->best = r->second = -1;
     for (int64_t i = 0; i < r->run_count; i++) {
@@ -36,6 +46,7 @@ static const struct {
     bool number;
 } columns[] = {
     { "name", "run", false },
+    { "id", "no.", true },
     { "fit", "fit", false },
     { "gpu_days", "GPU-days", true },
     { "usd", "USD", true },
@@ -59,7 +70,9 @@ static bool write_run_row(const struct report *r, int64_t index) {
     fprintf(out, "<td class=\"%s\" title=\"run %lld\">",
             strlen(run->scenario_name) > LONG_NAME ? "name long" : "name", (long long)run->id);
     html_text(out, run->scenario_name);
-    fputs("</td><td>", out);
+    fputs("</td>", out);
+    html_number_cell(out, (double)run->id, arena_format(r->arena, "%lld", (long long)run->id));
+    fputs("<td>", out);
     report_verdict_tag(out, run);
     fputs("</td>", out);
     html_number_cell(out, run->gpu_days, report_number(r, run->gpu_days, 2));
@@ -76,9 +89,11 @@ static bool write_run_row(const struct report *r, int64_t index) {
                      report_number(r, peak_GiB, 1));
     html_number_cell(out, (double)run->gpu_count,
                      arena_format(r->arena, "%lld", (long long)run->gpu_count));
-    html_cell(out, setup.layout);
-    html_cell(out, setup.policies);
-    fputs("</tr>\n", out);
+    fputs("<td class=\"fold\">", out);
+    html_text(out, setup.layout);
+    fputs("</td><td class=\"fold\">", out);
+    html_text(out, setup.policies);
+    fputs("</td></tr>\n", out);
     return true;
 }
 
@@ -114,7 +129,7 @@ static bool draw_breakdown(const struct report *r, const char *path, const void 
     if (r->best >= 0) shown[count++] = r->runs[r->best];
     for (int64_t i = 0; i < r->run_count && count < BREAKDOWN_RUNS; i++)
         if (i != r->best && report_is_done(r->runs[i])) shown[count++] = r->runs[i];
-    /* The names of a sweep's runs are sentences; the table has them beside the numbers. */
+    /* The names of a sweep's runs are sentences; the table has them beside the numbers (no.). */
     for (int64_t i = 0; i < count; i++) {
         named[i] = *shown[i];
         if (strlen(named[i].scenario_name) > LONG_NAME)
@@ -179,6 +194,7 @@ static bool load_runs(struct report *r, const int64_t *run_ids) {
         if (runs[i] == NULL) return false;
         if (count != 1) return error_set(r->err, "run %lld is not stored", (long long)run_ids[i]);
     }
+    qsort(runs, (size_t)r->run_count, sizeof *runs, by_cost);
     r->runs = runs;
     return true;
 }

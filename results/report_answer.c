@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "results/html.h"
+#include "sim/base/amount.h"
 #include "sim/base/units.h"
 
 static void figure(const struct report *r, const char *value, const char *label) {
@@ -22,9 +23,13 @@ void report_figures(const struct report *r, const struct run_record *run) {
         arena_format(r->arena, "%s \xc2\xb1 %.0f %%", report_step_text(r, run->step_time_mean_ms),
                      run->band_fraction * 100),
         arena_format(r->arena, "a step, mean; p95 %s", report_step_text(r, run->step_time_p95_ms)));
-    figure(r, arena_format(r->arena, "%s days", report_number(r, run->total_days, 2)),
+    const struct amount_unit time = amount_of_days(run->total_days),
+                             work = amount_of_gpu_days(run->gpu_days);
+    figure(r,
+           arena_format(r->arena, "%s %s", report_number(r, run->total_days * time.per_day, 2),
+                        time.name),
            arena_format(r->arena, "the whole training on %lld GPUs", (long long)run->gpu_count));
-    figure(r, report_number(r, run->gpu_days, 1), "GPU-days");
+    figure(r, report_number(r, run->gpu_days * work.per_day, 2), work.name);
     if (isfinite(run->money_usd))
         figure(r, arena_format(r->arena, "%s USD", report_number(r, run->money_usd, 2)),
                "at the scenario's price");
@@ -62,12 +67,15 @@ static void write_causes(const struct report *r, const struct run_record *best,
     for (int p = 0; p < PLOT_PARTS; p++)
         any = any || matters(best, second, p);
     if (!any) return;
-    fputs("<div class=\"scroll\"><table id=\"causes\"><thead><tr><th>GPU-days for</th>"
+    const struct amount_unit unit = amount_of_gpu_days(second->gpu_days);
+    fprintf(r->out,
+          "<div class=\"scroll\"><table id=\"causes\"><thead><tr><th>%s for</th>"
           "<th class=\"n\">best</th><th class=\"n\">next</th><th class=\"n\">difference</th></tr>"
           "</thead><tbody>\n",
-          r->out);
+          unit.name);
     for (int p = 0; p < PLOT_PARTS; p++) {
-        const double a = part_gpu_days(best, p), b = part_gpu_days(second, p);
+        const double a = part_gpu_days(best, p) * unit.per_day,
+                     b = part_gpu_days(second, p) * unit.per_day;
         if (!matters(best, second, p)) continue;
         fputs("<tr>", r->out);
         html_cell(r->out, plot_parts[p].name);

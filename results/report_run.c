@@ -156,6 +156,16 @@ static void write_assumptions(const struct report *r, const struct run_record *r
         return;
     }
     fputs("<ul>\n", r->out);
+    /* Stored, it is a choice of the scenario; the page names it whoever chose it. */
+    bool stack_named = s->layout_fields.stack == NULL;
+    for (int64_t i = 0; s->assumptions[i] != NULL; i++)
+        stack_named = stack_named || strstr(s->assumptions[i], "software stack") != NULL;
+    if (!stack_named) {
+        fputs("<li>", r->out);
+        html_text(r->out, arena_format(r->arena, "the software stack is %s (layout.stack)",
+                                       s->layout_fields.stack));
+        fputs("</li>\n", r->out);
+    }
     for (int64_t i = 0; s->assumptions[i] != NULL; i++) {
         fputs("<li>", r->out);
         html_text(r->out, s->assumptions[i]);

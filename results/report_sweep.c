@@ -86,7 +86,7 @@ bool report_sweep(struct report *r) {
              "The least cost of all configurations that share the values of two fields: where "
              "the good region lies, and how much a wrong choice costs.") &&
          report_picture(r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
-                        "Every configuration; what stands on the line is beaten in nothing.");
+                        "Every configuration; nothing is both faster and cheaper than the large dots.");
     if (!ok) return false;
     fputs(
         "<details><summary>The 50 cheapest configurations</summary><div class=\"scroll\"><table>"

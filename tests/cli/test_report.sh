@@ -65,7 +65,7 @@ if command -v gnuplot > /dev/null; then
     grep -q '>h100-80g-sxm<' "$work/map.svg" || fail "the heat map does not name its rows"
     ballast plot heatmap --db "$work/s.db" -o "$work/map.png"
     ballast plot pareto --db "$work/s.db" -o "$work/front.svg"
-    grep -q '>row [0-9]*<' "$work/front.svg" || fail "the front of a sweep names no rows"
+    grep -q '>TP [0-9]' "$work/front.svg" || fail "the front of a sweep names no layouts"
 fi
 plot_refused() {
     local want=$1 status=0
