@@ -327,6 +327,12 @@ static enum validation_skip check(struct row *row) {
     if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
     static const char *const feed_forwards[] = { "gelu", "quick-gelu", "relu2", "swiglu", NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
+    static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
+    if (!is_one_of(row, "schedule", r->schedule, schedules)) {
+        note(row, arena_format(row->context->arena, "%s: that of vpp is taken",
+                               row->out->skip_detail));
+        row->out->skip_detail = NULL;
+    }
     choose_stack(row);
     if (!choose_hardware(row)) return SKIP_HARDWARE;
     if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
