@@ -1,0 +1,346 @@
+/* price_reading.c - layer times, memory and work of a micro-batch, from the slots of its token counts. */
+#include "sim/step/price_slot.h"
+
+#include <math.h>
+#include <string.h>
+#include "sim/base/units.h"
+
+/* As prices_of(), in this table alone; NULL: not priced there. */
+static const struct kind_prices *own_prices(const struct price_table *table, enum layer_kind kind,
+                                            const struct batch_shape *shape) {
+    const int a = (int)layer_kind_axis(kind), pair = price_slot_paired_index(kind);
+    const struct slot *slot = price_slot_find(table, a, false, shape);
+    if (slot == NULL || pair < 0) return slot == NULL ? NULL : &slot->kinds[kind];
+    const struct paired_prices *paired =
+        price_slot_find_paired(slot, price_slot_other_tokens(table, a, shape));
+    return paired == NULL ? NULL : &paired->kinds[pair];
+}
+
+/* NULL when the model has no such layer or the micro-batch nothing for it (no vision tokens). */
+static const struct kind_prices *prices_of(const struct price_table *table, enum layer_kind kind,
+                                           const struct batch_shape *shape) {
+    if (table->layer_of_kind[kind] < 0) return NULL;
+    if (batch_shape_tokens(shape, layer_kind_axis(kind)) == 0) return NULL;
+    const struct kind_prices *prices =
+        table->base != NULL ? own_prices(table->base, kind, shape) : NULL;
+    if (prices == NULL) prices = own_prices(table, kind, shape);
+    ballast_check(prices != NULL);
+    return prices;
+}
+
+/* The core attention of one micro-batch, run after run; returns the count. */
+static int64_t attention_works(const struct price_table *table, enum layer_kind kind,
+                               enum pass_set set, const struct batch_shape *shape,
+                               struct operator_work works[ATTENTION_OPERATOR_LIMIT]) {
+    struct operator_list list = { works, 0, ATTENTION_OPERATOR_LIMIT };
+    layer_attention_operators(table->scenario->model, table->layer_of_kind[kind], shape,
+                              &table->split, set, table->need[kind], &list);
+    ballast_check(list.operators == works); /* did not grow */
+    return list.count;
+}
+
+static struct price attention_price(const struct price_table *table, enum layer_kind kind,
+                                    const struct operator_work *work) {
+    const struct rule_place place = price_table_place(table, kind);
+    return cost_model_price_at(table->scenario->cost_model, work, &table->groups[COMMUNICATOR_NONE],
+                               &place);
+}
+
+static int64_t run_ns(const struct price_table *table, enum layer_kind kind,
+                      const struct operator_work *works, int64_t count) {
+    int64_t ns = 0;
+    for (int64_t i = 0; i < count; i++)
+        ns += ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
+    return ns;
+}
+
+/* Of attention, what runs while the ring does: all steps but the last. */
+static int64_t beside_ring_ns(const struct price_table *table, int64_t attention) {
+    return attention - attention / table->split.cp;
+}
+
+static int64_t exposed_ring_ns(const struct price_table *table, const struct priced_list *list,
+                               int64_t attention) {
+    int64_t beside = beside_ring_ns(table, attention);
+    return list->ring_ns > beside ? list->ring_ns - beside : 0;
+}
+
+static void list_time(const struct price_table *table, const struct priced_list *list,
+                      enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
+                      int64_t *ns, int64_t *comm_ns) {
+    *ns = list->fixed_ns;
+    *comm_ns = list->comm_ns;
+    if (list->run_count == 0) return;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT], *next = works;
+    attention_works(table, kind, set, shape, works);
+    for (int64_t run = 0; run < list->run_count; run++) {
+        int64_t attention = run_ns(table, kind, next, list->runs[run].count);
+        int64_t exposed = run == list->ring_run ? exposed_ring_ns(table, list, attention) : 0;
+        *ns += attention + exposed;
+        *comm_ns += exposed;
+        next += list->runs[run].count;
+    }
+}
+
+static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
+    return table->split.attention == ATTENTION_NAIVE && layer_kind_is_block(kind);
+}
+
+/* What the host needs to launch one pass of a transformer block: none is faster. */
+static int64_t host_ns(const struct price_table *table, enum layer_kind kind, enum pass_set set) {
+    const struct backend *b = table->scenario->backend;
+    if (!layer_kind_is_block(kind)) return 0;
+    return ns_from_seconds(set == PASS_SET_FORWARD ? b->host_forward_s : b->host_backward_s);
+}
+
+static int64_t at_least(int64_t ns, int64_t floor_ns) {
+    return ns > 0 && ns < floor_ns ? floor_ns : ns;
+}
+
+void price_table_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct layer_time *time) {
+    if (table->memo != NULL && shape >= table->memo_shapes &&
+        shape < table->memo_shapes + table->memo_count) {
+        *time = table->memo[shape - table->memo_shapes][kind];
+        return;
+    }
+    *time = (struct layer_time){ 0 };
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return;
+    const struct priced_list *forward = &prices->lists[PASS_SET_FORWARD],
+                             *backward = &prices->lists[PASS_SET_BACKWARD];
+    list_time(table, forward, kind, PASS_SET_FORWARD, shape, &time->forward_ns,
+              &time->forward_comm_ns);
+    list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
+              &time->backward_comm_ns);
+    time->forward_ns = at_least(time->forward_ns, host_ns(table, kind, PASS_SET_FORWARD));
+    time->backward_ns = at_least(time->backward_ns, host_ns(table, kind, PASS_SET_BACKWARD));
+    if (time->backward_ns == 0) return;
+    time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
+    time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        if (prices->again[how].count > 0) {
+            list_time(table, &prices->again[how], kind, PASS_SET_FORWARD, shape,
+                      &time->recompute_ns[how], &time->recompute_comm_ns[how]);
+            time->recompute_ns[how] =
+                at_least(time->recompute_ns[how], host_ns(table, kind, PASS_SET_FORWARD));
+        }
+    if (!has_unfused_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
+    time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, kind, works, count);
+}
+
+/* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
+ * runs while keys and values travel, and the step after that. The ring stands before *out. */
+static int64_t ring_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct priced_list *list, const struct operator_work *works,
+                              int64_t count, struct operator_time *out) {
+    int64_t attention = run_ns(table, kind, works, count);
+    int64_t beside = beside_ring_ns(table, attention);
+    out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
+    out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
+    out[1] = (struct operator_time){ attention - beside, STREAM_COMPUTE };
+    return 2;
+}
+
+static int64_t attention_operators(const struct price_table *table, enum layer_kind kind,
+                                   const struct operator_work *works, int64_t count,
+                                   struct operator_time *out) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (struct operator_time){
+            ns_from_seconds(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
+        };
+    return count;
+}
+
+void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
+                          int64_t count) {
+    ballast_check(table->memo == NULL && table->base == NULL);
+    struct layer_time(*memo)[LAYER_KIND_COUNT] =
+        memory_alloc(sizeof *memo * (size_t)(count > 0 ? count : 1));
+    for (int64_t i = 0; i < count; i++)
+        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+            price_table_layer(table, (enum layer_kind)kind, &shapes[i], &memo[i][kind]);
+    table->memo = memo;
+    table->memo_shapes = shapes;
+    table->memo_count = count;
+}
+
+static int64_t list_operators(const struct price_table *table, const struct priced_list *list,
+                              enum layer_kind kind, const struct batch_shape *shape,
+                              enum pass_set set, struct operator_time *out) {
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT], *attention = works;
+    if (list->run_count > 0) attention_works(table, kind, set, shape, works);
+    int64_t count = 0, next = 0;
+    for (int64_t r = 0; r < list->run_count; r++) {
+        const struct attention_run *run = &list->runs[r];
+        for (; next < run->index; next++)
+            out[count++] = list->operators[next];
+        count += r == list->ring_run
+                     ? ring_operators(table, kind, list, attention, run->count, &out[count])
+                     : attention_operators(table, kind, attention, run->count, &out[count]);
+        attention += run->count;
+        next += run->count;
+    }
+    for (; next < list->count; next++)
+        out[count++] = list->operators[next];
+    if (count == 0) return 0;
+    /* A block ends with a kernel: what it waits for the host stands there. */
+    int64_t ns, comm_ns;
+    list_time(table, list, kind, set, shape, &ns, &comm_ns);
+    out[count - 1].ns += at_least(ns, host_ns(table, kind, set)) - ns;
+    return count;
+}
+
+int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
+                              const struct batch_shape *shape, enum pass_set set,
+                              struct operator_time *out) {
+    ballast_check(!table->sums_only);
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices != NULL ? list_operators(table, &prices->lists[set], kind, shape, set, out) : 0;
+}
+
+int64_t price_table_recompute_operators(const struct price_table *table, enum layer_kind kind,
+                                        const struct batch_shape *shape, enum recompute_kind how,
+                                        struct operator_time *out) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices != NULL && prices->again[how].count > 0)
+        return list_operators(table, &prices->again[how], kind, shape, PASS_SET_FORWARD, out);
+    if (how == RECOMPUTE_FULL)
+        return price_table_operators(table, kind, shape, PASS_SET_FORWARD, out);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) || prices == NULL) return 0;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
+    return attention_operators(table, kind, works, count, out);
+}
+
+int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
+                            const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : prices->send_ns[table->link_of_stage[stage]];
+}
+
+struct price price_table_send_price(const struct price_table *table, int64_t stage,
+                                    enum layer_kind kind, const struct batch_shape *shape,
+                                    struct operator_work *work, struct communicator *pair) {
+    *pair = table->links[table->link_of_stage[stage]];
+    *work = price_slot_send_work(table, kind, shape);
+    if (prices_of(table, kind, shape) == NULL) return (struct price){ .source = "" };
+    return cost_model_price(table->scenario->cost_model, work, pair);
+}
+
+int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape, enum pass_set set) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    int64_t ns, comm_ns;
+    list_time(table, &prices->lists[set], kind, set, shape, &ns, &comm_ns);
+    return at_least(ns, host_ns(table, kind, set)) - ns;
+}
+
+/* Scores of unfused attention follow the squares of lengths, all else the token count. */
+double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
+                               const struct batch_shape *shape, enum recompute_kind how) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    double bytes = has_unfused_attention(table, kind)
+                       ? layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind],
+                                           shape, &table->split, how)
+                       : prices->saved_bytes[how];
+    /* A block that recomputes keeps its input, however it is written. */
+    bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
+                                          : bytes;
+}
+
+/* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
+static double loss_bytes(const struct price_table *table, enum layer_kind kind,
+                         const struct batch_shape *shape) {
+    double held = table->scenario->backend->logit_bytes;
+    if (kind != LAYER_HEAD || isnan(held)) return 0;
+    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
+    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
+           (double)table->split.tp;
+}
+
+double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    if (!has_unfused_attention(table, kind))
+        return fmax(prices->workspace_bytes + loss_bytes(table, kind, shape), 0);
+    return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
+                                 &table->split);
+}
+
+static double attention_flop(const struct price_table *table, enum layer_kind kind,
+                             const struct batch_shape *shape) {
+    return table->flop_per_square[kind] * batch_shape_squares(shape, layer_kind_axis(kind)) +
+           table->flop_per_cross[kind] * shape->cross_square_sum;
+}
+
+double price_table_flop(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : prices->flop_fixed + attention_flop(table, kind, shape);
+}
+
+double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
+                                  const struct batch_shape *shape, enum recompute_kind how) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices != NULL && prices->again[how].count > 0)
+        return prices->again_flop_fraction[how] * prices->flop_fixed +
+               (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);
+    if (how == RECOMPUTE_FULL) return price_table_flop(table, kind, shape);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
+    return attention_flop(table, kind, shape);
+}
+
+double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
+                                 const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return 0;
+    struct gradient_need need = table->need[kind];
+    double matmul_passes = 1 + need.input + need.weight;
+    double attention_passes = need.input || need.weight ? 3 : 1;
+    return matmul_passes * prices->flop_fixed +
+           attention_passes * attention_flop(table, kind, shape);
+}
+
+/* Sums over one pass of a layer: time, time x band, time outside the measured range. */
+struct band_sums {
+    double ns, band_ns, outside_ns;
+};
+
+static void add_band(const struct price_table *table, enum layer_kind kind, enum pass_set set,
+                     const struct priced_list *list, const struct batch_shape *shape, double layers,
+                     struct band_sums *sums) {
+    sums->ns += layers * (double)list->fixed_ns;
+    sums->band_ns += layers * list->band_ns;
+    sums->outside_ns += layers * list->outside_ns;
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    int64_t count = list->run_count > 0 ? attention_works(table, kind, set, shape, works) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct price p = attention_price(table, kind, &works[i]);
+        sums->ns += layers * p.seconds * NS_PER_S;
+        sums->band_ns += layers * p.seconds * NS_PER_S * p.band_fraction;
+        if (!p.inside_range) sums->outside_ns += layers * p.seconds * NS_PER_S;
+    }
+}
+
+double price_table_band(const struct price_table *table, const struct batch_shape *shape,
+                        const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction) {
+    struct band_sums sums = { 0 };
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        const struct kind_prices *prices =
+            layers_by_kind[k] > 0 ? prices_of(table, kind, shape) : NULL;
+        for (int set = 0; prices != NULL && set < SET_COUNT; set++)
+            add_band(table, kind, (enum pass_set)set, &prices->lists[set], shape,
+                     (double)layers_by_kind[k], &sums);
+    }
+    /* Collectives that are hidden are no part of the time. */
+    *outside_fraction = sums.ns > 0 ? fmin(sums.outside_ns / sums.ns, 1) : 0;
+    return sums.ns > 0 ? sums.band_ns / sums.ns : 0;
+}

@@ -1,0 +1,346 @@
+/* price_slot.c - prices the operators of each layer kind at one token count. */
+#include "sim/step/price_slot.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/units.h"
+
+int price_slot_paired_index(enum layer_kind kind) {
+    switch (kind) {
+    case LAYER_TOKEN_EMBEDDING:
+    case LAYER_DIFFUSION_BLOCK:
+        return 0;
+    case LAYER_LATENT_EMBEDDING: /* what it sends has the text beside it */
+        return 1;
+    default:
+        return -1;
+    }
+}
+
+static bool axis_has_pairs(const struct price_table *table, int axis) {
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        if (table->layer_of_kind[kind] >= 0 &&
+            (int)layer_kind_axis((enum layer_kind)kind) == axis &&
+            price_slot_paired_index((enum layer_kind)kind) >= 0)
+            return true;
+    return false;
+}
+
+int64_t price_slot_other_tokens(const struct price_table *table, int axis,
+                                const struct batch_shape *shape) {
+    if (axis == TOKENS_VIDEO) return shape->language_tokens;
+    return table->layer_of_kind[LAYER_CONNECTOR] >= 0 ? shape->connector_tokens : 0;
+}
+
+static enum operator_stream stream_of(const struct operator_list *list, int64_t i) {
+    const struct operator_work *work = &list->operators[i];
+    if (work->communicator == COMMUNICATOR_NONE) return STREAM_COMPUTE;
+    bool beside_matmul = i + 1 < list->count && list->operators[i + 1].kind == OPERATOR_MATMUL;
+    bool gathers_saved = work->pass == PASS_WEIGHT_GRADIENT,
+         reduces_input = work->pass == PASS_INPUT_GRADIENT;
+    if (beside_matmul && gathers_saved && list->operators[i + 1].pass == PASS_INPUT_GRADIENT)
+        return STREAM_HIDDEN;
+    if (beside_matmul && reduces_input && list->operators[i + 1].pass == PASS_WEIGHT_GRADIENT)
+        return STREAM_HIDDEN;
+    return STREAM_EXPOSED;
+}
+
+/* Two streams: a collective starts after the operator before it and the collective before it; the
+ * next compute operator waits for exposed ones, the one after it for hidden ones. Nothing is in
+ * flight beside attention, so its time adds to the result. */
+static int64_t list_makespan_ns(const struct operator_time *operators, int64_t count) {
+    int64_t compute_end = 0, link_end = 0, join = 0, late_join = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (operators[i].stream == STREAM_COMPUTE) {
+            compute_end = (join > compute_end ? join : compute_end) + operators[i].ns;
+            join = late_join;
+            continue;
+        }
+        /* A collective also waits for what its input still waits for. */
+        int64_t start = join > compute_end ? join : compute_end;
+        link_end = (link_end > start ? link_end : start) + operators[i].ns;
+        late_join = link_end;
+        if (operators[i].stream == STREAM_EXPOSED) join = link_end;
+    }
+    return late_join > compute_end ? late_join : compute_end;
+}
+
+static void extend_run(struct priced_list *list, int64_t index) {
+    struct attention_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
+    if (last != NULL && last->index + last->count == index) {
+        last->count++;
+        return;
+    }
+    ballast_check(list->run_count < RUN_LIMIT);
+    list->runs[list->run_count++] = (struct attention_run){ index, 1 };
+}
+
+/* Megatron-LM's --tp-comm-overlap (Transformer Engine's user buffers): a matmul beside an exposed
+ * collective is cut into n pieces of its rows, so that one piece computes while another travels. The
+ * gather in front of it passes the tp shards around a ring; the scatter behind it goes in four
+ * pieces, and its kernels hold some multiprocessors. With G the pieces together, C the collective:
+ *
+ *     gather   exposed = max(C - G (n - 1) / n, 0)                       n = tp
+ *     scatter  exposed = C / n + max((C - G) (n - 1) / n, 0)             n = 4
+ *              G grows by 16 of the multiprocessors while the hidden part runs
+ *
+ * The framework is taken to leave alone what this would slow down. Source of n and of 16: NeMo's
+ * user-buffer configurations for H100 (ring exchange; pipeline with num_splits 4, num_sm 16). */
+enum { OVERLAP_SCATTER_PIECES = 4, OVERLAP_SM_COUNT = 16 };
+
+static int64_t pieces_ns(const struct price_table *table, const struct operator_work *matmul,
+                         const struct rule_place *place, int64_t pieces) {
+    struct operator_work piece =
+        operator_matmul(matmul->name, matmul->pass, matmul->precision,
+                        (matmul->m + pieces - 1) / pieces, matmul->n, matmul->k);
+    return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
+                                                        &table->groups[COMMUNICATOR_NONE], place)
+                                        .seconds);
+}
+
+static void overlap(const struct price_table *table, const struct operator_work *matmul,
+                    const struct rule_place *place, bool gather, struct operator_time *compute,
+                    struct operator_time *collective) {
+    const int64_t n = gather ? table->split.tp : OVERLAP_SCATTER_PIECES;
+    int64_t together_ns = pieces_ns(table, matmul, place, n), wire_ns = collective->ns;
+    int64_t beside_ns = together_ns - together_ns / n;
+    int64_t travels_ns = gather ? wire_ns : wire_ns - wire_ns / n;
+    int64_t hidden_ns = travels_ns < beside_ns ? travels_ns : beside_ns;
+    const int64_t sm_count = cost_model_gpu(table->scenario->cost_model)->sm_count;
+    if (!gather) together_ns += hidden_ns * OVERLAP_SM_COUNT / sm_count;
+    if (together_ns + wire_ns - hidden_ns >= compute->ns + wire_ns) return;
+    compute->ns = together_ns;
+    collective->ns = wire_ns - hidden_ns;
+}
+
+static void overlap_tensor_parallel(const struct price_table *table,
+                                    const struct operator_list *list,
+                                    const struct rule_place *place,
+                                    struct operator_time *operators) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct operator_work *work = &list->operators[i];
+        if (work->communicator != COMMUNICATOR_TENSOR || operators[i].stream != STREAM_EXPOSED)
+            continue;
+        const bool gather = work->kind == OPERATOR_ALL_GATHER;
+        const int64_t beside = gather ? i + 1 : i - 1;
+        if (!gather && work->kind != OPERATOR_REDUCE_SCATTER) continue;
+        if (beside < 0 || beside >= list->count || list->operators[beside].kind != OPERATOR_MATMUL)
+            continue;
+        overlap(table, &list->operators[beside], place, gather, &operators[beside], &operators[i]);
+    }
+}
+
+/* Takes `list`. */
+static void price_list(const struct price_table *table, enum layer_kind kind,
+                       struct operator_list list, struct priced_list *out) {
+    const struct scenario *s = table->scenario;
+    int64_t compute_ns = 0;
+    const struct rule_place place = price_table_place(table, kind);
+    ballast_check(list.count < PRICE_OPERATOR_LIMIT); /* a ring adds one, see ring_operators() */
+    *out = (struct priced_list){ .count = list.count, .ring_run = NO_RUN };
+    out->operators =
+        memory_alloc(sizeof *out->operators * (size_t)(list.count > 0 ? list.count : 1));
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct operator_work *work = &list.operators[i];
+        struct operator_time *timed = &out->operators[i];
+        *timed = (struct operator_time){ .stream = stream_of(&list, i) };
+        if (operator_is_core_attention(work)) {
+            extend_run(out, i);
+            continue;
+        }
+        struct price price =
+            cost_model_price_at(s->cost_model, work, &table->groups[work->communicator], &place);
+        if (operator_runs_beside_attention(work)) {
+            out->ring_ns = ns_from_seconds(price.seconds);
+            out->ring_run = out->run_count; /* the next one */
+            continue;
+        }
+        timed->ns = ns_from_seconds(price.seconds);
+        out->band_ns += (double)timed->ns * price.band_fraction;
+        if (!price.inside_range) out->outside_ns += (double)timed->ns;
+    }
+    ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
+    if (s->layout_fields.tp_overlap) overlap_tensor_parallel(table, &list, &place, out->operators);
+    for (int64_t i = 0; i < list.count; i++)
+        if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
+    out->fixed_ns = list_makespan_ns(out->operators, out->count);
+    out->comm_ns = out->fixed_ns - compute_ns;
+    operator_list_free(&list);
+    if (!table->sums_only) return;
+    free(out->operators);
+    out->operators = NULL;
+}
+
+static double rank_output_bytes(const struct price_table *table, enum layer_kind kind,
+                                const struct batch_shape *shape) {
+    double whole = layer_output_bytes(table->scenario->model, table->layer_of_kind[kind], shape);
+    /* With sequence parallelism each TP rank sends its share of the sequence, as CP ranks do. */
+    whole /= (double)table->split.cp;
+    return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
+}
+
+static void price_set(const struct price_table *table, enum layer_kind kind, enum pass_set set,
+                      const struct batch_shape *shape, struct kind_prices *out) {
+    struct operator_list list = { 0 };
+    layer_operators(table->scenario->model, table->layer_of_kind[kind], shape, &table->split, set,
+                    table->need[kind], &list);
+    price_list(table, kind, list, &out->lists[set]);
+}
+
+static double matmul_flop(const struct operator_list *list) {
+    double flop = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->operators[i].kind == OPERATOR_MATMUL) flop += list->operators[i].flop;
+    return flop;
+}
+
+/* A stack that runs less again than the whole forward. */
+static void price_again(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape, struct kind_prices *out) {
+    const struct model *model = table->scenario->model;
+    const int64_t layer = table->layer_of_kind[kind];
+    if (table->split.recompute_style == RECOMPUTE_WHOLE || !layer_can_recompute(model, layer))
+        return;
+    struct operator_list whole = { 0 };
+    layer_operators(model, layer, shape, &table->split, PASS_SET_FORWARD, table->need[kind],
+                    &whole);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        if (how == RECOMPUTE_SELECTIVE && table->split.recompute_style != RECOMPUTE_OPERATORS)
+            continue;
+        struct operator_list list = { 0 };
+        layer_recompute_operators(model, layer, shape, &table->split, (enum recompute_kind)how,
+                                  table->need[kind], &list);
+        out->again_flop_fraction[how] =
+            whole.count > 0 ? matmul_flop(&list) / matmul_flop(&whole) : 0;
+        price_list(table, kind, list, &out->again[how]);
+    }
+    operator_list_free(&whole);
+}
+
+struct operator_work price_slot_send_work(const struct price_table *table, enum layer_kind kind,
+                                          const struct batch_shape *shape) {
+    return operator_collective("pipeline send", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
+                               rank_output_bytes(table, kind, shape));
+}
+
+static void price_kind(struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct kind_prices *out) {
+    const struct model *model = table->scenario->model;
+    const int64_t layer = table->layer_of_kind[kind];
+    for (int set = 0; set < SET_COUNT; set++)
+        price_set(table, kind, (enum pass_set)set, shape, out);
+    price_again(table, kind, shape, out);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        out->saved_bytes[how] =
+            layer_saved_bytes(model, layer, shape, &table->split, (enum recompute_kind)how);
+    out->workspace_bytes = layer_workspace_bytes(model, layer, shape, &table->split);
+    struct batch_shape fixed = *shape;
+    fixed.vision_square_sum = fixed.language_square_sum = 0;
+    fixed.video_square_sum = fixed.cross_square_sum = 0;
+    out->flop_fixed = model_layer_flop(model, layer, &fixed);
+    out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
+    struct operator_work send = price_slot_send_work(table, kind, shape);
+    for (int64_t link = 0; link < table->link_count; link++) {
+        struct price price =
+            cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
+        out->send_ns[link] = ns_from_seconds(price.seconds);
+    }
+}
+
+static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
+                       struct slot *slot) {
+    memset(slot, 0, sizeof *slot);
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
+        if (price_slot_paired_index(kind) < 0) price_kind(table, kind, shape, &slot->kinds[k]);
+    }
+}
+
+/* NULL: not priced. A slot has few: as many as micro-batches of one length differ in the others. */
+const struct paired_prices *price_slot_find_paired(const struct slot *slot, int64_t tokens) {
+    for (int64_t i = 0; i < slot->paired_count; i++)
+        if (slot->paired_tokens[i] == tokens) return &slot->paired[i];
+    return NULL;
+}
+
+static void prepare_paired(struct price_table *table, int axis, struct slot *slot,
+                           const struct batch_shape *shape) {
+    int64_t tokens = price_slot_other_tokens(table, axis, shape);
+    if (price_slot_find_paired(slot, tokens) != NULL) return;
+    if (slot->paired_count == slot->paired_capacity) {
+        slot->paired_capacity = slot->paired_capacity > 0 ? 2 * slot->paired_capacity : 2;
+        slot->paired =
+            memory_realloc(slot->paired, sizeof *slot->paired * (size_t)slot->paired_capacity);
+        slot->paired_tokens = memory_realloc(
+            slot->paired_tokens, sizeof *slot->paired_tokens * (size_t)slot->paired_capacity);
+    }
+    slot->paired_tokens[slot->paired_count] = tokens;
+    struct paired_prices *paired = &slot->paired[slot->paired_count++];
+    *paired = (struct paired_prices){ 0 };
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        enum layer_kind kind = (enum layer_kind)k;
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
+        if (price_slot_paired_index(kind) >= 0)
+            price_kind(table, kind, shape, &paired->kinds[price_slot_paired_index(kind)]);
+    }
+}
+
+const struct slot *price_slot_find(const struct price_table *table, int a, bool pairs,
+                                   const struct batch_shape *shape) {
+    const struct axis *axis = &table->axes[a];
+    int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
+    if (tokens >= axis->tokens_capacity || axis->slot_of_tokens[tokens] == NO_SLOT) return NULL;
+    const struct slot *slot = &axis->slots[axis->slot_of_tokens[tokens]];
+    return pairs && price_slot_find_paired(slot, price_slot_other_tokens(table, a, shape)) == NULL
+               ? NULL
+               : slot;
+}
+
+static void add_slot(struct price_table *table, int a, int64_t tokens,
+                     const struct batch_shape *shape) {
+    struct axis *axis = &table->axes[a];
+    if (axis->slot_count == axis->slot_capacity) {
+        axis->slot_capacity = axis->slot_capacity > 0 ? axis->slot_capacity * 2 : 64;
+        axis->slots =
+            memory_realloc(axis->slots, sizeof *axis->slots * (size_t)axis->slot_capacity);
+    }
+    price_slot(table, a, shape, &axis->slots[axis->slot_count]);
+    axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
+}
+
+static void prepare_axis(struct price_table *table, int a, bool pairs,
+                         const struct batch_shape *shape) {
+    struct axis *axis = &table->axes[a];
+    int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
+    assert(tokens >= 0);
+    if (table->base != NULL && tokens > 0 && price_slot_find(table->base, a, pairs, shape) != NULL)
+        return;
+    if (tokens >= axis->tokens_capacity) {
+        int64_t capacity = axis->tokens_capacity > 0 ? axis->tokens_capacity : 4096;
+        while (capacity <= tokens)
+            capacity *= 2;
+        axis->slot_of_tokens =
+            memory_realloc(axis->slot_of_tokens, sizeof *axis->slot_of_tokens * (size_t)capacity);
+        for (int64_t i = axis->tokens_capacity; i < capacity; i++)
+            axis->slot_of_tokens[i] = NO_SLOT;
+        axis->tokens_capacity = capacity;
+    }
+    if (tokens == 0) return;
+    if (axis->slot_of_tokens[tokens] == NO_SLOT) add_slot(table, a, tokens, shape);
+    if (pairs) prepare_paired(table, a, &axis->slots[axis->slot_of_tokens[tokens]], shape);
+}
+
+void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
+                         int64_t count) {
+    bool pairs[TOKEN_AXIS_COUNT];
+    for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+        pairs[a] = axis_has_pairs(table, a);
+    for (int64_t i = 0; i < count; i++)
+        for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+            prepare_axis(table, a, pairs[a], &shapes[i]);
+    for (int64_t v = 0; v < table->variant_count; v++)
+        price_table_prepare(table->variants[v], shapes, count);
+}

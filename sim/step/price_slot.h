@@ -1,0 +1,113 @@
+/* price_slot.h - one slot per token count and axis: what a price table keeps. Private to price_table.c
+ * (creation), price_slot.c (filling) and price_reading.c (answers).
+ *
+ * Three axes (enum token_axis): the layers of the vision encoder are indexed by its tokens, those of
+ * the language model by language tokens, those of a diffusion decoder by video tokens. A slot holds
+ * everything that depends on the count alone. Core attention is a run of consecutive operators, one
+ * where it is fused, that are stated and priced per micro-batch from its sums of lengths; a diffusion
+ * block has a second run, its cross attention. Some layers depend on two axes: the token embedding
+ * merges the connector's tokens into the text, and the decoder's blocks attend to the text. Their slot
+ * keeps them once for each count of those other tokens that it has met.
+ *
+ * Ring attention (layer_attention.c) sends keys and values while it attends to those that it has: of
+ * cp equal steps the last has nothing to send. With A the time of attention and R that of the ring,
+ *
+ *     exposed = R - min(R, A (cp - 1) / cp)
+ *
+ * A user's rule (costmodel/rules.h) decides while an operator is priced here. One that names blocks
+ * gives those a table of their own, so that equal layers are still priced once.
+ */
+#ifndef BALLAST_SIM_STEP_PRICE_SLOT_H
+#define BALLAST_SIM_STEP_PRICE_SLOT_H
+
+#include "sim/step/price_table.h"
+
+enum { SET_COUNT = 2, NO_SLOT = -1, ATTENTION_OPERATOR_LIMIT = 16, RUN_LIMIT = 2, NO_RUN = -1 };
+
+/* Consecutive operators of core attention. */
+struct attention_run {
+    int64_t index, count;
+};
+
+/* The operators of one layer kind and pass, at one token count. */
+struct priced_list {
+    struct operator_time *operators; /* attention: 0 ns, priced per micro-batch; owned */
+    int64_t count;                   /* 0: no tokens, or nothing to do in this pass */
+    struct attention_run runs[RUN_LIMIT];
+    int64_t run_count;
+    int64_t ring_run;          /* has a ring right before it; NO_RUN: none */
+    int64_t fixed_ns, comm_ns; /* without attention and the ring beside it */
+    int64_t ring_ns;
+    double band_ns;    /* sum of ns x band */
+    double outside_ns; /* priced outside the measured range */
+};
+
+/* One layer kind at one token count. */
+struct kind_prices {
+    struct priced_list lists[SET_COUNT];
+    /* What a block runs again where that is not its whole forward; else count 0. */
+    struct priced_list again[RECOMPUTE_KIND_COUNT];
+    double again_flop_fraction[RECOMPUTE_KIND_COUNT]; /* of the forward's matmuls */
+    double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
+    int64_t *send_ns; /* by link; owned */
+};
+
+/* Layers that depend on a second count: at most two kinds of an axis. */
+enum { PAIRED_KIND_LIMIT = 2 };
+struct paired_prices {
+    struct kind_prices kinds[PAIRED_KIND_LIMIT];
+};
+
+struct slot {
+    struct kind_prices kinds[LAYER_KIND_COUNT]; /* but the paired ones */
+    struct paired_prices *paired;               /* owned */
+    int64_t *paired_tokens; /* owned: other_tokens() of each, side by side for the search */
+    int64_t paired_count, paired_capacity;
+};
+
+struct axis {
+    int32_t *slot_of_tokens; /* owned; NO_SLOT where not priced */
+    int64_t tokens_capacity;
+    struct slot *slots; /* owned */
+    int64_t slot_count, slot_capacity;
+};
+
+struct price_table {
+    const struct scenario *scenario;
+    struct communicator groups[COMMUNICATOR_KIND_COUNT];
+    int64_t link_count; /* of links that differ */
+    struct communicator *links;
+    int64_t *link_of_stage;
+    bool sums_only;
+    const struct batch_shape *memo_shapes;
+    int64_t memo_count;
+    struct layer_time (*memo)[LAYER_KIND_COUNT]; /* by shape; owned unless there is a base */
+    const struct price_table *base; /* where its prices are looked up first; NULL: none */
+    struct tensor_split split;
+    struct gradient_need need[LAYER_KIND_COUNT];
+    int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
+    double flop_per_square[LAYER_KIND_COUNT], flop_per_cross[LAYER_KIND_COUNT];
+    struct axis axes[TOKEN_AXIS_COUNT];
+    /* Rules that name single blocks: a table of their own for each set of blocks that the same rules
+     * name. NULL and 0 where there are none, and inside such a table. */
+    struct price_table **of_layer;
+    struct price_table **variants;
+    int64_t variant_count;
+    int64_t rule_layer; /* of such a table: one of its blocks, within its module */
+};
+
+/* -1: the kind depends on the tokens of its axis alone. */
+int price_slot_paired_index(enum layer_kind kind);
+/* The tokens of another axis that paired layers depend on. Without a connector its tokens, if a data
+ * set counts any, go nowhere. */
+int64_t price_slot_other_tokens(const struct price_table *table, int axis,
+                                const struct batch_shape *shape);
+const struct paired_prices *price_slot_find_paired(const struct slot *slot, int64_t tokens);
+/* NULL: not priced, or not with so many tokens of the other axis. `pairs`: that matters. */
+const struct slot *price_slot_find(const struct price_table *table, int axis, bool pairs,
+                                   const struct batch_shape *shape);
+/* What the last layer of a stage sends on. */
+struct operator_work price_slot_send_work(const struct price_table *table, enum layer_kind kind,
+                                          const struct batch_shape *shape);
+
+#endif
