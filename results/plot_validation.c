@@ -27,7 +27,8 @@ static void write_block(FILE *script, const struct plot_validation_point *points
     fputs("NaN NaN\n", script);
     for (int64_t i = 0; i < count; i++)
         if (strcmp(points[i].source, source) == 0 && points[i].fitted == fitted)
-            fprintf(script, "%.6g %.6g\n", points[i].measured_s, points[i].predicted_s);
+            fprintf(script, "%.6g %.6g\n", points[i].measured_s,
+                    points[i].predicted_s / points[i].measured_s);
     fputs("EOD\n", script);
 }
 
@@ -40,18 +41,19 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
     const char *sources[VALIDATION_SOURCE_LIMIT];
     const int64_t source_count = list_sources(points, count, sources);
     struct gnuplot g;
-    if (!gnuplot_begin(&g, path, 1400, 800, err)) return false;
+    if (!gnuplot_begin(&g, path, 1200, 600, err)) return false;
     plot_set_style(&g);
     for (int64_t i = 0; i < source_count; i++) {
         write_block(g.script, points, count, sources[i], false, 2 * i);
         write_block(g.script, points, count, sources[i], true, 2 * i + 1);
     }
-    fputs("set title 'step time, hollow: a factor was fitted on the run'\n"
-          "set logscale xy\nset xlabel 'measured [s]'\nset ylabel 'predicted [s]'\n"
-          "set key outside right top Left reverse\nset grid\n"
-          "plot x with lines linecolor rgb '#555555' title 'equal', "
-          "1.2*x with lines dashtype 2 linecolor rgb '#999999' title '20 % either side', "
-          "x/1.2 with lines dashtype 2 linecolor rgb '#999999' notitle",
+    fputs("set title 'Step time, predicted over measured; hollow: a factor was fitted on the run'\n"
+          "set logscale x\nset xlabel 'measured step time (s)'\n"
+          "set ylabel 'predicted / measured'\n"
+          "set key outside right top Left reverse width -2\nset grid\n"
+          "plot 1 with lines linewidth 1.5 linecolor rgb '#555555' title 'equal', "
+          "1.1 with lines dashtype 2 linecolor rgb '#999999' title '10 % either side', "
+          "0.9 with lines dashtype 2 linecolor rgb '#999999' notitle",
           g.script);
     for (int64_t i = 0; i < source_count; i++) {
         enum { MARKS = sizeof marks / sizeof marks[0] };
@@ -61,7 +63,10 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
                 ", $points%d using 1:2 with points pointtype %d pointsize 1.2 linecolor rgb '%s' "
                 "title ",
                 (int)(2 * i), mark[0], color);
-        gnuplot_text(&g, sources[i]);
+        /* What a source says of itself in brackets and behind a semicolon is for the table. */
+        char name[48];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(sources[i], " ("), sources[i]);
+        gnuplot_text(&g, name);
         fprintf(g.script,
                 ", $points%d using 1:2 with points pointtype %d pointsize 1.6 linecolor rgb '%s' "
                 "notitle",

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include "sim/base/error.h"
 
-/* Predicted over measured step times, a mark and colour a source; hollow where a factor was fitted on
- * the run. Lines at equality and 20 % either side. */
+/* Predicted over measured step times against the measured ones, a mark and colour a source; hollow
+ * where a factor was fitted on the run. Lines at equality and 10 % either side. */
 struct plot_validation_point {
     const char *source;
     double measured_s, predicted_s;
