@@ -15,20 +15,27 @@ struct text_family {
     const char *qkv_bias, *qk_norm;
     const char *bias_key; /* switches the biases of attention, its output included; NULL: none */
     bool bias, tied;
+    int64_t window;     /* tokens that attention sees back; 0: all */
+    bool window_switch; /* only with "use_sliding_window" */
 };
 
 static const struct text_family families[] = {
-    { "gemma", 28, 3072, 24576, 16, 16, 256, 256000, "none", "none", "attention_bias", false,
-      true },
-    { "internlm2", 32, 4096, 11008, 32, 0, 0, 103168, "none", "none", "bias", true, false },
-    { "llama", 32, 4096, 11008, 32, 0, 0, 32000, "none", "none", "attention_bias", false, false },
-    { "mistral", 32, 4096, 14336, 32, 8, 0, 32000, "none", "none", NULL, false, false },
-    { "phi3", 32, 3072, 8192, 32, 0, 0, 32064, "none", "none", NULL, false, false },
-    { "qwen2", 32, 4096, 22016, 32, 32, 0, 151936, "all", "none", NULL, false, false },
-    { "qwen2_5_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false },
-    { "qwen2_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false },
-    { "qwen3", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias", false,
+    { "gemma", 28, 3072, 24576, 16, 16, 256, 256000, "none", "none", "attention_bias", false, true,
+      0, false },
+    { "internlm2", 32, 4096, 11008, 32, 0, 0, 103168, "none", "none", "bias", true, false, 0,
       false },
+    { "llama", 32, 4096, 11008, 32, 0, 0, 32000, "none", "none", "attention_bias", false, false, 0,
+      false },
+    { "mistral", 32, 4096, 14336, 32, 8, 0, 32000, "none", "none", NULL, false, false, 4096,
+      false },
+    { "phi3", 32, 3072, 8192, 32, 0, 0, 32064, "none", "none", NULL, false, false, 0, false },
+    { "qwen2", 32, 4096, 22016, 32, 32, 0, 151936, "all", "none", NULL, false, false, 4096, true },
+    { "qwen2_5_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false, 4096,
+      true },
+    { "qwen2_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false, 4096,
+      true },
+    { "qwen3", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias", false, false,
+      4096, true },
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -170,14 +177,33 @@ static const char *gated_activation(struct huggingface_config *c, const cJSON *t
     return NULL;
 }
 
-static void note_windows(struct huggingface_config *c, const cJSON *text) {
-    const double window = number(text, "sliding_window");
+/* Whether a layer has a window: by the list of layers where there is one, else by the classes with a
+ * switch from "max_window_layers" on, else all have. */
+static bool has_windowed_layer(const cJSON *text, const struct text_family *f, int64_t layers) {
+    const cJSON *kinds = huggingface_key(text, "layer_types"), *kind;
+    cJSON_ArrayForEach(kind, kinds) {
+        if (cJSON_IsString(kind) && strcmp(kind->valuestring, "sliding_attention") == 0)
+            return true;
+    }
+    return kinds == NULL &&
+           !(f->window_switch && number(text, "max_window_layers") >= (double)layers);
+}
+
+/* A window that is null is none; one that is missing is that of the class. */
+static void note_windows(struct huggingface_config *c, const cJSON *text,
+                         const struct text_family *f, int64_t layers) {
+    const bool given = cJSON_GetObjectItemCaseSensitive(text, "sliding_window") != NULL;
+    const double window = given ? number(text, "sliding_window") : (double)f->window;
+    const double longest = number(text, "max_position_embeddings");
     const cJSON *used = huggingface_key(text, "use_sliding_window");
-    if (window > 0 && (used == NULL || cJSON_IsTrue(used)))
-        huggingface_note(c, arena_format(c->arena,
-                                         "attention sees %.0f tokens back: samples longer than "
-                                         "that are priced with full attention, an upper bound",
-                                         window));
+    if (window == 0 || (used == NULL ? f->window_switch : !cJSON_IsTrue(used)) ||
+        (longest > 0 && window >= longest) || !has_windowed_layer(text, f, layers))
+        return;
+    huggingface_note(c, arena_format(c->arena,
+                                     "attention sees %.0f tokens back (sliding_window%s): samples "
+                                     "longer than that are priced with full attention, an upper "
+                                     "bound",
+                                     window, given ? "" : ", default of the class"));
 }
 
 /* Biases that the model has no switch for. */
@@ -221,7 +247,7 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
     huggingface_note_defaults(c, model_type);
     const char *ffn = gated_activation(c, text);
     if (ffn == NULL) return NULL;
-    note_windows(c, text);
+    note_windows(c, text, f, layers);
     leave_out_biases(c, attention_bias, mlp_bias, layers, hidden, ffn_hidden);
 
     cJSON *m = cJSON_CreateObject();

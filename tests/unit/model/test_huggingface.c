@@ -159,6 +159,55 @@ static void what_is_not_modelled_is_refused(void **state) {
     }
 }
 
+/* A window is not modelled: said where one is in effect, and only there. */
+static void windows_in_effect_are_noted(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *keys;
+        bool noted;
+    } cases[] = {
+        { "mistral", ", \"sliding_window\": 4096", true },
+        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 32768", true },
+        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 4096", false },
+        { "mistral", ", \"sliding_window\": null", false },
+        { "mistral", "", true }, /* MistralConfig has 4096 */
+        { "llama", "", false },
+        { "qwen2", ", \"sliding_window\": 4096", false },
+        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": false", false },
+        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": true", true },
+        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 1", true },
+        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 2", false },
+        { "qwen3",
+          ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\", "
+          "\"sliding_attention\"]",
+          true },
+        { "qwen3",
+          ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\", "
+          "\"full_attention\"]",
+          false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct huggingface_model m;
+        if (!import(arena,
+                    arena_format(arena,
+                                 "{ \"model_type\": \"%s\", \"num_key_value_heads\": 4, " SMALL
+                                 "%s }",
+                                 cases[i].type, cases[i].keys),
+                    &m, &err))
+            fail_msg("%s%s: %s", cases[i].type, cases[i].keys, err.text);
+        bool noted = false;
+        for (int64_t n = 0; n < m.note_count; n++)
+            noted |= strstr(m.notes[n], "4096 tokens back") != NULL &&
+                     strstr(m.notes[n], "upper bound") != NULL;
+        if (noted != cases[i].noted)
+            fail_msg("%s%s: %s", cases[i].type, cases[i].keys, noted ? "noted" : "not noted");
+        cJSON_Delete(m.file);
+        arena_destroy(arena);
+    }
+}
+
 /* The bound of a refused model must not be above what is published. */
 static void bounds_are_below_the_published_counts(void **state) {
     (void)state;
@@ -190,6 +239,7 @@ int main(void) {
         cmocka_unit_test(counts_are_those_published),
         cmocka_unit_test(biases_without_a_switch_are_left_out),
         cmocka_unit_test(what_is_not_modelled_is_refused),
+        cmocka_unit_test(windows_in_effect_are_noted),
         cmocka_unit_test(bounds_are_below_the_published_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
