@@ -107,7 +107,8 @@ static const struct field layout_fields[] = {
     { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "", "the training framework",
       backend_names },
     { "stack", FIELD_TEXT, AT(stack), 0, 0, "\"auto\"", "",
-      "a software stack in scenarios/stacks, or a path of a .json file, from the scenario's folder or "
+      "a software stack in scenarios/stacks, or a path of a .json file, from the scenario's folder "
+      "or "
       "the current one; auto: the usual one of the backend; none: kernels as the GPU profile has "
       "them",
       NULL },
@@ -236,18 +237,19 @@ static const struct field what_if_fields[] = {
     { "data_loading_ms_per_sample", FIELD_DOUBLE, AT(data_loading_ms_per_sample), 0, 1e6, "0", "ms",
       "one worker reads and decodes a sample", NULL },
     { "data_loading_workers", FIELD_COUNT, AT(data_loading_workers), 1, 1e6, "1", "workers",
-      "of each data-parallel rank", NULL },
+      "of each data-parallel rank (1: assumed)", NULL },
     { "data_loading_overlaps", FIELD_BOOL, AT(data_loading_overlaps), 0, 0, "true", "",
-      "the next step's samples are loaded while this one computes", NULL },
+      "the next step's samples are loaded while this one computes (true: assumed)", NULL },
     { "gpu_mtbf_hours", FIELD_DOUBLE, AT(gpu_mtbf_hours), 1, 1e9, "null", "hours",
       "GPU-hours between failures that stop the job (Llama 3 405B: 50,000); null: none fails",
       NULL },
     { "checkpoint_interval_min", FIELD_DOUBLE, AT(checkpoint_interval_min), 1e-3, 1e6, "null",
       "min", "training between checkpoints; null: the interval that loses least", NULL },
     { "checkpoint_s", FIELD_DOUBLE, AT(checkpoint_s), 0, 1e5, "30", "s",
-      "that a checkpoint stops the training", NULL },
+      "that a checkpoint stops the training (30: assumed, measure your own)", NULL },
     { "restart_min", FIELD_DOUBLE, AT(restart_min), 0, 1e5, "15", "min",
-      "from a failure to the first step after the last checkpoint", NULL },
+      "from a failure to the first step after the last checkpoint (15: assumed, measure your own)",
+      NULL },
 };
 const struct field_table scenario_what_if_table = FIELD_TABLE(
     "what_if", "what might go otherwise than planned; the defaults change nothing", what_if_fields);

@@ -310,8 +310,8 @@ static void stack_assumption(struct reader *r) {
     for (int64_t i = 0; i < stack->cause_count; i++, comma = ",")
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
-    const struct stack_use use = stack_on(stack, s->cluster_fields.hardware,
-                                          (enum precision)s->training_fields.precision);
+    const struct stack_use use =
+        stack_on(stack, s->cluster_fields.hardware, (enum precision)s->training_fields.precision);
     text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
                         comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
     if (use.attention_time_factor != 1)
@@ -320,6 +320,43 @@ static void stack_assumption(struct reader *r) {
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
                                     use.calibrated ? "measured runs of this stack on this GPU"
                                                    : "runs of other GPUs, precisions or stacks"));
+}
+
+static bool is_given(const cJSON *section, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
+}
+
+/* Figures of section what_if that nobody gave, where they are in effect. */
+static void what_if_assumptions(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_what_if *w = &s->what_if;
+    const cJSON *section = r->top.what_if;
+    if (w->data_loading_ms_per_sample > 0) {
+        if (!is_given(section, "data_loading_workers"))
+            scenario_assume(r,
+                            arena_format(s->arena,
+                                         "samples are loaded by %ld worker of each data-parallel "
+                                         "rank (what_if.data_loading_workers not given)",
+                                         (long)w->data_loading_workers));
+        if (!is_given(section, "data_loading_overlaps"))
+            scenario_assume(r, "the next step's samples are loaded beside compute "
+                               "(what_if.data_loading_overlaps not given)");
+    }
+    if (isnan(w->gpu_mtbf_hours)) return;
+    if (!is_given(section, "checkpoint_s"))
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "a checkpoint stops the training for %g s, a figure without "
+                                     "a source (what_if.checkpoint_s not given)",
+                                     w->checkpoint_s));
+    if (!is_given(section, "restart_min"))
+        scenario_assume(r, arena_format(s->arena,
+                                        "a failure costs %g min until training goes on, a figure "
+                                        "without a source (what_if.restart_min not given)",
+                                        w->restart_min));
+    if (!is_given(section, "checkpoint_interval_min"))
+        scenario_assume(r, "checkpoints at the interval that loses least "
+                           "(what_if.checkpoint_interval_min not given)");
 }
 
 void standing_assumptions(struct reader *r) {
@@ -365,6 +402,7 @@ void standing_assumptions(struct reader *r) {
         s->training_fields.attention == ATTENTION_FLASH)
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
+    what_if_assumptions(r);
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(r, arena_format(s->arena,

@@ -140,6 +140,51 @@ static void test_assumptions(void **state) {
           { "layout.stack=easyllm", "layout.backend=megatron-deepspeed" },
           "stack easyllm, whose runs were of backend deepspeed, stands for megatron-deepspeed",
           false },
+        { "a failing job's checkpoints",
+          { "what_if.gpu_mtbf_hours=50000" },
+          "a checkpoint stops the training for 30 s, a figure without a source "
+          "(what_if.checkpoint_s not given)",
+          true },
+        { "a failing job's restarts",
+          { "what_if.gpu_mtbf_hours=50000", "what_if.checkpoint_s=10" },
+          "a failure costs 15 min until training goes on, a figure without a source "
+          "(what_if.restart_min not given)",
+          true },
+        { "restarts that are given",
+          { "what_if.gpu_mtbf_hours=50000", "what_if.restart_min=15" },
+          "a failure costs 15 min until training goes on, a figure without a source "
+          "(what_if.restart_min not given)",
+          false },
+        { "no failures",
+          { "what_if.checkpoint_s=30" },
+          "a failure costs 15 min until training goes on, a figure without a source "
+          "(what_if.restart_min not given)",
+          false },
+        { "the best interval",
+          { "what_if.gpu_mtbf_hours=50000" },
+          "checkpoints at the interval that loses least (what_if.checkpoint_interval_min not "
+          "given)",
+          true },
+        { "an interval that is given",
+          { "what_if.gpu_mtbf_hours=50000", "what_if.checkpoint_interval_min=60" },
+          "checkpoints at the interval that loses least (what_if.checkpoint_interval_min not "
+          "given)",
+          false },
+        { "loading workers",
+          { "what_if.data_loading_ms_per_sample=5" },
+          "samples are loaded by 1 worker of each data-parallel rank "
+          "(what_if.data_loading_workers not given)",
+          true },
+        { "loading beside compute",
+          { "what_if.data_loading_ms_per_sample=5", "what_if.data_loading_workers=8" },
+          "the next step's samples are loaded beside compute (what_if.data_loading_overlaps not "
+          "given)",
+          true },
+        { "no loading",
+          { "what_if.data_loading_workers=8" },
+          "the next step's samples are loaded beside compute (what_if.data_loading_overlaps not "
+          "given)",
+          false },
         { "no stack",
           { "layout.stack=none" },
           "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
@@ -277,15 +322,15 @@ static void test_policy_parameters(void **state) {
     assert_string_equal(s->batching.name, "isf");
     cJSON *resolved = scenario_resolved(s);
     char *policy = cJSON_PrintUnformatted(cJSON_GetObjectItem(resolved, "policy"));
-    assert_string_equal(
-        policy, "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,"
-                "\"choose\":\"given\",\"target_batch_size\":4,\"vision_threshold\":null,"
-                "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"keep\","
-                "\"iterations\":10,\"sp\":1,"
-                "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":null},"
-                "\"partition\":{\"name\":\"manual\",\"blocks\":[57,12,12,12]},"
-                "\"recompute\":{\"name\":\"uniform\",\"blocks_per_stage\":3},"
-                "\"schedule\":{\"name\":\"1f1b\"}}");
+    assert_string_equal(policy,
+                        "{\"batching\":{\"name\":\"isf\",\"qv\":12,\"qt\":2048,"
+                        "\"choose\":\"given\",\"target_batch_size\":4,\"vision_threshold\":null,"
+                        "\"llm_threshold\":null,\"threshold_rule\":\"code\",\"leftovers\":\"keep\","
+                        "\"iterations\":10,\"sp\":1,"
+                        "\"rng\":\"numpy\",\"sampler\":\"block\",\"sampler_seed\":null},"
+                        "\"partition\":{\"name\":\"manual\",\"blocks\":[57,12,12,12]},"
+                        "\"recompute\":{\"name\":\"uniform\",\"blocks_per_stage\":3},"
+                        "\"schedule\":{\"name\":\"1f1b\"}}");
     cJSON_free(policy);
     cJSON_Delete(resolved);
     scenario_destroy(s);
