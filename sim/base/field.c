@@ -2,6 +2,7 @@
 #include "sim/base/field.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,26 @@ const char *nearest_in_list(const char *wanted, const char *const *names) {
     while (names[count] != NULL)
         count++;
     return nearest_name(wanted, count, list_name, names);
+}
+
+static int json_files_only(const struct dirent *entry) {
+    size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+}
+
+const char *nearest_file(struct arena *arena, const char *directory, const char *wanted) {
+    struct dirent **entries = NULL;
+    int count = scandir(directory, &entries, json_files_only, alphasort);
+    if (count < 0) return NULL;
+    const char **names = arena_array(arena, const char *, count + 1);
+    for (int i = 0; i < count; i++) {
+        char *name = arena_text(arena, entries[i]->d_name);
+        name[strlen(name) - 5] = '\0';
+        names[i] = name;
+        free(entries[i]);
+    }
+    free(entries);
+    return nearest_name(wanted, (size_t)count, list_name, names);
 }
 
 static const char *table_name_at(const void *names, size_t index) {

@@ -76,5 +76,7 @@ const char *nearest_name(const char *wanted, size_t count,
                          const char *(*name_at)(const void *names, size_t index),
                          const void *names);
 const char *nearest_in_list(const char *wanted, const char *const *names); /* NULL at the end */
+/* The same among the names of the .json files of a folder, without ".json"; in the arena. */
+const char *nearest_file(struct arena *arena, const char *directory, const char *wanted);
 
 #endif

@@ -14,7 +14,6 @@
  */
 #include "sim/model/model.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -177,31 +176,6 @@ const struct field_table model_table = FIELD_TABLE("model", "modules and connect
 static bool is_path(const char *name) {
     size_t length = strlen(name);
     return strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
-static int json_files_only(const struct dirent *entry) {
-    size_t length = strlen(entry->d_name);
-    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
-static const char *entry_name(const void *names, size_t index) {
-    return ((const char *const *)names)[index];
-}
-
-/* The description's name nearest to `wanted` in a directory, in the arena; NULL if none is near. */
-static const char *nearest_file(struct arena *arena, const char *directory, const char *wanted) {
-    struct dirent **entries = NULL;
-    int count = scandir(directory, &entries, json_files_only, alphasort);
-    if (count < 0) return NULL;
-    const char **names = arena_array(arena, const char *, count + 1);
-    for (int i = 0; i < count; i++) {
-        char *name = arena_text(arena, entries[i]->d_name);
-        name[strlen(name) - 5] = '\0';
-        names[i] = name;
-        free(entries[i]);
-    }
-    free(entries);
-    return nearest_name(wanted, (size_t)count, entry_name, names);
 }
 
 /* ---- one module ---- */

@@ -375,7 +375,11 @@ static struct json *load_by_name(const char *directory, const char *path, struct
         json = json_load(example, err);
     } else {
         error_set(err, "there is no scenario '%s'", path);
-        error_hint(err, "the path of a file, or the name of one in %s/examples", directory);
+        const char *near = nearest_file(arena, arena_format(arena, "%s/examples", directory), path);
+        if (near != NULL)
+            error_hint(err, "did you mean '%s'?", near);
+        else
+            error_hint(err, "the path of a file, or the name of one in %s/examples", directory);
     }
     arena_destroy(arena);
     return json;

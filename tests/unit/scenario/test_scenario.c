@@ -39,6 +39,13 @@ static void test_files_that_are_no_scenario(void **state) {
     assert_string_equal(err.text, "cannot read none.json: No such file or directory");
     assert_null(scenario_load(&options, ".", &err));
     assert_string_equal(err.text, "cannot read .: it is not a file");
+    assert_null(scenario_load(&options, "internvl-6b-20b-iso", &err));
+    assert_string_equal(err.text, "there is no scenario 'internvl-6b-20b-iso'\n"
+                                  "  hint: did you mean 'internvl-6b-20b-isf'?");
+    assert_null(scenario_load(&options, "nosuch", &err));
+    assert_string_equal(err.text,
+                        "there is no scenario 'nosuch'\n"
+                        "  hint: the path of a file, or the name of one in " SCENARIOS "/examples");
 }
 
 /* ---- what is accepted ---- */
