@@ -32,12 +32,20 @@ static char *text_copy(const char *text, size_t length) {
     return copy;
 }
 
+/* A key that --unset took away: the path of its object and its place in it at that time. */
+struct removal {
+    struct removal *next; /* the one before */
+    char *parent;
+    int64_t index;
+};
+
 struct json {
     char *name;
     char *text;
     size_t size;
     cJSON *root;
     struct override *overrides;
+    struct removal *removals;
 };
 
 /* ---- positions ---- */
@@ -224,6 +232,18 @@ bool json_is_overridden(const struct json *json, const cJSON *node) {
     return override_of(json, path) != NULL;
 }
 
+/* Where step `i` of the trail is in the text, in which what was removed still stands. */
+static int64_t index_in_text(const struct json *json, const struct trail *trail, int i) {
+    struct trail above = *trail;
+    above.length = i;
+    char path[1024];
+    trail_path(&above, path, sizeof path);
+    int64_t index = trail->index[i];
+    for (const struct removal *r = json->removals; r != NULL; r = r->next)
+        if (strcmp(r->parent, path) == 0 && r->index <= index) index++;
+    return index;
+}
+
 bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
                 const char *format, ...) {
     if (err == NULL) return false;
@@ -247,7 +267,7 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
     size_t value_at = s.at, mark = s.at;
     for (int i = 0; i < trail.length && o == NULL; i++) {
         size_t key_at;
-        if (!enter_child(&s, trail.index[i], &key_at)) {
+        if (!enter_child(&s, index_in_text(json, &trail, i), &key_at)) {
             o = override_below(json, path); /* not in the text, so --set made it */
             break;
         }
@@ -409,6 +429,12 @@ struct json *json_load(const char *path, struct error *err) {
 void json_destroy(struct json *json) {
     if (json == NULL) return;
     cJSON_Delete(json->root);
+    while (json->removals != NULL) {
+        struct removal *next = json->removals->next;
+        free(json->removals->parent);
+        free(json->removals);
+        json->removals = next;
+    }
     while (json->overrides != NULL) {
         struct override *next = json->overrides->next;
         free(json->overrides->path);
@@ -495,8 +521,36 @@ static void remember_override(struct json *json, const char *assignment, size_t 
     json->overrides = o;
 }
 
+static void remember_removal(struct json *json, const cJSON *parent, const cJSON *child) {
+    struct removal *r = memory_alloc(sizeof *r);
+    char path[1024];
+    json_path(json, parent, path, sizeof path);
+    *r = (struct removal){ json->removals, text_copy(path, strlen(path)), 0 };
+    for (const cJSON *at = parent->child; at != child; at = at->next)
+        r->index++;
+    json->removals = r;
+}
+
+static bool remove_key(struct json *json, const char *path, struct error *err) {
+    char *cut = text_copy(path, strlen(path)), *key = cut, *dot;
+    cJSON *at = json->root;
+    for (; at != NULL && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
+        *dot = '\0';
+        at = child_of(at, key);
+    }
+    cJSON *old = cJSON_IsObject(at) ? child_of(at, key) : NULL;
+    if (old != NULL) {
+        remember_removal(json, at, old);
+        cJSON_Delete(cJSON_DetachItemViaPointer(at, old));
+    }
+    free(cut);
+    return old != NULL ||
+           error_set(err, "--unset %s: there is no such key in %s", path, json->name);
+}
+
 bool json_override(struct json *json, const char *assignment, struct error *err) {
     const char *equals = strchr(assignment, '=');
+    if (equals == NULL && assignment[0] == '-') return remove_key(json, assignment + 1, err);
     if (equals == NULL || equals == assignment)
         return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
     const char *text = equals + 1;

@@ -28,7 +28,8 @@ static const struct option *walk_next(struct option_walk *walk) {
         next = &walk->common[walk->at - own];
     walk->at++;
     const bool of_scenario =
-        next != NULL && (strcmp(next->name, "set") == 0 || strcmp(next->name, "plugin") == 0);
+        next != NULL && (strcmp(next->name, "set") == 0 || strcmp(next->name, "unset") == 0 ||
+                         strcmp(next->name, "plugin") == 0);
     if (of_scenario && !walk->command->takes_scenario) return walk_next(walk);
     return next;
 }

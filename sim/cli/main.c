@@ -112,7 +112,8 @@ const char *cli_run_name(const struct cli *cli, const char *scenario_name) {
 
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err) {
     return cli->common.set.count == 0 ||
-           error_set(err, "--set changes a scenario, and %s takes none", what);
+           error_set(err, "--%s changes a scenario, and %s takes none",
+                     cli->common.unset.count == cli->common.set.count ? "unset" : "set", what);
 }
 
 bool cli_check_output(const char *path, struct error *err) {
@@ -245,6 +246,19 @@ static const char *joined(struct arena *arena, int argc, char **argv) {
     return line;
 }
 
+/* Adds the values of --unset to those of --set, as "-path". */
+static void join_overrides(struct cli *cli) {
+    struct option_list *set = &cli->common.set;
+    const struct option_list *unset = &cli->common.unset;
+    if (unset->count == 0) return;
+    const char **items = arena_array(cli->arena, const char *, set->count + unset->count + 1);
+    for (int64_t i = 0; i < set->count; i++)
+        items[i] = set->items[i];
+    for (int64_t i = 0; i < unset->count; i++)
+        items[set->count++] = arena_format(cli->arena, "-%s", unset->items[i]);
+    set->items = items;
+}
+
 static int run_command(const struct command *command, struct cli *cli, int argc, char **argv) {
     struct error err = { 0 };
     void *options = arena_alloc(cli->arena, command->options_size + 1);
@@ -252,6 +266,7 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     if (!options_parse(command->options, command->option_count, options, &cli->common, argc, argv,
                        cli->arena, &cli->arguments, &err))
         return cli_error(&err);
+    join_overrides(cli);
     if (cli->common.help) {
         print_help(command);
         return EXIT_DONE;

@@ -10,6 +10,8 @@
 static const struct option common_table[] = {
     { "set", OPTION_LIST, COMMON(set), "PATH=VALUE",
       "change a value of the scenario, e.g. layout.tp=4 (repeatable)", NULL, 0, 0 },
+    { "unset", OPTION_LIST, COMMON(unset), "PATH",
+      "remove a key of the scenario, after all --set (repeatable)", NULL, 0, 0 },
     { "plugin", OPTION_LIST, COMMON(plugins), "FILE",
       "a shared library with policies of one's own (repeatable)", NULL, 0, 0 },
     { "json", OPTION_FLAG, COMMON(json), NULL, "print one JSON object on stdout", NULL, 0, 0 },
@@ -19,7 +21,7 @@ static const struct option common_table[] = {
     { "help", OPTION_FLAG, COMMON(help), NULL, "this text", NULL, 0, 0 },
 };
 /* The first ones change a scenario. */
-enum { COMMON_OF_SCENARIO = 2, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
+enum { COMMON_OF_SCENARIO = 3, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
 
 const struct option *options_common(size_t *count) {
     *count = COMMON_COUNT;

@@ -41,7 +41,7 @@ struct option {
 /* What every command takes. */
 struct common_options {
     bool help, json, quiet;
-    struct option_list set, plugins;
+    struct option_list set, unset, plugins;
     const char *scenarios; /* folder of models/, datasets/, hardware/ */
 };
 

@@ -396,6 +396,38 @@ static void test_errors_after_overrides(void **state) {
     json_destroy(json);
 }
 
+/* What stands behind a removed key is still found in the text. */
+static void test_removed_keys(void **state) {
+    (void)state;
+    struct json *json = parse("{ \"a\": 1, \"b\": { \"x\": 1, \"y\": 2, \"z\": 3 }, \"c\": 4 }");
+    struct error err = { 0 };
+    static const char *const removed[] = { "-b.x", "-a", "-b.y" };
+    for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
+        if (!json_override(json, removed[i], &err)) fail_msg("%s", err.text);
+        if (json_override(json, removed[i], &err)) fail_msg("%s twice", removed[i]);
+    }
+    assert_null(at(json, "/a"));
+    assert_null(at(json, "/b/x"));
+    assert_null(at(json, "/b/y"));
+    assert_false(json_error(json, at(json, "/b/z"), &err, NULL, "bad"));
+    assert_non_null(strstr(err.text, "s.json:1:39: error: /b/z: bad"));
+    assert_false(json_error(json, at(json, "/c"), &err, NULL, "bad"));
+    assert_non_null(strstr(err.text, "s.json:1:49: error: /c: bad"));
+    assert_true(json_override(json, "a=7", &err));
+    assert_false(json_error(json, at(json, "/a"), &err, NULL, "bad"));
+    check_text("set again", err.text, "--set a=7: /a: bad");
+    static const struct {
+        const char *removal, *path;
+    } wrong[] = { { "-", "" }, { "-q", "q" }, { "-b.q.r", "b.q.r" }, { "-c.d", "c.d" } };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char want[64];
+        snprintf(want, sizeof want, "--unset %s: there is no such key in s.json", wrong[i].path);
+        assert_false(json_override(json, wrong[i].removal, &err));
+        check_text(wrong[i].removal, err.text, want);
+    }
+    json_destroy(json);
+}
+
 /* ---- files ---- */
 
 static void test_files(void **state) {
@@ -471,6 +503,7 @@ int main(void) {
         cmocka_unit_test(test_bad_overrides),
         cmocka_unit_test(test_override_depth),
         cmocka_unit_test(test_errors_after_overrides),
+        cmocka_unit_test(test_removed_keys),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
