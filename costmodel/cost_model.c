@@ -258,10 +258,10 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
                     work->m, work->n, work->k, &terms);
     const char *source = curve->source;
     if (in_step) {
-        const double settled_s =
-            quantised ? work->flop / (curve->fp8_settled_efficiency * nominal) *
-                            (1 + QUANTISED_SETTLED_K_HALF / (double)work->k)
-                      : matmul_settled_s(curve, peak, work->flop, work->k);
+        const double settled_s = quantised
+                                     ? work->flop / (curve->fp8_settled_efficiency * nominal) *
+                                           (1 + QUANTISED_SETTLED_K_HALF / (double)work->k)
+                                     : matmul_settled_s(curve, peak, work->flop, work->k);
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);
@@ -454,6 +454,19 @@ double cost_model_step_band(const struct cost_model *model, bool text_only, bool
 
 double cost_model_memory_band(const struct cost_model *model) {
     return model->bands == NULL ? NAN : model->bands->memory;
+}
+
+const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena) {
+    const struct stack *stack = model->stack.stack;
+    if (stack == NULL) return "none";
+    const char *text =
+        arena_format(arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
+                     model->stack.kernel_time_factor, model->stack.attention_time_factor,
+                     cost_model_step_band(model, true, true));
+    for (int64_t i = 0; i < stack->cause_count; i++)
+        text =
+            arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);
+    return text;
 }
 
 /* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */

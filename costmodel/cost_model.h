@@ -96,6 +96,9 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
 /* The same of peak memory. */
 double cost_model_memory_band(const struct cost_model *model);
+/* What the stack makes of the prices on this GPU, and the band that results: two models that differ in any
+ * of it differ here. "none" without a stack. */
+const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
 /* Name and hash of the profile, stored with each run. */

@@ -389,12 +389,12 @@ bool stack_load_all(struct arena *arena, const char *search_directory, struct st
 const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
                                struct error *err) {
     struct stack *stack = load(arena, search_directory, name, false, err);
-    struct error ignored = { 0 };
     struct stack_list all;
-    if (stack != NULL && stack_load_all(arena, search_directory, &all, &ignored)) {
-        stack->known = all.stacks;
-        stack->known_count = all.count;
-    }
+    /* A path to a stack may be all that there is. */
+    if (stack == NULL || stack_names(arena, search_directory) == NULL) return stack;
+    if (!stack_load_all(arena, search_directory, &all, err)) return NULL;
+    stack->known = all.stacks;
+    stack->known_count = all.count;
     return stack;
 }
 

@@ -122,6 +122,8 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
                               const struct stack *without, const char *gpu,
                               enum precision precision);
+/* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
+bool stack_gpu_is(const char *gpu, const char *family);
 /* Time of the priced operator over the price of its kernel. */
 double stack_time_factor(const struct stack_use *use, const struct operator_work *work);
 /* HBM traffic over the fused kernel's; 1 for operators that are not memory bound. */

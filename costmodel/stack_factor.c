@@ -23,9 +23,16 @@
 
 enum { FACTOR_LIMIT = 1024 };
 
-/* gb200 is of the generation of b200: a letter. */
+bool stack_gpu_is(const char *gpu, const char *family) {
+    const size_t length = strlen(family);
+    return strncmp(gpu, family, length) == 0 && (gpu[length] == '-' || gpu[length] == '\0');
+}
+
+/* The letter before the number, as in a100, h20 and l40s; gb200 is of b200's, gh200 of h100's. 0: a name
+ * of another make, which tells no generation. */
 static char generation(const char *gpu) {
-    return gpu[0] == 'g' && gpu[1] != '\0' && (gpu[1] < '0' || gpu[1] > '9') ? gpu[1] : gpu[0];
+    const char *at = gpu[0] == 'g' && (gpu[1] < '0' || gpu[1] > '9') ? gpu + 1 : gpu;
+    return at[0] != '\0' && at[1] >= '0' && at[1] <= '9' ? at[0] : 0;
 }
 
 static bool same_width(const struct stack_factor *f, enum precision precision) {
@@ -38,7 +45,8 @@ static bool is_near(enum nearness nearness, const struct stack_factor *f, const 
                     enum precision precision) {
     switch (nearness) {
     case NEAR_GENERATION:
-        return same_width(f, precision) && generation(f->gpu) == generation(gpu);
+        return same_width(f, precision) && generation(gpu) != 0 &&
+               generation(f->gpu) == generation(gpu);
     case NEAR_ANY_GPU:
         return same_width(f, precision);
     case NEAR_ANY:
@@ -84,7 +92,7 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
         const struct stack_factor *f = &stack->factors[i];
         /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
         const bool measured = f->precision == precision || !precision_is_quantised(precision);
-        if (same_width(f, precision) && strncmp(gpu, f->gpu, strlen(f->gpu)) == 0)
+        if (same_width(f, precision) && stack_gpu_is(gpu, f->gpu))
             return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
                                        measured && !stack->borrows, use.attention_stated };
         if (is_near(NEAR_GENERATION, f, gpu, precision)) {
@@ -124,7 +132,7 @@ double stack_time_factor(const struct stack_use *use, const struct operator_work
         break;
     }
     if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
-    const double stated = !use->attention_stated          ? 1
+    const double stated = !use->attention_stated       ? 1
                           : work->pass == PASS_FORWARD ? stack->attention_forward_time
                                                        : stack->attention_backward_time;
     return use->kernel_time_factor * use->attention_time_factor * stated;

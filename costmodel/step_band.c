@@ -2,6 +2,7 @@
 #include "costmodel/step_band.h"
 
 #include <string.h>
+#include "costmodel/stack.h"
 
 struct bands_fields {
     const char *description;
@@ -71,7 +72,7 @@ double step_band_fraction(const struct step_bands *bands, const char *stack, con
     if (stack == NULL || !calibrated) return bands->relative[inside];
     for (int64_t i = 0; i < bands->stack_count; i++) {
         const struct step_band *b = &bands->stacks[i];
-        if (strcmp(b->stack, stack) == 0 && strncmp(b->gpu, gpu, strlen(b->gpu)) == 0)
+        if (strcmp(b->stack, stack) == 0 && stack_gpu_is(gpu, b->gpu))
             return b->half_width[inside];
     }
     return bands->calibrated[inside];

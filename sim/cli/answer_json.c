@@ -70,7 +70,7 @@ static void add_stack(cJSON *o, const struct scenario *s) {
         cJSON_AddNullToObject(o, "stack");
         return;
     }
-    const struct stack_use use = stack_on(s->stack, s->cluster_fields.hardware,
+    const struct stack_use use = stack_on(s->stack, cost_model_gpu(s->cost_model)->name,
                                           (enum precision)s->training_fields.precision);
     cJSON *stack = cJSON_AddObjectToObject(o, "stack");
     cJSON_AddStringToObject(stack, "name", s->stack->name);

@@ -146,10 +146,11 @@ static cJSON *resolved(const struct comparison_run *run) {
 static bool same_stack(const struct comparison_run *a, const struct comparison_run *b) {
     static const char *const keys[][2] = { { "layout", "backend" },
                                            { "layout", "stack" },
-                                           { "cluster", "hardware" } };
+                                           { "cluster", "hardware" },
+                                           { "training", "precision" } };
     struct arena *arena = arena_create();
     cJSON *left = resolved(a), *right = resolved(b);
-    bool same = true;
+    bool same = left != NULL && right != NULL;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         same = same && strcmp(setup_text(left, keys[i][0], keys[i][1], arena),
                               setup_text(right, keys[i][0], keys[i][1], arena)) == 0;

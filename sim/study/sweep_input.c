@@ -67,7 +67,12 @@ bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
                                    model_fingerprint(scratch, s->model), err);
         if (ok && s->cost_model != last_cost)
             ok = sweep_input_check(run, "hardware", s->cluster_fields.hardware,
-                                   cost_model_profile_id(s->cost_model), err);
+                                   cost_model_profile_id(s->cost_model), err) &&
+                 sweep_input_check(run, "stack",
+                                   arena_format(scratch, "%s on %s",
+                                                s->stack != NULL ? s->stack->name : "none",
+                                                s->cluster_fields.hardware),
+                                   cost_model_stack_id(s->cost_model, scratch), err);
         last_model = s->model->layers;
         last_cost = s->cost_model;
     }
