@@ -20,34 +20,34 @@ static const struct column {
     { "source", COLUMN_TEXT, AT(source), 0, 0 },
     { "model", COLUMN_TEXT, AT(model), 0, 0 },
     { "modality", COLUMN_TEXT, AT(modality), 0, 0 },
-    { "layers", COLUMN_COUNT, AT(layers), 1, 9e15 },
-    { "hidden", COLUMN_COUNT, AT(hidden), 1, 9e15 },
-    { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden), 1, 9e15 },
+    { "layers", COLUMN_COUNT, AT(layers), 1, 1e4 },
+    { "hidden", COLUMN_COUNT, AT(hidden), 1, 1e7 },
+    { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden), 1, 1e7 },
     { "ffn", COLUMN_TEXT, AT(ffn), 0, 0 },
-    { "heads", COLUMN_COUNT, AT(heads), 1, 9e15 },
-    { "kv_heads", COLUMN_COUNT, AT(kv_heads), 1, 9e15 },
-    { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 9e15 },
-    { "vocab", COLUMN_COUNT, AT(vocab), 1, 9e15 },
+    { "heads", COLUMN_COUNT, AT(heads), 1, 1e7 },
+    { "kv_heads", COLUMN_COUNT, AT(kv_heads), 1, 1e7 },
+    { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 1e7 },
+    { "vocab", COLUMN_COUNT, AT(vocab), 1, 1e7 },
     { "moe", COLUMN_TEXT, AT(moe), 0, 0 },
-    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 9e15 },
+    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e9 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
     { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
-    { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 9e15 },
-    { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 9e15 },
+    { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
+    { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },
     { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 0 },
-    { "tp", COLUMN_COUNT, AT(tp), 1, 9e15 },
+    { "tp", COLUMN_COUNT, AT(tp), 1, 1e6 },
     { "sp", COLUMN_COUNT, AT(sp), 0, 1 },
-    { "cp", COLUMN_COUNT, AT(cp), 1, 9e15 },
-    { "pp", COLUMN_COUNT, AT(pp), 1, 9e15 },
-    { "vpp", COLUMN_COUNT, AT(vpp), 0, 1000 },
+    { "cp", COLUMN_COUNT, AT(cp), 1, 1e6 },
+    { "pp", COLUMN_COUNT, AT(pp), 1, 1e4 },
+    { "vpp", COLUMN_COUNT, AT(vpp), 1, 1000 },
     { "schedule", COLUMN_TEXT, AT(schedule), 0, 0 },
     { "ep", COLUMN_COUNT, AT(ep), 0, 1e6 },
-    { "dp", COLUMN_COUNT, AT(dp), 1, 9e15 },
+    { "dp", COLUMN_COUNT, AT(dp), 1, 1e7 },
     { "zero_stage", COLUMN_COUNT, AT(zero_stage), 0, 3 },
     { "zero_group", COLUMN_COUNT, AT(zero_group), 0, 1e7 },
-    { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 9e15 },
-    { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 9e15 },
-    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 9e15 },
+    { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 1e5 },
+    { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 1e6 },
+    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 1e9 },
     { "precision", COLUMN_TEXT, AT(precision), 0, 0 },
     { "recompute", COLUMN_TEXT, AT(recompute), 0, 0 },
     { "attention", COLUMN_TEXT, AT(attention), 0, 0 },
@@ -84,14 +84,13 @@ static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_
                         csv->header[column], expected, csv_cell(csv, row, column));
 }
 
-/* What a count must be in; NULL: it is, or the cell is empty. */
+/* What a count must be in; NULL: it is, or the cell is empty. The limits also keep products of
+ * counts (tp pp cp; grad_accum micro_batch dp) below 2^63. */
 static const char *count_mistake(struct arena *arena, const struct csv *csv, int64_t row,
                                  int64_t place, const struct column *column, int64_t value) {
     if (value < 0 || ((double)value >= column->least && (double)value <= column->most)) return NULL;
     return mistake_at(arena, csv, row, place,
-                      column->most < 1e3
-                          ? arena_format(arena, "%.0f to %.0f", column->least, column->most)
-                          : arena_format(arena, "%.0f or more", column->least));
+                      arena_format(arena, "%.0f to %.0f", column->least, column->most));
 }
 
 static bool is_pixels(const char *text) {
