@@ -93,11 +93,13 @@ static const char *count_mistake(struct arena *arena, const struct csv *csv, int
                       arena_format(arena, "%.0f to %.0f", column->least, column->most));
 }
 
+enum { MOST_PIXELS = 100000 }; /* a side: tiles of an image stay countable */
+
 static bool is_pixels(const char *text) {
     long width, height;
     int end = -1;
     return sscanf(text, "%ldx%ld%n", &width, &height, &end) == 2 && end > 0 && text[end] == '\0' &&
-           width > 0 && height > 0;
+           width > 0 && height > 0 && width <= MOST_PIXELS && height <= MOST_PIXELS;
 }
 
 /* "vision;language", each by its role or a longer name of it; "none". */

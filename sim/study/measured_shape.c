@@ -95,7 +95,7 @@ static int64_t layers_of_size(const struct measured_run *run) {
     const double block = 4 * h * h + (gated(run) ? 3 : 2) * h * f;
     const int64_t pp = run->pp > 0 ? run->pp : 1;
     const double stages = (size - h * (double)run->vocab) / block / (double)pp;
-    return stages > 0.5 ? llround(stages) * pp : -1;
+    return stages > 0.5 && stages * (double)pp < 1e7 ? llround(stages) * pp : -1;
 }
 
 /* The last row before it of the same source and width whose heads are known; NULL: none. */
