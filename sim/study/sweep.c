@@ -182,7 +182,8 @@ static bool run_phases(struct sweep_run *run, struct error *err) {
     if (!sweep_team_agree(team, open_sweep(run, err), err)) return false;
     sweep_exchange_known(run);
     if (!sweep_race(run, err)) return false;
-    qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
+    if (sweep->row_count > 0)
+        qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
     const bool done =
         sweep_team_member(team) > 0 || (sweep_replay_best(run, err) && finish(run, err));
     return sweep_team_agree(team, done, err);

@@ -36,11 +36,13 @@ static void count_rejection(struct sweep_run *run, const struct sweep_item *item
     while (i < sweep->rejection_count && strcmp(sweep->rejections[i].rule, rule) != 0)
         i++;
     if (i == sweep->rejection_count) {
-        enum { MOST_RULES = 256 };
-        ballast_check(i < MOST_RULES);
-        if (sweep->rejections == NULL)
-            sweep->rejections =
-                arena_array(sweep->arena, struct sweep_rejection_record, MOST_RULES);
+        if (i == run->rejection_capacity) {
+            run->rejection_capacity = i > 0 ? 2 * i : 64;
+            struct sweep_rejection_record *more = arena_array(
+                sweep->arena, struct sweep_rejection_record, run->rejection_capacity);
+            if (i > 0) memcpy(more, sweep->rejections, sizeof *more * (size_t)i);
+            sweep->rejections = more;
+        }
         sweep->rejections[sweep->rejection_count++] =
             (struct sweep_rejection_record){ .rule = arena_text(sweep->arena, rule),
                                              .row_index = item->index,

@@ -40,7 +40,7 @@ struct sweep_run {
     int64_t mine_begin, mine_end; /* of the items those that this member prepares and races */
     struct arena *received;       /* texts of the round's items from other members */
     int64_t inputs_given;         /* to member 0 */
-    int64_t round_begin, row_capacity, input_count;
+    int64_t round_begin, row_capacity, rejection_capacity, input_count;
     struct sweep_input_record *inputs;
     /* rows finished and not stored yet */
     pthread_mutex_t lock;
