@@ -207,10 +207,11 @@ static void print(const struct validation *v) {
                                   : "No row could be simulated: each says why.");
         return;
     }
-    printf("Bands hold 80 %% of held-back residuals; half of them are narrower than %.1f %%. "
+    printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to hold "
+           "80 %% of them; half of the bands are narrower than %.1f %%. "
            "*: something was fitted on the row (%ld). !: some operator is outside the measured "
            "range.\n",
-           v->all.median_half_width * 100, (long)v->all.calibrated);
+           v->all.band_coverage * 100, v->all.median_half_width * 100, (long)v->all.calibrated);
 }
 
 /* ---- the command ---- */
