@@ -9,6 +9,7 @@
  */
 #include "costmodel/stack.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -410,6 +411,20 @@ static int64_t year_in(const char *name) {
     return 0;
 }
 
+static bool in_a_word(char c) {
+    return isalnum((unsigned char)c) != 0;
+}
+
+/* "hf" is in "my-hf-2025", not in "chfx". A name may go on in digits: "fsdp2". */
+static bool holds_word(const char *name, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(name, word); at != NULL; at = strstr(at + 1, word))
+        if ((at == name || !in_a_word(at[-1])) &&
+            (!in_a_word(at[length]) || isdigit((unsigned char)at[length])))
+            return true;
+    return false;
+}
+
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
     const int64_t year = year_in(name);
     const struct stack *best = NULL;
@@ -427,7 +442,7 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             const size_t length = strlen(*word);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
-            if (strstr(name, *word) == NULL || (best != NULL && !better)) continue;
+            if (!holds_word(name, *word) || (best != NULL && !better)) continue;
             best = stack;
             best_length = length;
             best_distance = distance;

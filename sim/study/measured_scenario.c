@@ -42,10 +42,26 @@ const char *validation_skip_name(enum validation_skip skip) {
     return skip_names[skip];
 }
 
+/* What names that tell nothing stand for: stack_of_layout(). */
+static const char *const fallback_stacks[] = { "hf-deepspeed", "torchtitan", "megatron-2022",
+                                               "nemo-2025" };
+
+static const struct stack *stack_named(const struct stack_list *list, const char *name) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->stacks[i]->name, name) == 0) return list->stacks[i];
+    return NULL;
+}
+
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err) {
     *context = (struct measured_context){ .arena = arena, .directory = directory };
-    return stack_load_all(arena, directory, &context->stacks, err);
+    if (!stack_load_all(arena, directory, &context->stacks, err)) return false;
+    for (size_t i = 0; i < sizeof fallback_stacks / sizeof fallback_stacks[0]; i++)
+        if (stack_named(&context->stacks, fallback_stacks[i]) == NULL)
+            return error_set(err,
+                             "%s/stacks has no %s.json, which stands for stacks that are not known",
+                             directory, fallback_stacks[i]);
+    return true;
 }
 
 static int64_t given(int64_t value, int64_t fallback) {
@@ -72,12 +88,6 @@ static void note(struct row *row, const char *text) {
 }
 
 /* ---- stack ---- */
-
-static const struct stack *stack_named(const struct stack_list *list, const char *name) {
-    for (int64_t i = 0; i < list->count; i++)
-        if (strcmp(list->stacks[i]->name, name) == 0) return list->stacks[i];
-    ballast_bug("a shipped stack is missing");
-}
 
 /* For names that tell nothing. */
 static const char *stack_of_layout(const struct measured_run *r) {

@@ -45,6 +45,9 @@ static void test_find(void **state) {
         { "megatron-2022", "megatron-2022", true },
         { "megatron-2021", "megatron-2022", false },
         { "something else", NULL, false },
+        { "my-hf-trainer", "hf-deepspeed", true },
+        { "chfx", NULL, false }, /* a word within a word */
+        { "ctrl-net", NULL, false },
     };
     struct arena *arena = arena_create();
     struct stack_list list = all(arena);

@@ -236,40 +236,40 @@ static void test_nothing_to_draw(void **state) {
     assert_string_equal(err.text, "there is nothing to draw: no stage takes time");
 }
 
+enum { SVG_LIMIT = 200000 };
+
+static void draw_svg(bool (*draw)(const char *path, struct error *err), char text[SVG_LIMIT]) {
+    char *folder = sample_folder();
+    char path[256];
+    snprintf(path, sizeof path, "%s/x.svg", folder);
+    struct error err = { 0 };
+    if (!draw(path, &err)) fail_msg("%s", err.text);
+    FILE *file = fopen(path, "r");
+    text[fread(text, 1, SVG_LIMIT - 1, file)] = '\0';
+    fclose(file);
+    sample_remove_folder(folder);
+}
+
 /* The SVG holds the title as text: what the user named is what is shown. */
 static void test_names_have_no_special_meaning(void **state) {
     (void)state;
     if (!has_gnuplot()) skip();
-    char *folder = sample_folder();
-    char path[256], text[200000];
-    snprintf(path, sizeof path, "%s/x.svg", folder);
-    struct error err = { 0 };
-    if (!draw_timeline(path, &err)) fail_msg("%s", err.text);
-    FILE *file = fopen(path, "r");
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    char text[SVG_LIMIT];
+    draw_svg(draw_timeline, text);
     assert_non_null(strstr(text, "$(x)"));
     assert_non_null(strstr(text, "100% _a ^b {c} \\n @d: pipeline of iteration 2 on DP rank 0"));
-    sample_remove_folder(folder);
 }
 
 /* What nothing beats in time and money is named, whatever else is drawn. */
 static void test_the_front_is_named(void **state) {
     (void)state;
     if (!has_gnuplot()) skip();
-    char *folder = sample_folder();
-    char path[256], text[200000];
-    snprintf(path, sizeof path, "%s/x.svg", folder);
-    struct error err = { 0 };
-    if (!draw_pareto(path, &err)) fail_msg("%s", err.text);
-    FILE *file = fopen(path, "r");
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    char text[SVG_LIMIT];
+    draw_svg(draw_pareto, text);
     assert_non_null(strstr(text, ">cheap<"));
     assert_null(strstr(text, ">beaten<"));
     assert_null(strstr(text, ">big<"));
     assert_null(strstr(text, ">failed<"));
-    sample_remove_folder(folder);
 }
 
 static void test_mistakes(void **state) {
