@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/quickstart.sh"
 
 export TZ=UTC
-sanitizer_limit_s=240 all_limit_s=540 # with two builds: under 15 minutes on 2 cores
+sanitizer_limit_s=300 all_limit_s=540 # with two builds: under 15 minutes on 2 cores
 
 quick=false
 case ${1-} in
@@ -64,7 +64,7 @@ failed=()
 build ci build-test
 if ! $quick && sanitizers_work; then
     build debug build-debug
-    run_ctest "$sanitizer_limit_s" build-debug --timeout 120 --label-regex '^(unit|fuzz)$' ||
+    run_ctest "$sanitizer_limit_s" build-debug --timeout 200 --label-regex '^(unit|fuzz)$' ||
         failed+=("unit tests under ASan and UBSan")
 fi
 run_ctest "$all_limit_s" build-test --timeout 300 || failed+=("tests")
