@@ -46,6 +46,16 @@ static struct price attention_price(const struct price_table *table, enum layer_
                                &place);
 }
 
+/* Of each of them. */
+static void attention_times(const struct price_table *table, enum layer_kind kind,
+                            enum pass_set set, const struct batch_shape *shape,
+                            int64_t ns[ATTENTION_OPERATOR_LIMIT]) {
+    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
+    const int64_t count = attention_works(table, kind, set, shape, works);
+    for (int64_t i = 0; i < count; i++)
+        ns[i] = ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
+}
+
 static int64_t run_ns(const struct price_table *table, enum layer_kind kind,
                       const struct operator_work *works, int64_t count) {
     int64_t ns = 0;
@@ -65,21 +75,27 @@ static int64_t exposed_ring_ns(const struct price_table *table, const struct pri
     return list->ring_ns > beside ? list->ring_ns - beside : 0;
 }
 
-static void list_time(const struct price_table *table, const struct priced_list *list,
-                      enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
-                      int64_t *ns, int64_t *comm_ns) {
+/* `attention_ns`: its operators of core attention, in order. */
+static void sum_list(const struct price_table *table, const struct priced_list *list,
+                     const int64_t *attention_ns, int64_t *ns, int64_t *comm_ns) {
     *ns = list->fixed_ns;
     *comm_ns = list->comm_ns;
-    if (list->run_count == 0) return;
-    struct operator_work works[ATTENTION_OPERATOR_LIMIT], *next = works;
-    attention_works(table, kind, set, shape, works);
     for (int64_t run = 0; run < list->run_count; run++) {
-        int64_t attention = run_ns(table, kind, next, list->runs[run].count);
+        int64_t attention = 0;
+        for (int64_t i = 0; i < list->runs[run].count; i++)
+            attention += *attention_ns++;
         int64_t exposed = run == list->ring_run ? exposed_ring_ns(table, list, attention) : 0;
         *ns += attention + exposed;
         *comm_ns += exposed;
-        next += list->runs[run].count;
     }
+}
+
+static void list_time(const struct price_table *table, const struct priced_list *list,
+                      enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
+                      int64_t *ns, int64_t *comm_ns) {
+    int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
+    if (list->run_count > 0) attention_times(table, kind, set, shape, attention_ns);
+    sum_list(table, list, attention_ns, ns, comm_ns);
 }
 
 static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
@@ -97,38 +113,146 @@ static int64_t at_least(int64_t ns, int64_t floor_ns) {
     return ns > 0 && ns < floor_ns ? floor_ns : ns;
 }
 
-void price_table_layer(const struct price_table *table, enum layer_kind kind,
-                       const struct batch_shape *shape, struct layer_time *time) {
-    if (table->memo != NULL && shape >= table->memo_shapes &&
-        shape < table->memo_shapes + table->memo_count) {
-        *time = table->memo[shape - table->memo_shapes][kind];
-        return;
-    }
-    *time = (struct layer_time){ 0 };
+/* ---- memory and work ---- */
+
+/* Scores of unfused attention follow the squares of lengths, all else the token count. */
+static double saved_bytes(const struct price_table *table, enum layer_kind kind,
+                          const struct batch_shape *shape, const struct kind_prices *prices,
+                          enum recompute_kind how) {
+    double bytes = has_unfused_attention(table, kind)
+                       ? layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind],
+                                           shape, &table->split, how)
+                       : prices->saved_bytes[how];
+    /* A block that recomputes keeps its input, however it is written. */
+    bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
+    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
+                                          : bytes;
+}
+
+/* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
+static double loss_bytes(const struct price_table *table, enum layer_kind kind,
+                         const struct batch_shape *shape) {
+    double held = table->scenario->backend->logit_bytes;
+    if (kind != LAYER_HEAD || isnan(held)) return 0;
+    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
+    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
+           (double)table->split.tp;
+}
+
+static double workspace_bytes(const struct price_table *table, enum layer_kind kind,
+                              const struct batch_shape *shape, const struct kind_prices *prices) {
+    if (!has_unfused_attention(table, kind))
+        return fmax(prices->workspace_bytes + loss_bytes(table, kind, shape), 0);
+    return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
+                                 &table->split);
+}
+
+static double attention_flop(const struct price_table *table, enum layer_kind kind,
+                             const struct batch_shape *shape) {
+    return table->flop_per_square[kind] * batch_shape_squares(shape, layer_kind_axis(kind)) +
+           table->flop_per_cross[kind] * shape->cross_square_sum;
+}
+
+static double forward_flop(const struct price_table *table, enum layer_kind kind,
+                           const struct batch_shape *shape, const struct kind_prices *prices) {
+    return prices->flop_fixed + attention_flop(table, kind, shape);
+}
+
+static double recompute_flop(const struct price_table *table, enum layer_kind kind,
+                             const struct batch_shape *shape, const struct kind_prices *prices,
+                             enum recompute_kind how) {
+    if (prices->again[how].count > 0)
+        return prices->again_flop_fraction[how] * prices->flop_fixed +
+               (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);
+    if (how == RECOMPUTE_FULL) return forward_flop(table, kind, shape, prices);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
+    return attention_flop(table, kind, shape);
+}
+
+static double training_flop(const struct price_table *table, enum layer_kind kind,
+                            const struct batch_shape *shape, const struct kind_prices *prices) {
+    struct gradient_need need = table->need[kind];
+    double matmul_passes = 1 + need.input + need.weight;
+    double attention_passes = need.input || need.weight ? 3 : 1;
+    return matmul_passes * prices->flop_fixed +
+           attention_passes * attention_flop(table, kind, shape);
+}
+
+double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
+                               const struct batch_shape *shape, enum recompute_kind how) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return;
+    return prices == NULL ? 0 : saved_bytes(table, kind, shape, prices, how);
+}
+
+double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : workspace_bytes(table, kind, shape, prices);
+}
+
+double price_table_flop(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : forward_flop(table, kind, shape, prices);
+}
+
+double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
+                                  const struct batch_shape *shape, enum recompute_kind how) {
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    return prices == NULL ? 0 : recompute_flop(table, kind, shape, prices, how);
+}
+
+/* ---- one layer, all at once ---- */
+
+static void fill_times(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, const struct kind_prices *prices,
+                       struct layer_time *time) {
     const struct priced_list *forward = &prices->lists[PASS_SET_FORWARD],
                              *backward = &prices->lists[PASS_SET_BACKWARD];
-    list_time(table, forward, kind, PASS_SET_FORWARD, shape, &time->forward_ns,
-              &time->forward_comm_ns);
+    const int64_t host_forward_ns = host_ns(table, kind, PASS_SET_FORWARD);
+    int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
+    if (forward->run_count > 0)
+        attention_times(table, kind, PASS_SET_FORWARD, shape, attention_ns);
+    sum_list(table, forward, attention_ns, &time->forward_ns, &time->forward_comm_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
               &time->backward_comm_ns);
-    time->forward_ns = at_least(time->forward_ns, host_ns(table, kind, PASS_SET_FORWARD));
+    time->forward_ns = at_least(time->forward_ns, host_forward_ns);
     time->backward_ns = at_least(time->backward_ns, host_ns(table, kind, PASS_SET_BACKWARD));
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (prices->again[how].count > 0) {
-            list_time(table, &prices->again[how], kind, PASS_SET_FORWARD, shape,
-                      &time->recompute_ns[how], &time->recompute_comm_ns[how]);
-            time->recompute_ns[how] =
-                at_least(time->recompute_ns[how], host_ns(table, kind, PASS_SET_FORWARD));
+            sum_list(table, &prices->again[how], attention_ns, &time->recompute_ns[how],
+                     &time->recompute_comm_ns[how]);
+            time->recompute_ns[how] = at_least(time->recompute_ns[how], host_forward_ns);
         }
     if (!has_unfused_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
-    struct operator_work works[ATTENTION_OPERATOR_LIMIT];
-    int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
-    time->recompute_ns[RECOMPUTE_SELECTIVE] = run_ns(table, kind, works, count);
+    for (int64_t run = 0, i = 0; run < forward->run_count; run++)
+        for (int64_t k = 0; k < forward->runs[run].count; k++)
+            time->recompute_ns[RECOMPUTE_SELECTIVE] += attention_ns[i++];
+}
+
+void price_table_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct layer_time *time) {
+    if (table->memo != NULL && table->memo_place[kind] >= 0 && shape >= table->memo_shapes &&
+        shape < table->memo_shapes + table->memo_count) {
+        *time = table->memo[(shape - table->memo_shapes) * table->memo_kinds +
+                            table->memo_place[kind]];
+        return;
+    }
+    *time = (struct layer_time){ 0 };
+    const struct kind_prices *prices = prices_of(table, kind, shape);
+    if (prices == NULL) return;
+    fill_times(table, kind, shape, prices, time);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        time->saved_bytes[how] = saved_bytes(table, kind, shape, prices, (enum recompute_kind)how);
+        time->recompute_flop[how] =
+            recompute_flop(table, kind, shape, prices, (enum recompute_kind)how);
+    }
+    time->workspace_bytes = workspace_bytes(table, kind, shape, prices);
+    time->training_flop = training_flop(table, kind, shape, prices);
+    time->send_ns = prices->send_ns;
 }
 
 /* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
@@ -157,11 +281,16 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
 void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
                           int64_t count) {
     ballast_check(table->memo == NULL && table->base == NULL);
-    struct layer_time(*memo)[LAYER_KIND_COUNT] =
-        memory_alloc(sizeof *memo * (size_t)(count > 0 ? count : 1));
+    table->memo_kinds = 0;
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        table->memo_place[kind] = table->layer_of_kind[kind] >= 0 ? table->memo_kinds++ : -1;
+    struct layer_time *memo =
+        memory_alloc(sizeof *memo * (size_t)(table->memo_kinds * (count > 0 ? count : 1)));
     for (int64_t i = 0; i < count; i++)
         for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-            price_table_layer(table, (enum layer_kind)kind, &shapes[i], &memo[i][kind]);
+            if (table->memo_place[kind] >= 0)
+                price_table_layer(table, (enum layer_kind)kind, &shapes[i],
+                                  &memo[i * table->memo_kinds + table->memo_place[kind]]);
     table->memo = memo;
     table->memo_shapes = shapes;
     table->memo_count = count;
@@ -215,6 +344,10 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
     return attention_operators(table, kind, works, count, out);
 }
 
+int64_t price_table_link(const struct price_table *table, int64_t stage) {
+    return table->link_of_stage[stage];
+}
+
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
@@ -237,75 +370,6 @@ int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kin
     int64_t ns, comm_ns;
     list_time(table, &prices->lists[set], kind, set, shape, &ns, &comm_ns);
     return at_least(ns, host_ns(table, kind, set)) - ns;
-}
-
-/* Scores of unfused attention follow the squares of lengths, all else the token count. */
-double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
-                               const struct batch_shape *shape, enum recompute_kind how) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return 0;
-    double bytes = has_unfused_attention(table, kind)
-                       ? layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind],
-                                           shape, &table->split, how)
-                       : prices->saved_bytes[how];
-    /* A block that recomputes keeps its input, however it is written. */
-    bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
-    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
-                                          : bytes;
-}
-
-/* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
-static double loss_bytes(const struct price_table *table, enum layer_kind kind,
-                         const struct batch_shape *shape) {
-    double held = table->scenario->backend->logit_bytes;
-    if (kind != LAYER_HEAD || isnan(held)) return 0;
-    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
-    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
-           (double)table->split.tp;
-}
-
-double price_table_workspace_bytes(const struct price_table *table, enum layer_kind kind,
-                                   const struct batch_shape *shape) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return 0;
-    if (!has_unfused_attention(table, kind))
-        return fmax(prices->workspace_bytes + loss_bytes(table, kind, shape), 0);
-    return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
-                                 &table->split);
-}
-
-static double attention_flop(const struct price_table *table, enum layer_kind kind,
-                             const struct batch_shape *shape) {
-    return table->flop_per_square[kind] * batch_shape_squares(shape, layer_kind_axis(kind)) +
-           table->flop_per_cross[kind] * shape->cross_square_sum;
-}
-
-double price_table_flop(const struct price_table *table, enum layer_kind kind,
-                        const struct batch_shape *shape) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    return prices == NULL ? 0 : prices->flop_fixed + attention_flop(table, kind, shape);
-}
-
-double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
-                                  const struct batch_shape *shape, enum recompute_kind how) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices != NULL && prices->again[how].count > 0)
-        return prices->again_flop_fraction[how] * prices->flop_fixed +
-               (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);
-    if (how == RECOMPUTE_FULL) return price_table_flop(table, kind, shape);
-    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
-    return attention_flop(table, kind, shape);
-}
-
-double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
-                                 const struct batch_shape *shape) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return 0;
-    struct gradient_need need = table->need[kind];
-    double matmul_passes = 1 + need.input + need.weight;
-    double attention_passes = need.input || need.weight ? 3 : 1;
-    return matmul_passes * prices->flop_fixed +
-           attention_passes * attention_flop(table, kind, shape);
 }
 
 /* Sums over one pass of a layer: time, time x band, time outside the measured range. */

@@ -81,7 +81,8 @@ struct price_table {
     bool sums_only;
     const struct batch_shape *memo_shapes;
     int64_t memo_count;
-    struct layer_time (*memo)[LAYER_KIND_COUNT]; /* by shape; owned unless there is a base */
+    struct layer_time *memo; /* by shape, of the model's kinds; owned unless there is a base */
+    int64_t memo_kinds, memo_place[LAYER_KIND_COUNT]; /* -1: no such layer */
     const struct price_table *base; /* where its prices are looked up first; NULL: none */
     struct tensor_split split;
     struct gradient_need need[LAYER_KIND_COUNT];

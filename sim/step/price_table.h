@@ -21,6 +21,12 @@ struct layer_time {
     int64_t forward_comm_ns, backward_comm_ns;
     /* before the backward of a block that recomputes so; communication included */
     int64_t recompute_ns[RECOMPUTE_KIND_COUNT], recompute_comm_ns[RECOMPUTE_KIND_COUNT];
+    /* Bytes of one rank: from forward to backward, and on top while the layer runs. */
+    double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes;
+    /* Model FLOPs of all TP ranks: of forward and backward as model_layer_training_flop() defines
+     * them, and of what runs again. */
+    double training_flop, recompute_flop[RECOMPUTE_KIND_COUNT];
+    const int64_t *send_ns; /* of its output, by price_table_link(); borrowed; NULL: nothing */
 };
 
 /* How an operator stands to its neighbours. Megatron's linear layers gather their saved input while
@@ -69,6 +75,7 @@ int64_t price_table_variant_count(const struct price_table *table); /* such tabl
 /* Where operators of that kind of layer stand, for rules. */
 struct rule_place price_table_place(const struct price_table *table, enum layer_kind kind);
 
+/* All that a layer of this kind costs one micro-batch; 0 where there is nothing of it. */
 void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time);
 /* Operator by operator, in order of execution; returns the count. `out` holds PRICE_OPERATOR_LIMIT.
@@ -84,6 +91,7 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
 /* Time to send the output of a layer of this kind over the link after `stage`. */
 int64_t price_table_send_ns(const struct price_table *table, int64_t stage, enum layer_kind kind,
                             const struct batch_shape *shape);
+int64_t price_table_link(const struct price_table *table, int64_t stage); /* index of that link */
 /* The same with its work, its pair of ranks and its price. */
 struct price price_table_send_price(const struct price_table *table, int64_t stage,
                                     enum layer_kind kind, const struct batch_shape *shape,
@@ -102,10 +110,6 @@ double price_table_flop(const struct price_table *table, enum layer_kind kind,
 /* The same of what a block that recomputes so runs again. */
 double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
                                   const struct batch_shape *shape, enum recompute_kind how);
-/* The same of forward and backward, as model_layer_training_flop() defines it. */
-double price_table_training_flop(const struct price_table *table, enum layer_kind kind,
-                                 const struct batch_shape *shape);
-
 /* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
  */
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,

@@ -142,7 +142,6 @@ double step_activation_capacity(const struct step_model *model, int64_t stage);
 
 /* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the GPU. */
 struct offload_time step_offload_time(const struct step_model *model, int64_t layer_index,
-                                      const struct batch_shape *shape,
                                       const struct layer_time times[LAYER_KIND_COUNT]);
 
 /* What is left of a stage's gradient reduction after hiding it behind a backward of so many ns, and of

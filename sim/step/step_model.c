@@ -410,19 +410,17 @@ static double pass_traffic_ns(const struct sharded_pass *pass) {
     return ns;
 }
 
-static struct offload_time offload_of(const struct step_model *m, enum layer_kind kind,
-                                      const struct batch_shape *shape,
-                                      const struct layer_time *time, enum recompute_kind how) {
+static struct offload_time offload_of(const struct step_model *m, const struct layer_time *time,
+                                      enum recompute_kind how) {
     double rate = cost_model_gpu(m->scenario->cost_model)->pcie_bytes_per_s;
-    return offload_time(price_table_saved_bytes(m->prices, kind, shape, how), rate, time, how);
+    return offload_time(time->saved_bytes[how], rate, time, how);
 }
 
 struct offload_time step_offload_time(const struct step_model *m, int64_t layer_index,
-                                      const struct batch_shape *shape,
                                       const struct layer_time times[LAYER_KIND_COUNT]) {
     if (!m->offloaded[layer_index]) return (struct offload_time){ 0 };
     enum layer_kind kind = m->scenario->model->layers[layer_index].kind;
-    return offload_of(m, kind, shape, &times[kind], m->plan->recompute[layer_index]);
+    return offload_of(m, &times[kind], m->plan->recompute[layer_index]);
 }
 
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
@@ -445,7 +443,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             price_table_layer(prices, model->layers[i].kind, shape, &ruled);
             time = &ruled;
         }
-        struct offload_time copies = step_offload_time(m, i, shape, times);
+        struct offload_time copies = step_offload_time(m, i, times);
         int64_t again = time->recompute_ns[m->plan->recompute[i]] + copies.backward_ns;
         forward_ns += time->forward_ns + copies.forward_ns;
         backward_ns += time->backward_ns + again;
@@ -512,20 +510,19 @@ static double unit_gradient_bytes(const struct step_model *m, enum layer_kind ki
 }
 
 static void add_memory(const struct step_model *m, enum layer_kind kind,
-                       const struct batch_shape *shape,
-                       const int64_t recomputing[RECOMPUTE_KIND_COUNT], bool has_backward,
-                       struct stage_cost *cost) {
-    double working = price_table_workspace_bytes(m->prices, kind, shape);
+                       const struct layer_time *time,
+                       const int64_t recomputing[RECOMPUTE_KIND_COUNT], struct stage_cost *cost) {
+    double working = time->workspace_bytes;
     cost->workspace_bytes = fmax(cost->workspace_bytes, working);
     /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
-    if (!has_backward) return;
+    if (time->backward_ns == 0) return;
     working += unit_gradient_bytes(m, kind);
     cost->workspace_bytes = fmax(cost->workspace_bytes, working);
-    double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
+    double whole = time->saved_bytes[RECOMPUTE_NONE];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         if (recomputing[how] == 0) continue;
         /* What a block dropped stands there once more while its backward runs. */
-        double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
+        double kept = time->saved_bytes[how];
         cost->activation_bytes += (double)recomputing[how] * kept;
         cost->workspace_bytes = fmax(cost->workspace_bytes, working + whole - kept);
     }
@@ -533,20 +530,19 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
 
 /* Blocks in host memory: of all that add_memory() counted, two stand on the GPU at once. */
 static void add_offload(const struct step_model *m, int64_t part, enum layer_kind kind,
-                        const struct batch_shape *shape, const struct layer_time *time,
-                        struct stage_cost *cost) {
+                        const struct layer_time *time, struct stage_cost *cost) {
     const int64_t *counts = &m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
     if (time->backward_ns == 0) return;
-    double working = price_table_workspace_bytes(m->prices, kind, shape);
-    double whole = price_table_saved_bytes(m->prices, kind, shape, RECOMPUTE_NONE);
+    double working = time->workspace_bytes;
+    double whole = time->saved_bytes[RECOMPUTE_NONE];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         if (counts[how] == 0) continue;
-        struct offload_time exposed = offload_of(m, kind, shape, time, (enum recompute_kind)how);
+        struct offload_time exposed = offload_of(m, time, (enum recompute_kind)how);
         cost->forward_ns += counts[how] * exposed.forward_ns;
         cost->backward_ns += counts[how] * exposed.backward_ns;
         cost->class_ns[TIME_COMMUNICATION] +=
             (double)(counts[how] * (exposed.forward_ns + exposed.backward_ns));
-        double kept = price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how);
+        double kept = time->saved_bytes[how];
         int64_t buffers = counts[how] < OFFLOAD_BUFFER_COUNT ? counts[how] : OFFLOAD_BUFFER_COUNT;
         cost->activation_bytes -= (double)counts[how] * kept;
         cost->workspace_bytes =
@@ -614,10 +610,7 @@ void step_block_options(const struct step_model *m, int64_t part, const struct b
     price_table_layer(m->prices, kind, shape, &time);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         pass->recompute_ns[how] = time.recompute_ns[how];
-        pass->block_bytes[how] =
-            time.backward_ns > 0
-                ? price_table_saved_bytes(m->prices, kind, shape, (enum recompute_kind)how)
-                : 0;
+        pass->block_bytes[how] = time.backward_ns > 0 ? time.saved_bytes[how] : 0;
     }
 }
 
@@ -652,6 +645,10 @@ double step_activation_capacity(const struct step_model *m, int64_t stage) {
            stage_memory_allocated(memory);
 }
 
+static int64_t send_ns(const struct step_model *m, int64_t stage, const struct layer_time *time) {
+    return time->send_ns != NULL ? time->send_ns[price_table_link(m->prices, stage)] : 0;
+}
+
 void step_stage_cost(const struct step_model *m, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost) {
@@ -678,9 +675,9 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
                     ? chosen[how]
                     : m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT + how];
         add_layers(kind, layers[k], recomputing, &times[k], padded, cost);
-        add_memory(m, kind, shape, recomputing, times[k].backward_ns > 0, cost);
+        add_memory(m, kind, &times[k], recomputing, cost);
         if (m->scenario->training_fields.offload_blocks > 0)
-            add_offload(m, part, kind, shape, &times[k], cost);
+            add_offload(m, part, kind, &times[k], cost);
     }
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];
@@ -688,9 +685,9 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
     if (m->sharded) shard_passes(m, shape, locked != NULL ? locked : times, cost);
     if (part + 1 < m->part_count)
         cost->send_forward_ns =
-            price_table_send_ns(m->prices, part % m->stage_count, m->last_kind[part], shape);
+            send_ns(m, part % m->stage_count, &times[m->last_kind[part]]);
     /* The gradient of what the part before sent goes back over the same link. */
     if (part > 0 && needs_backward(m, part - 1))
-        cost->send_backward_ns = price_table_send_ns(m->prices, (part - 1) % m->stage_count,
-                                                     m->last_kind[part - 1], shape);
+        cost->send_backward_ns =
+            send_ns(m, (part - 1) % m->stage_count, &times[m->last_kind[part - 1]]);
 }

@@ -400,7 +400,7 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
                                       backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
         add_operators(&b, operators, count);
         if (!m->offloaded[i]) continue;
-        struct offload_time copies = step_offload_time(m, i, shape, times);
+        struct offload_time copies = step_offload_time(m, i, times);
         int64_t exposed_ns = backward ? copies.backward_ns : copies.forward_ns;
         add_operators(&b, &(struct operator_time){ exposed_ns, STREAM_COMPUTE }, 1);
     }
@@ -574,18 +574,15 @@ static void sum_part(struct step_runner *r, int64_t part, struct rank_outcome *o
     r->recompute_ns[part] = recompute;
 }
 
-static void sum_flop(const struct step_model *m, const struct batch_shape *shape,
+static void sum_flop(const struct step_model *m, const struct layer_time times[LAYER_KIND_COUNT],
                      struct rank_outcome *outcome) {
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         if (m->kind_layers[kind] == 0) continue;
-        enum layer_kind k = (enum layer_kind)kind;
-        outcome->model_flop +=
-            m->kind_layers[kind] * price_table_training_flop(m->prices, k, shape);
+        outcome->model_flop += m->kind_layers[kind] * times[kind].training_flop;
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
             if (m->kind_recomputing[kind][how] > 0)
                 outcome->recompute_flop +=
-                    m->kind_recomputing[kind][how] *
-                    price_table_recompute_flop(m->prices, k, shape, (enum recompute_kind)how);
+                    m->kind_recomputing[kind][how] * times[kind].recompute_flop[how];
     }
 }
 
@@ -750,7 +747,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
     for (int64_t stage = 0; stage < m->stage_count; stage++)
         walk_memory(r, stage);
     for (int64_t i = 0; i < micro_batch_count; i++)
-        sum_flop(m, &shapes[i], outcome);
+        sum_flop(m, r->unit_times[i], outcome);
     for (int64_t part = 0; r->chosen && part < m->part_count; part++)
         for_each_cell(r, part, correct_flop, outcome);
     return true;

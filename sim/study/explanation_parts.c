@@ -194,7 +194,7 @@ static double exposed_copies_s(const struct execution *e) {
             struct layer_time times[LAYER_KIND_COUNT];
             step_layer_times(job->step, shape, times);
             for (int64_t l = 0; l < e->scenario->model->layer_count; l++) {
-                struct offload_time copies = step_offload_time(job->step, l, shape, times);
+                struct offload_time copies = step_offload_time(job->step, l, times);
                 ns += (double)(copies.forward_ns + copies.backward_ns);
             }
         }
