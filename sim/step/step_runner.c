@@ -1,63 +1,12 @@
-/* step_runner.c - the pipeline of one data-parallel rank as a task graph.
+/* step_runner.c - one data-parallel rank's step: orders its passes, prices them, runs them.
  *
- * Stage fidelity: two tasks a micro-batch and stage, and a send between neighbours. A send that
- * blocks compute stands on the sender's compute stream; one that does not has a stream per link and
- * direction. A modality-aware plan splits the micro-batches of a module into units of its own: each
- * has its own tasks on the module's parts, and a unit of the next module waits for all units of its
- * micro-batch in the module before. The graph depends on (stages, micro-batches, schedule) only, so it is built once and
+ * The graph (step_graph.c) depends on (stages, micro-batches, schedule) only, so it is built once and
  * gets new durations each iteration.
- *
- * Operator fidelity: each pass becomes the chain of its operators, collectives on the stage's
- * communication stream, and sends that leave a node share the node's outgoing NICs.
  */
-#include "sim/step/step.h"
+#include "sim/step/step_cells.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "sim/step/pipeline_clock.h"
-
-enum { NO_TASK = -1 };
-
-struct step_runner {
-    const struct step_model *model;
-    struct engine *engine;
-    struct arena *scratch; /* of iteration planners */
-    struct task_graph *graph;
-    enum fidelity fidelity;         /* of the graph */
-    int64_t micro_batch_count;      /* of the graph; 0: none yet */
-    struct schedule_entry *entries; /* stage s from s x entry_count */
-    int64_t entry_count;            /* of one stage */
-    /* Units of module i: the sub-microbatches of micro-batch m are units[i x (count + 1) + m] up to the
-     * next entry. Their cells on part p follow cell_first[p]. */
-    int32_t *units;
-    int64_t *cell_first, cell_capacity;
-    /* by cell: first and last task of each pass, and its send (NO_TASK: none) */
-    int32_t *forward_first, *forward_last, *backward_first, *backward_last;
-    int32_t *send_forward, *send_backward;
-    struct stage_cost *costs;
-    struct pass_cost *pass_costs;  /* for planners; NULL until one asks */
-    struct pass_choice *choices;
-    bool chosen; /* choices hold for the last run */
-    bool split;  /* into the plan's sub-batches */
-    struct layer_time (*unit_times)[LAYER_KIND_COUNT];
-    int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
-    int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
-    /* while building: the last send of each stage that leaves its node, or NO_TASK */
-    int32_t *latest_forward, *latest_backward;
-    int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
-    struct stage_memory *memory;
-    struct pipeline_clock *clock;     /* with times_only */
-    struct step_slowness slowness;
-    bool is_slow;
-    const struct batch_shape *shapes; /* of the last run */
-    const struct layer_time (*locked)[LAYER_KIND_COUNT];
-    const struct schedule_entry *given; /* order of the next runs, or NULL */
-    bool static_order;                  /* the graph's order is that of the schedule */
-    int64_t bound_ns;  /* of the planner's last iteration */
-    double planner_s;
-    bool planner_timed;
-};
 
 struct step_runner *step_runner_create(const struct step_model *model) {
     struct step_runner *r = memory_alloc(sizeof *r);
@@ -156,59 +105,13 @@ static void grow(struct step_runner *r) {
     r->choices = memory_realloc(r->choices, sizeof *r->choices * cells);
 }
 
-static const int32_t *units_of(const struct step_runner *r, int64_t part) {
-    return r->units +
-           r->model->module_of_chunk[part / r->model->stage_count] * (r->micro_batch_count + 1);
-}
-
-/* One sub-microbatch on one part. */
-struct place_in_step {
-    int64_t part, micro_batch, sub, pieces, cell;
-};
-
-static struct batch_shape shape_at(const struct step_runner *r, const struct place_in_step *at) {
-    const struct step_model *m = r->model;
-    bool clips = m->plan->module_count > 0 &&
-                 m->plan->modules[m->module_of_chunk[at->part / m->stage_count]].clips;
-    return batch_shape_piece(&r->shapes[at->micro_batch], clips, at->pieces, at->sub);
-}
-
-typedef void (*cell_visit)(struct step_runner *r, const struct place_in_step *at, void *context);
-
-static void for_each_cell(struct step_runner *r, int64_t part, cell_visit visit, void *context) {
-    const int32_t *units = units_of(r, part);
-    for (int64_t i = 0; i < r->micro_batch_count; i++)
-        for (int32_t unit = units[i]; unit < units[i + 1]; unit++) {
-            struct place_in_step at = { part, i, unit - units[i], units[i + 1] - units[i],
-                                        r->cell_first[part] + unit };
-            visit(r, &at, context);
-        }
-}
+/* ---- orders ---- */
 
 static struct schedule_place place_of(const struct step_runner *r, int64_t stage) {
     return (struct schedule_place){ .stage = stage,
                                     .stage_count = r->model->stage_count,
                                     .chunk_count = r->model->chunk_count,
                                     .micro_batch_count = r->micro_batch_count };
-}
-
-static int64_t part_of(const struct step_runner *r, int64_t stage,
-                       const struct schedule_entry *entry) {
-    return entry->chunk * r->model->stage_count + stage;
-}
-
-static int64_t cell_of(const struct step_runner *r, int64_t stage,
-                       const struct schedule_entry *entry) {
-    int64_t part = part_of(r, stage, entry);
-    return r->cell_first[part] + units_of(r, part)[entry->micro_batch] + entry->sub;
-}
-
-/* Whether the pass of a part hands anything on: to the same module's next part, or to the next
- * module, if that takes part in the micro-batch. */
-static bool sends_to(const struct step_runner *r, int64_t to, int64_t micro_batch) {
-    if (to < 0 || to >= r->model->part_count) return false;
-    const int32_t *units = units_of(r, to);
-    return units[micro_batch + 1] > units[micro_batch];
 }
 
 static void fill_static_order(struct step_runner *r) {
@@ -304,230 +207,6 @@ static bool fill_order(struct step_runner *r, struct error *err) {
     if (!r->static_order) return plan_iteration(r, err);
     fill_static_order(r);
     return true;
-}
-
-/* ---- building ---- */
-
-static void add_resources(struct step_runner *r) {
-    const struct step_model *m = r->model;
-    const struct layout *layout = &m->scenario->layout;
-    for (int64_t stage = 0; stage < m->stage_count; stage++) {
-        r->compute[stage] = task_graph_add_resource(r->graph, RESOURCE_STREAM, "compute");
-        r->communication[stage] =
-            task_graph_add_resource(r->graph, RESOURCE_STREAM, "communication");
-        r->link_forward[stage] = task_graph_add_resource(r->graph, RESOURCE_STREAM, "link forward");
-        r->link_backward[stage] =
-            task_graph_add_resource(r->graph, RESOURCE_STREAM, "link backward");
-        r->nic[stage] = r->latest_forward[stage] = r->latest_backward[stage] = NO_TASK;
-        if (r->fidelity != FIDELITY_OPERATOR) continue;
-        /* Stages whose first rank stands on the same node send through the same NICs. */
-        int64_t node = layout_rank(layout, stage, 0, 0, 0) / layout->gpus_per_node;
-        for (int64_t other = 0; other < stage && r->nic[stage] == NO_TASK; other++)
-            if (layout_rank(layout, other, 0, 0, 0) / layout->gpus_per_node == node)
-                r->nic[stage] = r->nic[other];
-        if (r->nic[stage] == NO_TASK)
-            r->nic[stage] = task_graph_add_resource(r->graph, RESOURCE_SHARED, "outgoing NICs");
-    }
-}
-
-/* Where a pass stands while its operators are added: what the next compute operator waits for, what
- * the one after it waits for, and the last task of each stream. */
-struct pass_builder {
-    struct step_runner *runner;
-    int64_t stage;
-    int32_t last_compute, last_link;
-    int32_t join, late_join; /* collectives, or NO_TASK */
-};
-
-static void wait_for(struct task_graph *graph, int32_t before, int32_t after) {
-    if (before != NO_TASK) task_graph_add_dependency(graph, before, after, 0);
-}
-
-/* As list_makespan_ns() of the price table, task by task. Stream order stands for the dependency
- * between two tasks of one stream. */
-static void add_operators(struct pass_builder *b, const struct operator_time *operators,
-                          int64_t count) {
-    struct step_runner *r = b->runner;
-    for (int64_t i = 0; i < count; i++) {
-        if (operators[i].stream == STREAM_COMPUTE) {
-            int32_t task =
-                task_graph_add_task(r->graph, r->compute[b->stage], operators[i].ns, NO_TASK);
-            wait_for(r->graph, b->join, task);
-            b->last_compute = task;
-            b->join = b->late_join;
-            b->late_join = NO_TASK;
-            continue;
-        }
-        int32_t task =
-            task_graph_add_task(r->graph, r->communication[b->stage], operators[i].ns, NO_TASK);
-        wait_for(r->graph, b->last_compute, task);
-        if (b->join != NO_TASK && b->join != b->last_link) wait_for(r->graph, b->join, task);
-        b->last_link = task;
-        if (operators[i].stream == STREAM_EXPOSED)
-            b->join = task;
-        else
-            b->late_join = task;
-    }
-    /* A layer ends when its collectives have. */
-    if (b->late_join != NO_TASK) b->join = b->late_join;
-    b->late_join = NO_TASK;
-}
-
-/* A pass begins and ends on the compute stream, whose order keeps passes apart. */
-static void add_operator_pass(struct step_runner *r, int64_t part, const struct batch_shape *shape,
-                              bool backward, int32_t *first, int32_t *last) {
-    const struct step_model *m = r->model;
-    const struct model *model = m->scenario->model;
-    int64_t stage = part % m->stage_count;
-    int64_t begin = m->plan->first_layer[part], end = m->plan->first_layer[part + 1];
-    *first = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
-    struct pass_builder b = { r, stage, *first, NO_TASK, NO_TASK, NO_TASK };
-    struct operator_time operators[PRICE_OPERATOR_LIMIT];
-    struct layer_time times[LAYER_KIND_COUNT];
-    if (m->scenario->training_fields.offload_blocks > 0) step_layer_times(m, shape, times);
-    for (int64_t n = 0; n < end - begin; n++) {
-        int64_t i = backward ? end - 1 - n : begin + n;
-        enum layer_kind kind = model->layers[i].kind;
-        const struct price_table *prices = price_table_of_layer(m->prices, i);
-        struct gradient_need need = model_gradient_need(model, i);
-        if (backward && !need.input && !need.weight) continue;
-        int64_t count = 0;
-        if (backward)
-            count = price_table_recompute_operators(prices, kind, shape, m->plan->recompute[i],
-                                                    operators);
-        add_operators(&b, operators, count);
-        count = price_table_operators(prices, kind, shape,
-                                      backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
-        add_operators(&b, operators, count);
-        if (!m->offloaded[i]) continue;
-        struct offload_time copies = step_offload_time(m, i, times);
-        int64_t exposed_ns = backward ? copies.backward_ns : copies.forward_ns;
-        add_operators(&b, &(struct operator_time){ exposed_ns, STREAM_COMPUTE }, 1);
-    }
-    *last = b.last_compute;
-    int64_t tail_ns = backward ? m->accumulate_ns[part] : 0;
-    if (b.join == NO_TASK && tail_ns == 0) return;
-    *last = task_graph_add_task(r->graph, r->compute[stage], tail_ns, NO_TASK);
-    wait_for(r->graph, b.join, *last);
-}
-
-/* What the sends of one stage, one per rank on the node, take of the node's NICs when alone. */
-static double nic_share(const struct step_model *m, int64_t link) {
-    const struct cluster_network *network = cost_model_network(m->scenario->cost_model);
-    int64_t nics = network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
-    int64_t flows = layout_stage_link(&m->scenario->layout, link).groups_per_node;
-    return flows < nics ? (double)flows / (double)nics : 1;
-}
-
-static int32_t add_send(struct step_runner *r, int64_t stage, bool backward, int32_t after,
-                        int64_t duration_ns) {
-    const struct step_model *m = r->model;
-    bool blocks = m->scenario->backend->send_blocks_compute;
-    int64_t link = backward ? (stage + m->stage_count - 1) % m->stage_count : stage;
-    int32_t stream = blocks     ? r->compute[stage]
-                     : backward ? r->link_backward[stage]
-                                : r->link_forward[stage];
-    if (r->fidelity == FIDELITY_OPERATOR &&
-        layout_stage_link(&m->scenario->layout, link).node_count > 1) {
-        /* The stream orders the sends, one after another; the shared NIC times them. */
-        int32_t *latest = backward ? &r->latest_backward[stage] : &r->latest_forward[stage];
-        int32_t wire = task_graph_add_task(r->graph, r->nic[stage], duration_ns, NO_TASK);
-        task_graph_add_dependency(r->graph, after, wire, 0);
-        wait_for(r->graph, *latest, wire);
-        *latest = wire;
-        task_graph_set_rate(r->graph, wire, nic_share(m, link));
-        int32_t done = task_graph_add_task(r->graph, stream, 0, NO_TASK);
-        task_graph_add_dependency(r->graph, wire, done, 0);
-        return done;
-    }
-    int32_t send = task_graph_add_task(r->graph, stream, duration_ns, NO_TASK);
-    if (!blocks) task_graph_add_dependency(r->graph, after, send, 0);
-    return send;
-}
-
-static void add_entry(struct step_runner *r, int64_t stage, const struct schedule_entry *entry) {
-    int64_t part = part_of(r, stage, entry), cell = cell_of(r, stage, entry);
-    const struct stage_cost *cost = &r->costs[cell];
-    int32_t first, last;
-    if (r->fidelity == FIDELITY_OPERATOR) {
-        const int32_t *units = units_of(r, part);
-        struct place_in_step at = { part, entry->micro_batch, entry->sub,
-                                    units[entry->micro_batch + 1] - units[entry->micro_batch],
-                                    cell };
-        struct batch_shape shape = shape_at(r, &at);
-        add_operator_pass(r, part, &shape, entry->backward, &first, &last);
-    } else {
-        first = last =
-            task_graph_add_task(r->graph, r->compute[stage],
-                                entry->backward ? cost->backward_ns : cost->forward_ns, NO_TASK);
-    }
-    if (entry->backward) {
-        r->backward_first[cell] = first;
-        r->backward_last[cell] = last;
-        r->send_backward[cell] = NO_TASK;
-        if (sends_to(r, part - 1, entry->micro_batch))
-            r->send_backward[cell] = add_send(r, stage, true, last, cost->send_backward_ns);
-    } else {
-        r->forward_first[cell] = first;
-        r->forward_last[cell] = last;
-        r->send_forward[cell] = NO_TASK;
-        if (sends_to(r, part + 1, entry->micro_batch))
-            r->send_forward[cell] = add_send(r, stage, false, last, cost->send_forward_ns);
-    }
-}
-
-/* Units of one micro-batch on a part and on the next: one to one inside a module, all to all between
- * two. */
-static void join_parts(struct step_runner *r, int64_t part, int64_t micro_batch) {
-    const int32_t *from = units_of(r, part) + micro_batch,
-                  *to = units_of(r, part + 1) + micro_batch;
-    bool same = from == to;
-    for (int32_t a = from[0]; a < from[1]; a++)
-        for (int32_t b = same ? a : to[0]; b < (same ? a + 1 : to[1]); b++) {
-            int64_t before = r->cell_first[part] + a, after = r->cell_first[part + 1] + b;
-            task_graph_add_dependency(r->graph, r->send_forward[before], r->forward_first[after],
-                                      0);
-            task_graph_add_dependency(r->graph, r->send_backward[after],
-                                      r->backward_first[before], 0);
-        }
-}
-
-static void turn_round(struct step_runner *r, const struct place_in_step *at, void *context) {
-    (void)context;
-    if (!sends_to(r, at->part + 1, at->micro_batch))
-        task_graph_add_dependency(r->graph, r->forward_last[at->cell], r->backward_first[at->cell],
-                                  0);
-}
-
-static void add_stage_dependencies(struct step_runner *r) {
-    for (int64_t part = 0; part < r->model->part_count; part++) {
-        for (int64_t i = 0; part + 1 < r->model->part_count && i < r->micro_batch_count; i++)
-            join_parts(r, part, i);
-        for_each_cell(r, part, turn_round, NULL);
-    }
-}
-
-static void build_graph(struct step_runner *r) {
-    task_graph_clear(r->graph);
-    add_resources(r);
-    for (int64_t stage = 0; stage < r->model->stage_count; stage++)
-        for (int64_t i = 0; i < r->entry_count; i++)
-            add_entry(r, stage, &r->entries[stage * r->entry_count + i]);
-    add_stage_dependencies(r);
-}
-
-/* Stage fidelity keeps the graph and changes what depends on the micro-batches. */
-static void update_durations(struct step_runner *r) {
-    int64_t *duration = r->graph->duration_ns;
-    for (int64_t cell = 0; cell < r->cell_first[r->model->part_count]; cell++) {
-        const struct stage_cost *cost = &r->costs[cell];
-        duration[r->forward_first[cell]] = cost->forward_ns;
-        duration[r->backward_first[cell]] = cost->backward_ns;
-        if (r->send_forward[cell] != NO_TASK)
-            duration[r->send_forward[cell]] = cost->send_forward_ns;
-        if (r->send_backward[cell] != NO_TASK)
-            duration[r->send_backward[cell]] = cost->send_backward_ns;
-    }
 }
 
 /* ---- memory: a stage runs its entries in order, so the peak follows from them ---- */
@@ -686,9 +365,9 @@ static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *
                       struct error *err) {
     const struct step_model *m = r->model;
     if (rebuild || r->clock != NULL)
-        build_graph(r);
+        step_graph_build(r);
     else
-        update_durations(r);
+        step_graph_update(r);
     if (!engine_run(r->engine, r->graph, err)) return false;
     outcome->makespan_ns = r->engine->makespan_ns;
     for (int64_t part = 0; part < m->part_count; part++)
@@ -763,9 +442,9 @@ bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
     if (rebuild) {
         fill_static_order(r);
         r->static_order = true;
-        build_graph(r);
+        step_graph_build(r);
     } else {
-        update_durations(r);
+        step_graph_update(r);
     }
     if (!engine_run(r->engine, r->graph, err)) return false;
     *makespan_ns = r->engine->makespan_ns;
@@ -793,129 +472,4 @@ void step_runner_times_only(struct step_runner *r, bool times_only) {
 
 int64_t step_runner_task_count(const struct step_runner *r) {
     return r->graph->task_count;
-}
-
-/* ---- looking at the last run ---- */
-
-void step_runner_spans(const struct step_runner *r, step_span_visit visit, void *context) {
-    const int64_t *start = r->engine->start_ns, *finish = r->engine->finish_ns;
-    for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
-        const struct schedule_entry *entries = r->entries + stage * r->entry_count;
-        for (int64_t i = 0; i < r->entry_count; i++) {
-            int64_t cell = cell_of(r, stage, &entries[i]);
-            bool backward = entries[i].backward;
-            struct step_span span = { .stage = stage,
-                                      .chunk = entries[i].chunk,
-                                      .micro_batch = entries[i].micro_batch,
-                                      .sub = entries[i].sub };
-            span.kind = backward ? SPAN_BACKWARD : SPAN_FORWARD;
-            span.start_ns = start[backward ? r->backward_first[cell] : r->forward_first[cell]];
-            span.finish_ns = finish[backward ? r->backward_last[cell] : r->forward_last[cell]];
-            span.recompute_ns = backward ? r->costs[cell].recompute_ns : 0;
-            visit(context, &span);
-            int32_t send = backward ? r->send_backward[cell] : r->send_forward[cell];
-            if (send == NO_TASK) continue;
-            span.kind = backward ? SPAN_SEND_BACKWARD : SPAN_SEND_FORWARD;
-            span.communication = true;
-            span.recompute_ns = 0;
-            span.start_ns = r->fidelity == FIDELITY_OPERATOR ? span.finish_ns : start[send];
-            span.finish_ns = finish[send];
-            visit(context, &span);
-        }
-    }
-}
-
-static void fill_pass(const struct step_runner *r, int64_t stage,
-                      const struct schedule_entry *entry, struct step_pass *pass) {
-    int64_t cell = cell_of(r, stage, entry);
-    const struct stage_cost *cost = &r->costs[cell];
-    int32_t send = entry->backward ? r->send_backward[cell] : r->send_forward[cell];
-    *pass = (struct step_pass){ .stage = stage,
-                                .chunk = entry->chunk,
-                                .micro_batch = entry->micro_batch,
-                                .sub = entry->sub,
-                                .backward = entry->backward,
-                                .activation_bytes = cost->activation_bytes,
-                                .workspace_bytes = cost->workspace_bytes };
-    pass->start_ns =
-        r->engine->start_ns[entry->backward ? r->backward_first[cell] : r->forward_first[cell]];
-    pass->finish_ns =
-        r->engine->finish_ns[entry->backward ? r->backward_last[cell] : r->forward_last[cell]];
-    if (send != NO_TASK)
-        pass->send_ns = entry->backward ? cost->send_backward_ns : cost->send_forward_ns;
-    step_planned_blocks(r->model, part_of(r, stage, entry), &pass->blocks);
-    static const struct pass_choice none;
-    if (r->chosen && memcmp(&r->choices[cell], &none, sizeof none) != 0)
-        pass->blocks = r->choices[cell];
-}
-
-void step_runner_passes(const struct step_runner *r, step_pass_visit visit, void *context) {
-    ballast_check(r->fidelity == FIDELITY_STAGE);
-    for (int64_t stage = 0; stage < r->model->stage_count; stage++)
-        for (int64_t i = 0; i < r->entry_count; i++) {
-            struct step_pass pass;
-            fill_pass(r, stage, &r->entries[stage * r->entry_count + i], &pass);
-            visit(context, &pass);
-        }
-}
-
-int64_t step_runner_units(const struct step_runner *r, int64_t module, int64_t micro_batch) {
-    const int32_t *units = r->units + module * (r->micro_batch_count + 1) + micro_batch;
-    return units[1] - units[0];
-}
-
-static void name_spans(struct step_runner *r, const struct place_in_step *at, void *context) {
-    struct step_span *spans = context;
-    struct step_span span = { .stage = at->part % r->model->stage_count,
-                              .chunk = at->part / r->model->stage_count,
-                              .micro_batch = at->micro_batch,
-                              .sub = at->sub };
-    span.kind = SPAN_FORWARD;
-    spans[r->forward_first[at->cell]] = span;
-    span.kind = SPAN_BACKWARD;
-    spans[r->backward_first[at->cell]] = span;
-    span.communication = true;
-    span.kind = SPAN_SEND_FORWARD;
-    if (r->send_forward[at->cell] != NO_TASK) spans[r->send_forward[at->cell]] = span;
-    span.kind = SPAN_SEND_BACKWARD;
-    if (r->send_backward[at->cell] != NO_TASK) spans[r->send_backward[at->cell]] = span;
-}
-
-void step_runner_critical_path(struct step_runner *r, step_span_visit visit, void *context) {
-    ballast_check(r->fidelity == FIDELITY_STAGE);
-    int32_t *path = memory_alloc(sizeof *path * (size_t)r->graph->task_count);
-    struct step_span *spans = memory_alloc(sizeof *spans * (size_t)r->graph->task_count);
-    for (int64_t part = 0; part < r->model->part_count; part++)
-        for_each_cell(r, part, name_spans, spans);
-    int32_t count = engine_critical_path(r->engine, r->graph, path, r->graph->task_count);
-    for (int32_t i = 0; i < count; i++) {
-        struct step_span *span = &spans[path[i]];
-        span->start_ns = r->engine->start_ns[path[i]];
-        span->finish_ns = r->engine->finish_ns[path[i]];
-        visit(context, span);
-    }
-    free(spans);
-    free(path);
-}
-
-void step_runner_memory(const struct step_runner *r, step_memory_visit visit, void *context) {
-    for (int64_t stage = 0; stage < r->model->stage_count; stage++) {
-        const struct schedule_entry *entries = r->entries + stage * r->entry_count;
-        double live = 0;
-        for (int64_t i = 0; i < r->entry_count; i++) {
-            int64_t cell = cell_of(r, stage, &entries[i]);
-            const struct stage_cost *cost = &r->costs[cell];
-            if (!entries[i].backward) {
-                live += cost->activation_bytes;
-                visit(context, stage, r->engine->start_ns[r->forward_first[cell]],
-                      live + cost->workspace_bytes);
-                visit(context, stage, r->engine->finish_ns[r->forward_last[cell]], live);
-            } else {
-                visit(context, stage, r->engine->start_ns[r->backward_first[cell]],
-                      live + cost->workspace_bytes);
-                live -= cost->activation_bytes;
-                visit(context, stage, r->engine->finish_ns[r->backward_last[cell]], live);
-            }
-        }
-    }
 }
