@@ -129,7 +129,8 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
                     const char *output) {
     struct error err = { 0 };
-    if (path_count == 0 && !validation_shipped_rows(cli, &paths, &path_count, &err))
+    if (path_count == 0 &&
+        !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);
     struct progress progress = cli_progress(cli, "simulating", "rows");
     struct validation *v = validation_run(&cli->scenario_options, paths, path_count,

@@ -270,12 +270,32 @@ static int print_scenario(struct cli *cli, const char *const *paths, int64_t pat
     return cli_error(&err);
 }
 
+/* The page of the shipped rows shows the unseen ones too. */
+static bool print_page(struct cli *cli, const struct validation *v, bool shipped,
+                       struct error *err) {
+    const char *const *paths;
+    int64_t path_count;
+    struct validation *unseen = NULL;
+    if (shipped) {
+        if (!validation_shipped_rows(cli, ROWS_UNSEEN, &paths, &path_count, err)) return false;
+        struct progress progress = cli_progress(cli, "simulating unseen", "rows");
+        unseen = validation_run(&cli->scenario_options, paths, path_count, cli_progress_update,
+                                &progress, err);
+        cli_progress_end(&progress);
+        if (unseen == NULL) return false;
+    }
+    validation_page(cli, v, unseen);
+    if (unseen != NULL) validation_destroy(unseen);
+    return true;
+}
+
 static int run(struct cli *cli, void *options) {
     const struct validate_options *o = options;
     struct error err = { 0 };
     int64_t path_count = cli->arguments.count;
     const char *const *paths = cli->arguments.positional;
-    if (path_count == 0 && !validation_shipped_rows(cli, &paths, &path_count, &err))
+    const bool shipped = path_count == 0;
+    if (shipped && !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);
     if (o->scenario != NULL) return print_scenario(cli, paths, path_count, o->scenario);
     struct progress progress = cli_progress(cli, "simulating", "rows");
@@ -283,12 +303,12 @@ static int run(struct cli *cli, void *options) {
                                           cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
     if (v == NULL) return cli_error(&err);
-    const bool ok = (o->db == NULL || store_rows(v, o->db, &err)) &&
-                    (o->plot == NULL || draw(v, o->plot, &err));
+    bool ok = (o->db == NULL || store_rows(v, o->db, &err)) &&
+              (o->plot == NULL || draw(v, o->plot, &err));
     if (ok && cli->common.json)
         cli_print_json(to_json(v));
     else if (ok && o->markdown)
-        validation_page(cli, v);
+        ok = print_page(cli, v, shipped, &err);
     else if (ok)
         print(v);
     validation_destroy(v);

@@ -6,10 +6,11 @@
 #include <string.h>
 #include "calibrate/fit/check.h"
 
-bool validation_shipped_rows(struct cli *cli, const char *const **paths, int64_t *count,
-                             struct error *err) {
-    const char *pattern = arena_format(cli->arena, "%s/../calibrate/measured/runs/*.csv",
-                                       cli->scenario_options.directory);
+bool validation_shipped_rows(struct cli *cli, enum shipped_rows rows, const char *const **paths,
+                             int64_t *count, struct error *err) {
+    const char *pattern =
+        arena_format(cli->arena, "%s/../calibrate/measured/%s/*.csv",
+                     cli->scenario_options.directory, rows == ROWS_UNSEEN ? "unseen" : "runs");
     glob_t found;
     if (glob(pattern, 0, NULL, &found) != 0)
         return error_set(err, "no rows are given, and no shipped ones match %s", pattern);
@@ -126,11 +127,8 @@ static void print_group_row(const struct validation_group *g, const char *name) 
     putchar('\n');
 }
 
-static void print_groups(const struct validation *v) {
-    puts("## By source\n\nErrors in percent, of rows that nothing was fitted on. Memory: "
-         "readings of the framework's allocator that no cause of a stack\nwas read from; card: "
-         "readings of the whole card (nvidia-smi), those of full cards left out.\n\n"
-         "| source | rows | simulated | fitted | mean | by case | median | p90 | worst | signed | "
+static void print_group_table(const struct validation *v) {
+    puts("| source | rows | simulated | fitted | mean | by case | median | p90 | worst | signed | "
          "in "
          "band | memory | card |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     double by_source = 0, by_source_signed = 0, sources = 0;
@@ -147,6 +145,13 @@ static void print_groups(const struct validation *v) {
            "%+.1f %%. Half of the bands are\nnarrower than %.1f %%.\n\n",
            100 * by_source / sources, 100 * by_source_signed / sources,
            100 * v->all.median_half_width);
+}
+
+static void print_groups(const struct validation *v) {
+    puts("## By source\n\nErrors in percent, of rows that nothing was fitted on. Memory: "
+         "readings of the framework's allocator that no cause of a stack\nwas read from; card: "
+         "readings of the whole card (nvidia-smi), those of full cards left out.\n");
+    print_group_table(v);
     printf(
         "| measured | predicted to fit | of them close | predicted out of memory | of them close "
         "|\n|---|--:|--:|--:|--:|\n| fitted | %ld | %ld | %ld | %ld |\n| out of memory | %ld | %ld "
@@ -157,6 +162,17 @@ static void print_groups(const struct validation *v) {
     puts("Close: the band of memory (80 % of the readings above lie within it) reaches the "
          "capacity. Readings of a caching allocator\nthat has filled the card (97 % or more) tell "
          "only that the run fitted; row by row they are marked.\n");
+}
+
+/* Rows that neither a factor nor a band was made of. */
+static void print_unseen(const struct validation *unseen) {
+    puts("## Runs that nothing was made of\n\n"
+         "Rows of [calibrate/measured/unseen](../calibrate/measured/unseen/README.md), collected "
+         "after the factors and the bands above: no factor and no band is made of them, and "
+         "most of their sources were never looked at before. What they showed at first, and the "
+         "causes that were found in them, stand in that README. Row by row: "
+         "`ballast validate calibrate/measured/unseen/*.csv`.\n");
+    print_group_table(unseen);
 }
 
 static void print_rows(const struct validation *v) {
@@ -242,9 +258,10 @@ static void print_check(struct cli *cli) {
     putchar('\n');
 }
 
-void validation_page(struct cli *cli, const struct validation *v) {
+void validation_page(struct cli *cli, const struct validation *v, const struct validation *unseen) {
     fputs(head, stdout);
     print_groups(v);
+    if (unseen != NULL) print_unseen(unseen);
     print_factors(v);
     print_rows(v);
     print_check(cli);

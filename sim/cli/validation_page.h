@@ -5,9 +5,17 @@
 #include "sim/cli/cli.h"
 #include "sim/study/validation.h"
 
-/* calibrate/measured/runs/<all>.csv beside the scenarios folder, sorted by name. */
-bool validation_shipped_rows(struct cli *cli, const char *const **paths, int64_t *count,
-                             struct error *err);
-void validation_page(struct cli *cli, const struct validation *validation);
+enum shipped_rows {
+    ROWS_DEVELOPMENT, /* calibrate/measured/runs: what factors and bands are made of is among them */
+    ROWS_UNSEEN       /* calibrate/measured/unseen: nothing is made of them */
+};
+
+/* The <all>.csv of that folder, beside the scenarios folder, sorted by name. */
+bool validation_shipped_rows(struct cli *cli, enum shipped_rows rows, const char *const **paths,
+                             int64_t *count, struct error *err);
+
+/* unseen: the unseen rows, summed up by source; NULL leaves them out. */
+void validation_page(struct cli *cli, const struct validation *validation,
+                     const struct validation *unseen);
 
 #endif

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# test_unseen.sh SOURCE - nothing is made of calibrate/measured/unseen, and its README counts its rows.
+set -euo pipefail
+
+cd "$1/calibrate/measured"
+failures=0
+fail() {
+    echo "test_unseen: $1" >&2
+    failures=$((failures + 1))
+}
+
+first_cells() { awk -F, 'FNR > 1 { print $1 }' "$@" | sort; }
+
+twice=$(first_cells unseen/*.csv | uniq -d)
+[ -z "$twice" ] || fail "rows that share a row_id: $twice"
+for used in steps.csv runs/*.csv; do
+    shared=$(comm -12 <(first_cells unseen/*.csv) <(first_cells "$used" | uniq))
+    [ -z "$shared" ] || fail "rows that are in $used too: $shared"
+done
+while read -r row; do
+    if grep -qF "\"$row\"" ../../scenarios/stacks/*.json ../../scenarios/bands.json; then
+        fail "a stack or a band names $row"
+    fi
+done < <(first_cells unseen/*.csv)
+for file in unseen/*.csv; do
+    name=$(basename "$file")
+    rows=$(($(wc -l < "$file") - 1))
+    grep -q "^| $name | $rows |" unseen/README.md || fail "unseen/README.md does not give $name $rows rows"
+done
+[ "$failures" -eq 0 ]
