@@ -531,7 +531,7 @@ static void remember_removal(struct json *json, const cJSON *parent, const cJSON
     json->removals = r;
 }
 
-static bool remove_key(struct json *json, const char *path, struct error *err) {
+bool json_remove(struct json *json, const char *path, struct error *err) {
     char *cut = text_copy(path, strlen(path)), *key = cut, *dot;
     cJSON *at = json->root;
     for (; at != NULL && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
@@ -550,7 +550,6 @@ static bool remove_key(struct json *json, const char *path, struct error *err) {
 
 bool json_override(struct json *json, const char *assignment, struct error *err) {
     const char *equals = strchr(assignment, '=');
-    if (equals == NULL && assignment[0] == '-') return remove_key(json, assignment + 1, err);
     if (equals == NULL || equals == assignment)
         return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
     const char *text = equals + 1;

@@ -31,9 +31,12 @@ cJSON *json_root(const struct json *json);
 const char *json_name(const struct json *json);
 
 /* Sets the value at a dotted path ("cluster.gpu_count", list items by number) to JSON text, or to a
- * string when the text is not JSON. Objects on the way are made. `assignment` is "path=value"; or
- * "-path", which removes a key that is there. */
+ * string when the text is not JSON. Objects on the way are made. `assignment` is "path=value". */
 bool json_override(struct json *json, const char *assignment, struct error *err);
+
+/* Takes the key at a dotted path out of its object; it must be there. Messages about what is left
+ * still find their lines. */
+bool json_remove(struct json *json, const char *path, struct error *err);
 
 /* The same with a value, of which it takes a copy. False: the path leads through something that has
  * nothing below it. */

@@ -50,12 +50,13 @@ const struct command *const *commands(size_t *count); /* sorted by name */
 
 /* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */
 int cli_error(const struct error *err);
-/* The values of --set, "layout.tp=4, layout.pp=2"; "" without. */
+bool cli_has_overrides(const struct cli *cli);
+/* The values of --set and --unset, "layout.tp=4, without layout.pp"; "" without any. */
 const char *cli_overrides(const struct cli *cli);
 /* The scenario's name followed by the overrides, "own [layout.tp=4]", so that stored runs can be
  * told apart; unless the overrides give a name themselves. */
 const char *cli_run_name(const struct cli *cli, const char *scenario_name);
-/* False and an error if --set was given: `what` ("a stored run") has no scenario to change. */
+/* False and an error if --set or --unset was given: `what` ("a stored run") has no scenario to change. */
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);

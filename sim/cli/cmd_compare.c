@@ -40,26 +40,24 @@ static bool replay(struct cli *cli, const struct scenario_options *options, cons
     return true;
 }
 
-/* The scenario with the changes of --set and then those of the variant. */
+/* The scenario with the changes of --set and --unset and then those of the variant. */
 static bool load_variant(struct cli *cli, const char *path, const char *changes,
                          struct comparison_run *run, struct error *err) {
-    int64_t count = cli->common.set.count, room = count + 2;
+    int64_t count = 0, room = 2;
     for (const char *c = changes; *c != '\0'; c++)
         room += *c == ';';
-    const char **overrides = arena_array(cli->arena, const char *, room);
-    for (int64_t i = 0; i < count; i++)
-        overrides[i] = cli->common.set.items[i];
+    const char **variant = arena_array(cli->arena, const char *, room);
     for (const char *at = changes; *at != '\0';) {
         size_t length = strcspn(at, ";");
         while (*at == ' ' && length > 0) {
             at++;
             length--;
         }
-        overrides[count++] = arena_format(cli->arena, "%.*s", (int)length, at);
+        variant[count++] = arena_format(cli->arena, "%.*s", (int)length, at);
         at += length + (at[length] == ';');
     }
     struct scenario_options options = cli->scenario_options;
-    options.overrides = overrides;
+    options.variant = variant;
     if (!replay(cli, &options, path, run, err))
         return error_context(err, "in --variant '%s'", changes);
     run->label = run->record.scenario_name = arena_text(cli->arena, changes);

@@ -66,7 +66,7 @@ static void add_sensitivity(cJSON *row, const struct reproduction_value *v) {
 
 static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
     cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
-    if (cli->common.set.count > 0) cJSON_AddStringToObject(o, "overrides", cli_overrides(cli));
+    if (cli_has_overrides(cli)) cJSON_AddStringToObject(o, "overrides", cli_overrides(cli));
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
         cJSON *row = cJSON_CreateObject();
@@ -321,7 +321,7 @@ static int run(struct cli *cli, void *options) {
     struct store *store = NULL;
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
-    if (cli->common.set.count > 0)
+    if (cli_has_overrides(cli))
         fprintf(stderr, "note: every row is simulated with %s\n", cli_overrides(cli));
     struct progress progress = cli_progress(cli, "simulating", "runs");
     struct reproduction_options request = { .scenario = &cli->scenario_options,

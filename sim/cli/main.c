@@ -96,24 +96,30 @@ static bool names_itself(const struct option_list *set) {
     return false;
 }
 
+bool cli_has_overrides(const struct cli *cli) {
+    return cli->common.set.count > 0 || cli->common.unset.count > 0;
+}
+
 const char *cli_overrides(const struct cli *cli) {
-    const char *text = "";
-    for (int64_t i = 0; i < cli->common.set.count; i++)
-        text =
-            arena_format(cli->arena, "%s%s%s", text, i > 0 ? ", " : "", cli->common.set.items[i]);
+    const struct option_list *set = &cli->common.set, *unset = &cli->common.unset;
+    const char *text = "", *comma = "";
+    for (int64_t i = 0; i < set->count; i++, comma = ", ")
+        text = arena_format(cli->arena, "%s%s%s", text, comma, set->items[i]);
+    for (int64_t i = 0; i < unset->count; i++, comma = ", ")
+        text = arena_format(cli->arena, "%s%swithout %s", text, comma, unset->items[i]);
     return text;
 }
 
 const char *cli_run_name(const struct cli *cli, const char *scenario_name) {
-    if (cli->common.set.count == 0 || names_itself(&cli->common.set))
+    if (!cli_has_overrides(cli) || names_itself(&cli->common.set))
         return arena_text(cli->arena, scenario_name);
     return arena_format(cli->arena, "%s [%s]", scenario_name, cli_overrides(cli));
 }
 
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err) {
-    return cli->common.set.count == 0 ||
+    return !cli_has_overrides(cli) ||
            error_set(err, "--%s changes a scenario, and %s takes none",
-                     cli->common.unset.count == cli->common.set.count ? "unset" : "set", what);
+                     cli->common.set.count == 0 ? "unset" : "set", what);
 }
 
 bool cli_check_output(const char *path, struct error *err) {
@@ -246,19 +252,6 @@ static const char *joined(struct arena *arena, int argc, char **argv) {
     return line;
 }
 
-/* Adds the values of --unset to those of --set, as "-path". */
-static void join_overrides(struct cli *cli) {
-    struct option_list *set = &cli->common.set;
-    const struct option_list *unset = &cli->common.unset;
-    if (unset->count == 0) return;
-    const char **items = arena_array(cli->arena, const char *, set->count + unset->count + 1);
-    for (int64_t i = 0; i < set->count; i++)
-        items[i] = set->items[i];
-    for (int64_t i = 0; i < unset->count; i++)
-        items[set->count++] = arena_format(cli->arena, "-%s", unset->items[i]);
-    set->items = items;
-}
-
 static int run_command(const struct command *command, struct cli *cli, int argc, char **argv) {
     struct error err = { 0 };
     void *options = arena_alloc(cli->arena, command->options_size + 1);
@@ -266,7 +259,6 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     if (!options_parse(command->options, command->option_count, options, &cli->common, argc, argv,
                        cli->arena, &cli->arguments, &err))
         return cli_error(&err);
-    join_overrides(cli);
     if (cli->common.help) {
         print_help(command);
         return EXIT_DONE;
@@ -291,8 +283,10 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     for (int64_t i = 0; i < cli->common.plugins.count; i++)
         if (!plugin_load(cli->common.plugins.items[i], &err)) return cli_error(&err);
     cli->scenario_options.overrides = cli->common.set.items;
+    cli->scenario_options.removals = cli->common.unset.items;
     cli->provenance.plugins = cli->common.plugins.items;
     cli->provenance.overrides = cli->common.set.items;
+    cli->provenance.removals = cli->common.unset.items;
     return command->run(cli, options);
 }
 

@@ -391,6 +391,21 @@ struct scenario *scenario_load(const struct scenario_options *options, const cha
     return json != NULL ? scenario_load_json(options, json, err) : NULL;
 }
 
+typedef bool change_one(struct json *json, const char *text, struct error *err);
+
+static bool change_all(struct json *json, const char *const *texts, change_one *change,
+                       struct error *err) {
+    for (; texts != NULL && *texts != NULL; texts++)
+        if (!change(json, *texts, err)) return false;
+    return true;
+}
+
+bool scenario_change(const struct scenario_options *options, struct json *json, struct error *err) {
+    return change_all(json, options->overrides, json_override, err) &&
+           change_all(json, options->removals, json_remove, err) &&
+           change_all(json, options->variant, json_override, err);
+}
+
 struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,
                                     struct error *err) {
     struct arena *arena = arena_create();
@@ -401,10 +416,7 @@ struct scenario *scenario_load_json(const struct scenario_options *options, stru
     s->directory = arena_text(arena, options->directory);
     s->assumptions = arena_array(arena, const char *, ASSUMPTION_LIMIT);
     struct reader reader = { .s = s, .options = options, .err = err };
-    bool ok = true;
-    for (const char *const *o = options->overrides; ok && o != NULL && *o != NULL; o++)
-        ok = json_override(json, *o, err);
-    ok = ok && read_all(&reader);
+    const bool ok = scenario_change(options, json, err) && read_all(&reader);
     if (!ok) {
         if (err != NULL) err->rule = reader.rule;
         scenario_destroy(s);

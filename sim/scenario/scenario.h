@@ -125,9 +125,14 @@ struct scenario {
 struct scenario_options {
     const char *directory;        /* the scenarios/ folder */
     const char *const *overrides; /* "path=value" of --set, NULL at the end; may be NULL */
+    const char *const *removals;  /* paths of --unset, after the overrides; as these */
+    const char *const *variant;   /* overrides that come after the removals; as these */
     const struct stack *stack;    /* instead of the one that layout.stack names; NULL: that one */
     struct scenario_cache *cache; /* what many scenarios share; outlives them. NULL: none */
 };
+
+/* Overrides, removals and variant, in this order, applied to a scenario's document. */
+bool scenario_change(const struct scenario_options *options, struct json *json, struct error *err);
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err);

@@ -15,6 +15,7 @@ struct provenance {
     const char *command_line;
     const char *const *plugins;   /* files, NULL at the end; NULL: none */
     const char *const *overrides; /* of --set, the same */
+    const char *const *removals;  /* of --unset, the same */
 };
 
 /* "0.1.0" and the commit with "+dirty" if the tree was changed. */

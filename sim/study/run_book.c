@@ -259,6 +259,7 @@ static void load_one(void *context, int64_t run, int thread_index) {
     e->arena = arena_create();
     struct scenario_options options = loop->scenario;
     options.overrides = all_overrides(loop->book, e);
+    options.removals = loop->book->options->removals;
     e->scenario = scenario_load(&options, e->run.path, &e->err);
     e->failed = e->scenario == NULL;
     if (e->failed) {

@@ -87,6 +87,8 @@ const char *run_inputs_text(const struct execution *e, const struct provenance *
         cJSON *one = add(list, "set", arena_format(arena, "%.*s", (int)length, text));
         cJSON_AddStringToObject(one, "value", text[length] == '=' ? text + length + 1 : "");
     }
+    for (int64_t i = 0; provenance->removals != NULL && provenance->removals[i] != NULL; i++)
+        add(list, "unset", provenance->removals[i]);
     char *text = cJSON_PrintUnformatted(list);
     const char *kept = arena_text(arena, text);
     cJSON_free(text);

@@ -106,6 +106,7 @@ static bool ask_row(const struct reproduction_options *options, struct arena *ar
     struct scenario_options scenario_options = {
         .directory = options->scenario->directory,
         .overrides = joined(arena, run->set, options->scenario->overrides),
+        .removals = options->scenario->removals,
     };
     struct scenario *s = scenario_load(&scenario_options, run->path, err);
     if (s == NULL) return false;

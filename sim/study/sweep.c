@@ -212,6 +212,7 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
                                               : SWEEP_PRUNES;
     run->scenario_options = *options->scenario_options;
     run->scenario_options.overrides = NULL; /* applied to the base already */
+    run->scenario_options.removals = NULL;
     run->scenario_options.cache = sweep->cache;
     run->pool = thread_pool_create(options->threads);
     run->share = sweep_share_create(file->race_iterations);

@@ -242,10 +242,7 @@ static bool read_base(struct sweep_reader *r, const cJSON *node) {
     } else {
         return json_error(file->json, node, r->err, NULL, "must be a path or a scenario");
     }
-    bool ok = file->base != NULL;
-    for (const char *const *o = r->options->overrides; ok && o != NULL && *o != NULL; o++)
-        ok = json_override(file->base, *o, r->err);
-    return ok;
+    return file->base != NULL && scenario_change(r->options, file->base, r->err);
 }
 
 static bool check_paths(struct sweep_reader *r) {

@@ -401,10 +401,10 @@ static void test_removed_keys(void **state) {
     (void)state;
     struct json *json = parse("{ \"a\": 1, \"b\": { \"x\": 1, \"y\": 2, \"z\": 3 }, \"c\": 4 }");
     struct error err = { 0 };
-    static const char *const removed[] = { "-b.x", "-a", "-b.y" };
+    static const char *const removed[] = { "b.x", "a", "b.y" };
     for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
-        if (!json_override(json, removed[i], &err)) fail_msg("%s", err.text);
-        if (json_override(json, removed[i], &err)) fail_msg("%s twice", removed[i]);
+        if (!json_remove(json, removed[i], &err)) fail_msg("%s", err.text);
+        if (json_remove(json, removed[i], &err)) fail_msg("%s twice", removed[i]);
     }
     assert_null(at(json, "/a"));
     assert_null(at(json, "/b/x"));
@@ -413,17 +413,17 @@ static void test_removed_keys(void **state) {
     assert_non_null(strstr(err.text, "s.json:1:39: error: /b/z: bad"));
     assert_false(json_error(json, at(json, "/c"), &err, NULL, "bad"));
     assert_non_null(strstr(err.text, "s.json:1:49: error: /c: bad"));
+    assert_false(json_override(json, "-a", &err));
+    check_text("no assignment", err.text, "--set -a: expected path=value, for example layout.tp=4");
     assert_true(json_override(json, "a=7", &err));
     assert_false(json_error(json, at(json, "/a"), &err, NULL, "bad"));
     check_text("set again", err.text, "--set a=7: /a: bad");
-    static const struct {
-        const char *removal, *path;
-    } wrong[] = { { "-", "" }, { "-q", "q" }, { "-b.q.r", "b.q.r" }, { "-c.d", "c.d" } };
+    static const char *const wrong[] = { "", "q", "b.q.r", "c.d" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char want[64];
-        snprintf(want, sizeof want, "--unset %s: there is no such key in s.json", wrong[i].path);
-        assert_false(json_override(json, wrong[i].removal, &err));
-        check_text(wrong[i].removal, err.text, want);
+        snprintf(want, sizeof want, "--unset %s: there is no such key in s.json", wrong[i]);
+        assert_false(json_remove(json, wrong[i], &err));
+        check_text(wrong[i], err.text, want);
     }
     json_destroy(json);
 }
