@@ -57,6 +57,8 @@
 
 const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
 
+enum { FILES_MAX = 4 };
+
 struct cost_model {
     struct gpu gpu;
     struct cluster_network network;
@@ -71,6 +73,8 @@ struct cost_model {
     struct stack_use stack;
     struct rule_list rules;
     const struct step_bands *bands; /* NULL: none */
+    struct cost_model_file files[FILES_MAX];
+    int64_t file_count;
 };
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -146,6 +150,13 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
     return model;
 }
 
+static void note_file(struct arena *arena, struct cost_model *model, const char *kind,
+                      const struct json *json) {
+    ballast_check(model->file_count < FILES_MAX);
+    model->files[model->file_count++] =
+        (struct cost_model_file){ kind, arena_text(arena, json_name(json)) };
+}
+
 /* `curves` stands beside the GPU file. */
 static const char *beside(struct arena *arena, const char *file, const char *path) {
     const char *slash = strrchr(file, '/');
@@ -159,6 +170,7 @@ static bool load_fabric(struct arena *arena, const char *search_directory, struc
     struct json *json = hardware_open(arena, search_directory, "hardware/fabrics", name, err);
     struct fabric *fabric = arena_new(arena, struct fabric);
     const bool ok = json && fabric_read(json, arena, fabric, err);
+    if (ok) note_file(arena, model, "fabric", json);
     json_destroy(json);
     if (!ok) return error_context(err, "while loading fabric '%s'", name);
     model->fabric = fabric;
@@ -174,6 +186,7 @@ static bool load_bands(struct arena *arena, const char *search_directory, struct
     struct json *json = json_load(path, err);
     struct step_bands *bands = arena_new(arena, struct step_bands);
     const bool ok = json && step_bands_read(arena, json, bands, err);
+    if (ok) note_file(arena, model, "bands", json);
     json_destroy(json);
     model->bands = bands;
     return ok;
@@ -189,6 +202,10 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
     if (file && gpu_read(file, arena, &gpu, err))
         curves = json_load(beside(arena, json_name(file), gpu.curves), err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
+    if (model) {
+        note_file(arena, model, "hardware", file);
+        note_file(arena, model, "curves", curves);
+    }
     if (model && network->fabric && !load_fabric(arena, search_directory, model, err)) model = NULL;
     if (model && !load_bands(arena, search_directory, model, err)) model = NULL;
     if (!model) error_context(err, "while loading hardware '%s'", hardware);
@@ -207,6 +224,11 @@ const struct cluster_network *cost_model_network(const struct cost_model *model)
 
 const char *cost_model_profile_id(const struct cost_model *model) {
     return model->profile_id;
+}
+
+const struct cost_model_file *cost_model_files(const struct cost_model *model, int64_t *count) {
+    *count = model->file_count;
+    return model->files;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------

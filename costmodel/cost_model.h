@@ -86,6 +86,12 @@ struct stack;
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err);
+/* A file that the prices rest on: "hardware", its "curves", a "fabric", "bands". */
+struct cost_model_file {
+    const char *kind, *path;
+};
+/* Those that cost_model_create() read, in its order. */
+const struct cost_model_file *cost_model_files(const struct cost_model *model, int64_t *count);
 /* cost_model_price() from here on gives what this stack (stack.h, borrowed; NULL: none) makes of the
  * profile when its matmuls are of this precision. Before any thread prices. */
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,

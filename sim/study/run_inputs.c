@@ -1,9 +1,10 @@
 /* run_inputs.c - files by SHA-256, samples by FNV-1a over their figures. */
 #include "sim/study/run_inputs.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "results/sha256.h"
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
@@ -53,32 +54,47 @@ static cJSON *add(cJSON *list, const char *kind, const char *name) {
     return one;
 }
 
-/* Files of the scenarios folder go by their path in it. */
+/* Files of the scenarios folder go by their path in it, others by their whole path. */
 static void add_file(cJSON *list, const char *kind, const char *folder, const char *path) {
-    char hash[2 * SHA256_BYTES + 1];
-    const size_t length = strlen(folder);
-    const bool inside = strncmp(path, folder, length) == 0 && path[length] == '/';
-    cJSON *one = add(list, kind, inside ? path + length + 1 : path);
+    char hash[2 * SHA256_BYTES + 1], whole_folder[PATH_MAX], whole_path[PATH_MAX];
+    if (realpath(folder, whole_folder) == NULL || realpath(path, whole_path) == NULL) return;
+    const size_t length = strlen(whole_folder);
+    const bool inside =
+        strncmp(whole_path, whole_folder, length) == 0 && whole_path[length] == '/';
+    cJSON *one = add(list, kind, inside ? whole_path + length + 1 : whole_path);
     if (hash_file(path, hash))
         cJSON_AddStringToObject(one, "sha256", hash);
     else
         cJSON_AddNullToObject(one, "sha256");
 }
 
+/* A path, or a name in a folder of the scenarios; some names have no file. */
+static void add_named(cJSON *list, const char *kind, const char *name, const char *scenarios,
+                      const char *folder, struct arena *arena) {
+    if (name == NULL) return;
+    const bool is_path = strchr(name, '/') != NULL || strstr(name, ".json") != NULL;
+    add_file(list, kind, scenarios,
+             is_path ? name : arena_format(arena, "%s/%s/%s.json", scenarios, folder, name));
+}
+
 const char *run_inputs_text(const struct execution *e, const struct provenance *provenance,
                             struct arena *arena) {
     const struct scenario *s = e->scenario;
     cJSON *list = cJSON_CreateArray();
-    if (s->path != NULL && access(s->path, F_OK) == 0)
+    if (s->path != NULL)
         add_file(list, "scenario", s->directory, s->path);
     for (int64_t i = 0; i < s->model->file_count; i++)
         add_file(list, "model", s->directory, s->model->files[i]);
     cJSON_AddStringToObject(add(list, "data set", s->dataset_fields.name), "content",
                             run_inputs_data(arena, e->job->dataset));
-    const char *stack = s->layout_fields.stack;
-    if (strchr(stack, '/') == NULL)
-        stack = arena_format(arena, "%s/stacks/%s.json", s->directory, stack);
-    if (access(stack, F_OK) == 0) add_file(list, "stack", s->directory, stack);
+    add_named(list, "cluster", s->cluster_fields.name, s->directory, "clusters", arena);
+    int64_t count;
+    const struct cost_model_file *files = cost_model_files(s->cost_model, &count);
+    for (int64_t i = 0; i < count; i++)
+        add_file(list, files[i].kind, s->directory, files[i].path);
+    add_named(list, "stack", s->layout_fields.stack, s->directory, "stacks", arena);
+    if (s->stack != NULL && s->stack->borrows) /* factors of another */
+        add_named(list, "stack", s->stack->relative, s->directory, "stacks", arena);
     for (int64_t i = 0; provenance->plugins != NULL && provenance->plugins[i] != NULL; i++)
         add_file(list, "plug-in", s->directory, provenance->plugins[i]);
     for (int64_t i = 0; provenance->overrides != NULL && provenance->overrides[i] != NULL; i++) {

@@ -8,10 +8,11 @@
 
 #include "sim/study/execution.h"
 
-/* A JSON array of objects with "kind" and "name" each: scenario, model (each file of it), stack and plug-in
- * with the "sha256" of the file (null: it cannot be read any more; those of the
- * scenarios folder go by their path in it), data set with the "content" that
- * run_inputs_data() gives, set with the "value" of --set. */
+/* A JSON array of objects with "kind" and "name" each: scenario, model (each file of it), cluster,
+ * hardware, curves, fabric, bands, stack (also one whose factors it borrows) and plug-in with the
+ * "sha256" of the file (null: it cannot be read any more; those of the scenarios folder go by their path
+ * in it, others by their whole path), data set with the "content" that run_inputs_data() gives, set with
+ * the "value" of --set, unset with the path of --unset. */
 const char *run_inputs_text(const struct execution *execution, const struct provenance *provenance,
                             struct arena *arena);
 
