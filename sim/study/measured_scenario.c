@@ -321,8 +321,18 @@ static bool is_one_of(struct row *row, const char *column, const char *text,
     return false;
 }
 
+/* A word that does not decide whether the row can be simulated: noted, with what stands for it. */
+static void note_unknown(struct row *row, const char *column, const char *text,
+                         const char *const *names, const char *instead) {
+    if (is_one_of(row, column, text, names)) return;
+    note(row, arena_format(row->context->arena, "%s: %s", row->out->skip_detail, instead));
+    row->out->skip_detail = NULL;
+}
+
 static enum validation_skip check(struct row *row) {
     struct measured_run *r = &row->run;
+    static const char *const outcomes[] = { "ok", "oom", NULL };
+    note_unknown(row, "outcome", r->outcome, outcomes, "taken as ok");
     if (isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) && strcmp(r->outcome, "oom") != 0)
         return SKIP_NO_MEASUREMENT;
     if (r->moe[0] != '\0' || r->ep > 1) return SKIP_EXPERTS;
@@ -338,11 +348,9 @@ static enum validation_skip check(struct row *row) {
     static const char *const feed_forwards[] = { "gelu", "quick-gelu", "relu2", "swiglu", NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
     static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
-    if (!is_one_of(row, "schedule", r->schedule, schedules)) {
-        note(row, arena_format(row->context->arena, "%s: that of vpp is taken",
-                               row->out->skip_detail));
-        row->out->skip_detail = NULL;
-    }
+    note_unknown(row, "schedule", r->schedule, schedules, "that of vpp is taken");
+    static const char *const readings[] = { "allocated", "reserved", "device", NULL };
+    note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "taken as allocated");
     choose_stack(row);
     if (!choose_hardware(row)) return SKIP_HARDWARE;
     if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
