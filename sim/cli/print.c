@@ -36,6 +36,29 @@ static void print_planner(const struct replay *r) {
                (long)r->planner_exposed_count, (long)r->iteration_count, r->planner_exposed_s);
 }
 
+static void print_counts(const int64_t *counts, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        printf("%s%ld", i > 0 ? " " : "", (long)counts[i]);
+}
+
+/* The blocks of each part that a counted policy lets recompute: not always as many as were asked for. */
+static void print_recomputing(const struct execution *e, int64_t parts) {
+    static const char *const plain[] = { "none", "selective", "full" };
+    const struct job_plan *plan = &e->job->plan;
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (strcmp(e->scenario->recompute.name, plain[i]) == 0) return;
+    if (e->job->step->iteration_planner != NULL) return; /* it decides anew for each step */
+    int64_t counts[parts];
+    for (int64_t part = 0; part < parts; part++) {
+        counts[part] = 0;
+        for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1]; i++)
+            counts[part] += plan->recompute[i] != RECOMPUTE_NONE;
+    }
+    fputs(" [", stdout);
+    print_counts(counts, parts);
+    fputs("]", stdout);
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
@@ -54,9 +77,10 @@ static void print_head(const struct execution *e) {
     int64_t parts = e->job->plan.part_count, blocks[parts];
     partition_blocks(s->model, &e->job->plan, blocks);
     printf("  policies: batching %s, partition %s [", s->batching.name, s->partition.name);
-    for (int64_t i = 0; i < parts; i++)
-        printf("%s%ld", i > 0 ? " " : "", (long)blocks[i]);
-    printf("], recompute %s, schedule %s\n\n", s->recompute.name, s->schedule.name);
+    print_counts(blocks, parts);
+    printf("], recompute %s", s->recompute.name);
+    print_recomputing(e, parts);
+    printf(", schedule %s\n\n", s->schedule.name);
     char outside[64] = "";
     if (r->outside_fraction > 0)
         snprintf(outside, sizeof outside, "   [%.0f %% of it priced outside the measured range]",
