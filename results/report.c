@@ -48,9 +48,9 @@ static const struct {
     { "name", "run", false },
     { "id", "no.", true },
     { "fit", "fit", false },
-    { "gpu_days", "GPU-days", true },
+    { "gpu_days", NULL, true }, /* in the unit of the page */
     { "usd", "USD", true },
-    { "days", "days", true },
+    { "days", NULL, true },
     { "step_ms", "step, ms", true },
     { "band", "band", true },
     { "spread", "p95 / p50", true },
@@ -68,16 +68,16 @@ static bool write_run_row(const struct report *r, int64_t index) {
     if (!report_setup_of(r, run->id, &setup)) return false;
     fputs(index == r->best ? "<tr class=\"best\">" : "<tr>", out);
     fprintf(out, "<td class=\"%s\" title=\"run %lld\">",
-            strlen(run->scenario_name) > LONG_NAME ? "name long" : "name", (long long)run->id);
-    html_text(out, run->scenario_name);
+            strlen(r->names[index]) > LONG_NAME ? "name long" : "name", (long long)run->id);
+    html_text(out, r->names[index]);
     fputs("</td>", out);
     html_number_cell(out, (double)run->id, arena_format(r->arena, "%lld", (long long)run->id));
     fputs("<td>", out);
     report_verdict_tag(out, run);
     fputs("</td>", out);
-    html_number_cell(out, run->gpu_days, report_number(r, run->gpu_days, 2));
+    html_number_cell(out, run->gpu_days, report_number(r, run->gpu_days * r->work.per_day, 2));
     html_number_cell(out, run->money_usd, report_number(r, run->money_usd, 2));
-    html_number_cell(out, run->total_days, report_number(r, run->total_days, 3));
+    html_number_cell(out, run->total_days, report_number(r, run->total_days * r->time.per_day, 2));
     html_number_cell(out, run->step_time_mean_ms, report_number(r, run->step_time_mean_ms, 1));
     html_number_cell(out, run->band_fraction,
                      arena_format(r->arena, "\xc2\xb1 %.0f %%", run->band_fraction * 100));
@@ -104,15 +104,25 @@ static bool write_runs(const struct report *r) {
           "<span id=\"shown\" class=\"soft\"></span></p>\n<div class=\"scroll\"><table id=\"runs\">"
           "<thead><tr>",
           out);
-    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++)
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
+        const char *label = columns[c].label != NULL              ? columns[c].label
+                            : strcmp(columns[c].key, "days") == 0 ? r->time.name
+                                                                  : r->work.name;
         fprintf(out, "<th data-key=\"%s\"%s><button>%s</button></th>", columns[c].key,
-                columns[c].number ? " class=\"n\"" : "", columns[c].label);
+                columns[c].number ? " class=\"n\"" : "", label);
+    }
     fputs("</tr></thead><tbody>\n", out);
     for (int64_t i = 0; i < r->run_count; i++)
         if (!write_run_row(r, i)) return false;
     fputs("</tbody></table></div>\n<p class=\"soft\">Click a column to sort by it. Policies: "
-          "batching, partition, recompute, schedule.</p>\n",
+          "batching, partition, recompute, schedule.",
           out);
+    if (r->shared[0] != '\0') {
+        fputs(" All runs: ", out);
+        html_text(out, r->shared);
+        fputs(".", out);
+    }
+    fputs("</p>\n", out);
     return true;
 }
 /* ---- the page ---- */
@@ -196,6 +206,14 @@ static bool load_runs(struct report *r, const int64_t *run_ids) {
     }
     qsort(runs, (size_t)r->run_count, sizeof *runs, by_cost);
     r->runs = runs;
+    double longest = 0, most = 0;
+    for (int64_t i = 0; i < r->run_count; i++) {
+        longest = fmax(longest, runs[i]->total_days);
+        most = fmax(most, runs[i]->gpu_days);
+    }
+    r->time = amount_of_days(longest);
+    r->work = amount_of_gpu_days(most);
+    r->names = report_names(r, &r->shared);
     return true;
 }
 

@@ -61,6 +61,11 @@ static bool matters(const struct run_record *best, const struct run_record *seco
     return fabs(part_gpu_days(second, part) - part_gpu_days(best, part)) > 0.002 * second->gpu_days;
 }
 
+/* What is less than a thousandth of the whole is nothing. */
+static const char *share_text(const struct report *r, double value, double total) {
+    return fabs(value) < 0.001 * total ? "0" : report_number(r, value, 2);
+}
+
 static void write_causes(const struct report *r, const struct run_record *best,
                          const struct run_record *second) {
     bool any = false;
@@ -68,19 +73,20 @@ static void write_causes(const struct report *r, const struct run_record *best,
         any = any || matters(best, second, p);
     if (!any) return;
     const struct amount_unit unit = amount_of_gpu_days(second->gpu_days);
+    const double total = second->gpu_days * unit.per_day;
     fprintf(r->out,
-          "<div class=\"scroll\"><table id=\"causes\"><thead><tr><th>%s for</th>"
-          "<th class=\"n\">best</th><th class=\"n\">next</th><th class=\"n\">difference</th></tr>"
-          "</thead><tbody>\n",
-          unit.name);
+            "<div class=\"scroll\"><table id=\"causes\"><thead><tr><th>%s for</th>"
+            "<th class=\"n\">best</th><th class=\"n\">next</th><th class=\"n\">difference</th></tr>"
+            "</thead><tbody>\n",
+            unit.name);
     for (int p = 0; p < PLOT_PARTS; p++) {
         const double a = part_gpu_days(best, p) * unit.per_day,
                      b = part_gpu_days(second, p) * unit.per_day;
         if (!matters(best, second, p)) continue;
         fputs("<tr>", r->out);
         html_cell(r->out, plot_parts[p].name);
-        html_number_cell(r->out, a, report_number(r, a, 2));
-        html_number_cell(r->out, b, report_number(r, b, 2));
+        html_number_cell(r->out, a, share_text(r, a, total));
+        html_number_cell(r->out, b, share_text(r, b, total));
         html_number_cell(
             r->out, b - a,
             arena_format(r->arena, "%s%s", b > a ? "+" : "", report_number(r, b - a, 2)));
@@ -92,7 +98,7 @@ static void write_causes(const struct report *r, const struct run_record *best,
 static void write_against_second(const struct report *r) {
     const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
     fputs("<p>Next best: ", r->out);
-    html_text(r->out, second->scenario_name);
+    html_text(r->out, r->names[r->second]);
     const double more = report_cost_of(second) / report_cost_of(best) - 1;
     fprintf(r->out, ", which costs %s more. ", report_percent(r, more));
     fputs(more > best->band_fraction + second->band_fraction
@@ -151,13 +157,19 @@ bool report_answer(const struct report *r) {
         return true;
     }
     const struct run_record *best = r->runs[r->best];
+    struct run_setup setup;
+    if (!report_setup_of(r, best->id, &setup)) return false;
     fputs("<p class=\"first\"><b>", out);
-    html_text(out, best->scenario_name);
+    html_text(out, r->names[r->best]);
     fputs("</b> ", out);
     report_verdict_tag(out, best);
     if (r->run_count > 1)
         fprintf(out, " costs least of %lld runs%s.", (long long)r->run_count,
                 isfinite(best->money_usd) ? "" : " (in GPU-days)");
+    fputs("</p>\n<p>", out);
+    html_text(out, arena_format(r->arena, "%s on %s; %lld x %s: %s. Policies: %s.", setup.model,
+                                setup.dataset, (long long)best->gpu_count, setup.hardware,
+                                setup.layout, setup.policies));
     fputs("</p>\n", out);
     report_figures(r, best);
     const int most = largest_part(best);

@@ -1,6 +1,6 @@
 /* report_part.h - the parts of the page, and what they share. Private to the report.
  *
- * report.c puts the page together and lists all runs; report_answer.c opens it; report_sweep.c tells of
+ * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c opens it; report_sweep.c tells of
  * the newest sweep; report_run.c of one run. Each writes to report->out and returns false with
  * report->err.
  */
@@ -9,6 +9,7 @@
 
 #include "results/plot.h"
 #include "results/report.h"
+#include "sim/base/amount.h"
 
 struct report {
     FILE *out;
@@ -17,9 +18,12 @@ struct report {
     const struct report_options *options;
     const struct run_record *const *runs;
     int64_t run_count;
-    int64_t best, second; /* index in runs; -1: none */
-    char folder[64];      /* of pictures, while the page is made */
-    bool no_pictures;     /* gnuplot is missing: said once */
+    int64_t best, second;          /* index in runs; -1: none */
+    char folder[64];               /* of pictures, while the page is made */
+    bool no_pictures;              /* gnuplot is missing: said once */
+    struct amount_unit time, work; /* of the tables: of days and of GPU-days */
+    const char *const *names;      /* by index in runs: what tells a run from the others */
+    const char *shared;            /* what the names leave out, common to all; "": nothing */
     struct error *err;
 };
 
@@ -41,6 +45,10 @@ bool report_is_candidate(const struct run_record *run); /* to be the best */
 void report_verdict_tag(FILE *out, const struct run_record *run);
 const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
 bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);
+
+/* Names of the runs, by index. Those of a sweep, "sweep [tp 2, pp 4, recompute none]", lose the name of
+ * the sweep and what is the same in all of them, which `shared` gets. */
+const char *const *report_names(const struct report *r, const char **shared);
 
 /* What gnuplot draws into `path`; false with an error. */
 typedef bool (*report_draw)(const struct report *r, const char *path, const void *what,

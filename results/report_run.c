@@ -14,9 +14,9 @@ static bool draw_timeline(const struct report *r, const char *path, const void *
     int64_t count;
     const struct span_record *spans =
         store_load(r->store, RECORD_SPAN, run->id, r->arena, &count, err);
-    return spans != NULL && plot_timeline(path, run->scenario_name, spans, count, 0,
-                                          plot_timeline_default_until_ns(spans, count, 0),
-                                          PLOT_COLOR_AUTO, err);
+    return spans != NULL &&
+           plot_timeline(path, run->scenario_name, spans, count, 0,
+                         plot_timeline_default_until_ns(spans, count, 0), PLOT_COLOR_AUTO, err);
 }
 
 static bool draw_memory(const struct report *r, const char *path, const void *what,
@@ -206,7 +206,7 @@ bool report_run(struct report *r, int64_t index) {
     struct run_setup setup;
     if (!report_setup_of(r, run->id, &setup)) return false;
     fprintf(r->out, "<h2 id=\"run-%lld\">", (long long)run->id);
-    html_text(r->out, run->scenario_name);
+    html_text(r->out, r->names[index]);
     fputs(" ", r->out);
     report_verdict_tag(r->out, run);
     fputs("</h2>\n<p>", r->out);
@@ -234,7 +234,8 @@ bool report_run(struct report *r, int64_t index) {
         report_picture(r, arena_format(r->arena, "steps-%s", id), draw_steps, run,
                        "step times in order and their spread",
                        "Step times over the replayed data. Steps differ because their samples do.");
-    if (!ok || !write_planner(r, run) || !write_stages(r, run) || !write_operators(r, run)) return false;
+    if (!ok || !write_planner(r, run) || !write_stages(r, run) || !write_operators(r, run))
+        return false;
     write_assumptions(r, run);
     write_reproduction(r, run);
     return true;

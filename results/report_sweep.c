@@ -52,7 +52,11 @@ static bool write_point(void *context, sqlite3_stmt *row, struct error *err) {
         const double value = known ? sqlite3_column_double(row, c) : NAN;
         html_number_cell(r->out, value,
                          c == 4 ? report_percent(r, value)
-                                : report_number(r, value, c == 0 ? 0 : 3));
+                                : report_number(r,
+                                                value * (c == 1   ? r->time.per_day
+                                                         : c == 2 ? r->work.per_day
+                                                                  : 1),
+                                                c == 0 ? 0 : 2));
     }
     html_cell(r->out, report_column(row, 5));
     html_cell(r->out, report_column(row, 6));
@@ -85,15 +89,17 @@ bool report_sweep(struct report *r) {
              r, "heatmap", draw_heatmap, &sweep, "least cost over two fields of the sweep",
              "The least cost of all configurations that share the values of two fields: where "
              "the good region lies, and how much a wrong choice costs.") &&
-         report_picture(r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
-                        "Every configuration; nothing is both faster and cheaper than the large dots.");
+         report_picture(
+             r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
+             "Every configuration; nothing is both faster and cheaper than the large dots.");
     if (!ok) return false;
-    fputs(
+    fprintf(
+        r->out,
         "<details><summary>The 50 cheapest configurations</summary><div class=\"scroll\"><table>"
-        "<thead><tr><th class=\"n\">row</th><th class=\"n\">days</th><th class=\"n\">GPU-days</th>"
+        "<thead><tr><th class=\"n\">row</th><th class=\"n\">%s</th><th class=\"n\">%s</th>"
         "<th class=\"n\">USD</th><th class=\"n\">MFU</th><th>fit</th><th>status</th>"
         "<th>configuration</th></tr></thead><tbody>\n",
-        r->out);
+        r->time.name, r->work.name);
     ok = store_query(
         r->store,
         "SELECT row_index, total_days, gpu_days, money_usd, mfu_fraction, verdict, status,"
