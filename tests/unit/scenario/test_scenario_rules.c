@@ -300,7 +300,8 @@ static void test_rules_in_the_file(void **state) {
         { "policy: parameter of the wrong type", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
-          "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the data" },
+          "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the "
+          "data" },
         { "groups of a sequence without ranks that share it", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"sp\": 4 } }",
           "7:48: error: /policy/batching/sp: batching joins 4 groups into one sequence for as many "
@@ -309,7 +310,8 @@ static void test_rules_in_the_file(void **state) {
         { "policy: parameter missing", POLICY,
           "\"policy\": { \"recompute\": { \"name\": \"uniform\" } }",
           "7:13: error: /policy/recompute: \"blocks_per_stage\" is missing from \"uniform\"",
-          "blocks of each stage that recompute, counted from its first" },
+          "blocks of each stage that recompute, counted from its first; all of a stage that has "
+          "fewer" },
         { "policy: parameters missing, a text", POLICY, "\"policy\": { \"partition\": \"manual\" }",
           "7:26: error: /policy/partition: policy \"manual\" needs \"blocks\"",
           "write {\"name\": \"manual\", \"blocks\": ...}: list of transformer blocks per stage, "
@@ -443,7 +445,8 @@ static void test_rules_in_overrides(void **state) {
           NULL },
         { "groups of a step that cannot be joined",
           { "layout.cp=4", "policy.batching.sp=4", "training.global_batch.samples=40" },
-          "--set training.global_batch.samples=40: /training/global_batch/samples: 10 groups of each "
+          "--set training.global_batch.samples=40: /training/global_batch/samples: 10 groups of "
+          "each "
           "data-parallel rank and step cannot be joined by 4",
           "use a multiple of 16" },
         { "GPUs not divisible: tp",
@@ -559,7 +562,7 @@ static void test_rules_in_overrides(void **state) {
           "--set policy.recompute=uniform: /policy/recompute: policy \"uniform\" needs "
           "\"blocks_per_stage\"",
           "write {\"name\": \"uniform\", \"blocks_per_stage\": ...}: blocks of each stage that "
-          "recompute, counted from its first" },
+          "recompute, counted from its first; all of a stage that has fewer" },
         { "policy without parameters",
           { "policy.partition={\"name\":\"layer\",\"x\":1}" },
           "--set policy.partition={\"name\":\"layer\",\"x\":1}: /policy/partition/x: policy "
