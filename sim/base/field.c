@@ -162,12 +162,13 @@ static bool out_of_range(const struct field *field, const struct json *json, con
 static bool read_choice(const struct field *field, const struct json *json, const cJSON *node,
                         int *out, struct error *err) {
     if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
-    char list[512] = "";
-    for (int i = 0; field->choices[i] != NULL; i++) {
+    for (int i = 0; field->choices[i] != NULL; i++)
         if (strcmp(field->choices[i], node->valuestring) == 0) {
             *out = i;
             return true;
         }
+    char list[512] = "";
+    for (int i = 0; field->choices[i] != NULL; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", field->choices[i]);
     }
@@ -258,11 +259,8 @@ static void read_fallback(const struct field *field, void *out, struct arena *ar
         return;
     }
     cJSON *value = cJSON_Parse(field->fallback);
-    struct json *none = json_parse("default", "{}", 2, NULL);
-    struct error err = { 0 };
-    if (value == NULL || !read_value(field, none, value, out, arena, &err))
-        ballast_bug("default of field %s: %s", field->name, err.text);
-    json_destroy(none);
+    if (value == NULL || !read_value(field, NULL, value, out, arena, NULL))
+        ballast_bug("field %s has a default that it cannot take: %s", field->name, field->fallback);
     cJSON_Delete(value);
 }
 
