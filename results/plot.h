@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "results/plot_choice.h"
 #include "results/record.h"
 #include "sim/base/error.h"
 
@@ -75,14 +76,14 @@ double plot_part_ms(const struct run_record *run, int part); /* NaN: unknown */
 bool plot_runs_breakdown(const char *path, const char *title, const struct run_record *const *runs,
                          int64_t count, struct error *err);
 
-/* Days against money of finished runs (GPU-days unless all have a price), those that nothing beats in
- * both joined by a line; what runs out of memory is crossed out. */
-bool plot_pareto(const char *path, const char *title, const struct run_record *const *runs,
+/* Time against money of finished runs (GPU-days unless all have a price), those that nothing beats in
+ * both joined by a line, numbered and listed; what runs out of memory is crossed out. */
+bool plot_pareto(const char *path, const char *title, const struct plot_choice *points,
                  int64_t count, struct error *err);
 
-/* Samples a second, and the cost of the whole training, over the number of GPUs: of each number the
- * fastest finished run that fits. */
-bool plot_scaling(const char *path, const char *title, const struct run_record *const *runs,
+/* Time and cost of the whole training over the number of GPUs: of each number the fastest finished run
+ * that fits. A curve for each job. */
+bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
                   int64_t count, struct error *err);
 
 /* The best value for each pair of values of two fields. */
@@ -93,7 +94,7 @@ struct plot_cell {
 };
 struct plot_heatmap {
     const char *title, *x_label, *y_label, *unit; /* unit: of the values */
-    const char **x_names, **y_names; /* PLOT_HEATMAP_LIMIT each */
+    const char **x_names, **y_names;              /* PLOT_HEATMAP_LIMIT each */
     int64_t x_count, y_count;
     struct plot_cell *cells; /* [y * PLOT_HEATMAP_LIMIT + x] */
 };

@@ -45,25 +45,48 @@ static void write_memory(struct gnuplot *g, const struct plot_stage_run *runs, i
     fputs("END\n", g->script);
 }
 
-/* A long name in lines of at most `limit` characters, the last one lowest. */
-static void write_name(struct gnuplot *g, const char *name, double x, size_t limit) {
-    enum { LINE_LIMIT = 3 };
-    char lines[LINE_LIMIT][128] = { "" };
+enum { NAME_LINES = 3 };
+typedef char name_line[128];
+
+/* A long name in lines of at most `limit` characters, as far as NAME_LINES of them do: how many. */
+static int wrap(const char *name, size_t limit, name_line lines[NAME_LINES]) {
     int line = 0;
+    lines[0][0] = '\0';
     for (const char *word = name; *word != '\0';) {
         size_t length = strcspn(word, " "), used = strlen(lines[line]);
-        if (used > 0 && used + 1 + length > limit && line < LINE_LIMIT - 1) {
-            line++;
+        if (used > 0 && used + 1 + length > limit && line < NAME_LINES - 1) {
+            lines[++line][0] = '\0';
             used = 0;
         }
         snprintf(lines[line] + used, sizeof lines[line] - used, "%s%.*s", used > 0 ? " " : "",
                  (int)length, word);
         word += length + strspn(word + length, " ");
     }
-    for (int i = 0; i <= line; i++) {
+    return line + 1;
+}
+
+static size_t name_width(const struct plot_stage_run *run) {
+    return (size_t)(7 * (run->stage_count + 1));
+}
+
+static int most_name_lines(const struct plot_stage_run *runs, int64_t run_count) {
+    int most = 1;
+    for (int64_t r = 0; r < run_count; r++) {
+        name_line lines[NAME_LINES];
+        const int count = wrap(runs[r].name, name_width(&runs[r]), lines);
+        if (count > most) most = count;
+    }
+    return most;
+}
+
+/* The last line lowest. */
+static void write_name(struct gnuplot *g, const struct plot_stage_run *run, double x) {
+    name_line lines[NAME_LINES];
+    const int count = wrap(run->name, name_width(run), lines);
+    for (int i = 0; i < count; i++) {
         fputs("set label ", g->script);
         gnuplot_text(g, lines[i]);
-        fprintf(g->script, " at %.9g, graph %.9g center\n", x, 1.05 + 0.07 * (line - i));
+        fprintf(g->script, " at %.9g, graph %.9g center\n", x, 1.05 + 0.07 * (count - 1 - i));
     }
 }
 
@@ -82,7 +105,7 @@ static void write_labels(struct gnuplot *g, const struct plot_stage_run *runs, i
     x = 1;
     for (int64_t r = 0; r < run_count && named; r++) {
         double width = (double)runs[r].stage_count;
-        write_name(g, runs[r].name, x + (width - 1) / 2, (size_t)(7 * (width + 1)));
+        write_name(g, &runs[r], x + (width - 1) / 2);
         x += width + 1;
     }
 }
@@ -107,10 +130,10 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
     fputs("set multiplot layout 2,1 title ", g.script);
     gnuplot_text(&g, title);
     fprintf(g.script,
-            "\nset grid noxtics\nset xrange [0:%.9g]\nset lmargin 9\nset tmargin 6\n"
+            "\nset grid noxtics\nset xrange [0:%.9g]\nset lmargin 9\nset tmargin %g\n"
             "set key outside bottom center horizontal Left reverse\nset ylabel 'a mean step (s)'\n"
             "set yrange [0:%.9g]\n",
-            width, 1.04 * longest_s);
+            width, 2 + 1.4 * most_name_lines(runs, run_count), 1.04 * longest_s);
     write_labels(&g, runs, run_count, true);
     for (int part = 0; part < PART_COUNT; part++)
         fprintf(g.script, "%s$part%d with boxxyerror fc rgb '%s' title '%s'%s",

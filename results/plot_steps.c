@@ -40,6 +40,8 @@ static void write_percentiles(struct gnuplot *g, const double *sorted, int64_t c
     static const double fractions[] = { 0.50, 0.95, 0.99 };
     double low = sorted[0], high = sorted[count - 1];
     double gap = fmax(high - low, high * 0.02) * 0.045, last = -INFINITY;
+    const int decimals =
+        high > 0 ? (int)fmax(0, 3 - floor(log10(high))) : 0; /* four digits of each */
     for (int p = 0; p < 3; p++) {
         double value = plot_quantile(sorted, count, fractions[p]);
         fprintf(g->script,
@@ -48,8 +50,8 @@ static void write_percentiles(struct gnuplot *g, const double *sorted, int64_t c
                 value, value, p + 1);
         double place = fmax(value, last + gap); /* names do not overlap */
         if (named)
-            fprintf(g->script, "set label 'p%.0f  %.4g' at graph 1.02, first %.9g left\n",
-                    fractions[p] * 100, value, place);
+            fprintf(g->script, "set label 'p%.0f  %.*f' at graph 1.02, first %.9g left\n",
+                    fractions[p] * 100, decimals, value, place);
         last = place;
     }
 }

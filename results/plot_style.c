@@ -21,6 +21,20 @@ void plot_set_style(struct gnuplot *g) {
           g->script);
 }
 
+void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high) {
+    static const int digits[] = { 1, 2, 5 };
+    const char *comma = "";
+    fprintf(g->script, "set %ctics (", axis);
+    for (double decade = pow(10, floor(log10(low))); decade <= high; decade *= 10)
+        for (int d = 0; d < 3; d++) {
+            const double tic = decade * digits[d];
+            if (tic < low || tic > high) continue;
+            fprintf(g->script, "%s'%.6g' %.9g", comma, tic, tic);
+            comma = ", ";
+        }
+    fputs(")\n", g->script);
+}
+
 /* Seconds for long pictures, so that an axis never shows more than five digits. */
 double plot_time_scale(int64_t longest_ns, const char **unit) {
     bool seconds = longest_ns >= 10 * (int64_t)NS_PER_S;

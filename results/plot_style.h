@@ -12,6 +12,8 @@ extern const char *const plot_colors[PLOT_COLOR_COUNT];
 /* set `what` 'text'; `text` has no special meaning to gnuplot. */
 void plot_set_text(struct gnuplot *g, const char *what, const char *text);
 void plot_set_style(struct gnuplot *g);
+/* Tics at 1, 2 and 5 of each decade: gnuplot names the decades only. */
+void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high);
 /* Nanoseconds of one unit of the axis: seconds for long pictures, so that an axis never shows more
  * than five digits. */
 double plot_time_scale(int64_t longest_ns, const char **unit);

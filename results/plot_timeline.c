@@ -187,7 +187,8 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
     snprintf(text, sizeof text, "%s: %spipeline of iteration %d on DP rank %d", scenario,
              cut ? "beginning of the " : "", (int)extent.iteration_index, (int)dp_rank);
     plot_set_text(&g, "title", text);
-    snprintf(text, sizeof text, "time from the start of the iteration (%s)", unit);
+    snprintf(text, sizeof text, "time from the start of the iteration (%s); white is waiting",
+             unit);
     plot_set_text(&g, "xlabel", text);
     fprintf(g.script,
             "set ylabel 'pipeline stage'\nset xrange [0:%.9g]\nset yrange [%g:0.5]\n"

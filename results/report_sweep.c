@@ -23,12 +23,10 @@ static bool draw_pareto(const struct report *r, const char *path, const void *wh
                         struct error *err) {
     const struct sweep *sweep = what;
     int64_t count;
-    struct run_record *points = sweep_view_points(r->store, sweep->id, r->arena, &count, err);
-    if (points == NULL) return false;
-    const struct run_record **list = arena_array(r->arena, const struct run_record *, count);
-    for (int64_t i = 0; i < count; i++)
-        list[i] = &points[i];
-    return plot_pareto(path, arena_format(r->arena, "%s: time against cost", sweep->name), list,
+    const struct plot_choice *points =
+        sweep_view_points(r->store, sweep->id, r->arena, &count, err);
+    return points != NULL &&
+           plot_pareto(path, arena_format(r->arena, "%s: time against cost", sweep->name), points,
                        count, err);
 }
 

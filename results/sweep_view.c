@@ -39,7 +39,7 @@ bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, c
 
 struct point_list {
     struct arena *arena;
-    struct run_record *points;
+    struct plot_choice *points;
     int64_t count, capacity;
 };
 
@@ -53,14 +53,13 @@ static double assigned(const cJSON *values, const char *path) {
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* "TP 2 PP 4 DP 8", of what the sweep varies; "row 17" if it varies none of them. */
-static const char *layout_name(struct arena *arena, sqlite3_stmt *row) {
+/* "TP 2 PP 4 DP 8 h100-80g-sxm", of what the sweep varies; "row 17" if it varies none of them. */
+static const char *layout_name(struct arena *arena, sqlite3_stmt *row, const cJSON *values) {
     static const struct {
         const char *path, *word;
     } parts[] = {
         { "layout.tp", "TP" }, { "layout.pp", "PP" }, { "layout.cp", "CP" }, { "layout.dp", "DP" }
     };
-    cJSON *values = cJSON_Parse((const char *)sqlite3_column_text(row, 8));
     const char *name = "";
     double ranks = 1;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -73,9 +72,34 @@ static const char *layout_name(struct arena *arena, sqlite3_stmt *row) {
             name = arena_format(arena, "%s%s%s %.0f", name, name[0] != '\0' ? " " : "",
                                 parts[i].word, value);
     }
-    cJSON_Delete(values);
-    return name[0] != '\0' ? name
-                           : arena_format(arena, "row %lld", sqlite3_column_int64(row, 0));
+    const double zero = assigned(values, "layout.zero_stage");
+    if (isfinite(zero)) name = arena_format(arena, "%s ZeRO-%.0f", name, zero);
+    const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(values, "cluster.hardware");
+    if (cJSON_IsString(hardware)) name = arena_format(arena, "%s %s", name, hardware->valuestring);
+    while (*name == ' ')
+        name++;
+    return name[0] != '\0' ? name : arena_format(arena, "row %lld", sqlite3_column_int64(row, 0));
+}
+
+/* What is trained on what and how long, as far as the sweep varies it. */
+static const char *job_name(struct arena *arena, const cJSON *values) {
+    static const char *const begins[] = { "model", "dataset", "training.epochs" };
+    const char *name = "";
+    const cJSON *value;
+    cJSON_ArrayForEach(value, values) {
+        bool of_job = false;
+        for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+            of_job = of_job || strncmp(value->string, begins[i], strlen(begins[i])) == 0;
+        if (!of_job) continue;
+        const cJSON *inner = cJSON_GetObjectItemCaseSensitive(value, "name");
+        char *text = cJSON_IsString(value) ? NULL : cJSON_PrintUnformatted(value);
+        name = arena_format(arena, "%s%s%s", name, name[0] != '\0' ? ", " : "",
+                            cJSON_IsString(inner)   ? inner->valuestring
+                            : cJSON_IsString(value) ? value->valuestring
+                                                    : text);
+        cJSON_free(text);
+    }
+    return name;
 }
 
 static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
@@ -83,41 +107,32 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     struct point_list *list = context;
     if (list->count == list->capacity) {
         list->capacity = list->capacity > 0 ? 2 * list->capacity : 1024;
-        struct run_record *larger = arena_array(list->arena, struct run_record, list->capacity);
+        struct plot_choice *larger = arena_array(list->arena, struct plot_choice, list->capacity);
         if (list->count > 0) memcpy(larger, list->points, sizeof *larger * (size_t)list->count);
         list->points = larger;
     }
-    struct run_record *p = &list->points[list->count++];
-    *p = run_record_empty();
-    p->scenario_name = layout_name(list->arena, row);
-    p->status = "done";
-    p->gpu_count = sqlite3_column_int64(row, 1);
-    p->step_time_mean_ms = real(row, 2);
-    p->total_days = real(row, 3);
-    p->gpu_days = real(row, 4);
-    p->money_usd = real(row, 5);
-    p->band_fraction = real(row, 6);
-    p->verdict = arena_text(list->arena, (const char *)sqlite3_column_text(row, 7));
-    const double training_samples = real(row, 9), step_days = p->step_time_mean_ms / 8.64e7;
-    if (isfinite(training_samples) && p->total_days > 0) {
-        p->iteration_count = 1000; /* samples of a step to three digits after the point */
-        p->sample_count = llround(1000 * training_samples * step_days / p->total_days);
-    }
+    cJSON *values = cJSON_Parse((const char *)sqlite3_column_text(row, 7));
+    list->points[list->count++] = (struct plot_choice){
+        .name = layout_name(list->arena, row, values),
+        .job = job_name(list->arena, values),
+        .gpu_count = sqlite3_column_int64(row, 1),
+        .days = real(row, 2),
+        .gpu_days = real(row, 3),
+        .money_usd = real(row, 4),
+        .band_fraction = real(row, 5),
+        .done = true,
+        .out_of_memory = strcmp((const char *)sqlite3_column_text(row, 6), "out of memory") == 0,
+    };
+    cJSON_Delete(values);
     return true;
 }
 
-struct run_record *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
-                                     int64_t *count, struct error *err) {
+struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
+                                      int64_t *count, struct error *err) {
     struct point_list list = { .arena = arena };
     bool ok = store_query(store,
-                          "WITH training AS (SELECT r.id, r.sample_count * 1.0 / r.iteration_count"
-                          " * r.total_days * 8.64e7 / r.step_time_mean_ms AS total FROM sweep_row w"
-                          " JOIN run r ON r.id = w.run_id WHERE w.sweep_id = ?1 ORDER BY r.id)"
-                          " SELECT row_index, gpu_count, step_time_mean_ms, total_days, gpu_days,"
-                          " money_usd, band_fraction, verdict, assignments,"
-                          /* samples of the whole training: of its own replay, else of another's */
-                          " coalesce((SELECT total FROM training WHERE id = s.run_id),"
-                          " (SELECT total FROM training)) FROM sweep_result s"
+                          "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
+                          " band_fraction, verdict, assignments FROM sweep_result"
                           " WHERE sweep_id = ?1 AND verdict IS NOT NULL",
                           sweep_id, add_point, &list, err);
     *count = list.count;

@@ -11,9 +11,9 @@
 bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, const char **found,
                      struct arena *arena, struct error *err);
 
-/* Its priced points as runs that only have an answer; named "row 17", as in the view sweep_result. */
-struct run_record *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
-                                     int64_t *count, struct error *err);
+/* Its priced points, named by what the sweep varies of the layout and the hardware, "row 17" if nothing. */
+struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
+                                      int64_t *count, struct error *err);
 
 /* The least cost over all points that share the values of two fields; NULL fields: the two with most
  * values. `sweep` is the title's name. */

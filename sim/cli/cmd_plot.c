@@ -44,8 +44,8 @@ static const struct option options_table[] = {
       "timeline: only the beginning of the step (default: 10 of many micro-batches); 0: all of it",
       NULL, 0, 1e9 },
     { "color", OPTION_CHOICE, AT(color), "WHAT",
-      "timeline: colours by module and direction, or by pass alone: auto, pass or module", color_names,
-      0, 0 },
+      "timeline: colours by module and direction, or by pass alone: auto, pass or module",
+      color_names, 0, 0 },
     { "rank", OPTION_COUNT, AT(rank), "N", "timeline, memory: which data-parallel rank (default 0)",
       NULL, 0, 1e6 },
 };
@@ -63,10 +63,10 @@ enum plot_kind {
     PLOT_SWEEP_PROGRESS,
     PLOT_TIMELINE
 };
-static const char *const kind_names[] = { "breakdown",      "heatmap",   "memory",
-                                          "pareto",         "residuals", "scaling",
-                                          "search-progress", "stages",   "steps",
-                                          "sweep-progress", "timeline",  NULL };
+static const char *const kind_names[] = { "breakdown",       "heatmap",   "memory",
+                                          "pareto",          "residuals", "scaling",
+                                          "search-progress", "stages",    "steps",
+                                          "sweep-progress",  "timeline",  NULL };
 
 /* Whether the picture sets several runs beside each other. */
 static bool takes_many(enum plot_kind kind) {
@@ -141,8 +141,8 @@ static bool load_stored(struct cli *cli, const char *db, const char *name, struc
         run->timeline.memory = store_load(store, RECORD_MEMORY_POINT, id, cli->arena,
                                           &run->timeline.memory_count, err);
         run->timeline.capacity_bytes = run->record.memory_capacity_bytes;
-        run->search = store_load(store, RECORD_SEARCH_PROGRESS, id, cli->arena, &run->search_count,
-                                 err);
+        run->search =
+            store_load(store, RECORD_SEARCH_PROGRESS, id, cli->arena, &run->search_count, err);
         ok = run->search != NULL && run->iterations != NULL && run->timeline.spans != NULL &&
              run->timeline.memory != NULL && load_stages(cli, store, id, run, err);
     }
@@ -214,17 +214,23 @@ static bool draw_stages(const char *path, const struct plot_run *runs, int64_t c
     return plot_stages(path, "Time and memory of each pipeline stage", drawn, count, err);
 }
 
+static bool draw_points(const struct plot_options *o, enum plot_kind kind, const char *title,
+                        const struct plot_choice *points, int64_t count, struct arena *arena,
+                        struct error *err) {
+    if (kind == PLOT_PARETO)
+        return plot_pareto(o->output, arena_format(arena, "%s: time against cost", title), points,
+                           count, err);
+    return plot_scaling(o->output, arena_format(arena, "%s: what more GPUs bring", title), points,
+                        count, err);
+}
+
 static bool draw_many(const struct plot_options *o, enum plot_kind kind, const char *title,
                       const struct plot_run *runs, int64_t count, struct arena *arena,
                       struct error *err) {
-    const struct run_record **records = arena_array(arena, const struct run_record *, count);
+    struct plot_choice *points = arena_array(arena, struct plot_choice, count);
     for (int64_t r = 0; r < count; r++)
-        records[r] = &runs[r].record;
-    if (kind == PLOT_PARETO)
-        return plot_pareto(o->output, arena_format(arena, "%s: time against cost", title), records,
-                           count, err);
-    return plot_scaling(o->output, arena_format(arena, "%s: what more GPUs bring", title), records,
-                        count, err);
+        points[r] = plot_choice_of(&runs[r].record, arena);
+    return draw_points(o, kind, title, points, count, arena, err);
 }
 
 struct run_ids {
@@ -345,24 +351,23 @@ static bool draw_sweep_progress(struct cli *cli, const struct plot_options *o, s
     return ok;
 }
 
-/* The points of a sweep, if the database has one and the picture shows such; *count 0: it has none. */
-static struct plot_run *load_sweep(struct cli *cli, const struct plot_options *o, int64_t *count,
-                                   struct error *err) {
+/* The points of the database's sweep, if it has one and the picture shows such; else nothing is drawn. */
+static bool draw_sweep(struct cli *cli, const struct plot_options *o, enum plot_kind kind,
+                       bool *drawn, struct error *err) {
+    *drawn = false;
+    if (kind != PLOT_PARETO && kind != PLOT_SCALING) return true;
     struct store *store = store_open(o->db, DB_READ, err);
-    if (store == NULL) return NULL;
-    int64_t id;
+    if (store == NULL) return false;
+    int64_t id, count;
     const char *name;
-    struct plot_run *runs = NULL;
-    *count = 0;
-    if (sweep_view_find(store, o->sweep, &id, &name, cli->arena, err)) {
-        struct run_record *points =
-            id < 0 ? NULL : sweep_view_points(store, id, cli->arena, count, err);
-        if (id < 0 || points != NULL) runs = arena_array(cli->arena, struct plot_run, *count + 1);
-        for (int64_t i = 0; runs != NULL && i < *count; i++)
-            runs[i].record = points[i];
+    bool ok = sweep_view_find(store, o->sweep, &id, &name, cli->arena, err);
+    if (ok && id >= 0) {
+        const struct plot_choice *points = sweep_view_points(store, id, cli->arena, &count, err);
+        ok = points != NULL && draw_points(o, kind, name, points, count, cli->arena, err);
+        *drawn = ok;
     }
     store_close(store);
-    return runs;
+    return ok;
 }
 
 static bool find_kind(const char *name, enum plot_kind *kind, struct error *err) {
@@ -428,10 +433,10 @@ static int run(struct cli *cli, void *options) {
         runs = arena_array(cli->arena, struct plot_run, count);
     } else {
         /* All of a sweep is its points; only some of them became runs. */
-        const bool of_sweep = kind == PLOT_PARETO || kind == PLOT_SCALING;
-        if (of_sweep) runs = load_sweep(cli, o, &count, &err);
-        if (!of_sweep || (runs != NULL && count == 0))
-            runs = load_all(cli, o->db, &count, &err);
+        bool drawn;
+        if (!draw_sweep(cli, o, kind, &drawn, &err)) return cli_error(&err);
+        if (drawn) return EXIT_DONE;
+        runs = load_all(cli, o->db, &count, &err);
     }
     bool ok = runs != NULL;
     for (int64_t i = 0; ok && !all && i < count; i++) {

@@ -109,45 +109,42 @@ static bool draw_convergence(const char *path, struct error *err) {
     return plot_convergence(path, hard_name, passes, 2, err);
 }
 
-/* Five runs: two on the front, one beaten in both, one out of memory, one that failed. */
-static void make_runs(struct run_record *runs, const struct run_record **list) {
+/* Five points: two on the front, one beaten in both, one out of memory, one that failed. */
+enum { POINTS = 5 };
+static void make_points(struct plot_choice *points) {
     static const struct {
         const char *name, *status, *verdict;
         double gpus, days, usd;
-    } rows[] = {
+    } rows[POINTS] = {
         { "cheap", "done", "fits", 8, 10, 100 },    { hard_name, "done", "tight", 16, 6, 120 },
         { "beaten", "done", "fits", 16, 7, 130 },   { "big", "done", "out of memory", 32, 1, 10 },
         { "failed", "failed", NULL, 64, NAN, NAN },
     };
-    for (int i = 0; i < 5; i++) {
-        runs[i] = run_record_empty();
-        runs[i].scenario_name = rows[i].name;
-        runs[i].status = rows[i].status;
-        runs[i].verdict = rows[i].verdict;
-        runs[i].gpu_count = (int64_t)rows[i].gpus;
-        runs[i].total_days = rows[i].days;
-        runs[i].gpu_days = rows[i].days * rows[i].gpus;
-        runs[i].money_usd = rows[i].usd;
-        runs[i].step_time_mean_ms = rows[i].days * 100;
-        runs[i].iteration_count = 10;
-        runs[i].sample_count = 1000;
-        runs[i].band_fraction = 0.1;
-        list[i] = &runs[i];
+    for (int i = 0; i < POINTS; i++) {
+        struct run_record run = run_record_empty();
+        run.scenario_name = rows[i].name;
+        run.status = rows[i].status;
+        run.verdict = rows[i].verdict;
+        run.gpu_count = (int64_t)rows[i].gpus;
+        run.total_days = rows[i].days;
+        run.gpu_days = rows[i].days * rows[i].gpus;
+        run.money_usd = rows[i].usd;
+        run.step_time_mean_ms = rows[i].days * 100;
+        run.band_fraction = 0.1;
+        points[i] = plot_choice_of(&run, NULL); /* no scenario, so no job to name */
     }
 }
 
 static bool draw_pareto(const char *path, struct error *err) {
-    struct run_record runs[5];
-    const struct run_record *list[5];
-    make_runs(runs, list);
-    return plot_pareto(path, hard_name, list, 5, err);
+    struct plot_choice points[POINTS];
+    make_points(points);
+    return plot_pareto(path, hard_name, points, POINTS, err);
 }
 
 static bool draw_scaling(const char *path, struct error *err) {
-    struct run_record runs[5];
-    const struct run_record *list[5];
-    make_runs(runs, list);
-    return plot_scaling(path, hard_name, list, 5, err);
+    struct plot_choice points[POINTS];
+    make_points(points);
+    return plot_scaling(path, hard_name, points, POINTS, err);
 }
 
 static bool draw_residuals(const char *path, struct error *err) {
@@ -180,17 +177,15 @@ static const struct {
     const char *name;
     bool (*draw)(const char *path, struct error *err);
 } pictures[] = {
-    { "timeline", draw_timeline },     { "memory", draw_memory },
-    { "steps", draw_steps },           { "one-step", draw_one_step },
-    { "search", draw_search },
-    { "many-steps", draw_many_steps }, { "breakdown", draw_breakdown },
-    { "dataset", draw_dataset },       { "scatter", draw_scatter },
-    { "bars", draw_bars },             { "lines", draw_lines },
-    { "modules", draw_modules },
-    { "stages", draw_stages },         { "convergence", draw_convergence },
-    { "pareto", draw_pareto },         { "scaling", draw_scaling },
-    { "residuals", draw_residuals },
-    { "sweep rounds", draw_sweep_rounds },
+    { "timeline", draw_timeline },   { "memory", draw_memory },
+    { "steps", draw_steps },         { "one-step", draw_one_step },
+    { "search", draw_search },       { "many-steps", draw_many_steps },
+    { "breakdown", draw_breakdown }, { "dataset", draw_dataset },
+    { "scatter", draw_scatter },     { "bars", draw_bars },
+    { "lines", draw_lines },         { "modules", draw_modules },
+    { "stages", draw_stages },       { "convergence", draw_convergence },
+    { "pareto", draw_pareto },       { "scaling", draw_scaling },
+    { "residuals", draw_residuals }, { "sweep rounds", draw_sweep_rounds },
 };
 
 static void test_each_picture_in_each_format(void **state) {
@@ -260,16 +255,44 @@ static void test_names_have_no_special_meaning(void **state) {
     assert_non_null(strstr(text, "100% _a ^b {c} \\n @d: pipeline of iteration 2 on DP rank 0"));
 }
 
-/* What nothing beats in time and money is named, whatever else is drawn. */
-static void test_the_front_is_named(void **state) {
+/* What nothing beats in time and money comes first in the list; what cannot be chosen is not there. */
+static void test_the_front_is_listed(void **state) {
     (void)state;
     if (!has_gnuplot()) skip();
     char text[SVG_LIMIT];
     draw_svg(draw_pareto, text);
-    assert_non_null(strstr(text, ">cheap<"));
-    assert_null(strstr(text, ">beaten<"));
-    assert_null(strstr(text, ">big<"));
-    assert_null(strstr(text, ">failed<"));
+    assert_non_null(strstr(text, "1  6.00 days, 120 USD, 16 GPUs"));
+    assert_non_null(strstr(text, "2  10.0 days, 100 USD, 8 GPUs"));
+    assert_non_null(strstr(text, "3  7.00 days, 130 USD, 16 GPUs"));
+    assert_non_null(strstr(text, "cheap<"));
+    assert_non_null(strstr(text, "beaten<"));
+    assert_null(strstr(text, "big<"));
+    assert_null(strstr(text, "failed<"));
+}
+
+/* Time and cost of two models do not make one curve. */
+static bool draw_two_jobs(const char *path, struct error *err) {
+    static const struct plot_choice points[] = {
+        { "a", "small on text", 8, 4, 32, 64, 0.1, true, false },
+        { "b", "small on text", 16, 2.2, 35, 70, 0.1, true, false },
+        { "c", "large on text", 8, 40, 320, 640, 0.1, true, false },
+        { "d", "large on text", 16, 21, 336, 672, 0.1, true, false },
+        { "e", "lonely on text", 16, 1, 16, 32, 0.1, true, false },
+    };
+    return plot_scaling(path, "two", points, 5, err);
+}
+
+static void test_a_curve_for_each_job(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_two_jobs, text);
+    assert_non_null(strstr(text, "small on text<"));
+    assert_non_null(strstr(text, "large on text<"));
+    assert_null(strstr(text, "lonely on text<"));
+    draw_svg(draw_scaling, text);
+    assert_non_null(strstr(text, "cheap<")); /* of one job the layouts are named */
+    assert_non_null(strstr(text, "in proportion to the first<"));
 }
 
 static void test_mistakes(void **state) {
@@ -284,12 +307,11 @@ static void test_mistakes(void **state) {
     assert_false(err.internal);
     assert_false(plot_timeline("x.png", "s", sample_spans, 5, 9, 0, PLOT_COLOR_PASS, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw"));
-    struct run_record runs[5];
-    const struct run_record *list[5];
-    make_runs(runs, list);
-    assert_false(plot_pareto("x.png", "s", list + 4, 1, &err));
+    struct plot_choice points[POINTS];
+    make_points(points);
+    assert_false(plot_pareto("x.png", "s", points + 4, 1, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw: no run has finished"));
-    assert_false(plot_scaling("x.png", "s", list, 1, &err));
+    assert_false(plot_scaling("x.png", "s", points, 1, &err));
     assert_non_null(strstr(err.text, "at least two GPU counts"));
     assert_false(plot_sweep_rounds("x.png", "s", NULL, 0, &err));
     assert_false(plot_residuals("x.png", "s", NULL, 0, &err));
@@ -441,7 +463,8 @@ int main(void) {
         cmocka_unit_test(test_each_picture_in_each_format),
         cmocka_unit_test(test_nothing_to_draw),
         cmocka_unit_test(test_names_have_no_special_meaning),
-        cmocka_unit_test(test_the_front_is_named),
+        cmocka_unit_test(test_the_front_is_listed),
+        cmocka_unit_test(test_a_curve_for_each_job),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_a_long_step_shows_its_beginning),
         cmocka_unit_test(test_without_gnuplot),

@@ -1,0 +1,46 @@
+/* plot_choice.c - the figures of a run that its points need. */
+#include "results/plot_choice.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+/* The name of a section of the resolved scenario. */
+static const char *name_in(const cJSON *scenario, const char *section) {
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(scenario, section);
+    const cJSON *name =
+        cJSON_IsObject(node) ? cJSON_GetObjectItemCaseSensitive(node, "name") : node;
+    return cJSON_IsString(name) ? name->valuestring : "?";
+}
+
+struct plot_choice plot_choice_of(const struct run_record *run, struct arena *arena) {
+    struct plot_choice point = {
+        .name = run->scenario_name,
+        .job = "",
+        .gpu_count = run->gpu_count,
+        .days = run->total_days,
+        .gpu_days = run->gpu_days,
+        .money_usd = run->money_usd,
+        .band_fraction = run->band_fraction,
+        /* One simulated for the picture has no status yet. */
+        .done = (run->status == NULL || strcmp(run->status, "done") == 0) &&
+                isfinite(run->step_time_mean_ms) && isfinite(run->total_days),
+        .out_of_memory = run->verdict != NULL && strcmp(run->verdict, "out of memory") == 0,
+    };
+    cJSON *scenario = run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
+    if (scenario != NULL)
+        point.job = arena_format(arena, "%s on %s", name_in(scenario, "model"),
+                                 name_in(scenario, "dataset"));
+    cJSON_Delete(scenario);
+    return point;
+}
+
+bool plot_choices_priced(const struct plot_choice *points, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (points[i].done && !isfinite(points[i].money_usd)) return false;
+    return true;
+}
+
+double plot_choice_cost(const struct plot_choice *point, bool priced) {
+    return priced ? point->money_usd : point->gpu_days;
+}

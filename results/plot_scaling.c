@@ -1,0 +1,199 @@
+/* plot_scaling.c - what more GPUs bring: how long the whole training takes, and what it costs. A curve
+ * for each job, since time and cost of different models or data do not compare. Doubling the GPUs
+ * halves the time at the same cost where nothing is lost.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "results/plot_style.h"
+#include "sim/base/amount.h"
+
+enum { JOBS_MAX = 6, NAMED_POINTS = 10 };
+
+static int by_job_and_gpus(const void *a, const void *b) {
+    const struct plot_choice *x = *(const struct plot_choice *const *)a,
+                             *y = *(const struct plot_choice *const *)b;
+    const int job = strcmp(x->job, y->job);
+    if (job != 0) return job;
+    if (x->gpu_count != y->gpu_count) return x->gpu_count < y->gpu_count ? -1 : 1;
+    return (x->days > y->days) - (x->days < y->days);
+}
+
+/* The fastest fitting point of each job and number of GPUs, job by job. */
+static int64_t collect(const struct plot_choice *points, int64_t count,
+                       const struct plot_choice **best) {
+    int64_t found = 0, kept = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (points[i].done && !points[i].out_of_memory) best[found++] = &points[i];
+    qsort(best, (size_t)found, sizeof *best, by_job_and_gpus);
+    for (int64_t i = 0; i < found; i++)
+        if (kept == 0 || strcmp(best[kept - 1]->job, best[i]->job) != 0 ||
+            best[kept - 1]->gpu_count != best[i]->gpu_count)
+            best[kept++] = best[i];
+    return kept;
+}
+
+struct curve {
+    int64_t begin, end; /* in the collected points */
+};
+
+/* Jobs with two numbers of GPUs at least. */
+static int find_curves(const struct plot_choice *const *best, int64_t count, struct curve *curves) {
+    int found = 0;
+    for (int64_t i = 0; i < count && found < JOBS_MAX;) {
+        int64_t end = i + 1;
+        while (end < count && strcmp(best[end]->job, best[i]->job) == 0)
+            end++;
+        if (end - i >= 2) curves[found++] = (struct curve){ i, end };
+        i = end;
+    }
+    return found;
+}
+
+/* Of each point: GPUs, time, cost, ends of the band, throughput of a GPU against the first. */
+static void write_curve(struct gnuplot *g, int number, const struct plot_choice *const *best,
+                        struct curve curve, double per_day, bool priced) {
+    const struct plot_choice *first = best[curve.begin];
+    const double first_days = first->days * (double)first->gpu_count;
+    fprintf(g->script, "$curve%d << END\n", number);
+    for (int64_t i = curve.begin; i < curve.end; i++) {
+        const struct plot_choice *p = best[i];
+        const double band = isfinite(p->band_fraction) ? p->band_fraction : 0;
+        const double time = p->days * per_day;
+        fprintf(g->script, "%lld %.9g %.9g %.9g %.9g %.9g\n", (long long)p->gpu_count, time,
+                plot_choice_cost(p, priced), time * fmax(1 - band, 0.01), time * (1 + band),
+                first_days / (p->days * (double)p->gpu_count) * 100);
+    }
+    fputs("END\n", g->script);
+}
+
+/* Which layout is the fastest there, where one curve leaves the room. */
+static void write_names(struct gnuplot *g, const struct plot_choice *const *best,
+                        struct curve curve, double per_day) {
+    if (curve.end - curve.begin > NAMED_POINTS) return;
+    for (int64_t i = curve.begin; i < curve.end; i++) {
+        enum { LONGEST = 38 };
+        char name[LONGEST + 4];
+        snprintf(name, sizeof name, "%.*s%s", LONGEST, best[i]->name,
+                 strlen(best[i]->name) > LONGEST ? "..." : "");
+        const bool leftward = 2 * (i - curve.begin + 1) > curve.end - curve.begin;
+        fputs("set label ", g->script);
+        gnuplot_text(g, name);
+        fprintf(g->script, " at %lld, %.9g %s offset %s front\n", (long long)best[i]->gpu_count,
+                best[i]->days * per_day, leftward ? "right" : "left",
+                leftward ? "-1,-0.7" : "1,0.6");
+    }
+}
+
+static void write_gpu_tics(struct gnuplot *g, const struct plot_choice *const *best,
+                           int64_t count) {
+    fputs("set logscale x 2\nset xlabel 'GPUs'\nset xtics (", g->script);
+    int64_t least = INT64_MAX, most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t gpus = best[i]->gpu_count;
+        bool new = true;
+        for (int64_t k = 0; k < i; k++)
+            new = new &&best[k]->gpu_count != gpus;
+        least = gpus < least ? gpus : least;
+        most = gpus > most ? gpus : most;
+        if (new)
+            fprintf(g->script, "%s'%lld' %lld", i > 0 ? ", " : "", (long long)gpus,
+                    (long long)gpus);
+    }
+    fprintf(g->script, ")\nset xrange [%g:%g]\n", (double)least / 1.5, (double)most * 1.4);
+}
+
+static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
+                      const struct curve *curves, int curve_count, const struct amount_unit *time) {
+    const struct plot_choice *first = best[curves[0].begin];
+    fprintf(g->script, "set logscale y\nset ylabel '%s of the whole training'\n", time->name);
+    for (int c = 0; c < curve_count; c++) {
+        const char *color = plot_colors[c % PLOT_COLOR_COUNT];
+        fprintf(g->script,
+                "%s$curve%d using 1:2:4:5 with yerrorbars pt %d ps 1.2 lw 1.5 lc rgb '%s' title ",
+                c == 0 ? "plot " : ", ", c, 4 + 2 * c + 1, color);
+        gnuplot_text(g, curve_count == 1 ? "fastest layout, with its error band"
+                                         : best[curves[c].begin]->job);
+        fprintf(g->script, ", $curve%d using 1:2 with lines lw 2 dt %d lc rgb '%s' notitle", c,
+                c + 1, color);
+    }
+    if (curve_count == 1)
+        fprintf(
+            g->script,
+            ", %.9g / x with lines lc rgb '#7F7F7F' dt 2 lw 2 title 'in proportion to the first'",
+            first->days * time->per_day * (double)first->gpu_count);
+    fputc('\n', g->script);
+}
+
+/* What is lost, in percent, and of one job what it costs. */
+static void draw_cost(struct gnuplot *g, int curve_count, bool priced) {
+    static const char losses[] = "throughput of a GPU against the first (%)";
+    fputs("unset label\nunset logscale y\nset ytics autofreq\n", g->script);
+    if (curve_count > 1) {
+        fprintf(g->script, "set ylabel '%s'\nset yrange [0:110]\n", losses);
+        for (int c = 0; c < curve_count; c++)
+            fprintf(
+                g->script,
+                "%s$curve%d using 1:6 with linespoints pt %d ps 1.2 lw 2 dt %d lc rgb '%s' notitle",
+                c == 0 ? "plot " : ", ", c, 4 + 2 * c + 1, c + 1,
+                plot_colors[c % PLOT_COLOR_COUNT]);
+        fputc('\n', g->script);
+        return;
+    }
+    fprintf(g->script,
+            "set ylabel '%s'\nset yrange [0:*]\nset y2label '%s'\nset y2range [0:110]\n"
+            "set y2tics\nset border 11\n"
+            "plot $curve0 using 1:3 with linespoints pt 7 ps 1.2 lw 2 lc rgb '#D55E00' title '%s',"
+            " $curve0 using 1:6 axes x1y2 with linespoints pt 5 ps 1.1 lw 2 dt 2 lc rgb '#0072B2'"
+            " title 'throughput of a GPU'\n",
+            priced ? "money of the whole training (USD)" : "GPU-days of the whole training", losses,
+            priced ? "money" : "GPU-days");
+}
+
+bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
+                  int64_t count, struct error *err) {
+    const bool priced = plot_choices_priced(points, count);
+    struct arena *arena = arena_create();
+    const struct plot_choice **best = arena_array(arena, const struct plot_choice *, count + 1);
+    const int64_t kept = collect(points, count, best);
+    struct curve curves[JOBS_MAX];
+    const int curve_count = find_curves(best, kept, curves);
+    struct gnuplot g;
+    bool ok = curve_count > 0;
+    if (!ok) {
+        error_set(err,
+                  "a scaling curve needs finished runs of one model and data set that fit on at "
+                  "least two GPU counts");
+        error_hint(err, "run the scenario with several --set cluster.gpu_count=N");
+    }
+    if (!ok || !gnuplot_begin(&g, path, 1640, 700, err)) {
+        arena_destroy(arena);
+        return false;
+    }
+    double longest = 0, shortest = INFINITY;
+    for (int c = 0; c < curve_count; c++)
+        for (int64_t i = curves[c].begin; i < curves[c].end; i++) {
+            longest = fmax(longest, best[i]->days);
+            shortest = fmin(shortest, best[i]->days);
+        }
+    const struct amount_unit time = amount_of_days(sqrt(longest * shortest));
+    for (int c = 0; c < curve_count; c++)
+        write_curve(&g, c, best, curves[c], time.per_day, priced);
+    plot_set_style(&g);
+    fputs("set multiplot layout 1,2 title ", g.script);
+    gnuplot_text(&g, title);
+    fputc('\n', g.script);
+    write_gpu_tics(&g, best, kept);
+    if (curve_count == 1) write_names(&g, best, curves[0], time.per_day);
+    const double low = shortest * time.per_day / 1.6, high = longest * time.per_day * 1.6;
+    fprintf(g.script,
+            "set bmargin 6\nset key outside bottom center horizontal Left reverse\nset yrange "
+            "[%.9g:%.9g]\n",
+            low, high);
+    plot_set_decade_tics(&g, 'y', low, high);
+    draw_time(&g, best, curves, curve_count, &time);
+    draw_cost(&g, curve_count, priced);
+    fputs("unset multiplot\n", g.script);
+    arena_destroy(arena);
+    return gnuplot_end(&g, err);
+}
