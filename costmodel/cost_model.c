@@ -474,6 +474,14 @@ double cost_model_step_band(const struct cost_model *model, bool text_only, bool
                               model->stack.calibrated && text_only, inside_range);
 }
 
+double cost_model_unknown_stack_band(const struct cost_model *model) {
+    return model->bands == NULL ? NAN : model->bands->unknown;
+}
+
+double cost_model_pair_band(const struct cost_model *model, bool text_only) {
+    return model->bands == NULL ? NAN : model->bands->pair[model->stack.calibrated && text_only];
+}
+
 double cost_model_memory_band(const struct cost_model *model) {
     return model->bands == NULL ? NAN : model->bands->memory;
 }

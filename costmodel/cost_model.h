@@ -100,7 +100,12 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
  * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
  * calibrated on are, so that other models take the width of a stack without a calibration. */
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
-/* The same of peak memory. */
+/* The same of measured runs whose stack is not known, whatever stands in for it. */
+double cost_model_unknown_stack_band(const struct cost_model *model);
+/* The ln of two such times is off by no more against each other in 80 % of the pairs of one GPU and
+ * stack; NaN as above. */
+double cost_model_pair_band(const struct cost_model *model, bool text_only);
+/* The band of peak memory. */
 double cost_model_memory_band(const struct cost_model *model);
 /* What the stack makes of the prices on this GPU, and the band that results: two models that differ in any
  * of it differ here. "none" without a stack. */

@@ -117,11 +117,10 @@ struct stack_use {
     bool attention_stated; /* the stack's attention times hold on this GPU */
 };
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
-/* Logarithm of the factor that is usual on a GPU among stacks[0..count), one left out (NULL: none); 0
- * where nothing was calibrated. */
+/* Logarithm of the factor that is usual on a GPU among stacks[0..count); 0 where nothing was
+ * calibrated. */
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
-                              const struct stack *without, const char *gpu,
-                              enum precision precision);
+                              const char *gpu, enum precision precision);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);
 /* Time of the priced operator over the price of its kernel. */

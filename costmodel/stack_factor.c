@@ -57,15 +57,13 @@ static bool is_near(enum nearness nearness, const struct stack_factor *f, const 
 }
 
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
-                              const struct stack *without, const char *gpu,
-                              enum precision precision) {
+                              const char *gpu, enum precision precision) {
     double logs[FACTOR_LIMIT];
     for (int n = 0; n < NEARNESS_COUNT; n++) {
         size_t found = 0;
         for (int64_t i = 0; i < count; i++) {
             const struct stack *stack = stacks[i];
-            if (stack->borrows || (without != NULL && strcmp(stack->name, without->name) == 0))
-                continue;
+            if (stack->borrows) continue;
             for (int64_t k = 0; k < stack->factor_count && found < FACTOR_LIMIT; k++)
                 if (is_near((enum nearness)n, &stack->factors[k], gpu, precision))
                     logs[found++] = log(stack->factors[k].kernel_time_factor);
@@ -78,7 +76,7 @@ double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
 }
 
 static double usual(const struct stack *stack, const char *gpu, enum precision precision) {
-    return stack_usual_log_factor(stack->known, stack->known_count, NULL, gpu, precision);
+    return stack_usual_log_factor(stack->known, stack->known_count, gpu, precision);
 }
 
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {

@@ -7,6 +7,7 @@
 struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
+    double unknown, unknown_stack_factor, calibrated_pair, relative_pair;
     const cJSON *stacks;
 };
 
@@ -20,8 +21,16 @@ static const struct field bands_rows[] = {
     WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
     WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
+    { "unknown", FIELD_DOUBLE, AT(unknown), 0.001, 10, "null", "",
+      "measured runs whose stack is not known", NULL },
+    { "unknown_stack_factor", FIELD_DOUBLE, AT(unknown_stack_factor), 0.1, 10, "1", "",
+      "what these take over the prediction of the stack that stands in", NULL },
     { "memory", FIELD_DOUBLE, AT(memory), 0.001, 10, "null", "", "peak memory, of all stacks",
       NULL },
+    { "calibrated_pair", FIELD_DOUBLE, AT(calibrated_pair), 0.001, 10, "null", "",
+      "ln of two runs' times against each other, of a calibrated stack", NULL },
+    { "relative_pair", FIELD_DOUBLE, AT(relative_pair), 0.001, 10, "null", "",
+      "the same of a stack that takes another's factors, or none", NULL },
     { "stacks", FIELD_NODE, AT(stacks), 0, 0, "null", "",
       "calibrated stacks with rows of their own", NULL },
 };
@@ -54,7 +63,10 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     *out = (struct step_bands){
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
+        .unknown = f.unknown,
+        .unknown_stack_factor = f.unknown_stack_factor,
         .memory = f.memory,
+        .pair = { f.relative_pair, f.calibrated_pair },
         .stacks = arena_array(arena, struct step_band, cJSON_GetArraySize(f.stacks) + 1),
     };
     const cJSON *item;

@@ -3,7 +3,8 @@
  * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
  * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
  * calibrated on the GPU has its own; others take that of runs predicted without their source's own
- * calibration. Peak memory has one width, of all runs whose reading tells what they needed.
+ * calibration; runs of a stack that is not known at all that of runs predicted without their name too. Peak memory has one width, of all runs whose reading tells what they needed. How far two
+ * runs of one stack and GPU err against each other is a width of its own, in ln(time).
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
@@ -25,7 +26,10 @@ struct step_band {
 
 struct step_bands {
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
+    double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
+    double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
     double memory;                     /* NaN: not stated */
+    double pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
     struct step_band *stacks;
     int64_t stack_count;
 };

@@ -63,6 +63,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, planner_mean_ms, REAL),
     COLUMN(run_record, planner_exposed_ms, REAL),
     COLUMN(run_record, inputs, TEXT),
+    COLUMN(run_record, pair_band_fraction, REAL),
 };
 
 static const struct record_column iteration_columns[] = {

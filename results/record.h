@@ -43,6 +43,7 @@ struct run_record {
     double loading_ms, goodput_fraction;
     double planner_mean_ms, planner_exposed_ms;
     const char *inputs; /* JSON; NULL: unknown */
+    double pair_band_fraction;
 };
 
 struct iteration_record {

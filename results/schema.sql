@@ -16,9 +16,10 @@
 --   5  search_progress; what planning takes, in run, iteration and step; reproduction.measured_value.
 --   6  span.module, span.sub_batch.
 --   7  run.inputs.
+--   8  run.pair_band_fraction.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 7;
+PRAGMA user_version = 8;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -79,7 +80,8 @@ CREATE TABLE run (
     -- a policy that plans each iteration, beside the iteration before it; wall times of the simulating machine
     planner_mean_ms       REAL,                -- planning of one iteration, mean; NULL: none is planned
     planner_exposed_ms    REAL,                -- by how much it exceeds the iteration before, mean; in no other time
-    inputs                TEXT CHECK (inputs IS NULL OR json_valid(inputs)) -- JSON array: files that were read with their hashes, the samples' hash, values of --set
+    inputs                TEXT CHECK (inputs IS NULL OR json_valid(inputs)), -- JSON array: files that were read with their hashes, the samples' hash, values of --set
+    pair_band_fraction         REAL                 -- two runs of this GPU and stack err against each other by a factor of no more than 1 + this
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 

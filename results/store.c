@@ -15,6 +15,7 @@
 #include "upgrade_5_sql.h"
 #include "upgrade_6_sql.h"
 #include "upgrade_7_sql.h"
+#include "upgrade_8_sql.h"
 #include "sim/base/field.h"
 
 struct store {
@@ -33,7 +34,7 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgrade_2_sql,
                                                             upgrade_3_sql, upgrade_4_sql,
                                                             upgrade_5_sql, upgrade_6_sql,
-                                                            upgrade_7_sql };
+                                                            upgrade_7_sql, upgrade_8_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;

@@ -126,6 +126,22 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
     return EXIT_DONE;
 }
 
+static void print_bands(const struct bands_report *report) {
+    static const char *const classes[BAND_CLASS_COUNT] = {
+        [BAND_CALIBRATED] = "calibrated on the GPU",
+        [BAND_RELATIVE] = "without its source's factors",
+        [BAND_UNKNOWN] = "unknown by name",
+    };
+    puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' rows "
+         "alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
+    printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
+           "half are within");
+    for (int c = 0; c < BAND_CLASS_COUNT; c++)
+        printf("  %-30s %5ld %8.1f %+8.1f %8.0f %16.1f\n", classes[c], (long)report->of[c].rows,
+               100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed,
+               100 * report->of[c].coverage, 100 * report->of[c].median_half_width);
+}
+
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
                     const char *output) {
     struct error err = { 0 };
@@ -136,15 +152,20 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
     struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
                                           cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
-    struct validation *left_out =
-        v != NULL ? validation_run_left_out(&cli->scenario_options, paths, path_count, &err) : NULL;
+    struct validation *no_factors = NULL, *no_name = NULL;
+    if (v != NULL)
+        no_factors = validation_run_held_out(&cli->scenario_options, paths, path_count,
+                                             HOLD_OUT_SOURCE, &err);
+    if (no_factors != NULL)
+        no_name = validation_run_held_out(&cli->scenario_options, paths, path_count, HOLD_OUT_NAME,
+                                          &err);
     struct bands_report report = { 0 };
-    bool ok = left_out != NULL;
+    bool ok = no_name != NULL;
     if (ok && v->all.time.count == 0)
         ok = error_set(&err,
                        "no row was simulated that nothing was fitted on: there is no residual");
     if (ok) {
-        cJSON *bands = validation_bands(v, left_out, &report);
+        cJSON *bands = validation_bands(v, no_factors, no_name, &report);
         ok = write_document(bands,
                             output != NULL ? output
                                            : arena_format(cli->arena, "%s/bands.json",
@@ -154,13 +175,11 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
             cli_print_json(bands);
         else {
             cJSON_Delete(bands);
-            if (ok)
-                printf("%ld rows that nothing was fitted on; bands of the other sources alone hold "
-                       "%.0f %% of them\n",
-                       (long)report.rows, 100 * report.coverage);
+            if (ok) print_bands(&report);
         }
     }
     validation_destroy(v);
-    validation_destroy(left_out);
+    validation_destroy(no_factors);
+    validation_destroy(no_name);
     return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -202,7 +202,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
            "a run does not fit.\n"
            "The band holds 80 %% of the measured runs that nothing was fitted on "
            "(docs/VALIDATION.md).\n",
-           expm1(COMPARISON_PAIR_LOG) * 100);
+           expm1(rows[0].may_err_log) * 100);
 }
 
 /* "tensor communication" as a key: "tensor_communication". */
@@ -238,6 +238,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
             cJSON_AddNumberToObject(row, "delta_low_fraction", rows[i].delta_low_fraction);
             cJSON_AddNumberToObject(row, "delta_high_fraction", rows[i].delta_high_fraction);
         }
+        if (i > 0 && !isnan(rows[i].may_err_log))
+            cJSON_AddNumberToObject(row, "sure_beyond_fraction", expm1(rows[i].may_err_log));
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
         cJSON *parts = cJSON_AddObjectToObject(row, "parts_gpu_days");
         for (int part = 0; part < COMPARISON_PARTS; part++)

@@ -255,7 +255,7 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
     }
     printf("  likely: beyond the data's randomness; sure: also by more than %.0f %%, as far as "
            "predictions for one GPU and stack err against each other\n",
-           expm1(COMPARISON_PAIR_LOG) * 100);
+           expm1(d->against_best[0].may_err_log) * 100);
 }
 
 static void print_causes(const struct sweep *sweep, const struct sweep_decision *d) {

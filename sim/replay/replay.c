@@ -531,6 +531,7 @@ static void answer(const struct job *job, struct replay *replay) {
     double measured = cost_model_step_band(s->cost_model, like_measured, replay->inside_range);
     if (!isnan(measured))
         replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
+    replay->pair_band_fraction = expm1(cost_model_pair_band(s->cost_model, like_measured));
 }
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

@@ -82,6 +82,8 @@ struct replay {
     double memory_band_fraction;     /* of its device memory; NaN: no measured runs tell */
     bool memory_close;               /* the band reaches the capacity, from below or from above */
     double band_fraction;
+    /* two such runs err against each other by a factor of no more than 1 + this; NaN: not known */
+    double pair_band_fraction;
     bool inside_range; /* every operator of the mean micro-batch is */
     double
         outside_fraction; /* of the time of a mean micro-batch, priced outside the measured range */

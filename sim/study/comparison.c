@@ -229,12 +229,16 @@ static enum comparison_verdict verdict_of(const struct comparison_run *reference
     if (!same_job(reference, run)) return COMPARISON_DIFFERENT_JOBS;
     if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
         return COMPARISON_OPEN;
-    const double apart = fabs(log1p(row->delta_fraction));
-    const double may_err =
-        same_stack(reference, run)
-            ? COMPARISON_PAIR_LOG
-            : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
-    return apart > may_err ? COMPARISON_SURE : COMPARISON_LIKELY;
+    return fabs(log1p(row->delta_fraction)) > row->may_err_log ? COMPARISON_SURE
+                                                               : COMPARISON_LIKELY;
+}
+
+static double may_err_log(const struct comparison_run *reference,
+                          const struct comparison_run *run) {
+    const double pair = fmax(run->record.pair_band_fraction, reference->record.pair_band_fraction);
+    return same_stack(reference, run) && !isnan(pair)
+               ? log1p(pair)
+               : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
 }
 
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
@@ -265,6 +269,7 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->delta_low_fraction = known ? row->delta_fraction - half : NAN;
         row->delta_high_fraction = known ? row->delta_fraction + half : NAN;
         row->fits = fits(&r->record);
+        row->may_err_log = may_err_log(reference, r);
         row->verdict = verdict_of(reference, r, row);
     }
 }

@@ -19,11 +19,10 @@ struct comparison_run {
 /* sure: the difference exceeds the randomness of the data and what predictions may err against each
  * other. On one GPU, backend and stack what is common to both cancels (the stack's factor, most of the
  * curves); what is left was measured: of two runs of one source, stack and GPU that nothing was fitted
- * on, ln(measured / predicted) lies COMPARISON_PAIR_LOG apart at most in 80 % of the pairs (282 pairs of
- * 9 sources; rms 0.115; `ballast validate --json` key pairs; docs/MODEL.md section 9). Otherwise nothing
- * cancels, and the difference must exceed both bands together. likely: it exceeds the randomness.
- * open: it does not, or one of the two does not fit into memory. */
-#define COMPARISON_PAIR_LOG 0.121
+ * on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most in 80 % of
+ * the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels, and the
+ * difference must exceed both bands together, as it must in runs stored before that figure was. likely:
+ * it exceeds the randomness. open: it does not, or one of the two does not fit into memory. */
 /* different jobs: the runs train another model or on other data, so that neither saves anything. */
 enum comparison_verdict {
     COMPARISON_SURE,
@@ -46,6 +45,7 @@ struct comparison_row {
     double confidence_fraction; /* that the sign of the difference is not chance */
     /* 95 % interval of delta_fraction over the randomness of the data; NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
+    double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
     enum comparison_verdict verdict;
 };
 

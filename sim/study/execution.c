@@ -310,6 +310,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
     run->memory_capacity_bytes = llround(cost_model_gpu(s->cost_model)->hbm_bytes);
     run->band_fraction = r->band_fraction;
+    run->pair_band_fraction = r->pair_band_fraction;
     run->inside_range = r->inside_range;
     const double *c = r->classes_s;
     run->compute_ms = c[REPLAY_COMPUTE] * 1e3;

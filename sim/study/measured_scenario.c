@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/step_band.h"
 #include "sim/model/model.h"
 
 static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
@@ -52,10 +53,23 @@ static const struct stack *stack_named(const struct stack_list *list, const char
     return NULL;
 }
 
+static bool read_factor(struct measured_context *context, struct error *err) {
+    const char *path = arena_format(context->arena, "%s/bands.json", context->directory);
+    struct step_bands bands;
+    context->unknown_stack_factor = 1;
+    if (access(path, R_OK) != 0) return true;
+    struct json *json = json_load(path, err);
+    const bool ok = json != NULL && step_bands_read(context->arena, json, &bands, err);
+    json_destroy(json);
+    if (ok) context->unknown_stack_factor = bands.unknown_stack_factor;
+    return ok;
+}
+
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err) {
     *context = (struct measured_context){ .arena = arena, .directory = directory };
-    if (!stack_load_all(arena, directory, &context->stacks, err)) return false;
+    if (!stack_load_all(arena, directory, &context->stacks, err) || !read_factor(context, err))
+        return false;
     for (size_t i = 0; i < sizeof fallback_stacks / sizeof fallback_stacks[0]; i++)
         if (stack_named(&context->stacks, fallback_stacks[i]) == NULL)
             return error_set(err,
@@ -101,6 +115,7 @@ static void choose_stack(struct row *row) {
     const struct stack_list *list = &row->context->stacks;
     bool exact = false;
     const struct stack *stack = r->stack[0] != '\0' ? stack_find(list, r->stack, &exact) : NULL;
+    row->out->known_stack = stack != NULL;
     if (stack == NULL) stack = stack_named(list, stack_of_layout(r));
     row->out->stack = stack;
     row->out->exact_stack = exact;
@@ -556,6 +571,18 @@ static void add_training(cJSON *root, const struct row *row) {
                             (double)((row->recompute_layers + parts - 1) / parts));
 }
 
+/* What stands in for an unknown stack is one that was worth describing; most are slower. */
+static void add_rules(cJSON *root, const struct row *row) {
+    const double factor = row->context->unknown_stack_factor;
+    if (row->out->known_stack || factor == 1) return;
+    cJSON *rule = cJSON_CreateObject();
+    cJSON_AddNumberToObject(rule, "factor", factor);
+    cJSON_AddStringToObject(rule, "source",
+                            "unknown_stack_factor of scenarios/bands.json: what stacks took over the "
+                            "one that stood in for them");
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(root, "rules"), rule);
+}
+
 void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
                             struct measured_scenario *out) {
     *out = (struct measured_scenario){ .skip = SKIP_NOTHING,
@@ -571,6 +598,7 @@ void measured_scenario_make(const struct measured_context *context, const struct
     add_cluster(out->document, &row);
     add_layout(out->document, &row);
     add_training(out->document, &row);
+    add_rules(out->document, &row);
 }
 
 struct execution *measured_scenario_run(const struct scenario_options *options,

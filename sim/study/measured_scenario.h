@@ -40,6 +40,7 @@ struct measured_context {
     struct arena *arena;
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
+    double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs *runs; /* that the rows are part of: blanks may be filled from others */
 };
 bool measured_context_make(struct measured_context *context, struct arena *arena,
@@ -51,6 +52,7 @@ struct measured_scenario {
     const char *skip_detail; /* may be NULL */
     const struct stack *stack;
     bool exact_stack; /* the source's stack, not a relative of it */
+    bool known_stack; /* its name says at least whose relative it is */
     const char *hardware;
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
     const char *row_id;

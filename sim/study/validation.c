@@ -79,6 +79,8 @@ static void predict(const struct scenario_options *options, struct measured_scen
     double band = p->band_fraction;
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
         band = fmax(band, cost_model_step_band(e->scenario->cost_model, false, p->inside_range));
+    if (!scenario->known_stack)
+        band = fmax(band, cost_model_unknown_stack_band(e->scenario->cost_model));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;
@@ -308,21 +310,63 @@ static enum precision precision_of(const struct measured_run *run) {
     return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
 }
 
-/* The stack as one of which nothing was calibrated: what is usual for the others on this GPU. */
-static struct stack without_own_factors(const struct stack_list *stacks, const struct stack *own,
-                                        const char *hardware, enum precision precision,
-                                        struct stack_factor *factor) {
-    static const char *none[] = { NULL };
-    *factor = (struct stack_factor){ .gpu = "",
-                                     .precision = precision,
-                                     .kernel_time_factor = exp(stack_usual_log_factor(
-                                         stacks->stacks, stacks->count, own, hardware, precision)),
-                                     .attention_time_factor = 1,
-                                     .calibrated_on = none };
-    struct stack stack = *own;
-    stack.factors = factor;
-    stack.factor_count = 1;
-    return stack;
+static bool measured_by(const struct measured_runs *runs, const char *row_id, const char *source) {
+    for (int64_t i = 0; i < runs->count; i++)
+        if (strcmp(runs->rows[i].row_id, row_id) == 0 &&
+            strcmp(runs->rows[i].source, source) == 0)
+            return true;
+    return false;
+}
+
+/* All stacks, without the factors that rows of the source went into. */
+static struct stack_list without_source(struct arena *arena, const struct stack_list *all,
+                                        const struct measured_runs *runs, const char *source) {
+    struct stack_list list = { arena_array(arena, const struct stack *, all->count), all->count };
+    for (int64_t i = 0; i < all->count; i++) {
+        struct stack *copy = arena_new(arena, struct stack);
+        *copy = *all->stacks[i];
+        copy->factors = arena_array(arena, struct stack_factor, copy->factor_count + 1);
+        copy->factor_count = 0;
+        for (int64_t k = 0; k < all->stacks[i]->factor_count; k++) {
+            bool own = false;
+            for (const char **id = all->stacks[i]->factors[k].calibrated_on; *id != NULL; id++)
+                own = own || measured_by(runs, *id, source);
+            if (!own) copy->factors[copy->factor_count++] = all->stacks[i]->factors[k];
+        }
+        copy->known = list.stacks;
+        list.stacks[i] = copy;
+    }
+    return list;
+}
+
+/* The run as a source describes it whose stack nobody knows: the year of its software is left, and the
+ * GPU that the stack would say. */
+static struct measured_run without_stack(struct arena *arena, const struct measured_run *run,
+                                         const struct stack_list *stacks) {
+    struct measured_run anonymous = *run;
+    bool exact;
+    const struct stack *stack = stack_find(stacks, run->stack, &exact);
+    anonymous.stack =
+        stack == NULL ? "" : arena_format(arena, "unknown-%ld", (long)stack->year);
+    if (run->hardware[0] == '\0' && stack != NULL && stack->hardware != NULL)
+        anonymous.hardware = stack->hardware;
+    return anonymous;
+}
+
+/* What is held out of one source's rows: its stacks without the factors, its runs without the name. */
+struct hold_out {
+    enum validation_hold_out what;
+    const char *source; /* whose stacks those are; NULL: none yet */
+    struct stack_list all, stacks;
+};
+
+static struct measured_run held_out(struct hold_out *h, const struct validation *v,
+                                    const struct measured_run *run) {
+    if (h->what == HOLD_OUT_NOTHING) return *run;
+    if (h->source == NULL || strcmp(h->source, run->source) != 0)
+        h->stacks = without_source(v->arena, &h->all, &v->runs, run->source);
+    h->source = run->source;
+    return h->what == HOLD_OUT_NAME ? without_stack(v->arena, run, &h->all) : *run;
 }
 
 static void count_verdict(struct validation *v, const struct validation_row *row) {
@@ -332,7 +376,8 @@ static void count_verdict(struct validation *v, const struct validation_row *row
 }
 
 static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
-                                   int64_t path_count, bool left_out,
+                                   int64_t path_count,
+                                   enum validation_hold_out what,
                                    void (*progress)(void *context, int64_t done, int64_t total),
                                    void *progress_context, struct error *err) {
     struct arena *arena = arena_create();
@@ -345,35 +390,32 @@ static struct validation *run_rows(const struct scenario_options *options, const
         return NULL;
     }
     context.runs = &v->runs;
+    if (what != HOLD_OUT_NOTHING) context.unknown_stack_factor = 1;
+    struct hold_out hold_out = { .what = what, .all = context.stacks };
     v->rows = arena_array(arena, struct validation_row, v->runs.count + 1);
     for (int64_t i = 0; i < v->runs.count; i++) {
         struct validation_row *row = &v->rows[i];
         *row = no_row;
         row->measured = &v->runs.rows[i];
         struct measured_scenario scenario;
-        measured_scenario_make(&context, row->measured, &scenario);
+        const struct measured_run run = held_out(&hold_out, v, row->measured);
+        if (what != HOLD_OUT_NOTHING) context.stacks = hold_out.stacks;
+        measured_scenario_make(&context, &run, &scenario);
         row->skip = scenario.skip;
         row->skip_detail = scenario.skip_detail;
         row->stack = scenario.stack;
         row->exact_stack = scenario.exact_stack;
+        row->known_stack = scenario.known_stack;
         row->hardware = scenario.hardware;
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
         struct scenario_options own = *options;
-        struct stack_factor factor;
-        struct stack stack;
-        if (row->skip == SKIP_NOTHING && left_out) {
-            stack = without_own_factors(&context.stacks, scenario.stack, scenario.hardware,
-                                        precision_of(row->measured), &factor);
-            own.stack = &stack;
-        }
+        if (what != HOLD_OUT_NOTHING) own.stack = scenario.stack;
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
         if (row->skip == SKIP_NOTHING)
-            row->calibrated_stack =
-                left_out || (row->exact_stack && stack_on(scenario.stack, scenario.hardware,
-                                                          precision_of(row->measured))
-                                                     .calibrated);
-        if (left_out) row->calibrated_on = false;
+            row->calibrated_stack = row->exact_stack && stack_on(scenario.stack, scenario.hardware,
+                                                                 precision_of(row->measured))
+                                                            .calibrated;
         cJSON_Delete(scenario.document);
         if (row->skip == SKIP_NOTHING) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
@@ -387,13 +429,13 @@ struct validation *validation_run(const struct scenario_options *options, const 
                                   int64_t path_count,
                                   void (*progress)(void *context, int64_t done, int64_t total),
                                   void *progress_context, struct error *err) {
-    return run_rows(options, paths, path_count, false, progress, progress_context, err);
+    return run_rows(options, paths, path_count, HOLD_OUT_NOTHING, progress, progress_context, err);
 }
 
-struct validation *validation_run_left_out(const struct scenario_options *options,
+struct validation *validation_run_held_out(const struct scenario_options *options,
                                            const char *const *paths, int64_t path_count,
-                                           struct error *err) {
-    return run_rows(options, paths, path_count, true, NULL, NULL, err);
+                                           enum validation_hold_out what, struct error *err) {
+    return run_rows(options, paths, path_count, what, NULL, NULL, err);
 }
 
 void validation_destroy(struct validation *v) {

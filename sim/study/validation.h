@@ -36,6 +36,7 @@ struct validation_row {
     enum memory_reading reading;
     bool memory_used;                   /* a cause of its stack was read from this row's memory */
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
+    bool known_stack;                   /* by name, itself or a relative */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
     double predicted_peak_GiB,
@@ -92,17 +93,24 @@ void validation_destroy(struct validation *validation);
 /* Step times and peak memory as rows of the results database, in the validation's arena. */
 struct validation_record *validation_records(const struct validation *validation, int64_t *count);
 
-/* The half-widths of scenarios/bands.json from the rows that nothing was fitted on. `left_out` are
- * the same rows, each predicted without the factors of its own stack. */
-struct bands_report {
-    double coverage; /* of bands that each come from the other sources' rows alone */
-    int64_t rows;
-};
-cJSON *validation_bands(const struct validation *validation, const struct validation *left_out,
-                        struct bands_report *report);
-/* As validation_run(), but the factors of a row's stack are those of the other stacks on its GPU. */
-struct validation *validation_run_left_out(const struct scenario_options *options,
+/* The same rows, predicted by what others tell: without the factors that rows of the same source went
+ * into (the stack's stated causes stay), or as runs of a stack whose name nobody knows besides. */
+enum validation_hold_out { HOLD_OUT_NOTHING, HOLD_OUT_SOURCE, HOLD_OUT_NAME };
+struct validation *validation_run_held_out(const struct scenario_options *options,
                                            const char *const *paths, int64_t path_count,
-                                           struct error *err);
+                                           enum validation_hold_out what, struct error *err);
+
+/* The half-widths of scenarios/bands.json. What a row is judged by comes from other sources alone:
+ * the width always, the factor in the classes that have none of their own. */
+enum band_class { BAND_CALIBRATED, BAND_RELATIVE, BAND_UNKNOWN, BAND_CLASS_COUNT };
+struct bands_report {
+    struct {
+        int64_t rows;
+        double coverage, median_half_width; /* NaN without rows */
+        double mean_abs, mean_signed;       /* errors */
+    } of[BAND_CLASS_COUNT];
+};
+cJSON *validation_bands(const struct validation *validation, const struct validation *no_factors,
+                        const struct validation *no_name, struct bands_report *report);
 
 #endif

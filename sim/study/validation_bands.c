@@ -1,18 +1,28 @@
 /* validation_bands.c - half-widths of 80 % bands from residuals that nothing was fitted to.
  *
  * The residual of a row is |measured / predicted - 1|, because a band stands around the prediction.
- * The half-width of a stack on a GPU is the 80th percentile of its rows' residuals and of those of
- * all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack with few
- * rows leans on the others. Rows inside and outside the measured range of the operators' curves are
+ * Three classes: rows of a stack that was calibrated on their GPU; all rows, predicted without the
+ * factors of their own source; and those again as runs of a stack that nobody knows.
+ *
+ * The half-width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and of
+ * those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack with
+ * few rows leans on the others. Rows inside and outside the measured range of the operators' curves are
  * pooled apart; a stack's own rows count for both, scaled by the ratio of the two pools.
+ *
+ * What stands in for an unknown stack is one that somebody described, and most stacks are slower. Each
+ * stack says once by how much: the mean ln(measured / predicted) of its calibration rows as runs of an
+ * unknown stack. The median over the stacks is the factor on such a run, and where the width is
+ * measured it is that of the other sources' stacks.
  *
  * Peak memory: the same share of all readings that tell what a run needed and that no cause of a stack
  * was read from, whatever their kind.
  *
- * The coverage that is reported takes, for each row, the band from the rows of other sources alone.
+ * The coverage that is reported takes, for each row, the width from the rows of other sources alone.
  */
 #include "sim/study/validation.h"
 
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,13 +53,27 @@ static double quantile(struct residual *residuals, int64_t count) {
     return NAN;
 }
 
-/* A stack that borrows its factors is no evidence for calibrated ones. */
-static bool held_back(const struct validation_row *row) {
-    return !isnan(row->relative_error) && !row->calibrated_on && row->calibrated_stack;
+/* A class of rows: how each is predicted and what more it takes. */
+struct class {
+    const struct validation *v;
+    enum band_class what;
+    const double *factors; /* by row */
+};
+
+/* A stack that borrows its factors is no evidence for calibrated ones, nor the other way round. */
+static bool held_back(const struct class *c, int64_t i) {
+    const struct validation_row *row = &c->v->rows[i];
+    return !isnan(row->relative_error) && !row->calibrated_on &&
+           (c->what == BAND_UNKNOWN ? !row->known_stack
+                                    : row->calibrated_stack == (c->what == BAND_CALIBRATED));
 }
 
-static double residual_of(const struct validation_row *row) {
-    return fabs(row->measured->iter_time_s / row->predicted_s - 1);
+static double error_of(const struct class *c, int64_t i) {
+    return c->v->rows[i].predicted_s * c->factors[i] / c->v->rows[i].measured->iter_time_s - 1;
+}
+
+static double residual_of(const struct class *c, int64_t i) {
+    return fabs(1 / (1 + error_of(c, i)) - 1);
 }
 
 static bool same_place(const struct validation_row *a, const struct validation_row *b) {
@@ -58,48 +82,99 @@ static bool same_place(const struct validation_row *a, const struct validation_r
 }
 
 /* Of all held-back rows but those of one source (NULL: of all); range -1: inside and outside. */
-static double pooled(const struct validation *v, const char *but_source, int range) {
+static double pooled(const struct class *c, const char *but_source, int range) {
+    const struct validation *v = c->v;
     struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
     int64_t count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
-        if (!held_back(row) || (range >= 0 && row->inside_range != (range == 1))) continue;
+        if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        list[count++] = (struct residual){ residual_of(row), 1 };
+        list[count++] = (struct residual){ residual_of(c, i), 1 };
     }
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count) : NAN;
     free(list);
-    return isnan(width) && range >= 0 ? pooled(v, but_source, -1) : width;
+    return isnan(width) && range >= 0 ? pooled(c, but_source, -1) : width;
 }
 
 /* Inside the measured range no wider than outside: where residuals say otherwise they are too few to
  * tell the two apart. */
-static void pooled_by_range(const struct validation *v, double *inside, double *outside) {
-    *inside = pooled(v, NULL, 1);
-    *outside = pooled(v, NULL, 0);
-    if (*inside > *outside) *inside = *outside = pooled(v, NULL, -1);
+static void pooled_by_range(const struct class *c, double *inside, double *outside) {
+    *inside = pooled(c, NULL, 1);
+    *outside = pooled(c, NULL, 0);
+    if (*inside > *outside) *inside = *outside = pooled(c, NULL, -1);
 }
 
-/* The stack and GPU of `like`, leaning on all others. */
-static double own_width(const struct validation *v, const struct validation_row *like,
-                        int64_t *rows) {
+/* The stack and GPU of row `like`, leaning on all others. */
+static double own_width(const struct class *c, int64_t like, int64_t *rows) {
+    const struct validation *v = c->v;
     struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
     int64_t count = 0, others = 0;
     *rows = 0;
     for (int64_t i = 0; i < v->runs.count; i++)
-        others += held_back(&v->rows[i]) && !same_place(&v->rows[i], like);
+        others += held_back(c, i) && !same_place(&v->rows[i], &v->rows[like]);
     for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (!held_back(row)) continue;
-        const bool own = same_place(row, like);
+        if (!held_back(c, i)) continue;
+        const bool own = same_place(&v->rows[i], &v->rows[like]);
         *rows += own;
-        list[count++] = (struct residual){ residual_of(row), own ? 1 : POOL_ROWS / (double)others };
+        list[count++] =
+            (struct residual){ residual_of(c, i), own ? 1 : POOL_ROWS / (double)others };
     }
     const double width = quantile(list, count);
     free(list);
     return width;
 }
+
+/* ---- a stack that is not known ---- */
+
+/* Mean ln(measured / predicted) of the rows that row i's stack was calibrated on; NaN unless i is the
+ * first of them. */
+static double over_the_stand_in(const struct validation *named, const struct validation *no_name,
+                                int64_t i) {
+    double sum = 0;
+    int64_t rows = 0;
+    for (int64_t k = 0; k < named->runs.count; k++) {
+        const struct validation_row *row = &named->rows[k];
+        if (!row->calibrated_on || row->stack != named->rows[i].stack ||
+            isnan(no_name->rows[k].relative_error))
+            continue;
+        if (rows == 0 && k != i) return NAN;
+        sum -= log1p(no_name->rows[k].relative_error);
+        rows++;
+    }
+    return rows > 0 ? sum / (double)rows : NAN;
+}
+
+/* Of the stacks that other sources measured (NULL: of all). */
+static double unknown_stack_factor(const struct validation *named,
+                                   const struct validation *no_name, const char *but_source) {
+    double *logs = memory_alloc(sizeof *logs * (size_t)(named->runs.count + 1));
+    size_t count = 0;
+    for (int64_t i = 0; i < named->runs.count; i++) {
+        if (but_source != NULL && strcmp(named->rows[i].measured->source, but_source) == 0)
+            continue;
+        const double over = over_the_stand_in(named, no_name, i);
+        if (!isnan(over)) logs[count++] = over;
+    }
+    gsl_sort(logs, 1, count);
+    const double factor = count > 0 ? exp(gsl_stats_median_from_sorted_data(logs, 1, count)) : 1;
+    free(logs);
+    return factor;
+}
+
+static double *factors_by_row(const struct validation *named, const struct validation *no_name) {
+    const int64_t rows = named->runs.count;
+    double *factors = arena_array(named->arena, double, rows + 1);
+    for (int64_t i = 0; i < rows; i++)
+        factors[i] =
+            no_name == NULL
+                ? 1
+                : unknown_stack_factor(named, no_name, named->rows[i].measured->source);
+    return factors;
+}
+
+/* ---- the file ---- */
 
 static double memory_width(const struct validation *v) {
     struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
@@ -123,31 +198,18 @@ static void add_width(cJSON *o, const char *key, double width) {
     cJSON_AddNumberToObject(o, key, rounded(fmax(width, 0.001)));
 }
 
-cJSON *validation_bands(const struct validation *v, const struct validation *left_out,
-                        struct bands_report *report) {
-    cJSON *o = cJSON_CreateObject();
-    double inside, outside, relative_inside, relative_outside;
-    pooled_by_range(v, &inside, &outside);
-    pooled_by_range(left_out, &relative_inside, &relative_outside);
-    const double all = pooled(v, NULL, -1);
-    cJSON_AddStringToObject(o, "description",
-                            "80 % of the development rows that nothing was fitted on lie within "
-                            "prediction x (1 +- width); made by ballast calibrate bands");
-    add_width(o, "calibrated_inside", inside);
-    add_width(o, "calibrated_outside", outside);
-    add_width(o, "relative_inside", relative_inside);
-    add_width(o, "relative_outside", relative_outside);
-    const double memory = memory_width(v);
-    if (!isnan(memory)) add_width(o, "memory", memory);
+static void add_stacks(cJSON *o, const struct class *c, double inside, double outside) {
+    const struct validation *v = c->v;
+    const double all = pooled(c, NULL, -1);
     cJSON *stacks = cJSON_AddArrayToObject(o, "stacks");
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
-        bool first = held_back(row);
+        bool first = held_back(c, i);
         for (int64_t k = 0; k < i && first; k++)
-            first = !held_back(&v->rows[k]) || !same_place(&v->rows[k], row);
+            first = !held_back(c, k) || !same_place(&v->rows[k], row);
         if (!first) continue;
         int64_t rows;
-        const double width = own_width(v, row, &rows);
+        const double width = own_width(c, i, &rows);
         cJSON *band = cJSON_CreateObject();
         cJSON_AddStringToObject(band, "stack", row->stack->name);
         char gpu[64];
@@ -158,14 +220,60 @@ cJSON *validation_bands(const struct validation *v, const struct validation *lef
         cJSON_AddNumberToObject(band, "rows", (double)rows);
         cJSON_AddItemToArray(stacks, band);
     }
-    *report = (struct bands_report){ 0 };
-    double covered = 0;
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (!held_back(row)) continue;
-        report->rows++;
-        covered += residual_of(row) <= pooled(v, row->measured->source, row->inside_range);
+}
+
+static void report_class(const struct class *c, struct bands_report *report) {
+    const int64_t rows = c->v->runs.count;
+    double *widths = memory_alloc(sizeof *widths * (size_t)(rows + 1));
+    double covered = 0, sum = 0, sum_abs = 0;
+    size_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const struct validation_row *row = &c->v->rows[i];
+        if (!held_back(c, i)) continue;
+        widths[count] = pooled(c, row->measured->source, row->inside_range);
+        covered += residual_of(c, i) <= widths[count++];
+        sum += error_of(c, i);
+        sum_abs += fabs(error_of(c, i));
     }
-    report->coverage = report->rows > 0 ? covered / (double)report->rows : NAN;
+    gsl_sort(widths, 1, count);
+    const double n = (double)count;
+    report->of[c->what].rows = (int64_t)count;
+    report->of[c->what].coverage = count > 0 ? covered / n : NAN;
+    report->of[c->what].mean_abs = count > 0 ? sum_abs / n : NAN;
+    report->of[c->what].mean_signed = count > 0 ? sum / n : NAN;
+    report->of[c->what].median_half_width =
+        count > 0 ? gsl_stats_median_from_sorted_data(widths, 1, count) : NAN;
+    free(widths);
+}
+
+cJSON *validation_bands(const struct validation *v, const struct validation *no_factors,
+                        const struct validation *no_name, struct bands_report *report) {
+    const double *none = factors_by_row(v, NULL);
+    const struct class calibrated = { v, BAND_CALIBRATED, none },
+                       relative = { no_factors, BAND_RELATIVE, none },
+                       unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name) };
+    double inside, outside, relative_inside, relative_outside;
+    pooled_by_range(&calibrated, &inside, &outside);
+    pooled_by_range(&relative, &relative_inside, &relative_outside);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "description",
+                            "80 % of the development rows that nothing was fitted on lie within "
+                            "prediction x (1 +- width); made by ballast calibrate bands");
+    add_width(o, "calibrated_inside", inside);
+    add_width(o, "calibrated_outside", outside);
+    add_width(o, "relative_inside", relative_inside);
+    add_width(o, "relative_outside", relative_outside);
+    add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
+    add_width(o, "unknown_stack_factor", unknown_stack_factor(v, no_name, NULL));
+    const double memory = memory_width(v);
+    if (!isnan(memory)) add_width(o, "memory", memory);
+    if (v->pairs.pairs > 0) {
+        add_width(o, "calibrated_pair", v->pairs.p80);
+        add_width(o, "relative_pair", fmax(v->pairs.p80, no_factors->pairs.p80));
+    }
+    add_stacks(o, &calibrated, inside, outside);
+    report_class(&calibrated, report);
+    report_class(&relative, report);
+    report_class(&unknown, report);
     return o;
 }

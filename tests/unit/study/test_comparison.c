@@ -37,6 +37,7 @@ static struct comparison_run make_run(struct iteration_record *steps, double fac
     r->step_time_mean_ms = 1000 * factor;
     r->gpu_days = 10 * factor;
     r->band_fraction = band;
+    r->pair_band_fraction = expm1(0.121);
     r->compute_ms = 400;
     r->padding_ms = 50;
     r->recompute_ms = 100;
@@ -62,22 +63,26 @@ static const struct {
     double confidence;
     enum comparison_verdict verdict;
     const char *fit, *backend; /* of the second run; the first fits and is on "a" */
+    double pair; /* of both; 0: 0.121 */
 } cases[] = {
     /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
      * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5; Student's t with 3 degrees of
      * freedom. */
-    { "same steps, beyond what pairs err", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
-    { "a wide band that is common", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a" },
-    { "less than pairs err: ln 0.888 = -0.119", 0.888, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a" },
-    { "another stack, beyond both bands", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "b" },
-    { "another stack, inside them", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b" },
-    { "does not fit", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_OPEN, "out of memory", "a" },
+    { "same steps, beyond what pairs err", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", 0 },
+    { "a wide band that is common", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", 0 },
+    { "less than pairs err: ln 0.888 = -0.119", 0.888, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", 0 },
+    { "beyond the common band: runs stored without a pair's", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", NAN },
+    { "inside it", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", NAN },
+    { "pairs of a stack without a calibration", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", 0.17 },
+    { "another stack, beyond both bands", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "b", 0 },
+    { "another stack, inside them", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b", 0 },
+    { "does not fit", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_OPEN, "out of memory", "a", 0 },
     /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it; 5.9346
      * degrees of freedom by Welch and Satterthwaite (the other case 5.4289). */
-    { "other steps", 0.9, 0.05, 5000, false, 0.940476, COMPARISON_OPEN, "fits", "a" },
-    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999112, COMPARISON_SURE, "tight", "a" },
-    { "another model", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_DIFFERENT_JOBS, "fits", "m" },
-    { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN, "fits", "a" },
+    { "other steps", 0.9, 0.05, 5000, false, 0.940476, COMPARISON_OPEN, "fits", "a", 0 },
+    { "slower, other steps", 1.4, 0.05, 5000, false, 0.999112, COMPARISON_SURE, "tight", "a", 0 },
+    { "another model", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_DIFFERENT_JOBS, "fits", "m", 0 },
+    { "the same run", 1, 0.05, 1000, true, 0.5, COMPARISON_OPEN, "fits", "a", 0 },
 };
 
 static void test_known_differences(void **state) {
@@ -88,6 +93,9 @@ static void test_known_differences(void **state) {
             make_run(a, 1, 0.01, 1000), make_run(b, cases[k].factor, cases[k].band, cases[k].tokens)
         };
         runs[1].record.verdict = cases[k].fit;
+        if (cases[k].pair != 0)
+            runs[0].record.pair_band_fraction = runs[1].record.pair_band_fraction =
+                expm1(cases[k].pair);
         runs[1].record.resolved_scenario = cases[k].backend[0] == 'a'   ? setup_a
                                            : cases[k].backend[0] == 'b' ? setup_c
                                                                         : setup_b;

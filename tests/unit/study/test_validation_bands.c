@@ -1,0 +1,88 @@
+/* test_validation_bands.c - widths and factors of rows whose errors are known. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/study/validation.h"
+
+enum { SOURCES = 3, ROWS_OF_SOURCE = 5, ROWS = SOURCES * ROWS_OF_SOURCE };
+
+static const struct stack stacks[SOURCES] = { { .name = "x" }, { .name = "y" }, { .name = "z" } };
+static const char *const sources[SOURCES] = { "X", "Y", "Z" };
+
+/* Each source's first row was fitted on; of row i measured / predicted is over[i]. */
+static struct validation make(struct arena *arena, const double *over, bool known, bool fitted) {
+    struct validation v = { .arena = arena };
+    v.runs.count = ROWS;
+    v.runs.rows = arena_array(arena, struct measured_run, ROWS);
+    v.rows = arena_array(arena, struct validation_row, ROWS);
+    for (int i = 0; i < ROWS; i++) {
+        const int source = i / ROWS_OF_SOURCE;
+        v.runs.rows[i] = (struct measured_run){ .source = sources[source],
+                                                .iter_time_s = over[i],
+                                                .peak_mem_GiB = NAN };
+        v.rows[i] = (struct validation_row){ .measured = &v.runs.rows[i],
+                                             .predicted_s = 1,
+                                             .relative_error = 1 / over[i] - 1,
+                                             .hardware = "h100-80g-sxm",
+                                             .stack = &stacks[source],
+                                             .inside_range = true,
+                                             .known_stack = known,
+                                             .calibrated_stack = fitted,
+                                             .calibrated_on = fitted && i % ROWS_OF_SOURCE == 0,
+                                             .memory_relative_error = NAN };
+    }
+    return v;
+}
+
+static double number(const cJSON *o, const char *key) {
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+/* Calibration rows as runs of an unknown stack took 1.1, 1.3 and 1.0 times their stand-in's price: the
+ * factor is 1.1, and of two sources the geometric mean. */
+static void test_classes(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    double near[ROWS], far[ROWS], anonymous[ROWS];
+    static const double taken[SOURCES] = { 1.1, 1.3, 1.0 };
+    for (int i = 0; i < ROWS; i++) {
+        const int k = i % ROWS_OF_SOURCE;
+        near[i] = 1 + 0.01 * k;
+        far[i] = 1 + 0.02 * k;
+        anonymous[i] = taken[i / ROWS_OF_SOURCE];
+    }
+    struct validation v = make(arena, near, true, true), no_factors = make(arena, far, true, false),
+                      no_name = make(arena, anonymous, false, false);
+    v.pairs = (struct pair_statistics){ .pairs = 9, .p80 = 0.1 };
+    no_factors.pairs = (struct pair_statistics){ .pairs = 9, .p80 = 0.2 };
+    struct bands_report report;
+    cJSON *bands = validation_bands(&v, &no_factors, &no_name, &report);
+    /* Residuals 0.01 to 0.04 of each source: 10 of 12 are 0.04 at most, 9 are 0.03. */
+    assert_true(fabs(number(bands, "calibrated_inside") - 0.04) < 1e-9);
+    /* 0 to 0.08, five of each source: 12 of 15 are 0.06 at most. */
+    assert_true(fabs(number(bands, "relative_inside") - 0.06) < 1e-9);
+    assert_true(fabs(number(bands, "unknown_stack_factor") - 1.1) < 1e-9);
+    assert_true(fabs(number(bands, "calibrated_pair") - 0.1) < 1e-9);
+    assert_true(fabs(number(bands, "relative_pair") - 0.2) < 1e-9);
+    /* Of X the others' factor is sqrt(1.3 x 1.0), of Y sqrt(1.1 x 1.0), of Z sqrt(1.1 x 1.3). */
+    const double errors[SOURCES] = { sqrt(1.3) / 1.1 - 1, sqrt(1.1) / 1.3 - 1, sqrt(1.43) - 1 };
+    assert_true(fabs(report.of[BAND_UNKNOWN].mean_signed -
+                     (errors[0] + errors[1] + errors[2]) / 3) < 1e-12);
+    /* 80 % of all lie within the widest; each source alone is judged by the two others. */
+    assert_true(fabs(number(bands, "unknown") - (1 / (1 + errors[1]) - 1)) < 1e-4);
+    assert_int_equal(report.of[BAND_UNKNOWN].rows, ROWS);
+    assert_true(fabs(report.of[BAND_UNKNOWN].coverage - 2.0 / 3) < 1e-12);
+    assert_int_equal(report.of[BAND_CALIBRATED].rows, ROWS - SOURCES);
+    assert_true(report.of[BAND_CALIBRATED].coverage == 1);
+    cJSON_Delete(bands);
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_classes) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
