@@ -68,8 +68,8 @@ static void predict(const struct scenario_options *options, struct measured_scen
         row->skip = strstr(err.text, "cannot compute in") != NULL ||
                             strstr(err.text, "/training/precision: ") != NULL
                         ? SKIP_PRECISION
-                    : strstr(err.text, ": must be ") != NULL      ? SKIP_VALUE
-                                                                  : SKIP_LAYOUT;
+                    : strstr(err.text, ": must be ") != NULL ? SKIP_VALUE
+                                                             : SKIP_LAYOUT;
         row->skip_detail = arena_text(arena, err.text);
         return;
     }
@@ -243,8 +243,7 @@ static void summarise(const struct validation *v, const char *source, struct val
     const unsigned allocator = 1u << READING_ALLOCATED | 1u << READING_RESERVED;
     g->memory = statistics_of(memory, memory_errors(v, source, allocator, memory));
     for (int kind = READING_ALLOCATED; kind < READING_COUNT; kind++)
-        g->memory_of[kind] =
-            statistics_of(memory, memory_errors(v, source, 1u << kind, memory));
+        g->memory_of[kind] = statistics_of(memory, memory_errors(v, source, 1u << kind, memory));
     g->time_by_case = statistics_of(cases, case_errors(v, source, cases));
     g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
     g->median_half_width = NAN;
@@ -312,8 +311,7 @@ static enum precision precision_of(const struct measured_run *run) {
 
 static bool measured_by(const struct measured_runs *runs, const char *row_id, const char *source) {
     for (int64_t i = 0; i < runs->count; i++)
-        if (strcmp(runs->rows[i].row_id, row_id) == 0 &&
-            strcmp(runs->rows[i].source, source) == 0)
+        if (strcmp(runs->rows[i].row_id, row_id) == 0 && strcmp(runs->rows[i].source, source) == 0)
             return true;
     return false;
 }
@@ -346,8 +344,7 @@ static struct measured_run without_stack(struct arena *arena, const struct measu
     struct measured_run anonymous = *run;
     bool exact;
     const struct stack *stack = stack_find(stacks, run->stack, &exact);
-    anonymous.stack =
-        stack == NULL ? "" : arena_format(arena, "unknown-%ld", (long)stack->year);
+    anonymous.stack = stack == NULL ? "" : arena_format(arena, "unknown-%ld", (long)stack->year);
     if (run->hardware[0] == '\0' && stack != NULL && stack->hardware != NULL)
         anonymous.hardware = stack->hardware;
     return anonymous;
@@ -376,8 +373,7 @@ static void count_verdict(struct validation *v, const struct validation_row *row
 }
 
 static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
-                                   int64_t path_count,
-                                   enum validation_hold_out what,
+                                   int64_t path_count, enum validation_hold_out what,
                                    void (*progress)(void *context, int64_t done, int64_t total),
                                    void *progress_context, struct error *err) {
     struct arena *arena = arena_create();
@@ -413,9 +409,9 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (what != HOLD_OUT_NOTHING) own.stack = scenario.stack;
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
         if (row->skip == SKIP_NOTHING)
-            row->calibrated_stack = row->exact_stack && stack_on(scenario.stack, scenario.hardware,
-                                                                 precision_of(row->measured))
-                                                            .calibrated;
+            row->calibrated_stack =
+                row->exact_stack &&
+                stack_on(scenario.stack, scenario.hardware, precision_of(row->measured)).calibrated;
         cJSON_Delete(scenario.document);
         if (row->skip == SKIP_NOTHING) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);

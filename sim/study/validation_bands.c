@@ -147,8 +147,8 @@ static double over_the_stand_in(const struct validation *named, const struct val
 }
 
 /* Of the stacks that other sources measured (NULL: of all). */
-static double unknown_stack_factor(const struct validation *named,
-                                   const struct validation *no_name, const char *but_source) {
+static double unknown_stack_factor(const struct validation *named, const struct validation *no_name,
+                                   const char *but_source) {
     double *logs = memory_alloc(sizeof *logs * (size_t)(named->runs.count + 1));
     size_t count = 0;
     for (int64_t i = 0; i < named->runs.count; i++) {
@@ -167,10 +167,9 @@ static double *factors_by_row(const struct validation *named, const struct valid
     const int64_t rows = named->runs.count;
     double *factors = arena_array(named->arena, double, rows + 1);
     for (int64_t i = 0; i < rows; i++)
-        factors[i] =
-            no_name == NULL
-                ? 1
-                : unknown_stack_factor(named, no_name, named->rows[i].measured->source);
+        factors[i] = no_name == NULL
+                         ? 1
+                         : unknown_stack_factor(named, no_name, named->rows[i].measured->source);
     return factors;
 }
 
