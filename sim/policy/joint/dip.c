@@ -163,8 +163,11 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
  * that holds less memory leaves more blocks without recomputation. So the first order (micro-batches in
  * turn) and the last ones that the search began with or that improved its best are run through the
  * memory step, as the paper does with every rollout (section 5.1), and the fastest is taken. One for
- * each 25 rollouts, because the step takes as long as some 20 of them. */
+ * each 25 rollouts, because the step takes as long as some 20 of them. Beside them stand micro-batches
+ * in turn within a part of the room: fewer are in flight, so that more of their blocks keep everything. */
 enum { FINALIST_LIMIT = 16, FINALIST_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
+static const double room_shares[] = { 0.5, 0.35, 0.25 };
+enum { ROOM_SHARE_COUNT = sizeof room_shares / sizeof room_shares[0] };
 
 struct finalists {
     int32_t class_count, count, next, limit;
@@ -201,6 +204,29 @@ static void fill_memory(struct dip_iteration *d, const struct job_plan *plan) {
     segment_order_time(d->segments.graph, &d->schedule);
 }
 
+/* Micro-batches in turn. */
+static void plain_order(struct dip_iteration *d) {
+    struct segment_graph *g = d->segments.graph;
+    int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
+    for (int32_t i = 0; i < g->class_count; i++)
+        order[i] = i;
+    greedy_order(g, order, TURN_ALTERNATE, &d->schedule);
+}
+
+/* False: a micro-batch does not fit into so little. */
+static bool order_in_room(struct dip_iteration *d, double share) {
+    struct segment_graph *g = d->segments.graph;
+    double *room = arena_array(d->it->scratch, double, g->rank_count);
+    for (int32_t r = 0; r < g->rank_count; r++) {
+        room[r] = g->capacity_bytes[r];
+        g->capacity_bytes[r] *= share;
+    }
+    plain_order(d);
+    for (int32_t r = 0; r < g->rank_count; r++)
+        g->capacity_bytes[r] = room[r];
+    return d->schedule.makespan_ns != SEGMENT_DEAD_END;
+}
+
 static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
                             const struct finalists *f) {
     struct segment_graph *g = d->segments.graph;
@@ -214,33 +240,27 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     fill_memory(d, plan);
     int64_t best_ns = d->schedule.makespan_ns;
     int32_t best = -1;
-    for (int32_t k = 0; k <= f->count; k++) {
-        if (k == f->count && best == f->count - 1) break; /* it is the one just run */
-        int32_t at = k < f->count ? k : best;
+    int32_t last = f->count + ROOM_SHARE_COUNT;
+    for (int32_t k = 0; k <= last; k++) {
+        if (k == last && best == last - 1) break; /* it is the one just run */
+        int32_t at = k < last ? k : best;
         memcpy(g->passes, passes, bytes);
-        if (at >= 0) {
+        if (at >= f->count) {
+            if (!order_in_room(d, room_shares[at - f->count])) continue;
+        } else if (at >= 0) {
             greedy_order(g, f->orders + at * f->class_count, f->turns[at], &d->schedule);
         } else {
             memcpy(d->schedule.tasks, found.tasks, task_bytes);
             d->schedule.makespan_ns = found.makespan_ns;
         }
         fill_memory(d, plan);
-        if (k == f->count || d->schedule.makespan_ns >= best_ns) continue;
+        if (k == last || d->schedule.makespan_ns >= best_ns) continue;
         best_ns = d->schedule.makespan_ns;
         best = k;
     }
     ballast_check(d->schedule.makespan_ns == best_ns);
     free(found.tasks);
     free(passes);
-}
-
-/* Micro-batches in turn. */
-static void plain_order(struct dip_iteration *d) {
-    struct segment_graph *g = d->segments.graph;
-    int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
-    for (int32_t i = 0; i < g->class_count; i++)
-        order[i] = i;
-    greedy_order(g, order, TURN_ALTERNATE, &d->schedule);
 }
 
 static void make_order(struct dip_iteration *d, struct finalists *finalists) {

@@ -9,6 +9,10 @@
  * passes of one kind the most urgent runs, not the oldest; of passes that are not ready the earliest,
  * then the backward, then the more urgent. The reserve for one micro-batch is ours: without it the
  * forwards of many micro-batches fill a rank, and none can finish.
+ *
+ * On a full rank nearly every ready forward is refused again and again. A refusal holds until a
+ * backward of the rank frees memory, and for every forward that is no smaller and whose micro-batch is
+ * no more urgent (both follow from the sums in fits()); the least such refusals are kept.
  */
 #include "sim/policy/joint/interleaver.h"
 
@@ -22,6 +26,13 @@ struct arrival {
 };
 
 enum { FORWARD, BACKWARD };
+
+/* A forward of `bytes` in the micro-batch at `place` of micro_order did not fit. */
+struct refusal {
+    int32_t place;
+    double bytes;
+};
+enum { REFUSAL_LIMIT = 8 };
 
 struct queue {
     uint64_t *ready; /* bit set over positions */
@@ -38,6 +49,8 @@ struct rank_state {
     double live_bytes;
     int32_t head; /* index into micro_order: the first that has not finished on this rank */
     int32_t done;
+    int32_t refusal_count; /* since the last backward */
+    struct refusal refusals[REFUSAL_LIMIT];
 };
 
 struct interleaver {
@@ -49,6 +62,7 @@ struct interleaver {
     int32_t *forward_waits, *backward_waits; /* by segment: predecessors, successors to go */
     int64_t *forward_ready, *backward_ready; /* latest of their arrivals so far */
     int32_t *micro_order;                    /* micro-batches, most urgent first */
+    int32_t *micro_place;                    /* by micro-batch: its index there */
     bool *micro_seen;
     double *need_bytes;    /* [rank x micro_batches + m]: forwards to come */
     double *live_bytes;    /* the same: forwards whose backward is to come */
@@ -56,6 +70,7 @@ struct interleaver {
     double *need_at_start; /* need_bytes and unfinished before the first pass */
     int32_t *unfinished_at_start;
     double *workspace; /* by rank: the largest */
+    double *most_need; /* by rank: of any micro-batch, all its forwards to come */
     bool *tight;       /* by rank: all activations together do not fit */
     void *block; /* everything above */
 };
@@ -78,6 +93,10 @@ static void measure_memory(struct interleaver *x) {
             x->need_at_start[cell] += pass->bytes;
             x->unfinished_at_start[cell]++;
         }
+        for (int32_t m = 0; m < g->micro_batch_count; m++) {
+            double need = x->need_at_start[(int64_t)r * g->micro_batch_count + m];
+            if (need > x->most_need[r]) x->most_need[r] = need;
+        }
         x->workspace[r] = workspace;
         x->tight[r] = sum + workspace > g->capacity_bytes[r];
     }
@@ -90,8 +109,8 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
     size_t micro = (size_t)g->micro_batch_count, words = (size_t)x->words;
     size_t per_queue = words * 8 + segments * sizeof(struct arrival) + 64;
     size_t bytes = ranks * (sizeof(struct rank_state) + 2 * per_queue) +
-                   segments * (4 * sizeof(int32_t) + 2 * sizeof(int64_t)) + micro * 8 +
-                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 9 + 16 * 64;
+                   segments * (4 * sizeof(int32_t) + 2 * sizeof(int64_t)) + micro * 12 +
+                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 17 + 16 * 64;
     x->block = memory_alloc(bytes);
     memset(x->block, 0, bytes);
     char *at = x->block;
@@ -113,8 +132,10 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
     x->unfinished = take(&at, ranks * micro * sizeof(int32_t));
     x->unfinished_at_start = take(&at, ranks * micro * sizeof(int32_t));
     x->micro_order = take(&at, micro * sizeof(int32_t));
+    x->micro_place = take(&at, micro * sizeof(int32_t));
     x->micro_seen = take(&at, micro);
     x->workspace = take(&at, ranks * sizeof(double));
+    x->most_need = take(&at, ranks * sizeof(double));
     x->tight = take(&at, ranks);
     ballast_check(at <= (char *)x->block + bytes);
     measure_memory(x);
@@ -174,7 +195,7 @@ static inline int64_t earliest(const struct queue *q) {
 /* Banker's rule: with this forward run, the unfinished micro-batches could still be finished one
  * after another, most urgent first. The same order holds on all ranks, so the first of them can
  * always go on, and there is no dead end while each fits alone. */
-static bool fits(const struct interleaver *x, int32_t rank, int32_t segment) {
+static bool can_finish(const struct interleaver *x, int32_t rank, int32_t segment) {
     const struct segment_graph *g = x->graph;
     const struct rank_state *state = &x->ranks[rank];
     const double *need = x->need_bytes + (int64_t)rank * g->micro_batch_count;
@@ -182,8 +203,8 @@ static bool fits(const struct interleaver *x, int32_t rank, int32_t segment) {
     double own = segment_graph_pass(g, segment, rank)->bytes;
     double room = g->capacity_bytes[rank] - x->workspace[rank] - state->live_bytes - own;
     if (room < 0) return false;
-    double held = state->live_bytes + own;
-    for (int32_t i = state->head; i < g->micro_batch_count && held > 0; i++) {
+    double held = state->live_bytes + own, enough = x->most_need[rank];
+    for (int32_t i = state->head; i < g->micro_batch_count && held > 0 && room < enough; i++) {
         int32_t m = x->micro_order[i];
         if (x->unfinished[(int64_t)rank * g->micro_batch_count + m] == 0) continue;
         double mine = m == g->micro_batch_of[segment] ? own : 0;
@@ -194,8 +215,26 @@ static bool fits(const struct interleaver *x, int32_t rank, int32_t segment) {
     return true;
 }
 
+static bool fits(struct interleaver *x, int32_t rank, int32_t segment) {
+    const struct segment_graph *g = x->graph;
+    struct rank_state *state = &x->ranks[rank];
+    struct refusal own = { x->micro_place[g->micro_batch_of[segment]],
+                           segment_graph_pass(g, segment, rank)->bytes };
+    for (int32_t i = 0; i < state->refusal_count; i++)
+        if (own.place >= state->refusals[i].place && own.bytes >= state->refusals[i].bytes)
+            return false;
+    if (can_finish(x, rank, segment)) return true;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < state->refusal_count; i++)
+        if (state->refusals[i].place < own.place || state->refusals[i].bytes < own.bytes)
+            state->refusals[kept++] = state->refusals[i];
+    if (kept < REFUSAL_LIMIT) state->refusals[kept++] = own;
+    state->refusal_count = kept;
+    return false;
+}
+
 /* The most urgent ready forward that fits, or -1. */
-static int32_t ready_forward(const struct interleaver *x, int32_t rank) {
+static int32_t ready_forward(struct interleaver *x, int32_t rank) {
     const struct rank_state *state = &x->ranks[rank];
     const struct queue *q = &state->queue[FORWARD];
     int32_t position = first_ready(q, x->words, 0);
@@ -205,7 +244,7 @@ static int32_t ready_forward(const struct interleaver *x, int32_t rank) {
     return position;
 }
 
-static int64_t earliest_forward(const struct interleaver *x, int32_t rank) {
+static int64_t earliest_forward(struct interleaver *x, int32_t rank) {
     const struct rank_state *state = &x->ranks[rank];
     const struct queue *q = &state->queue[FORWARD];
     if (!state->checks_memory) return earliest(q);
@@ -292,6 +331,7 @@ static void account(struct interleaver *x, int32_t rank, int32_t segment, bool b
         return;
     }
     state->live_bytes -= pass->bytes;
+    state->refusal_count = 0;
     x->live_bytes[cell] -= pass->bytes;
     x->unfinished[cell]--;
     while (state->head < g->micro_batch_count &&
@@ -336,7 +376,7 @@ static void reset(struct interleaver *x) {
         state->last_backward = true; /* so that the first of two is a forward */
         state->checks_memory = x->tight[r];
         state->live_bytes = 0;
-        state->head = state->done = 0;
+        state->head = state->done = state->refusal_count = 0;
     }
     size_t cells = (size_t)(g->rank_count * g->micro_batch_count);
     memcpy(x->need_bytes, x->need_at_start, cells * sizeof *x->need_bytes);
@@ -361,6 +401,7 @@ static void number_segments(struct interleaver *x, const int32_t *class_order) {
             x->segment_at[position++] = segment;
             if (x->micro_seen[micro]) continue;
             x->micro_seen[micro] = true;
+            x->micro_place[micro] = micro_batches;
             x->micro_order[micro_batches++] = micro;
         }
     }
@@ -376,7 +417,7 @@ static void start(struct interleaver *x) {
 
 /* ---- the dual queue ---- */
 
-static int32_t earliest_position(const struct interleaver *x, int32_t rank, int queue,
+static int32_t earliest_position(struct interleaver *x, int32_t rank, int queue,
                                  int64_t start_ns) {
     const struct rank_state *state = &x->ranks[rank];
     const struct queue *q = &state->queue[queue];
