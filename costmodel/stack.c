@@ -24,7 +24,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout;
     int recompute_style;
-    double kept_activations, logit_bytes;
+    double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
     double attention_forward_time, attention_backward_time;
@@ -115,6 +115,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 4, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
+    { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 4, 64, "null", "bytes",
+      "the same where TP divides the vocabulary; null: as without", NULL },
     { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
       "what the allocator keeps over what it hands out", NULL },
     { "context_GiB", FIELD_DOUBLE, AT(context_GiB), 0, 64, "null", "GiB",
@@ -313,6 +315,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,
         .logit_bytes = f.logit_bytes,
+        .divided_logit_bytes = isnan(f.divided_logit_bytes) ? f.logit_bytes : f.divided_logit_bytes,
         .reserved_fraction = f.reserved_fraction,
         .context_bytes = f.context_GiB * BYTES_PER_GiB,
         .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,

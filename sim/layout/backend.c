@@ -14,7 +14,7 @@
  * assumed for each communicator. */
 #define COMMUNICATOR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 #define USUAL                                                                                      \
-    .gather_time = 1, .kept_activations = 1, .logit_bytes = NAN,                                   \
+    .gather_time = 1, .kept_activations = 1, .logit_bytes = NAN, .divided_logit_bytes = NAN,       \
     .reserved_fraction = RESERVED_FRACTION, .communicator_bytes = COMMUNICATOR_BYTES,              \
     .context_bytes = NAN
 
@@ -101,6 +101,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->keeps = stack->keeps;
     b->kept_activations = stack->kept_activations;
     b->logit_bytes = stack->logit_bytes;
+    b->divided_logit_bytes = stack->divided_logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;
     b->communicator_bytes = stack->communicator_bytes;
     b->context_bytes = stack->context_bytes;

@@ -27,7 +27,8 @@ struct backend {
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;
     unsigned keeps;                       /* enum stack_keeps */
-    double kept_activations, logit_bytes; /* logit_bytes NaN: layer_memory.c's */
+    double kept_activations;
+    double logit_bytes, divided_logit_bytes; /* by TP; NaN: layer_memory.c's */
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */

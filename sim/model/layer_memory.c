@@ -267,11 +267,9 @@ static double selective_operators_bytes(const struct model *model, int64_t layer
                                         const struct batch_shape *shape,
                                         const struct tensor_split *split) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
-    const int64_t matmuls = precision_is_quantised(d.module->precision)
-                                ? 0
-                                : d.query_width + d.kv_width + d.ffn_width + d.module->hidden;
-    return (double)d.tokens * ((double)((d.query_width + matmuls) * d.element_bytes) +
-                               4 * (double)d.attention_heads);
+    const int64_t matmuls = d.query_width + d.kv_width + d.ffn_width + d.module->hidden;
+    return (double)d.tokens *
+           ((double)((d.query_width + matmuls) * d.element_bytes) + 4 * (double)d.attention_heads);
 }
 
 double layer_saved_bytes(const struct model *model, int64_t layer_index,

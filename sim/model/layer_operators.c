@@ -426,14 +426,16 @@ static void forward_until_needed(struct operator_list *out, int64_t first) {
 
 /* torchtitan's policy counts the matmuls q, k, v, proj, gate, up, down and keeps the outputs of the
  * odd ones, of attention and of reduce-scatters; all else runs again until every kept tensor is
- * back, so never down. An fp8 matmul is another operator, of which nothing is kept. */
+ * back, so never down. With fp8 it counts them too: a policy sees aten.mm on Float8Tensor operands,
+ * and its runs in fp8 take as much memory as those in bf16 (76.8 and 77.0 GiB, 61.8 and 62.0;
+ * pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md). */
 static void block_selective_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    const bool all = precision_is_quantised(e->matmul), gated = d->up_width > d->ffn_width;
+    const bool gated = d->up_width > d->ffn_width;
     emit_enter_forward(e, &emitter_attention_half);
     emit_cast_written(e, "qkv cast", PASS_FORWARD, d->tokens, hidden);
-    emit_linear_forward(e, "qkv", e->matmul, d->tokens, all ? d->qkv_width : d->kv_width, hidden);
+    emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->kv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
     emit_cast(e, "proj cast", PASS_FORWARD, d->tokens, d->query_width);
@@ -441,9 +443,7 @@ static void block_selective_forward(struct emitter *e) {
     emit_leave_forward(e, &emitter_attention_half);
     emit_enter_forward(e, &emitter_mlp_half);
     emit_cast_written(e, "up cast", PASS_FORWARD, d->tokens, hidden);
-    if (all || gated)
-        emit_linear_forward(e, "up", e->matmul, d->tokens, all ? d->up_width : d->ffn_width,
-                            hidden);
+    if (gated) emit_linear_forward(e, "up", e->matmul, d->tokens, d->ffn_width, hidden);
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
                 d->up_width + d->ffn_width);
     emit_cast_written(e, "down cast", PASS_FORWARD, d->tokens, d->ffn_width);
@@ -465,8 +465,7 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
     }
     case RECOMPUTE_SELECTIVE:
         if (split->recompute_style == RECOMPUTE_OPERATORS) {
-            const struct layer_division d =
-                layer_division_make(model, layer_index, shape, split);
+            const struct layer_division d = layer_division_make(model, layer_index, shape, split);
             struct emitter e = emitter_of(model, &d, shape, need, out);
             if (d.tokens > 0) block_selective_forward(&e);
             return;

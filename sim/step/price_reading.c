@@ -132,7 +132,8 @@ static double saved_bytes(const struct price_table *table, enum layer_kind kind,
 /* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
 static double loss_bytes(const struct price_table *table, enum layer_kind kind,
                          const struct batch_shape *shape) {
-    double held = table->scenario->backend->logit_bytes;
+    const struct backend *backend = table->scenario->backend;
+    double held = table->split.tp > 1 ? backend->divided_logit_bytes : backend->logit_bytes;
     if (kind != LAYER_HEAD || isnan(held)) return 0;
     double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
     return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
@@ -211,8 +212,7 @@ static void fill_times(const struct price_table *table, enum layer_kind kind,
                              *backward = &prices->lists[PASS_SET_BACKWARD];
     const int64_t host_forward_ns = host_ns(table, kind, PASS_SET_FORWARD);
     int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
-    if (forward->run_count > 0)
-        attention_times(table, kind, PASS_SET_FORWARD, shape, attention_ns);
+    if (forward->run_count > 0) attention_times(table, kind, PASS_SET_FORWARD, shape, attention_ns);
     sum_list(table, forward, attention_ns, &time->forward_ns, &time->forward_comm_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
               &time->backward_comm_ns);
@@ -237,8 +237,8 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time) {
     if (table->memo != NULL && table->memo_place[kind] >= 0 && shape >= table->memo_shapes &&
         shape < table->memo_shapes + table->memo_count) {
-        *time = table->memo[(shape - table->memo_shapes) * table->memo_kinds +
-                            table->memo_place[kind]];
+        *time =
+            table->memo[(shape - table->memo_shapes) * table->memo_kinds + table->memo_place[kind]];
         return;
     }
     *time = (struct layer_time){ 0 };
