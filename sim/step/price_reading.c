@@ -233,16 +233,10 @@ static void fill_times(const struct price_table *table, enum layer_kind kind,
             time->recompute_ns[RECOMPUTE_SELECTIVE] += attention_ns[i++];
 }
 
-void price_table_layer(const struct price_table *table, enum layer_kind kind,
-                       const struct batch_shape *shape, struct layer_time *time) {
-    if (table->memo != NULL && table->memo_place[kind] >= 0 && shape >= table->memo_shapes &&
-        shape < table->memo_shapes + table->memo_count) {
-        *time =
-            table->memo[(shape - table->memo_shapes) * table->memo_kinds + table->memo_place[kind]];
-        return;
-    }
+static void fill_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, const struct kind_prices *prices,
+                       struct layer_time *time) {
     *time = (struct layer_time){ 0 };
-    const struct kind_prices *prices = prices_of(table, kind, shape);
     if (prices == NULL) return;
     fill_times(table, kind, shape, prices, time);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
@@ -253,6 +247,62 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     time->workspace_bytes = workspace_bytes(table, kind, shape, prices);
     time->training_flop = training_flop(table, kind, shape, prices);
     time->send_ns = prices->send_ns;
+}
+
+void price_table_layer(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, struct layer_time *time) {
+    if (table->memo != NULL && table->memo_place[kind] >= 0 && shape >= table->memo_shapes &&
+        shape < table->memo_shapes + table->memo_count) {
+        *time = table->memo[table->memo_entry[(shape - table->memo_shapes) * table->memo_kinds +
+                                              table->memo_place[kind]]];
+        return;
+    }
+    fill_layer(table, kind, shape, prices_of(table, kind, shape), time);
+}
+
+/* Besides the token counts that the slot stands for, a layer depends on the sums of squares alone. */
+static bool is_marked(const struct kind_prices *prices, double squares, double cross_squares) {
+    return prices != NULL && prices->mark->entry >= 0 && prices->mark->squares == squares &&
+           prices->mark->cross_squares == cross_squares;
+}
+
+/* Entry 0 is that of a micro-batch that has nothing for the layer. */
+void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
+                          int64_t count) {
+    ballast_check(table->memo == NULL && table->base == NULL);
+    table->memo_kinds = 0;
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        table->memo_place[kind] = table->layer_of_kind[kind] >= 0 ? table->memo_kinds++ : -1;
+    int64_t entries = 1, capacity = 1024;
+    struct layer_time *memo = memory_alloc(sizeof *memo * (size_t)capacity);
+    memo[0] = (struct layer_time){ 0 };
+    int32_t *entry_of =
+        memory_alloc(sizeof *entry_of * (size_t)(table->memo_kinds * (count > 0 ? count : 1)));
+    for (int64_t i = 0; i < count; i++)
+        for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+            const enum layer_kind kind = (enum layer_kind)k;
+            if (table->memo_place[k] < 0) continue;
+            int32_t *entry = &entry_of[i * table->memo_kinds + table->memo_place[k]];
+            const struct kind_prices *prices = prices_of(table, kind, &shapes[i]);
+            const double squares = batch_shape_squares(&shapes[i], layer_kind_axis(kind));
+            *entry = 0;
+            if (prices == NULL) continue;
+            if (!is_marked(prices, squares, shapes[i].cross_square_sum)) {
+                if (entries == capacity) {
+                    capacity *= 2;
+                    memo = memory_realloc(memo, sizeof *memo * (size_t)capacity);
+                }
+                fill_layer(table, kind, &shapes[i], prices, &memo[entries]);
+                *prices->mark =
+                    (struct memo_mark){ entries++, squares, shapes[i].cross_square_sum };
+            }
+            ballast_check(prices->mark->entry <= INT32_MAX);
+            *entry = (int32_t)prices->mark->entry;
+        }
+    table->memo = memo;
+    table->memo_entry = entry_of;
+    table->memo_shapes = shapes;
+    table->memo_count = count;
 }
 
 /* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
@@ -276,24 +326,6 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
             ns_from_seconds(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
         };
     return count;
-}
-
-void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
-                          int64_t count) {
-    ballast_check(table->memo == NULL && table->base == NULL);
-    table->memo_kinds = 0;
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-        table->memo_place[kind] = table->layer_of_kind[kind] >= 0 ? table->memo_kinds++ : -1;
-    struct layer_time *memo =
-        memory_alloc(sizeof *memo * (size_t)(table->memo_kinds * (count > 0 ? count : 1)));
-    for (int64_t i = 0; i < count; i++)
-        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-            if (table->memo_place[kind] >= 0)
-                price_table_layer(table, (enum layer_kind)kind, &shapes[i],
-                                  &memo[i * table->memo_kinds + table->memo_place[kind]]);
-    table->memo = memo;
-    table->memo_shapes = shapes;
-    table->memo_count = count;
 }
 
 static int64_t list_operators(const struct price_table *table, const struct priced_list *list,

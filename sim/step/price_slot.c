@@ -240,6 +240,8 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     fixed.vision_square_sum = fixed.language_square_sum = 0;
     fixed.video_square_sum = fixed.cross_square_sum = 0;
     out->flop_fixed = model_layer_flop(model, layer, &fixed);
+    out->mark = memory_alloc(sizeof *out->mark);
+    out->mark->entry = -1;
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
     struct operator_work send = price_slot_send_work(table, kind, shape);
     for (int64_t link = 0; link < table->link_count; link++) {
@@ -335,6 +337,8 @@ static void prepare_axis(struct price_table *table, int a, bool pairs,
 
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
                          int64_t count) {
+    const struct batch_shape *known = table->memo_shapes;
+    if (known != NULL && shapes >= known && shapes + count <= known + table->memo_count) return;
     bool pairs[TOKEN_AXIS_COUNT];
     for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
         pairs[a] = axis_has_pairs(table, a);

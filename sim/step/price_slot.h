@@ -50,6 +50,14 @@ struct kind_prices {
     double again_flop_fraction[RECOMPUTE_KIND_COUNT]; /* of the forward's matmuls */
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
     int64_t *send_ns; /* by link; owned */
+    struct memo_mark *mark; /* owned */
+};
+
+/* The entry of the memo that was last made from a kind's prices, and the sums of squares it was made
+ * for: micro-batches that are equal to these layers share an entry. */
+struct memo_mark {
+    int64_t entry; /* -1: none yet */
+    double squares, cross_squares;
 };
 
 /* Layers that depend on a second count: at most two kinds of an axis. */
@@ -81,7 +89,8 @@ struct price_table {
     bool sums_only;
     const struct batch_shape *memo_shapes;
     int64_t memo_count;
-    struct layer_time *memo; /* by shape, of the model's kinds; owned unless there is a base */
+    struct layer_time *memo; /* entries; owned unless there is a base, as memo_entry */
+    int32_t *memo_entry;     /* by shape and place of the kind */
     int64_t memo_kinds, memo_place[LAYER_KIND_COUNT]; /* -1: no such layer */
     const struct price_table *base; /* where its prices are looked up first; NULL: none */
     struct tensor_split split;

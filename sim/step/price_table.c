@@ -188,8 +188,9 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
                                            NULL };
     key = arena_format(
-        arena, "%s %d %.17g %.17g %s %s", key, (int)split.recompute_style,
+        arena, "%s %d %.17g %.17g %.17g %.17g %s %s", key, (int)split.recompute_style,
         scenario->backend->host_forward_s, scenario->backend->host_backward_s,
+        scenario->backend->kept_activations, scenario->backend->logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)
@@ -203,6 +204,7 @@ static void free_kind(struct kind_prices *prices) {
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         free(prices->again[how].operators);
     free(prices->send_ns);
+    free(prices->mark);
 }
 
 static void free_slot(struct slot *slot) {
@@ -219,7 +221,10 @@ void price_table_destroy(struct price_table *table) {
     if (table == NULL) return;
     for (int64_t v = 0; v < table->variant_count; v++)
         price_table_destroy(table->variants[v]);
-    if (table->base == NULL) free(table->memo);
+    if (table->base == NULL) {
+        free(table->memo);
+        free(table->memo_entry);
+    }
     for (int a = 0; a < TOKEN_AXIS_COUNT; a++) {
         struct axis *axis = &table->axes[a];
         for (int64_t i = 0; i < axis->slot_count; i++)

@@ -27,7 +27,7 @@ struct entry {
     struct paper_run run;
     struct question *questions; /* owned, grows */
     int64_t question_count, question_capacity;
-    bool replayed;                                /* some question needs the epoch */
+    bool replayed, classed;                       /* some question needs the epoch, its parts */
     struct scenario *scenario;                    /* until the execution takes it over */
     const char *data_key, *batch_key, *price_key; /* runs with equal keys share */
     struct execution *execution;
@@ -99,6 +99,7 @@ int64_t run_book_ask(struct run_book *book, int64_t run, const struct quantity *
     e->questions[e->question_count] =
         (struct question){ .quantity = quantity, .index = index, .answer = NAN };
     e->replayed = e->replayed || quantity->replayed;
+    e->classed = e->classed || quantity->classed;
     return e->question_count++;
 }
 
@@ -157,25 +158,10 @@ static void prices_end(struct shared_prices *prices) {
     *prices = (struct shared_prices){ 0 };
 }
 
-/* Whether another run of the bundle asks for the same prices; those stand side by side. */
-static bool shares_prices(const struct run_book *book, const struct bundle *b, int64_t place) {
-    const char *key = book->entries[b->runs[place]].price_key;
-    for (int64_t side = -1; side <= 1; side += 2) {
-        int64_t other = place + side;
-        if (other >= 0 && other < b->count &&
-            strcmp(book->entries[b->runs[other]].price_key, key) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* NULL: nobody to share with. */
-static const struct price_table *prices_of(const struct run_book *book, struct bundle *b,
-                                           int64_t place) {
-    const struct entry *e = &book->entries[b->runs[place]];
+/* Runs of a bundle that ask for the same prices stand side by side. */
+static const struct price_table *prices_of(struct bundle *b, const struct entry *e) {
     if (b->prices.table != NULL && strcmp(b->prices.key, e->price_key) == 0) return b->prices.table;
     prices_end(&b->prices);
-    if (!shares_prices(book, b, place)) return NULL;
     const struct job *batched = b->batched;
     int64_t count = batched->batches.rank_count * batched->batches.per_rank;
     struct arena *arena = arena_create();
@@ -271,15 +257,15 @@ static void load_one(void *context, int64_t run, int thread_index) {
     e->price_key = price_table_key(e->arena, e->scenario);
 }
 
-static bool simulate_run(const struct loop *loop, struct bundle *b, int64_t place) {
-    struct entry *e = &loop->book->entries[b->runs[place]];
+static bool simulate_run(const struct loop *loop, struct bundle *b, struct entry *e) {
     /* One thread each, unless this run is alone. */
-    const struct replay_options replay = { .threads = loop->threads };
+    const struct replay_options replay = { .threads = loop->threads,
+                                           .answer_only = !e->classed && !loop->keep };
     const struct job *data = borrow_data(b->data, e->scenario, &e->err);
     if (data == NULL) return false;
     if (b->batched == NULL) b->batched = job_batch(e->scenario, data, 0, &e->err);
     if (b->batched == NULL) return false;
-    struct job *job = job_plan(e->scenario, b->batched, prices_of(loop->book, b, place), &e->err);
+    struct job *job = job_plan(e->scenario, b->batched, prices_of(b, e), &e->err);
     if (job == NULL) return false;
     e->execution = execution_of_job(e->scenario, job, e->replayed ? &replay : NULL, &e->err);
     e->scenario = NULL;
@@ -309,7 +295,7 @@ static void simulate_bundle(void *context, int64_t index, int thread_index) {
     for (int64_t i = 0; i < b->count; i++) {
         struct entry *e = &loop->book->entries[b->runs[i]];
         if (b->runs[i] > atomic_load(&loop->first_failed)) continue; /* an error already */
-        e->failed = !simulate_run(loop, b, i);
+        e->failed = !simulate_run(loop, b, e);
         if (e->failed) note_failure(loop, b->runs[i]);
         int64_t done = atomic_fetch_add(&loop->done, 1) + 1;
         if (thread_index == 0 && loop->options->progress != NULL)

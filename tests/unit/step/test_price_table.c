@@ -447,6 +447,42 @@ static void test_slots_grow(void **state) {
     fixture_close(&f);
 }
 
+/* Equal micro-batches share an entry, and those that differ in their squares alone do not; a table
+ * that borrows answers alike. */
+static void test_memorised_layers_are_the_same(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 7);
+    for (int k = 0; k < SETUP_COUNT; k++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[k]);
+        struct batch_shape shapes[2 * SHAPES];
+        for (int i = 0; i < SHAPES; i++) {
+            shapes[i] = shapes[SHAPES + i] = random_shape(&mt, f.scenario->model);
+            if (i % 2 == 0) shapes[SHAPES + i].language_square_sum /= 2;
+        }
+        struct layer_time plain[2 * SHAPES][LAYER_KIND_COUNT], time;
+        price_table_prepare(f.prices, shapes, 2 * SHAPES);
+        for (int i = 0; i < 2 * SHAPES; i++)
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+                price_table_layer(f.prices, (enum layer_kind)kind, &shapes[i], &plain[i][kind]);
+        price_table_memorise(f.prices, shapes, 2 * SHAPES);
+        struct arena *arena = arena_create();
+        struct price_table *other = price_table_borrow(arena, f.scenario, f.prices);
+        price_table_prepare(other, shapes, 2 * SHAPES);
+        for (int i = 0; i < 2 * SHAPES; i++)
+            for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+                price_table_layer(f.prices, (enum layer_kind)kind, &shapes[i], &time);
+                assert_memory_equal(&plain[i][kind], &time, sizeof time);
+                price_table_layer(other, (enum layer_kind)kind, &shapes[i], &time);
+                assert_memory_equal(&plain[i][kind], &time, sizeof time);
+            }
+        price_table_destroy(other);
+        arena_destroy(arena);
+        fixture_close(&f);
+    }
+}
+
 static void test_no_tokens_cost_nothing(void **state) {
     (void)state;
     struct step_fixture f;
@@ -573,6 +609,7 @@ int main(void) {
         cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),
+        cmocka_unit_test(test_memorised_layers_are_the_same),
         cmocka_unit_test(test_no_tokens_cost_nothing),
         cmocka_unit_test(test_a_mean_of_almost_no_images),
         cmocka_unit_test(test_shape_of_a_group),
