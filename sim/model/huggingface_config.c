@@ -56,6 +56,11 @@ const char *huggingface_text(const cJSON *object, const char *key, const char *f
     return cJSON_IsString(node) ? node->valuestring : fallback;
 }
 
+const char *huggingface_module_name(const cJSON *object, const char *model_type) {
+    const char *name = huggingface_text(object, "_name_or_path", "");
+    return name[0] != '\0' ? name : model_type;
+}
+
 void huggingface_note(struct huggingface_config *c, const char *note) {
     ballast_check(c->out->note_count < HUGGINGFACE_LIST_LIMIT);
     c->out->notes[c->out->note_count++] = note;

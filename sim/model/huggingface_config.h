@@ -28,6 +28,8 @@ bool huggingface_count_or(struct huggingface_config *c, const cJSON *object, con
 bool huggingface_flag(struct huggingface_config *c, const cJSON *object, const char *key,
                       bool fallback, bool *out);
 const char *huggingface_text(const cJSON *object, const char *key, const char *fallback);
+/* "_name_or_path", which whole dumps of a config leave empty, or else the type. */
+const char *huggingface_module_name(const cJSON *object, const char *model_type);
 /* Puts `assumed` into the notes, as defaults of `model_type`, and forgets it. */
 void huggingface_note_defaults(struct huggingface_config *c, const char *model_type);
 void huggingface_note(struct huggingface_config *c, const char *note);

@@ -251,7 +251,7 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
     leave_out_biases(c, attention_bias, mlp_bias, layers, hidden, ffn_hidden);
 
     cJSON *m = cJSON_CreateObject();
-    cJSON_AddStringToObject(m, "name", huggingface_text(text, "_name_or_path", model_type));
+    cJSON_AddStringToObject(m, "name", huggingface_module_name(text, model_type));
     cJSON_AddStringToObject(m, "role", "language");
     cJSON_AddNumberToObject(m, "layer_count", (double)layers);
     cJSON_AddNumberToObject(m, "hidden", (double)hidden);

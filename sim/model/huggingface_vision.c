@@ -262,7 +262,7 @@ bool huggingface_vision_module(struct huggingface_config *c, const cJSON *vision
     if (!read_tower(c, f, vision, &t)) return false;
     huggingface_note_defaults(c, model_type);
     return finish(c, f, vision, &t, feature_layer,
-                  huggingface_text(vision, "_name_or_path", model_type), out);
+                  huggingface_module_name(vision, model_type), out);
 }
 
 bool huggingface_named_tower(struct huggingface_config *c, const char *name, int64_t feature_layer,

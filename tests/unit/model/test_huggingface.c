@@ -14,23 +14,29 @@ static const struct {
 } published[] = {
     { "llama-3-8b", 8030261248, 8030261248, "llama-3-8b" },
     { "llama-3.2-1b", 1235814400, 1235814400, "llama-3.2-1b" },
+    { "llama-3.1-70b", 70553706496, 70553706496, "llama-3.1-70b" },
     { "mistral-7b", 7241732096, 7241732096, "mistral-7b" },
+    { "mistral-nemo", 12247782400, 12247782400, "mistral-nemo" },
     { "qwen2-7b", 7615616512, 7615616512, "qwen2-7b" },
     { "qwen2.5-0.5b", 494032768, 494032768, "qwen2.5-0.5b" },
+    { "qwen2.5-7b", 7615616512, 7615616512, "qwen2.5-7b" },
     { "qwen3-8b", 8190735360, 8190735360, "qwen3-8b" },
     { "internlm2-20b", 19861149696, 19861149696, "internlm2-20b" },
     { "yi-34b", 34388917248, 34388917248, "yi-34b" },
     { "gemma-2b", 2506172416, 2506172416, "gemma-2b" },
     { "gemma-7b", 8537680896, 8537680896, "gemma-7b" },
     { "internvl2-8b", 8075365376, 8075365376, "internvl2-8b" },
+    { "internvl2.5-4b", 3712637952, 3712637952, "internvl2.5-4b" },
     { "internvl-chat-v1-5", 25514186112, 25514186112, "internvl-chat-v1-5" },
     /* one of 24 blocks and the norm behind it are not run */
     { "llava-1.5-7b", 7063427072 - 12596224 - 2048, 7063427072, "llava-1.5-7b" },
     { "llava-v1.6-mistral-7b", 7566747648 - 12596224 - 2048 - 4096, 7566747648,
       "llava-v1.6-mistral-7b" },
+    { "qwen2-vl-2b", 2208985600, 2208985600, "qwen2-vl-2b" },
     { "qwen2-vl-7b", 8291375616, 8291375616, "qwen2-vl-7b" },
     { "qwen2.5-vl-3b", 3754622976, 3754622976, "qwen2.5-vl-3b" },
     { "qwen2.5-vl-7b", 8292166656, 8292166656, "qwen2.5-vl-7b" },
+    { "qwen2.5-vl-7b-nested", 8292166656, 8292166656, "qwen2.5-vl-7b-nested" },
     { "siglip-so400m", 412984944, 428225600, "siglip-so400m" },
     { "clip-vit-large-336", 303505408, 303507456, "clip-vit-large-336" },
     { "intern-vit-300m", 304012288, 304012288, "intern-vit-300m" },
@@ -60,6 +66,11 @@ static void counts_are_those_published(void **state) {
                      (long long)count, (long long)left_out(&m), (long long)published[i].model,
                      (long long)published[i].checkpoint);
         assert_string_equal(m.model->name, published[i].name);
+        for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
+            const char *module = m.model->modules[role].name;
+            if (module != NULL && module[0] == '\0')
+                fail_msg("%s: a module has no name", published[i].file);
+        }
         cJSON_Delete(m.file);
         json_destroy(config);
         arena_destroy(arena);
@@ -215,6 +226,7 @@ static void bounds_are_below_the_published_counts(void **state) {
         const char *file, *bound;
     } cases[] = {
         { "mixtral-8x7b", "at least 46.7 B parameters, at least 12.9 B" }, /* 46.70 and 12.88 B */
+        { "qwen3-30b-a3b", "at least 30.5 B parameters, at least 3.3 B" }, /* 30.53 and 3.35 B */
         { "deepseek-v3", "at least 656.6 B parameters, at least 23.1 B" }, /* 671 and 37 B */
         { "gemma-2-9b", "at least 8.0 B parameters" },                     /* 9.24 B */
     };
