@@ -91,6 +91,11 @@ static bool load_data(struct job *job, struct error *err) {
     return true;
 }
 
+int64_t job_samples_asked(const struct scenario *s) {
+    const struct batching_policy *policy = s->batching.row;
+    return policy->packs ? 1 : s->micro_batch_samples;
+}
+
 /* 0 when the scenario gives the number of micro-batches. */
 static int64_t asked_samples_per_step(const struct scenario *s) {
     const cJSON *asked = s->training_fields.global_batch;
@@ -117,7 +122,7 @@ static bool make_batches(struct job *job, struct error *err) {
     struct batch_request request = {
         .dataset = job->dataset,
         .dp = s->layout.dp,
-        .micro_batch = policy->packs ? 1 : s->micro_batch_samples,
+        .micro_batch = job_samples_asked(s),
         .seed = (uint32_t)s->simulate_fields.seed,
     };
     if (!policy->plan(&request, s->batching.parameters, &job->batches, err))
@@ -535,7 +540,7 @@ const char *job_batch_key(struct arena *arena, const struct scenario *s) {
                            : NULL;
     const char *key = arena_format(
         arena, "%s %s %ld %ld %ld %ld %ld %s", job_data_key(arena, s), policy->name,
-        (long)s->layout.dp, (long)s->micro_batch_samples, (long)s->micro_batches_per_rank,
+        (long)s->layout.dp, (long)job_samples_asked(s), (long)s->micro_batches_per_rank,
         (long)s->simulate_fields.seed, (long)asked_samples_per_step(s),
         parameters != NULL ? parameters : "");
     cJSON_free(parameters);

@@ -60,6 +60,8 @@ struct job *job_plan(const struct scenario *scenario, const struct job *batched,
 /* What the first two depend on. Models count as equal when they are the same object. */
 const char *job_data_key(struct arena *arena, const struct scenario *scenario);
 const char *job_batch_key(struct arena *arena, const struct scenario *scenario);
+/* Of a micro-batch, from the batching policy: 1 of one that packs, whatever the scenario says. */
+int64_t job_samples_asked(const struct scenario *scenario);
 
 /* The oracle that planners ask, on this job's prices and typical micro-batch. */
 struct planner_oracle job_oracle(struct job *job);

@@ -29,14 +29,17 @@ static bool dominates(const struct sweep_row_record *a, const struct sweep_row_r
             a->memory_peak_bytes < b->memory_peak_bytes);
 }
 
-/* Sorted by time, a point can only be dominated by one before it, and then by one on the front. */
+/* Sorted by time, a point can only be dominated by one before it, and then by one on the front. Of layouts
+ * alike the first stands for all, because the race's figures of its twins must not beat its replay. */
 static void find_front(struct sweep *sweep) {
     int64_t *order = memory_alloc(sizeof *order * (size_t)(sweep->row_count + 1)), count = 0;
     int64_t *front = memory_alloc(sizeof *front * (size_t)(sweep->row_count + 1)), front_count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         struct sweep_row_record *row = &sweep->rows[i];
         row->on_front = 0;
-        if (row->verdict != NULL && strcmp(row->verdict, "out of memory") != 0) order[count++] = i;
+        if (row->verdict != NULL && strcmp(row->verdict, "out of memory") != 0 &&
+            sweep->alike[i] == i)
+            order[count++] = i;
     }
     qsort_r(order, (size_t)count, sizeof *order, compare_for_front, sweep->rows);
     for (int64_t i = 0; i < count; i++) {
@@ -48,6 +51,8 @@ static void find_front(struct sweep *sweep) {
         row->on_front = 1;
         front[front_count++] = order[i];
     }
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        sweep->rows[i].on_front = sweep->rows[sweep->alike[i]].on_front;
     free(order);
     free(front);
 }

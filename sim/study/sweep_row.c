@@ -26,8 +26,12 @@ static void hash_scenario(cJSON *resolved, struct sweep_item *item) {
     cJSON_DeleteItemFromObjectCaseSensitive(resolved, "name");
     cJSON_DeleteItemFromObjectCaseSensitive(resolved, "description");
     cJSON *choices = cJSON_CreateArray();
+    cJSON *training = cJSON_GetObjectItemCaseSensitive(resolved, "training");
     cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "layout"));
     cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "policy"));
+    cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(training, "micro_batch"));
+    cJSON_AddItemToArray(choices,
+                         cJSON_DetachItemFromObjectCaseSensitive(training, "global_batch"));
     char *around = cJSON_PrintUnformatted(resolved), *chosen = cJSON_PrintUnformatted(choices);
     hash_text(around, "", item->circumstances);
     hash_text(item->circumstances, chosen, item->configuration);
@@ -113,8 +117,9 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
 
 /* Different fields may come to the same layout: ZeRO-1 of one rank, a partition policy without a
  * pipeline, sequence parallelism without TP. Such rows agree to the last bit in time, cost and memory,
- * and then need one replay. Batching must be the same by name and parameters, because later steps may
- * differ where the first are equal; a planner of iterations stands for itself for the same reason. */
+ * and then need one replay. Batching must be the same by name, parameters and the sizes that it is
+ * asked for (a policy that packs is asked for none), because later steps may differ where the first are
+ * equal; a planner of iterations stands for itself for the same reason. */
 static void find_outcome(struct sweep_item *item, const struct job *job) {
     const struct scenario *s = item->scenario;
     const struct sweep_row_record *r = &item->row;
@@ -130,7 +135,7 @@ static void find_outcome(struct sweep_item *item, const struct job *job) {
              "%s dp %ld of %ld, %ld x %ld; %.17g ms %.17g days %.17g GPU-days %.17g %.17g USD"
              " %.17g MFU %ld bytes %s",
              s->batching.name, (long)s->layout.dp, (long)r->gpu_count,
-             (long)s->micro_batches_per_rank, (long)s->micro_batch_samples, r->step_time_mean_ms,
+             (long)s->micro_batches_per_rank, (long)job_samples_asked(s), r->step_time_mean_ms,
              r->total_days, r->gpu_days, r->money_usd, r->on_demand_usd, r->mfu_fraction,
              (long)r->memory_peak_bytes, item->circumstances);
     hash_text(figures, batching, item->outcome);
