@@ -102,7 +102,8 @@ bool report_sweep(struct report *r) {
         r->store,
         "SELECT row_index, total_days, gpu_days, money_usd, mfu_fraction, verdict, status,"
         " assignments FROM sweep_result WHERE sweep_id = ?1 AND verdict <> 'out of"
-        " memory' ORDER BY coalesce(money_usd, gpu_days), row_index LIMIT 50",
+        " memory'" SWEEP_VIEW_NO_TWINS
+        " ORDER BY coalesce(money_usd, gpu_days), row_index LIMIT 50",
         sweep.id, write_point, r, r->err);
     fputs("</tbody></table></div></details>\n", r->out);
     return ok;

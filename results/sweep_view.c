@@ -133,7 +133,7 @@ struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, str
     bool ok = store_query(store,
                           "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
                           " band_fraction, verdict, assignments FROM sweep_result"
-                          " WHERE sweep_id = ?1 AND verdict IS NOT NULL",
+                          " WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS,
                           sweep_id, add_point, &list, err);
     *count = list.count;
     if (ok && list.count == 0) ok = error_set(err, "the sweep has no priced configurations yet");
@@ -154,6 +154,12 @@ static bool keep_first(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
+/* Of large sweeps some 4000 rows, scattered by a hash of their index (Knuth's multiplicative one): they
+ * hold all pairs of values of two fields that a heat map can show, or nearly. */
+#define SOME_ROWS                                                                                  \
+    " AND (row_index * 2654435761 & 4294967295)"                                                   \
+    " * max(1, (SELECT count(*) FROM sweep_row WHERE sweep_id = ?1) / 4000) < 4294967296"
+
 /* The field with most values; beside `other`, the one with most pairs of values, so that two fields
  * that are set together do not make a diagonal. NULL: there is none. */
 static bool choose_field(struct store *store, int64_t sweep_id, const char *other,
@@ -161,7 +167,7 @@ static bool choose_field(struct store *store, int64_t sweep_id, const char *othe
     struct first_text first = { .arena = arena };
     char *sql =
         sqlite3_mprintf("SELECT key FROM sweep_result, json_each(assignments) WHERE sweep_id = ?1"
-                        " AND key <> %Q GROUP BY key HAVING count(DISTINCT value) > 1"
+                        SOME_ROWS " AND key <> %Q GROUP BY key HAVING count(DISTINCT value) > 1"
                         " ORDER BY count(DISTINCT value || coalesce(json_extract(assignments,"
                         " '$.\"%q\"'), '')) DESC, key LIMIT 1",
                         other != NULL ? other : "", other != NULL ? other : "");
@@ -249,11 +255,12 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
         .cells = arena_array(arena, struct plot_cell, PLOT_HEATMAP_LIMIT * PLOT_HEATMAP_LIMIT),
     };
     char *x_value = value_of(x), *y_value = value_of(y);
-    char *sql = sqlite3_mprintf("SELECT %s AS x, %s AS y,"
-                                " min(CASE WHEN verdict <> 'out of memory' THEN %s END), count(*)"
-                                " FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL"
-                                " GROUP BY x, y ORDER BY x, y",
-                                x_value, y_value, priced ? "money_usd" : "gpu_days");
+    char *sql = sqlite3_mprintf(
+        "SELECT %s AS x, %s AS y,"
+        " min(CASE WHEN verdict <> 'out of memory' THEN %s END), count(*)"
+        " FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS
+        " GROUP BY x, y ORDER BY x, y",
+        x_value, y_value, priced ? "money_usd" : "gpu_days");
     struct cell_list list = { .arena = arena, .map = map };
     bool ok = store_query(store, sql, sweep_id, add_cell, &list, err);
     sqlite3_free(x_value);

@@ -11,6 +11,14 @@
 bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, const char **found,
                      struct arena *arena, struct error *err);
 
+/* SQL after "WHERE sweep_id = ?1" of a query over sweep_result: without the raced twins of a replayed
+ * layout, which stand for the same with a shorter look. */
+#define SWEEP_VIEW_NO_TWINS                                                                        \
+    " AND NOT (status = 'raced' AND row_index IN (SELECT row_index FROM sweep_row WHERE sweep_id " \
+    "= ?1"                                                                                         \
+    " AND outcome IN (SELECT outcome FROM sweep_row WHERE sweep_id = ?1 AND status = "             \
+    "'replayed')))"
+
 /* Its priced points, named by what the sweep varies of the layout and the hardware, "row 17" if nothing. */
 struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
                                       int64_t *count, struct error *err);
