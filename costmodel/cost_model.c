@@ -42,6 +42,10 @@
 #define UNALIGNED_EFFICIENCY   0.45
 #define NIC_EFFICIENCY_DEFAULT 0.90
 #define FILL_BYTES             16777216.0
+/* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
+ * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
+ * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
+#define ALL_REDUCE_NICS 8.0
 /* cuBLASLt after 10,000 warm-ups on H100 and H200 (Azure/AI-benchmarking-guide): 0.51, 0.615, 0.652,
  * 0.696 and 0.698 of the fp8 peak at cubes of 2048 to 32768. The pipeline of a tile fills in the same
  * time as in bf16 and then works twice as fast, so depth counts for more. The ceiling for
@@ -366,7 +370,8 @@ static double across_hop_count(enum operator_kind op, double node_count) {
 static double across_share_bytes_per_s(const struct cost_model *model, enum operator_kind op,
                                        const struct communicator *g) {
     const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
-    const double flow_count = op == OPERATOR_SEND ? 1 : (double)g->ranks_per_node;
+    const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_NICS : INFINITY;
+    const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
     const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
     return efficiency *
            fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);

@@ -66,7 +66,7 @@ struct cluster_network {
     int64_t nics_per_node;          /* 0: one per GPU. A lone flow gets one NIC */
     double nic_efficiency_fraction; /* of the NIC rate that a collective reaches; 0: 0.90 */
     /* A name in scenarios/hardware/fabrics ("infiniband", "hdr-infiniband", "roce", "efa",
-     * "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
+     * "efa-3200", "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
      * nic_efficiency_fraction; NULL: those two figures. */
     const char *fabric;
 };

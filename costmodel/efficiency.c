@@ -12,8 +12,9 @@
  *     t = launch + max( F / (e P) (1 + S0/S) w exp(r(S, heads sum(length)/S, heads / key heads)),
  *                       B / W )
  *   w: whole tiles in whole waves over the queries there are, where the measurements show them.
- *   Backward: the same with e b / (1 + Sb/S) in place of e, and without w and r. Head sizes between
- *   two curves mix their times in proportion; beyond the last the nearest is used.
+ *   Backward: the same with e b / ((1 + Sb/S) (1 + R0/R)) in place of e, and without w and r; R is
+ *   queries x heads, and R0 what one wave of tiles holds: a launch waits for its last tile. Head
+ *   sizes between two curves mix their times in proportion; beyond the last the nearest is used.
  * A variant's curves have the same forms. Tables follow the measurements, which are not monotone: a
  * shape that fills its last wave can be faster than a smaller one.
  * Collective among n GPUs of one node: log-log interpolation of a measured table in the buffer
@@ -145,6 +146,8 @@ static const struct field attention_rows[] = {
       "backward over forward efficiency, endless sequences", NULL },
     { "backward_length_half", FIELD_DOUBLE, A(backward_length_half), 0, 1e5, NULL, "",
       "length that halves that factor", NULL },
+    { "backward_rows_half", FIELD_DOUBLE, A(backward_rows_half), 0, 1e7, "0", "",
+      "queries x heads of a launch that halve it", NULL },
     { "backward_band_fraction", FIELD_DOUBLE, A(backward_band_fraction), 0, 10, NULL, "",
       "80 % of backward residuals", NULL },
     { "backward_source", FIELD_TEXT, A(backward_source), 0, 0, NULL, "", "its evidence", NULL },
@@ -360,6 +363,7 @@ static bool read_attention(const struct json *json, const cJSON *node, struct ar
     *out = (struct attention_curves){
         .backward_factor = f.backward_factor,
         .backward_length_half = f.backward_length_half,
+        .backward_rows_half = f.backward_rows_half,
         .backward_band_fraction = f.backward_band_fraction,
         .count = cJSON_GetArraySize(f.curves),
     };
@@ -671,7 +675,9 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
     if (!forward)
-        terms->compute_s *= (1 + all->backward_length_half / length) / all->backward_factor;
+        terms->compute_s *= (1 + all->backward_length_half / length) *
+                            (1 + all->backward_rows_half / (head_count * length)) /
+                            all->backward_factor;
     terms->memory_s = work->memory_bytes / hbm_bytes_per_s;
     terms->launch_s = low->launch_s + share * (high->launch_s - low->launch_s);
     return terms->launch_s + fmax(terms->compute_s, terms->memory_s);

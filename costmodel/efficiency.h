@@ -69,6 +69,8 @@ struct attention_curve {
 struct attention_curves {
     double backward_factor;      /* backward over forward efficiency, endless sequences */
     double backward_length_half; /* ... and the length that halves it */
+    /* Queries x heads of a launch that do: about one wave of tiles; 0: not seen. */
+    double backward_rows_half;
     double backward_band_fraction;
     int64_t count; /* sorted by causal, then head_dim */
     const struct attention_curve *curves;
@@ -151,7 +153,7 @@ struct variant_fields {
 };
 
 struct attention_fields {
-    double backward_factor, backward_length_half, backward_band_fraction;
+    double backward_factor, backward_length_half, backward_rows_half, backward_band_fraction;
     const char *backward_source;
     const cJSON *curves;
 };

@@ -409,54 +409,19 @@ static cJSON *streaming_part(struct job *job) {
 /* ---- collectives ------------------------------------------------------------------------------
  */
 
-static bool measured_collective(struct job *job, const char *gpu, enum operator_kind op,
-                                int64_t rank_count, struct collective_fit *fit) {
-    return fit_collective(job->measured->nccl.rows, job->measured->nccl.count, gpu, op, rank_count,
-                          fit);
-}
-
 static const int64_t rank_counts[] = { 2, 4, 8 };
 enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
 
-/* Measured, or from the nearest measured rank count: by the relative's ratio, but by the ring law
- * for all-reduce, where eight Hopper GPUs reduce inside the switch and others do not. */
+/* Measured, or derived as fit_collective.h says. */
 static bool find_collective(struct job *job, enum operator_kind op, int64_t rank_count,
                             struct collective_fit *fit) {
     const struct plan *plan = job->plan;
-    struct collective_fit from, relative_from, relative_to;
-    if (measured_collective(job, plan->nccl_gpu, op, rank_count, fit)) {
+    const struct collective_source source = { job->measured->nccl.rows, job->measured->nccl.count,
+                                              plan->nccl_gpu, plan->nccl_relative };
+    if (!fit_collective_or_derive(job->arena, &source, op, rank_count, fit)) return false;
+    if (!fit->rule)
         add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
                  (long long)rank_count, plan->nccl_gpu);
-        return true;
-    }
-    bool found = false;
-    for (int i = 0; i < RANK_COUNTS; i++) {
-        const double apart = fabs(log2((double)rank_counts[i] / (double)rank_count));
-        const double best = found ? fabs(log2((double)from.rank_count / (double)rank_count)) : 99;
-        struct collective_fit other;
-        if (apart < best && measured_collective(job, plan->nccl_gpu, op, rank_counts[i], &other)) {
-            from = other;
-            found = true;
-        }
-    }
-    if (!found) {
-        const bool relative = measured_collective(job, plan->nccl_relative, op, rank_count, fit);
-        if (relative) fit->rule = arena_format(job->arena, "measured on %s", plan->nccl_relative);
-        return relative;
-    }
-    if (op != OPERATOR_ALL_REDUCE &&
-        measured_collective(job, plan->nccl_relative, op, from.rank_count, &relative_from) &&
-        measured_collective(job, plan->nccl_relative, op, rank_count, &relative_to)) {
-        *fit = collective_by_relative(&from, &relative_from, &relative_to);
-        fit->rule =
-            arena_format(job->arena, "%lld GPUs of %s times the ratio of %lld to %lld on %s",
-                         (long long)from.rank_count, plan->nccl_gpu, (long long)rank_count,
-                         (long long)from.rank_count, plan->nccl_relative);
-        return true;
-    }
-    *fit = collective_by_ring(&from, rank_count);
-    fit->rule = arena_format(job->arena, "%lld GPUs of %s by the ring law",
-                             (long long)from.rank_count, plan->nccl_gpu);
     return true;
 }
 
@@ -487,7 +452,8 @@ static cJSON *collective_table(struct job *job, const struct collective_fit *fit
 static bool own_collective(struct job *job, enum operator_kind op, int64_t rank_count,
                            struct collective_fit *fit) {
     const char *gpu = job->plan->own_nccl_gpu;
-    if (!gpu || !measured_collective(job, gpu, op, rank_count, fit)) return false;
+    const struct nccl_rows *nccl = &job->measured->nccl;
+    if (!gpu || !fit_collective(nccl->rows, nccl->count, gpu, op, rank_count, fit)) return false;
     add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
              (long long)rank_count, gpu);
     fit->rule = arena_format(job->arena, "nccl-tests on %s", gpu);
@@ -626,6 +592,8 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
                                                  ? sm_count_of(plan->variant_gpus[0])
                                                  : 0 };
     cJSON *curves = cJSON_CreateArray();
+    struct attention_curve forward[RULE_COUNT];
+    struct attention_curves all = { .curves = forward };
     int64_t pair_rows = 0;
     for (int r = 0; r < RULE_COUNT; r++) {
         const struct attention_rule *rule = &attention_rules[r];
@@ -635,6 +603,16 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
         add_line(job->report, &fit.form, &fit.held_out, "attention %s d=%lld %s", framework->name,
                  (long long)rule->head_dim, rule->causal ? "causal" : "full");
         cJSON_AddItemToArray(curves, attention_curve_json(rule, &fit, framework->source, 1));
+        if (!all.has[rule->causal]) all.first[rule->causal] = all.count;
+        all.has[rule->causal] = true;
+        all.last[rule->causal] = all.count;
+        forward[all.count++] = (struct attention_curve){
+            .head_dim = rule->head_dim,
+            .causal = rule->causal,
+            .launch_s = ATTENTION_LAUNCH_S,
+            .efficiency = fit.coefficient[ATTENTION_EFFICIENCY],
+            .length_half = fit.coefficient[ATTENTION_LENGTH_HALF],
+        };
         memcpy(pairs + pair_rows, rows, (size_t)count * sizeof *rows);
         pair_rows += count;
         pair_rows += attention_rows_of(job, framework, rule, "bwd", pairs + pair_rows);
@@ -645,7 +623,9 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
     }
     struct backward_fit backward;
     const char *source = framework->source;
-    if (!fit_attention_backward(job->arena, pairs, pair_rows, &backward, NULL)) {
+    if (fit_attention_backward_rows(job->arena, pairs, pair_rows, &all, &on, &backward, NULL))
+        add_line(job->report, NULL, &backward.residual, "attention backward %s", framework->name);
+    else {
         source = "pairs of all frameworks: no backward kernels of this one were measured";
         if (!fit_attention_backward(job->arena, job->measured->attention.rows, row_count, &backward,
                                     job->err)) {
@@ -656,6 +636,7 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
     const struct attention_fields f = {
         .backward_factor = rounded(backward.factor),
         .backward_length_half = rounded(backward.length_half),
+        .backward_rows_half = rounded(backward.rows_half),
         .backward_band_fraction = rounded(fmax(0.08, 2 * backward.residual.p80)),
         .backward_source = source,
         .curves = curves,

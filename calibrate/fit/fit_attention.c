@@ -14,8 +14,8 @@
 
 /* log2 of length, samples x query heads, query heads of one key head. */
 static const struct surface_kernel kernel = { 3, 1, { { 0.5, { 4, 4, 4 } } } };
-enum { AXIS_ROWS_MIN = 4 };
-enum { TABLE_ROWS_MIN = 8, WAVE_ROWS_MIN = 100 };
+enum { AXIS_ROWS_MIN = 4, SPARSE_ROWS = 100 }; /* each size of few rows is an axis point */
+enum { TABLE_ROWS_MIN = 5, WAVE_ROWS_MIN = 100 };
 
 struct form_context {
     const struct attention_row *rows;
@@ -80,7 +80,7 @@ static void find_axis(struct arena *arena, const struct attention_row *rows, int
             ;
         const bool end = i == 0 || j == count;
         const bool room = out->axis_count[axis] < EFFICIENCY_AXIS_MAX;
-        if (room && (end || j - i >= AXIS_ROWS_MIN))
+        if (room && (end || count < SPARSE_ROWS || j - i >= AXIS_ROWS_MIN))
             out->axis[axis][out->axis_count[axis]++] = sizes[i];
     }
 }
@@ -238,11 +238,73 @@ bool fit_attention_backward(struct arena *arena, const struct attention_row *row
                               .context = pairs,
                               .pull = 0.01 };
     if (!robust_fit_run(&fit, parameters, err)) return false;
-    out->factor = exp(parameters[0]);
-    out->length_half = exp(parameters[1]);
+    *out = (struct backward_fit){ exp(parameters[0]), exp(parameters[1]), 0, { 0 } };
     double *residual = arena_array(arena, double, pair_count);
     for (int64_t i = 0; i < pair_count; i++)
         residual[i] = pair_residual(pairs, parameters, i);
     out->residual = error_summary_of(residual, pair_count);
+    return true;
+}
+
+enum { BACKWARD_FACTOR, BACKWARD_LENGTH_HALF, BACKWARD_ROWS_HALF, BACKWARD_COUNT };
+enum { BACKWARD_ROWS_MIN = 5 };
+
+struct backward_context {
+    const struct attention_row *rows;
+    const struct attention_curves *forward;
+    const struct attention_conditions *on;
+};
+
+static double backward_residual(const void *context, const double *parameters, int64_t i) {
+    const struct backward_context *c = context;
+    struct attention_curves curves = *c->forward;
+    const struct attention_curve *nearest;
+    const struct operator_work work = work_of(&c->rows[i]);
+    struct kernel_terms terms;
+    curves.backward_factor = exp(parameters[BACKWARD_FACTOR]);
+    curves.backward_length_half = exp(parameters[BACKWARD_LENGTH_HALF]);
+    curves.backward_rows_half = exp(parameters[BACKWARD_ROWS_HALF]);
+    const double seconds = attention_kernel_s(&curves, c->on->peak_flop_per_s,
+                                              c->on->hbm_bytes_per_s, &work, &terms, &nearest);
+    return log(seconds * 1e6 / c->rows[i].time_us);
+}
+
+static bool has_curve(const struct attention_curves *curves, const struct attention_row *row) {
+    for (int64_t i = 0; i < curves->count; i++)
+        if (curves->curves[i].head_dim == row->head_dim_qk &&
+            curves->curves[i].causal == row->causal)
+            return row->head_dim_qk == row->head_dim_v;
+    return false;
+}
+
+bool fit_attention_backward_rows(struct arena *arena, const struct attention_row *rows,
+                                 int64_t count, const struct attention_curves *forward,
+                                 const struct attention_conditions *conditions,
+                                 struct backward_fit *out, struct error *err) {
+    struct attention_row *backward = arena_array(arena, struct attention_row, count + 1);
+    int64_t backward_count = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(rows[i].direction, "bwd") == 0 && has_curve(forward, &rows[i]))
+            backward[backward_count++] = rows[i];
+    if (backward_count < BACKWARD_ROWS_MIN)
+        return error_set(err, "%lld backward kernels are too few", (long long)backward_count);
+    const struct backward_context context = { backward, forward, conditions };
+    double parameters[BACKWARD_COUNT] = { [BACKWARD_FACTOR] = log(0.85),
+                                          [BACKWARD_LENGTH_HALF] = log(100),
+                                          [BACKWARD_ROWS_HALF] = log(5000) };
+    struct robust_fit fit = { .parameter_count = BACKWARD_COUNT,
+                              .point_count = backward_count,
+                              .residual = backward_residual,
+                              .context = &context,
+                              .pull = 0.01 };
+    if (!robust_fit_run(&fit, parameters, err)) return false;
+    *out = (struct backward_fit){ exp(parameters[BACKWARD_FACTOR]),
+                                  exp(parameters[BACKWARD_LENGTH_HALF]),
+                                  exp(parameters[BACKWARD_ROWS_HALF]),
+                                  { 0 } };
+    double *residual = arena_array(arena, double, backward_count);
+    for (int64_t i = 0; i < backward_count; i++)
+        residual[i] = backward_residual(&context, parameters, i);
+    out->residual = error_summary_of(residual, backward_count);
     return true;
 }

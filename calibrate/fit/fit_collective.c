@@ -80,18 +80,26 @@ static void insert(struct collective_fit *fit, double bytes, double log_us, doub
     fit->time_us[at] += (log_us - fit->time_us[at]) / weight[at];
 }
 
+static bool is_newest(const struct nccl_row *row, double newest) {
+    return newest < 0 ||
+           (strncmp(row->source, "S1:", 3) == 0 && version_number(row->nccl_version) == newest);
+}
+
 bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
                     enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
     double weight[COLLECTIVE_FIT_SIZES] = { 0 };
-    double newest = -1;
+    double newest = -1, newest_largest_bytes = 0;
     *out = (struct collective_fit){ .op = op, .rank_count = rank_count };
     for (int64_t i = 0; i < count; i++)
         if (is_row(&rows[i], gpu, op, rank_count) && strncmp(rows[i].source, "S1:", 3) == 0)
             newest = fmax(newest, version_number(rows[i].nccl_version));
+    for (int64_t i = 0; i < count; i++)
+        if (is_row(&rows[i], gpu, op, rank_count) && is_newest(&rows[i], newest))
+            newest_largest_bytes = fmax(newest_largest_bytes, rows[i].bytes);
     for (int64_t i = 0; i < count; i++) {
         if (!is_row(&rows[i], gpu, op, rank_count)) continue;
-        if (newest >= 0 && (strncmp(rows[i].source, "S1:", 3) != 0 ||
-                            version_number(rows[i].nccl_version) != newest))
+        if (!is_newest(&rows[i], newest) &&
+            !(strncmp(rows[i].source, "S1:", 3) != 0 && rows[i].bytes > newest_largest_bytes))
             continue;
         insert(out, rows[i].bytes, log(rows[i].time_us), weight);
     }
@@ -158,4 +166,121 @@ struct collective_fit collective_by_link(const struct collective_fit *from, doub
     keep_ascending(&fit);
     set_plateau(&fit);
     return fit;
+}
+
+/* ---- what was not measured --------------------------------------------------------------------
+ */
+
+static const int64_t rank_counts[] = { 2, 4, 8 };
+enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
+
+/* H100 and H200 differ in their memory alone. */
+static bool are_twins(const char *gpu, const char *other) {
+    return strncmp(gpu, "H100", 4) == 0
+               ? strncmp(other, "H200", 4) == 0
+               : strncmp(gpu, "H200", 4) == 0 && strncmp(other, "H100", 4) == 0;
+}
+
+static bool measured(const struct collective_source *source, const char *gpu, enum operator_kind op,
+                     int64_t rank_count, struct collective_fit *out) {
+    return fit_collective(source->rows, source->count, gpu, op, rank_count, out);
+}
+
+static double doublings_apart(int64_t a, int64_t b) {
+    return fabs(log2((double)a / (double)b));
+}
+
+/* The measured table of the nearest rank count, the smaller one of two as near. */
+static bool nearest_measured(const struct collective_source *source, enum operator_kind op,
+                             int64_t rank_count, struct collective_fit *out) {
+    bool found = false;
+    for (int i = 0; i < RANK_COUNTS; i++) {
+        struct collective_fit other;
+        if ((!found || doublings_apart(rank_counts[i], rank_count) <
+                           doublings_apart(out->rank_count, rank_count)) &&
+            measured(source, source->gpu, op, rank_counts[i], &other)) {
+            *out = other;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* all-gather for reduce-scatter and the reverse. Between two rank counts where both were measured
+ * the logarithm of their ratio is linear in that of n; beyond them the nearest holds. */
+static bool by_sibling(struct arena *arena, const struct collective_source *source,
+                       enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
+    if (op != OPERATOR_ALL_GATHER && op != OPERATOR_REDUCE_SCATTER) return false;
+    const enum operator_kind sibling_op =
+        op == OPERATOR_ALL_GATHER ? OPERATOR_REDUCE_SCATTER : OPERATOR_ALL_GATHER;
+    struct collective_fit sibling, own[2], beside[2];
+    bool known[2] = { false, false }; /* at smaller and at larger rank counts */
+    if (!measured(source, source->gpu, sibling_op, rank_count, &sibling)) return false;
+    for (int i = 0; i < RANK_COUNTS; i++) {
+        const int side = rank_counts[i] > rank_count;
+        struct collective_fit a, b;
+        if (rank_counts[i] == rank_count || (side == 1 && known[1]) ||
+            !measured(source, source->gpu, op, rank_counts[i], &a) ||
+            !measured(source, source->gpu, sibling_op, rank_counts[i], &b))
+            continue;
+        own[side] = a;
+        beside[side] = b;
+        known[side] = true;
+    }
+    double weight[2] = { known[0] ? 1 : 0, known[1] ? 1 : 0 };
+    if (known[0] && known[1]) {
+        weight[1] = doublings_apart(rank_count, own[0].rank_count) /
+                    doublings_apart(own[1].rank_count, own[0].rank_count);
+        weight[0] = 1 - weight[1];
+    }
+    *out = sibling;
+    out->op = op;
+    for (int64_t i = 0; i < out->count; i++)
+        for (int side = 0; side < 2; side++)
+            if (known[side])
+                out->time_us[i] *=
+                    pow(time_at(&own[side], out->bytes[i]) / time_at(&beside[side], out->bytes[i]),
+                        weight[side]);
+    keep_ascending(out);
+    set_plateau(out);
+    out->rule = arena_format(
+        arena, "%s among %lld GPUs of %s%s", operator_kind_name(sibling_op), (long long)rank_count,
+        source->gpu,
+        known[0] || known[1] ? ", times the ratio of the two at the nearest rank counts" : "");
+    return true;
+}
+
+static bool by_relative(struct arena *arena, const struct collective_source *source,
+                        enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
+    struct collective_fit from, relative_from, relative_to;
+    /* Eight Hopper GPUs reduce inside the switch, others do not. */
+    if (op == OPERATOR_ALL_REDUCE || !nearest_measured(source, op, rank_count, &from) ||
+        !measured(source, source->relative, op, from.rank_count, &relative_from) ||
+        !measured(source, source->relative, op, rank_count, &relative_to))
+        return false;
+    *out = collective_by_relative(&from, &relative_from, &relative_to);
+    out->rule = arena_format(arena, "%lld GPUs of %s times the ratio of %lld to %lld on %s",
+                             (long long)from.rank_count, source->gpu, (long long)rank_count,
+                             (long long)from.rank_count, source->relative);
+    return true;
+}
+
+bool fit_collective_or_derive(struct arena *arena, const struct collective_source *source,
+                              enum operator_kind op, int64_t rank_count,
+                              struct collective_fit *out) {
+    if (measured(source, source->gpu, op, rank_count, out)) return true;
+    const bool twins = are_twins(source->gpu, source->relative);
+    if (twins && by_relative(arena, source, op, rank_count, out)) return true;
+    if (by_sibling(arena, source, op, rank_count, out)) return true;
+    if (by_relative(arena, source, op, rank_count, out)) return true;
+    struct collective_fit from;
+    if (nearest_measured(source, op, rank_count, &from)) {
+        *out = collective_by_ring(&from, rank_count);
+        out->rule = arena_format(arena, "%lld GPUs of %s by the ring law",
+                                 (long long)from.rank_count, source->gpu);
+        return true;
+    }
+    if (!measured(source, source->relative, op, rank_count, out)) return false;
+    out->rule = arena_format(arena, "measured on %s", source->relative);
+    return true;
 }

@@ -5,6 +5,7 @@
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/operator_work.h"
+#include "sim/base/arena.h"
 
 enum { COLLECTIVE_FIT_SIZES = 48 };
 
@@ -18,7 +19,7 @@ struct collective_fit {
 };
 
 /* Out-of-place rows of one node, from the newest NCCL that has this collective, else from the other
- * sources. false (no error): there are none. */
+ * sources; these also where they hold larger buffers. false (no error): there are none. */
 bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
                     enum operator_kind op, int64_t rank_count, struct collective_fit *out);
 
@@ -33,5 +34,20 @@ struct collective_fit collective_by_ring(const struct collective_fit *from, int6
  * (0: none). */
 struct collective_fit collective_by_link(const struct collective_fit *from, double link_ratio,
                                          double cap_GB_per_s);
+
+/* Where to look for a collective that was not measured. */
+struct collective_source {
+    const struct nccl_row *rows;
+    int64_t count;
+    const char *gpu, *relative; /* the relative's tables hold the shape of what is missing */
+};
+
+/* Measured, or derived; out->rule says how. all-gather and reduce-scatter move the same bytes over
+ * the same ring: each stands in for the other among as many GPUs, times the ratio of the two where
+ * both were measured. The relative's ratio between rank counts comes next, and first where it is
+ * the same die on the same links. false (no error): measured on neither GPU. */
+bool fit_collective_or_derive(struct arena *arena, const struct collective_source *source,
+                              enum operator_kind op, int64_t rank_count,
+                              struct collective_fit *out);
 
 #endif

@@ -375,6 +375,28 @@ static void test_fabrics(void **state) {
     }
     struct arena *arena = arena_create();
     struct error err = { 0 };
+    /* Racks of 72: an all-reduce leaves by eight NICs, whatever the rack has. */
+    static const struct {
+        struct communicator group;
+        double bytes, measured_us, tolerance;
+    } racks[] = {
+        { { 72, 1, 72, 1 }, 8589934592, 20299, 0.05 },
+        { { 144, 2, 72, 1 }, 17179869184, 42070, 0.15 },
+        { { 1440, 20, 72, 1 }, 8589934592, 45004, 0.10 },
+        { { 1440, 20, 72, 1 }, 17179869184, 84625, 0.15 },
+    };
+    const struct cluster_network rack = { .gpus_per_node = 72, .nic_bytes_per_s_per_gpu = 50e9 };
+    const struct cost_model *gb200 =
+        cost_model_create(arena, SCENARIOS, "gb200-186g-nvl72", &rack, &err);
+    if (!gb200) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof racks / sizeof racks[0]; i++) {
+        const struct operator_work w = operator_collective("", OPERATOR_ALL_REDUCE, PASS_UPDATE,
+                                                           COMMUNICATOR_DATA, racks[i].bytes);
+        const double us = cost_model_price(gb200, &w, &racks[i].group).seconds * 1e6;
+        if (!(fabs(us / racks[i].measured_us - 1) <= racks[i].tolerance))
+            fail_msg("%ld GPUs: %.1f us, measured %.1f", (long)racks[i].group.rank_count, us,
+                     racks[i].measured_us);
+    }
     const struct cluster_network own = { .gpus_per_node = 8,
                                          .nic_bytes_per_s_per_gpu = 1e9,
                                          .fabric = "infinband" };

@@ -118,7 +118,53 @@ static void test_held_back(void **state) {
     arena_destroy(arena);
 }
 
+/* Backward kernels of known coefficients come back; a launch of one wave takes twice its share. */
+static void test_backward_rows(void **state) {
+    (void)state;
+    const struct attention_curve forward = {
+        .head_dim = 128, .causal = true, .efficiency = 0.5, .length_half = 400
+    };
+    struct attention_curves curves = {
+        .count = 1, .curves = &forward, .has = { false, true }, .backward_factor = 0.8,
+        .backward_length_half = 100, .backward_rows_half = 16384
+    };
+    const struct attention_conditions on = { 312e12, 2039e9, 108 };
+    struct attention_row rows[24];
+    int64_t count = 0;
+    for (int64_t length = 1024; length <= 32768; length *= 2)
+        for (int64_t heads = 4; heads <= 32; heads *= 2) {
+            const struct operator_work w =
+                operator_attention("", PASS_BACKWARD, PRECISION_BF16, (double)length,
+                                   (double)(length * length), heads, heads, 128, true);
+            const struct attention_curve *nearest;
+            struct kernel_terms terms;
+            const double us = 1e6 * attention_kernel_s(&curves, on.peak_flop_per_s,
+                                                       on.hbm_bytes_per_s, &w, &terms, &nearest);
+            rows[count++] = (struct attention_row){ .direction = "bwd",
+                                                    .batch = 1,
+                                                    .seqlen = length,
+                                                    .heads_q = heads,
+                                                    .heads_kv = heads,
+                                                    .head_dim_qk = 128,
+                                                    .head_dim_v = 128,
+                                                    .causal = true,
+                                                    .time_us = us };
+        }
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct backward_fit fit;
+    if (!fit_attention_backward_rows(arena, rows, count, &curves, &on, &fit, &err))
+        fail_msg("%s", err.text);
+    if (fabs(fit.factor / 0.8 - 1) > 0.02 || fabs(fit.rows_half / 16384 - 1) > 0.05 ||
+        fit.residual.p90 > 0.02)
+        fail_msg("factor %g, rows_half %g, p90 %g", fit.factor, fit.rows_half, fit.residual.p90);
+    assert_false(fit_attention_backward_rows(arena, rows, 4, &curves, &on, &fit, &err));
+    assert_non_null(strstr(err.text, "too few"));
+    arena_destroy(arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_held_back) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_held_back),
+                                        cmocka_unit_test(test_backward_rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

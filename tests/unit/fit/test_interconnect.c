@@ -19,7 +19,9 @@ static void test_texts(void **state) {
         double nic_GB_per_s_per_gpu;
     } cases[] = {
         { "AWS p4de EFA 4x100Gb/s per node + NVSwitch", "efa", 8, 4, 6.25 },
-        { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa", 8, 8, 50 },
+        { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa-3200", 8, 8, 50 },
+        { "AWS p5en EFA 8x400Gb/s default=Ring", "efa-3200", 8, 8, 50 },
+        { "AWS p6-b200 EFAv4 8x400Gb/s, NVSwitch", "efa", 8, 8, 50 },
         { "GCP a3-mega TCPXO 8x200Gb/s, NVSwitch", "tcpxo", 8, 8, 25 },
         { "ABCI-A 4x HDR200 per node, NVSwitch", "hdr-infiniband", 8, 4, 12.5 },
         { "OCI RoCE, NVSwitch", "roce", 8, 8, 50 },
