@@ -124,10 +124,12 @@ static void test_backward_rows(void **state) {
     const struct attention_curve forward = {
         .head_dim = 128, .causal = true, .efficiency = 0.5, .length_half = 400
     };
-    struct attention_curves curves = {
-        .count = 1, .curves = &forward, .has = { false, true }, .backward_factor = 0.8,
-        .backward_length_half = 100, .backward_rows_half = 16384
-    };
+    struct attention_curves curves = { .count = 1,
+                                       .curves = &forward,
+                                       .has = { false, true },
+                                       .backward_factor = 0.8,
+                                       .backward_length_half = 100,
+                                       .backward_rows_half = 16384 };
     const struct attention_conditions on = { 312e12, 2039e9, 108 };
     struct attention_row rows[24];
     int64_t count = 0;
