@@ -27,6 +27,16 @@ double emit_gathered_bytes(const struct emitter *e, int64_t tokens, int64_t colu
     return (double)tokens * (double)columns * (double)e->d->element_bytes;
 }
 
+/* What a block's matmul reads is gathered as the operand that it becomes: cast first on the shard, then
+ * gathered (Transformer Engine pytorch/module, with_quantized_all_gather; torchao
+ * PrepareFloat8ModuleInput). Sums are reduced in the activations' precision. */
+static double gathered_operand_bytes(const struct emitter *e) {
+    const double bytes = emit_gathered_bytes(e, e->d->tokens, e->d->module->hidden);
+    return layer_kind_is_block(e->d->kind) && precision_is_quantised(e->matmul)
+               ? bytes * precision_bytes(e->matmul) / (double)e->d->element_bytes
+               : bytes;
+}
+
 void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
                          int64_t rows, int64_t out, int64_t in) {
     emit_operator(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
@@ -95,7 +105,7 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
     if (d->sequence_parallel)
         emit_collective(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
-                        emit_gathered_bytes(e, d->tokens, hidden));
+                        gathered_operand_bytes(e));
 }
 
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {
@@ -129,7 +139,7 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
                     d->shard_tokens, m->hidden);
     if (d->sequence_parallel)
         emit_collective(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
-                        emit_gathered_bytes(e, d->tokens, m->hidden));
+                        gathered_operand_bytes(e));
 }
 
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
@@ -138,7 +148,8 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
     const int64_t hidden = d->module->hidden;
     const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
     if (d->sequence_parallel && e->need.weight)
-        emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT, bytes);
+        emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
+                        gathered_operand_bytes(e));
     emit_linear_input_gradient(e, name, precision, d->tokens, out, hidden);
     if (d->sequence_parallel)
         emit_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,

@@ -657,12 +657,28 @@ static void test_precision(void **state) {
         operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split_of(2, true), PASS_SET_FORWARD, both);
     assert_int_equal(find_operator(&list, "qkv", PASS_FORWARD)->precision, PRECISION_FP8);
     assert_int_equal(find_operator(&list, "attention", PASS_FORWARD)->precision, PRECISION_BF16);
-    expect_bytes("bf16 activations",
+    /* Operands are gathered as cast, sums are reduced in bf16. */
+    expect_bytes("fp8 operands",
                  find_operator(&list, "attention all-gather", PASS_FORWARD)->network_bytes,
+                 4096 * 4096);
+    expect_bytes("bf16 sums",
+                 find_operator(&list, "mlp reduce-scatter", PASS_FORWARD)->network_bytes,
                  2.0 * 4096 * 4096);
+    operator_list_free(&list);
+    list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split_of(2, true), PASS_SET_BACKWARD, both);
+    expect_bytes("fp8 gradients",
+                 find_operator(&list, "mlp gradient all-gather", PASS_BACKWARD)->network_bytes,
+                 4096 * 4096);
+    expect_bytes("fp8 inputs once more",
+                 find_operator(&list, "mlp saved all-gather", PASS_WEIGHT_GRADIENT)->network_bytes,
+                 4096 * 4096);
     operator_list_free(&list);
     list = operators_of(m, LAYER_HEAD, &shape, split_of(2, true), PASS_SET_FORWARD, both);
     assert_int_equal(find_operator(&list, "logits", PASS_FORWARD)->precision, PRECISION_BF16);
+    expect_bytes("bf16 input of the head",
+                 find_operator(&list, "head all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 4096 * 4096);
     operator_list_free(&list);
 
     m = model_with_precision(arena, m, PRECISION_FP32);
