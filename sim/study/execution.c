@@ -1,13 +1,11 @@
-/* execution.c - load, prepare, replay; rows for the database. */
+/* execution.c - load, prepare, replay; the answer as records. */
 #include "sim/study/execution.h"
-#include "sim/study/run_inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ballast_version.h"
 #include "sim/base/units.h"
-#include "sim/study/search_progress.h"
 
 const char *execution_version(void) {
     return BALLAST_VERSION;
@@ -347,97 +345,4 @@ struct iteration_record *execution_iterations(const struct execution *e, struct 
         };
     }
     return rows;
-}
-
-static bool store_stages(struct store *store, const struct execution *e, struct arena *arena,
-                         struct error *err) {
-    const struct replay *r = e->replay;
-    const struct model *model = e->scenario->model;
-    for (int64_t stage = 0; stage < r->stage_count; stage++) {
-        const struct stage_outcome *o = &r->stages[stage];
-        int64_t parameters = 0, layers = 0;
-        for (int64_t part = stage; part < e->job->plan.part_count; part += r->stage_count) {
-            for (int64_t k = e->job->plan.first_layer[part]; k < e->job->plan.first_layer[part + 1];
-                 k++, layers++)
-                parameters += model_layer_parameters(model, k);
-        }
-        struct stage_record row = {
-            .stage_index = stage,
-            .layers = execution_stage_layers(e, stage, arena),
-            .layer_count = layers,
-            .parameter_count = parameters,
-            .busy_ms = o->busy_s * 1e3,
-            .idle_ms = (r->step_time_mean_s - o->busy_s) * 1e3,
-            .forward_ms = o->forward_s * 1e3,
-            .backward_ms = (o->backward_s - o->recompute_s) * 1e3,
-            .recompute_ms = o->recompute_s * 1e3,
-            .in_flight_count = o->in_flight,
-        };
-        if (!store_add_stages(store, &row, 1, err)) return false;
-        struct memory_record memory[MEMORY_CLASS_COUNT];
-        for (int class = 0; class < MEMORY_CLASS_COUNT; class ++)
-            memory[class] =
-                (struct memory_record){ .stage_index = stage,
-                                        .class = memory_class_name((enum memory_class) class),
-                                        .bytes = llround(o->peak.bytes[class]) };
-        if (!store_add_memory(store, memory, MEMORY_CLASS_COUNT, err)) return false;
-    }
-    return true;
-}
-
-/* The first iteration is kept as a timeline; a plot of another is simulated again. */
-static bool store_timeline(struct store *store, const struct execution *e, struct arena *arena,
-                           struct error *err) {
-    enum { STORED_RANKS = 4 };
-    struct timeline timeline;
-    return execution_timeline(e, 0, STORED_RANKS, e->replay->fidelity, arena, &timeline, err) &&
-           store_add_spans(store, timeline.spans, timeline.span_count, err) &&
-           store_add_memory_points(store, timeline.memory, timeline.memory_count, err);
-}
-
-/* And how its order was searched, where it was. */
-static bool store_search(struct store *store, const struct execution *e, struct arena *arena,
-                         struct error *err) {
-    struct search_progress_options options = { .iteration = 0 };
-    struct search_progress progress;
-    return !search_progress_exists(e->job) ||
-           (search_progress_run(e->job, &options, arena, &progress, err) &&
-            store_add_search_progress(store, progress.points, progress.count, err));
-}
-
-static bool store_all(struct store *store, const struct execution *e,
-                      const struct provenance *provenance, struct sweep_row_record *row,
-                      int64_t *run_id, struct error *err) {
-    struct arena *arena = arena_create();
-    struct run_record run;
-    execution_record(e, provenance, arena, &run);
-    run.inputs = run_inputs_text(e, provenance, arena);
-    int64_t price_count;
-    struct price_record *prices = execution_prices(e, arena, &price_count);
-    bool ok = store_begin_run(store, &run, err);
-    if (ok && row != NULL) {
-        row->run_id = run.id;
-        ok = store_add_sweep_rows(store, row, 1, err);
-    }
-    ok = ok &&
-         store_add_iterations(store, execution_iterations(e, arena), e->replay->iteration_count,
-                              err) &&
-         store_stages(store, e, arena, err) && store_add_prices(store, prices, price_count, err) &&
-         store_timeline(store, e, arena, err) && store_search(store, e, arena, err) &&
-         store_finish_run(store, &run, err);
-    if (!ok) store_abandon_run(store);
-    if (ok && run_id != NULL) *run_id = run.id;
-    arena_destroy(arena);
-    return ok;
-}
-
-bool execution_store(struct store *store, const struct execution *e,
-                     const struct provenance *provenance, int64_t *run_id, struct error *err) {
-    return store_all(store, e, provenance, NULL, run_id, err);
-}
-
-bool execution_store_row(struct store *store, const struct execution *e,
-                         const struct provenance *provenance, struct sweep_row_record *row,
-                         struct error *err) {
-    return store_all(store, e, provenance, row, NULL, err);
 }

@@ -61,13 +61,9 @@ struct price_record *execution_prices(const struct execution *execution, struct 
 /* Texts of the record live in `arena`. */
 void execution_record(const struct execution *execution, const struct provenance *provenance,
                       struct arena *arena, struct run_record *run);
+/* All rows of the run (execution_rows.h). */
 bool execution_store(struct store *store, const struct execution *execution,
                      const struct provenance *provenance, int64_t *run_id, struct error *err);
-
-/* The same together with the row of a sweep, whose run_id is set: both are stored or neither. */
-bool execution_store_row(struct store *store, const struct execution *execution,
-                         const struct provenance *provenance, struct sweep_row_record *row,
-                         struct error *err);
 /* The replay's iterations as rows. */
 struct iteration_record *execution_iterations(const struct execution *execution,
                                               struct arena *arena);

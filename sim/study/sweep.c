@@ -189,9 +189,8 @@ static bool run_phases(struct sweep_run *run, struct error *err) {
     if (!sweep_race(run, err)) return false;
     if (sweep->row_count > 0)
         qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
-    const bool done =
-        sweep_team_member(team) > 0 || (sweep_replay_best(run, err) && finish(run, err));
-    return sweep_team_agree(team, done, err);
+    if (!sweep_replay_best(run, err)) return false;
+    return sweep_team_agree(team, sweep_team_member(team) > 0 || finish(run, err), err);
 }
 
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err) {

@@ -64,7 +64,7 @@ struct sweep {
     struct comparison_run *top;    /* of these */
 };
 
-/* Members of a team other than 0 get the raced rows and no replays. */
+/* Members of a team other than 0 get the raced rows, and of the replays those that they made. */
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err);
 void sweep_destroy(struct sweep *sweep);
 /* JSON text of a row's assignments, in the sweep's arena. */

@@ -1,4 +1,5 @@
 /* sweep_best.c - the order of the rows, their names, and the replay of the best. */
+#include "sim/study/execution_rows.h"
 #include "sim/study/sweep_race.h"
 
 #include <math.h>
@@ -126,8 +127,9 @@ const char *sweep_label(struct sweep *sweep, int64_t row) {
     return label;
 }
 
-static bool replay_row(struct sweep_run *run, int64_t row_index, struct comparison_run *out,
-                       struct error *err) {
+/* The configuration as `ballast run` would give it, and its row of the sweep. */
+static bool replay_row(struct sweep_run *run, int64_t row_index, struct arena *arena,
+                       struct execution_rows *out, struct error *err) {
     struct sweep *sweep = run->sweep;
     struct sweep_row_record *row = &sweep->rows[row_index];
     struct json *json = sweep_file_scenario(sweep->file, row->row_index, err);
@@ -136,17 +138,77 @@ static bool replay_row(struct sweep_run *run, int64_t row_index, struct comparis
     struct execution *e = execution_run_json(&run->scenario_options, json, &replay, err);
     if (e == NULL) return false;
     e->scenario->name =
-        arena_format(sweep->arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
+        arena_format(arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
     sweep_row_answer(row, e->scenario, e->replay, "replayed");
     sweep_assignments(sweep, row_index);
-    bool ok = run->options->store == NULL ||
-              execution_store_row(run->options->store, e, run->options->provenance, row, err);
-    execution_record(e, run->options->provenance, sweep->arena, &out->record);
-    out->record.id = row->run_id;
-    out->iterations = execution_iterations(e, sweep->arena);
-    out->iteration_count = e->replay->iteration_count;
-    out->label = e->scenario->name;
+    const bool ok = execution_rows_make(e, run->options->provenance, arena, out, err);
     execution_destroy(e);
+    return ok;
+}
+
+/* What the comparison needs, in the sweep's own memory. */
+static void keep(struct sweep *sweep, const struct execution_rows *rows,
+                 struct comparison_run *out) {
+    struct record_bytes bytes = { 0 };
+    const int iterations = 0; /* the first table of a run */
+    record_pack(&bytes, RECORD_RUN, &rows->run, 1);
+    record_pack(&bytes, RECORD_ITERATION, rows->tables[iterations].records,
+                rows->tables[iterations].count);
+    const char *at = bytes.bytes, *end = at + bytes.size;
+    int64_t one;
+    const struct run_record *record = record_unpack(&at, end, RECORD_RUN, sweep->arena, &one);
+    out->record = *record;
+    out->record.id = rows->run.id;
+    out->iterations =
+        record_unpack(&at, end, RECORD_ITERATION, sweep->arena, &out->iteration_count);
+    out->label = out->record.scenario_name;
+    record_bytes_free(&bytes);
+}
+
+static bool take_replay(struct sweep_run *run, int64_t row_index, struct execution_rows *rows,
+                        struct comparison_run *out, struct error *err) {
+    struct sweep_row_record *row = &run->sweep->rows[row_index];
+    if (run->options->store != NULL && !execution_rows_store(run->options->store, rows, row, err))
+        return false;
+    keep(run->sweep, rows, out);
+    out->record.id = row->run_id;
+    return true;
+}
+
+/* Replays rows[0..count), one for each member of the team; member 0 gets all. */
+static bool replay_together(struct sweep_run *run, const int64_t *rows, int64_t count,
+                            struct comparison_run *runs, struct error *err) {
+    struct sweep_team *team = run->options->team;
+    const int64_t member = sweep_team_member(team);
+    struct arena *arena = arena_create();
+    struct execution_rows mine;
+    const bool alone = sweep_team_count(team) == 1;
+    bool ok = sweep_team_agree(
+        team, member >= count || replay_row(run, rows[member], arena, &mine, err), err);
+    if (ok && alone) ok = take_replay(run, rows[0], &mine, &runs[rows[0]], err);
+    if (ok && !alone) {
+        struct record_bytes bytes = { 0 };
+        if (member < count) {
+            record_pack(&bytes, RECORD_SWEEP_ROW, &run->sweep->rows[rows[member]], 1);
+            execution_rows_pack(&bytes, &mine);
+        }
+        size_t total;
+        char *all = sweep_team_gather(team, bytes.bytes, bytes.size, &total);
+        const char *at = all, *end = all + total;
+        for (int64_t i = 0; ok && member == 0 && i < count; i++) {
+            int64_t one;
+            struct execution_rows theirs;
+            const struct sweep_row_record *row =
+                record_unpack(&at, end, RECORD_SWEEP_ROW, run->sweep->arena, &one);
+            execution_rows_unpack(&at, end, arena, &theirs);
+            run->sweep->rows[rows[i]] = *row;
+            ok = take_replay(run, rows[i], &theirs, &runs[rows[i]], err);
+        }
+        free(all);
+        record_bytes_free(&bytes);
+        ok = sweep_team_agree(team, ok, err);
+    }
+    arena_destroy(arena);
     return ok;
 }
 
@@ -166,23 +228,28 @@ static bool load_run(struct sweep_run *run, int64_t run_id, struct comparison_ru
 bool sweep_replay_best(struct sweep_run *run, struct error *err) {
     struct sweep *sweep = run->sweep;
     const struct sweep_options *o = run->options;
-    int64_t wanted = o->top >= 0 ? o->top : sweep->file->top, done = 0;
+    int64_t wanted = o->top >= 0 ? o->top : sweep->file->top, done = 0, count = 0;
     if (o->shard_count > 1) wanted = 0;
     struct comparison_run *runs = memory_alloc(sizeof *runs * (size_t)(sweep->row_count + 1));
+    int64_t *rows = memory_alloc(sizeof *rows * (size_t)(sweep->row_count + 1));
     bool ok = true;
     for (int64_t i = 0; ok && i < sweep->row_count; i++) {
         if (!is_replayed(&sweep->rows[i])) continue;
-        ok = load_run(run, sweep->rows[i].run_id, &runs[i], err);
         done++;
+        if (o->store != NULL) ok = load_run(run, sweep->rows[i].run_id, &runs[i], err);
     }
+    ok = sweep_team_agree(o->team, ok, err);
     rank(sweep);
-    for (int64_t i = 0; ok && i < sweep->best_count && done < wanted; i++) {
-        if (is_replayed(&sweep->rows[sweep->best[i]])) continue;
-        ok = replay_row(run, sweep->best[i], &runs[sweep->best[i]], err);
-        if (o->progress != NULL) o->progress(o->progress_context, SWEEP_REPLAY, done + 1, wanted);
-        done++;
+    for (int64_t i = 0; i < sweep->best_count && done + count < wanted; i++)
+        if (!is_replayed(&sweep->rows[sweep->best[i]])) rows[count++] = sweep->best[i];
+    for (int64_t i = 0; ok && i < count; i += sweep_team_count(o->team)) {
+        const int64_t left = count - i, members = sweep_team_count(o->team);
+        ok = replay_together(run, rows + i, left < members ? left : members, runs, err);
+        if (ok && o->progress != NULL)
+            o->progress(o->progress_context, SWEEP_REPLAY,
+                        done + i + (left < members ? left : members), wanted);
     }
-    if (ok) {
+    if (ok && sweep_team_member(o->team) == 0) {
         rank(sweep);
         sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
         while (sweep->top_count < sweep->best_count &&
@@ -191,6 +258,7 @@ bool sweep_replay_best(struct sweep_run *run, struct error *err) {
             sweep->top_count++;
         }
     }
+    free(rows);
     free(runs);
     return ok;
 }
