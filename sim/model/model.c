@@ -314,7 +314,7 @@ bool model_is_text_only(const struct model *model) {
 
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index) {
     ballast_check(layer_index >= 0 && layer_index < model->layer_count);
-    struct gradient_need need = { false, false };
+    struct gradient_need need = { model->input_gradients && layer_index > 0, false };
     for (int64_t i = 0; i < layer_index && !need.input; i++)
         need.input = !model->modules[model->layers[i].module_index].frozen;
     need.weight = !model->modules[model->layers[layer_index].module_index].frozen;

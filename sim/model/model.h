@@ -119,6 +119,10 @@ struct model {
     int64_t layer_count;
     /* Patches of one tile in the encoder (with class token if any) and its tokens in the LLM. */
     int64_t tile_vision_tokens, tile_language_tokens;
+    /* Every input after the first layer has a gradient, also where nothing before it is trained: what
+     * Transformers' enable_input_require_grads() does, and pipeline engines that ask a gradient of all
+     * that they receive. */
+    bool input_gradients;
 };
 
 /* What one micro-batch (or sub-microbatch) holds, as the layers see it; whole model, all TP ranks.

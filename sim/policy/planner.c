@@ -18,6 +18,7 @@ static const struct planner *const table[] = {
     &partition_uneven_flop,
     &recompute_adaptive,
     &recompute_full,
+    &recompute_modules,
     &recompute_none,
     &recompute_selective,
     &recompute_stages,

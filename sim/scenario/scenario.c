@@ -131,6 +131,7 @@ static bool apply_model_options(struct reader *r) {
     struct model *model = arena_new(s->arena, struct model);
     *model = *s->model;
     s->model = model;
+    model->input_gradients = s->model_fields.input_gradients;
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         model->modules[role].precision = (enum precision)s->training_fields.precision;
 

@@ -176,6 +176,7 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d", key, model->modules[role].frozen,
                            (int)model->modules[role].precision);
+    key = arena_format(arena, "%s %d", key, model->input_gradients);
     static const char *const placement[] = { "backend",
                                              "pp",
                                              "vpp",

@@ -7,7 +7,7 @@
 
 #include "sim/policy/planner.h"
 
-extern const struct planner recompute_adaptive, recompute_full, recompute_none,
+extern const struct planner recompute_adaptive, recompute_full, recompute_modules, recompute_none,
     recompute_selective, recompute_stages, recompute_uniform;
 
 /* Sets the first `count` blocks of the stage to recompute fully and the others to keep. Blocks of a kind

@@ -363,15 +363,19 @@ static const struct {
     const char *frozen[4];
     /* by layer kind: i input gradient, w weight gradient, b both, - none */
     char want[LAYER_KIND_COUNT + 1];
+    bool input_gradients;
 } gradient_cases[] = {
-    { { NULL }, "wbbbbb" },
-    { { "vision", NULL }, "--wbbb" },
-    { { "connector", NULL }, "wbibbb" },
-    { { "language", NULL }, "wbbiii" },
-    { { "vision", "language", NULL }, "--wiii" },
-    { { "vision", "connector", NULL }, "---wbb" },
-    { { "connector", "language", NULL }, "wbiiii" },
-    { { "vision", "connector", "language", NULL }, "------" },
+    { { NULL }, "wbbbbb", false },
+    { { "vision", NULL }, "--wbbb", false },
+    { { "connector", NULL }, "wbibbb", false },
+    { { "language", NULL }, "wbbiii", false },
+    { { "vision", "language", NULL }, "--wiii", false },
+    { { "vision", "connector", NULL }, "---wbb", false },
+    { { "connector", "language", NULL }, "wbiiii", false },
+    { { "vision", "connector", "language", NULL }, "------", false },
+    { { NULL }, "wbbbbb", true },
+    { { "vision", "language", NULL }, "-ibiii", true },
+    { { "vision", "connector", NULL }, "-iibbb", true },
 };
 
 static void test_gradients(void **state) {
@@ -384,9 +388,11 @@ static void test_gradients(void **state) {
         while (gradient_cases[i].frozen[frozen] != NULL)
             frozen++;
         struct error err = { 0 };
-        const struct model *m =
+        const struct model *named =
             model_with_frozen(arena, all, gradient_cases[i].frozen, frozen, &err);
-        assert_non_null(m);
+        assert_non_null(named);
+        struct model changed = *named, *m = &changed;
+        m->input_gradients = gradient_cases[i].input_gradients;
         struct batch_shape s = model_batch_shape(m, 1, 9, 4096, 0);
         s.vision_square_sum = 0;
         for (int64_t l = 0; l < m->layer_count; l++) {

@@ -44,6 +44,9 @@ static void test_counts(void **state) {
         { "uniform", "{\"blocks_per_stage\": 20}", "20 12 12 12" },
         { "stages", "{\"blocks\": [50, 3, 0, 12]}", "50 3 0 12" },
         { "stages", "{\"blocks\": [57, 0, 0, 0]}", "57 0 0 0" },
+        { "modules", "{\"modules\": []}", "0 0 0 0" },
+        { "modules", "{\"modules\": [\"vision\"]}", "45 0 0 0" },
+        { "modules", "{\"modules\": [\"language\", \"vision\"]}", "57 12 12 12" },
     };
     struct arena *arena = arena_create();
     const struct model *model = fixture_model(arena, "internvl-6b-20b");
@@ -101,6 +104,46 @@ static void test_kinds(void **state) {
     arena_destroy(arena);
 }
 
+/* The encoder's blocks stand first on stage 1 and keep their activations all the same. */
+static void test_one_module(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *model = fixture_model(arena, "internvl-6b-20b");
+    struct planning p = partitioned(model);
+    assert_true(
+        planning_run(&p, PLANNER_RECOMPUTE, "modules", "{\"modules\": [\"language\"]}"));
+    for (int64_t i = 0; i < model->layer_count; i++)
+        assert_int_equal(p.plan.recompute[i], model->layers[i].kind == LAYER_LANGUAGE_BLOCK
+                                                  ? RECOMPUTE_FULL
+                                                  : RECOMPUTE_NONE);
+    planning_free(&p);
+    arena_destroy(arena);
+}
+
+static void test_unknown_modules(void **state) {
+    (void)state;
+    static const struct {
+        const char *parameters, *want;
+    } cases[] = {
+        { "{\"modules\": \"language\"}", "modules must be a list, for example [\"language\"]" },
+        { "{\"modules\": [\"text\"]}",
+          "model \"internvl-6b-20b\" has no blocks in a module \"text\"" },
+        { "{\"modules\": [\"connector\"]}",
+          "model \"internvl-6b-20b\" has no blocks in a module \"connector\"" },
+        { "{\"modules\": [3]}", "model \"internvl-6b-20b\" has no blocks in a module \"?\"" },
+    };
+    struct arena *arena = arena_create();
+    const struct model *model = fixture_model(arena, "internvl-6b-20b");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct planning p = partitioned(model);
+        if (planning_run(&p, PLANNER_RECOMPUTE, "modules", cases[i].parameters))
+            fail_msg("%s is accepted", cases[i].parameters);
+        assert_string_equal(p.err.text, cases[i].want);
+        planning_free(&p);
+    }
+    arena_destroy(arena);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     static const struct {
@@ -135,6 +178,8 @@ int main(void) {
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_more_than_a_stage_holds),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_one_module),
+        cmocka_unit_test(test_unknown_modules),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
