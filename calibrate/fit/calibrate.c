@@ -495,12 +495,14 @@ static cJSON *collectives_part(struct job *job) {
 static const struct framework {
     const char *name, *prefix; /* of the rows' framework */
     const char *source;
+    bool deterministic; /* its backward kernels add in a fixed order, which takes longer */
 } frameworks[] = {
-    { "sglang", "sglang", "SGLang collector of ai-dynamo/aiconfigurator" },
-    { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator" },
-    { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator" },
-    { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax" },
-    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend" },
+    { "sglang", "sglang", "SGLang collector of ai-dynamo/aiconfigurator", false },
+    { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator", false },
+    { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator", false },
+    { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax", false },
+    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", false },
+    { "cudnn deterministic_bwd=True", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", true },
 };
 enum { FRAMEWORK_COUNT = sizeof frameworks / sizeof frameworks[0], VARIANT_ROWS_MIN = 20 };
 
@@ -520,6 +522,7 @@ enum operator_pass calibrate_matmul_pass(const char *framework) {
 /* NULL, without an error: too few rows. */
 static cJSON *variant_matmul(struct job *job, const struct framework *framework,
                              enum precision precision, enum operator_pass pass) {
+    if (framework->deterministic) return NULL; /* as those of the plain framework */
     const struct plan *plan = job->plan;
     const struct gemm_rows *all = &job->measured->gemm;
     struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
@@ -570,13 +573,15 @@ static int64_t attention_rows_of(const struct job *job, const struct framework *
                                  const struct attention_rule *rule, const char *direction,
                                  struct attention_row *rows) {
     const struct attention_rows *all = &job->measured->attention;
+    const bool backward = strcmp(direction, "bwd") == 0;
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
+        const bool deterministic = strstr(row->framework, "deterministic_bwd=True") != NULL;
         if (is_of_variant(job->plan, framework, row->gpu, row->framework) &&
             strcmp(row->dtype, "bf16") == 0 && strcmp(row->direction, direction) == 0 &&
             row->head_dim_qk == rule->head_dim && row->head_dim_v == rule->head_dim &&
-            row->causal == rule->causal && !strstr(row->framework, "deterministic_bwd=True"))
+            row->causal == rule->causal && deterministic == (backward && framework->deterministic))
             rows[count++] = *row;
     }
     return count;
@@ -625,7 +630,10 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
     const char *source = framework->source;
     if (fit_attention_backward_rows(job->arena, pairs, pair_rows, &all, &on, &backward, NULL))
         add_line(job->report, NULL, &backward.residual, "attention backward %s", framework->name);
-    else {
+    else if (framework->deterministic) {
+        cJSON_Delete(curves);
+        return NULL;
+    } else {
         source = "pairs of all frameworks: no backward kernels of this one were measured";
         if (!fit_attention_backward(job->arena, job->measured->attention.rows, row_count, &backward,
                                     job->err)) {

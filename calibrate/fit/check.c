@@ -112,13 +112,25 @@ static bool find_model(struct checker *c, const char *profile, const char *inter
     return true;
 }
 
-/* The variant whose name the framework's text begins with; -1: the profile's own curves. */
+/* A framework's text begins with the first word of the name and holds the second, if there is one.
+ */
+static bool is_named(const char *framework, const char *name) {
+    const size_t first = strcspn(name, " ");
+    return strncasecmp(framework, name, first) == 0 &&
+           (name[first] == '\0' || strstr(framework, name + first + 1) != NULL);
+}
+
+/* The variant of this framework, by the longest name; -1: the profile's own curves. */
 static int64_t find_variant(const struct cost_model *model, const char *framework) {
+    int64_t found = -1;
+    size_t longest = 0;
     for (int64_t v = 0; v < cost_model_variant_count(model); v++) {
         const char *name = cost_model_variant_name(model, v);
-        if (strncasecmp(framework, name, strlen(name)) == 0) return v;
+        if (strlen(name) <= longest || !is_named(framework, name)) continue;
+        longest = strlen(name);
+        found = v;
     }
-    return -1;
+    return found;
 }
 
 /* ---- groups -----------------------------------------------------------------------------------

@@ -168,7 +168,14 @@ static void test_recorded(void **state) {
         { "attention", "attention forward", "H100-SXM5-80GB", "sglang", 0.040, 0.12 },
         { "attention", "attention forward", "H200-SXM", "vllm 0.24.0 vllm_vit", 0.035, 0.12 },
         { "attention", "attention forward", "H200-SXM", "cudnn", 0.01, 0.03 },
+        { "attention", "attention forward", "A100-PCIe-80GB", "TransformerEngine", 0.02, 0.05 },
         { "attention", "attention backward", "H200-SXM", "cudnn", 0.05, 0.10 },
+        { "attention", "attention backward", "A100-PCIe-80GB", "TransformerEngine", 0.01, 0.02 },
+        { "attention", "attention backward", "B200", "TransformerEngine", 0.05, 0.10 },
+        { "attention", "attention backward", "GB200", "cudnn 92200.000 deterministic_bwd=False",
+          0.05, 0.10 },
+        { "attention", "attention backward", "GB200", "cudnn 92200.000 deterministic_bwd=True",
+          0.05, 0.10 },
         { "nccl", "all-reduce in one node >= 1 MiB", "H100-SXM5-80GB", "nccl", 0.05, 0.15 },
         { "nccl", "all-gather in one node >= 1 MiB", "H200-SXM", "nccl", 0.05, 0.15 },
         { "nccl", "all-to-all in one node >= 1 MiB", "B200-SXM", "nccl", 0.05, 0.15 },
@@ -176,6 +183,7 @@ static void test_recorded(void **state) {
         { "nccl", "all-reduce across nodes >= 1 MiB", "H100-SXM5-80GB", "nccl", 0.05, 0.10 },
         { "nccl", "all-reduce across nodes >= 1 MiB", "B200-SXM", "nccl", 0.15, 0.40 },
         { "nccl", "all-gather across nodes >= 1 MiB", "H200-SXM", "nccl", 0.05, 0.10 },
+        { "nccl", "all-reduce across nodes >= 1 MiB", "GB200", "nccl", 0.20, 0.60 },
         { "membw", "norm forward", "H200-SXM", "cudnn", 0.10, 0.20 },
     };
     struct arena *arena = arena_create();
