@@ -22,8 +22,8 @@ struct stack_fields {
     const cJSON *words, *factors, *sources, *keeps, *memory_rows;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
-    bool owner_broadcasts, master_weights, gpt_dropout;
-    int recompute_style;
+    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits;
+    int recompute_style, tensor_traffic;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
@@ -36,6 +36,7 @@ struct stack_fields {
     double reserved_fraction, context_GiB, communicator_MiB;
 };
 
+static const char *const tensor_traffic_names[] = { "beside", "alone", "copied", "each", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed", "operators", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
@@ -84,6 +85,11 @@ static const struct field stack_rows[] = {
       "what the names of the GPUs begin with that these two hold for", NULL },
     { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
       "calibration fits a factor on attention too", NULL },
+    { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
+      "how sequence parallelism's collectives run: beside gradient matmuls, alone, copied along "
+      "the "
+      "sequence besides, for each projection besides",
+      tensor_traffic_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -92,6 +98,11 @@ static const struct field stack_rows[] = {
       "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
     { "owner_broadcasts", FIELD_BOOL, AT(owner_broadcasts), 0, 0, "false", "",
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
+    { "whole_logits", FIELD_BOOL, AT(whole_logits), 0, 0, "false", "",
+      "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
+    { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
+      "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
+      NULL },
     { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
       "compute time lost per time of ZeRO-2 and 3 traffic that runs beside it", NULL },
     { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
@@ -301,6 +312,9 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,
         .attention_fitted = f.attention_fitted,
+        .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
+        .reduces_once = f.reduces_once,
+        .whole_logits = f.whole_logits,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,

@@ -42,6 +42,15 @@ enum stack_keeps {
     KEEPS_ATTENTION_COPY = 8, /* the attention's output once more, as the projection reads it */
 };
 
+/* The collectives of sequence parallelism around a block's matmuls. */
+enum stack_tensor_traffic {
+    TENSOR_BESIDE, /* Megatron's linear layer: only the shard of the input is kept, and the backward's
+                    * second gather and its reduction run beside the two gradient matmuls */
+    TENSOR_ALONE,  /* the gathered input is kept, and each collective is waited for */
+    TENSOR_COPIED, /* besides, each is gathered or scattered along the sequence: a copy (DTensor) */
+    TENSOR_EACH, /* besides, q, k, v, gate and up gather their input and reduce its gradient each */
+};
+
 /* A figure that the file states, and where it comes from. */
 struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
@@ -64,6 +73,9 @@ struct stack {
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;
+    enum stack_tensor_traffic tensor_traffic;
+    bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
+    bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
@@ -82,7 +94,7 @@ struct stack {
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
     const char *
-        *memory_rows;     /* measured runs whose memory a cause was read from; NULL at the end */
+        *memory_rows; /* measured runs whose memory a cause was read from; NULL at the end */
     /* what the file states of pricing and memory, in its order; not what only measured runs take */
     struct stack_cause *causes;
     int64_t cause_count;

@@ -108,6 +108,9 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->host_forward_s = stack->host_forward_s;
     b->host_backward_s = stack->host_backward_s;
     b->recompute_style = stack->recompute_style;
+    b->tensor_traffic = stack->tensor_traffic;
+    b->whole_logits = stack->whole_logits;
+    b->reduces_once = stack->reduces_once;
 }
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack) {

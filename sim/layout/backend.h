@@ -23,6 +23,8 @@ struct backend {
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
+    bool whole_logits;     /* see struct stack */
+    bool reduces_once;     /* sharded gradients stay whole until the last micro-batch */
     double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;
@@ -33,6 +35,7 @@ struct backend {
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
     enum stack_recompute recompute_style;
+    enum stack_tensor_traffic tensor_traffic;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

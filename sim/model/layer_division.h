@@ -17,7 +17,8 @@ struct layer_division {
     const struct module *module;
     enum layer_kind kind;
     int64_t tp, cp;
-    bool sequence_parallel;  /* and tp > 1 */
+    bool sequence_parallel; /* and tp > 1 */
+    enum stack_tensor_traffic tensor_traffic;
     int64_t element_bytes;   /* of an activation */
     int64_t tokens;          /* rows of the layer inside a TP region */
     int64_t shard_tokens;    /* rows outside: divided by tp under sequence parallelism */
@@ -28,6 +29,7 @@ struct layer_division {
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
     int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
     int64_t vocabulary;
+    int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
      * columns of the modulation that this rank computes */
     int64_t text_tokens, text_shard_tokens;

@@ -99,13 +99,33 @@ const struct half_names emitter_mlp_half = {
     .residual_gradient = "mlp residual gradient",
 };
 
+/* Column-parallel projections that take the input of the half each by itself. */
+static int64_t projection_count(const struct emitter *e, const struct half_names *half) {
+    if (e->d->tensor_traffic != TENSOR_EACH) return 1;
+    if (half == &emitter_attention_half) return 3;
+    return half == &emitter_mlp_half && e->d->up_width > e->d->ffn_width ? 2 : 1;
+}
+
+/* `count` collectives of a whole activation, which DTensor cuts or joins along the sequence: the
+ * library gathers and scatters rows of memory, so each takes a copy (torch.chunk and torch.cat of
+ * _functional_collectives). */
+static void emit_sequence_collectives(struct emitter *e, const char *name, enum operator_kind kind,
+                                      enum operator_pass pass, double bytes, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        emit_collective(e, name, kind, pass, bytes);
+    if (e->d->tensor_traffic >= TENSOR_COPIED)
+        emit_operator(e, operator_streaming("sequence copies", OPERATOR_ELEMENTWISE,
+                                            pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD,
+                                            e->activation, 2 * bytes * (double)count));
+}
+
 void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
     if (d->sequence_parallel)
-        emit_collective(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
-                        gathered_operand_bytes(e));
+        emit_sequence_collectives(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
+                                  gathered_operand_bytes(e), projection_count(e, half));
 }
 
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {
@@ -113,7 +133,8 @@ void emit_leave_forward(struct emitter *e, const struct half_names *half) {
     const int64_t hidden = d->module->hidden;
     const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
     if (d->sequence_parallel)
-        emit_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_FORWARD, bytes);
+        emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_FORWARD,
+                                  bytes, 1);
     else
         emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
     /* reads branch and residual, writes their sum */
@@ -138,8 +159,8 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
         emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors,
                     d->shard_tokens, m->hidden);
     if (d->sequence_parallel)
-        emit_collective(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
-                        gathered_operand_bytes(e));
+        emit_sequence_collectives(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                                  gathered_operand_bytes(e), 1);
 }
 
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
@@ -147,15 +168,18 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
-    if (d->sequence_parallel && e->need.weight)
+    const bool beside = d->tensor_traffic == TENSOR_BESIDE;
+    /* What the reduction of the input gradient may hide behind follows it. */
+    const enum operator_pass reduced = beside ? PASS_INPUT_GRADIENT : PASS_BACKWARD;
+    if (d->sequence_parallel && e->need.weight && beside)
         emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
                         gathered_operand_bytes(e));
     emit_linear_input_gradient(e, name, precision, d->tokens, out, hidden);
     if (d->sequence_parallel)
-        emit_collective(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
-                        bytes);
+        emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, reduced, bytes,
+                                  projection_count(e, half));
     else
-        emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT, bytes);
+        emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, reduced, bytes);
     emit_linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
 }
 

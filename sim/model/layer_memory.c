@@ -213,7 +213,7 @@ static void head_saved(struct saved_list *list) {
     save(list, "final norm input", d->shard_tokens, d->module->hidden);
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
     save_for_weights(list, "logits input", d->shard_tokens, d->module->hidden);
-    save_bytes(list, "fp32 softmax", 4.0 * (double)d->tokens * (double)d->vocabulary);
+    save_bytes(list, "fp32 softmax", 4.0 * (double)d->tokens * (double)d->loss_vocabulary);
 }
 
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
@@ -387,7 +387,7 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_HEAD:
         /* logits and an fp32 copy of them, over the fp32 softmax that is saved: 10 bytes per logit
          * in all. Without any backward the softmax is transient too. */
-        return gathered + tokens * (double)d.vocabulary *
+        return gathered + tokens * (double)d.loss_vocabulary *
                               (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
     case LAYER_TEXT_PROJECTION:
         return rows * (double)(m->text_hidden + m->hidden) * element;

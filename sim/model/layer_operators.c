@@ -324,7 +324,7 @@ static void loss(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     int fp32_bytes = pass == PASS_FORWARD ? LOSS_FORWARD_FP32_BYTES : LOSS_BACKWARD_FP32_BYTES;
     double bytes =
-        (double)d->tokens * (double)d->vocabulary * (double)(fp32_bytes + d->element_bytes);
+        (double)d->tokens * (double)d->loss_vocabulary * (double)(fp32_bytes + d->element_bytes);
     emit_operator(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
 }
 
@@ -333,6 +333,12 @@ static void head_forward(struct emitter *e) {
     const double token_bytes = 4.0 * (double)d->tokens;
     emit_enter_forward(e, &head_half);
     emit_linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
+    if (d->loss_vocabulary > d->vocabulary) {
+        emit_collective(e, "logits all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                        emit_gathered_bytes(e, d->tokens, d->loss_vocabulary));
+        loss(e, PASS_FORWARD);
+        return;
+    }
     emit_collective(e, "loss maximum all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);
     loss(e, PASS_FORWARD);
     emit_collective(e, "loss target all-reduce", OPERATOR_ALL_REDUCE, PASS_FORWARD, token_bytes);

@@ -26,6 +26,7 @@
 #define BALLAST_SIM_MODEL_MODEL_H
 
 #include "costmodel/operator_work.h"
+#include "costmodel/stack.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 #include "sim/base/field.h"
@@ -111,8 +112,9 @@ struct layer {
 struct model {
     const char *name;
     const char *description;
-    const char *source, *notes;               /* of the combination; notes may be "" */
-    const char **files; /* that it was read from: its own (none if a scenario defines it), its modules' */
+    const char *source, *notes; /* of the combination; notes may be "" */
+    const char *
+        *files; /* that it was read from: its own (none if a scenario defines it), its modules' */
     int64_t file_count;
     struct module modules[MODULE_ROLE_COUNT]; /* by role; present if layer_count > 0 */
     struct layer *layers;
@@ -173,6 +175,8 @@ struct tensor_split {
     bool context_unbalanced;
     enum recompute_style recompute_style;
     unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
+    enum stack_tensor_traffic tensor_traffic;
+    bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
 };
 
 /* What a transformer block drops in forward and computes again in backward: nothing, everything but

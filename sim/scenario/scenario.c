@@ -443,7 +443,9 @@ struct tensor_split scenario_split(const struct scenario *s) {
                                   .context_unbalanced = !s->layout_fields.cp_balanced,
                                   .recompute_style =
                                       (enum recompute_style)s->backend->recompute_style,
-                                  .keeps = s->backend->keeps };
+                                  .keeps = s->backend->keeps,
+                                  .tensor_traffic = s->backend->tensor_traffic,
+                                  .whole_logits = s->backend->whole_logits };
 }
 
 /* ---- the resolved scenario ---- */

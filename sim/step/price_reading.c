@@ -136,8 +136,8 @@ static double loss_bytes(const struct price_table *table, enum layer_kind kind,
     double held = table->split.tp > 1 ? backend->divided_logit_bytes : backend->logit_bytes;
     if (kind != LAYER_HEAD || isnan(held)) return 0;
     double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
-    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary /
-           (double)table->split.tp;
+    if (!table->split.whole_logits) vocabulary /= (double)table->split.tp;
+    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary;
 }
 
 static double workspace_bytes(const struct price_table *table, enum layer_kind kind,

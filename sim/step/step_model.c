@@ -117,12 +117,21 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     return sum;
 }
 
+/* Sharded gradients that are reduced behind the last micro-batch alone. */
+static bool step_reduces_once(const struct step_model *m) {
+    return m->scenario->backend->reduces_once && m->scenario->layout.zero_stage >= 2 &&
+           m->scenario->micro_batches_per_rank > 1;
+}
+
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
     double group = (double)layout->zero_group;
     double shards = layout->zero_stage >= 1 ? group : 1;
-    double gradient_shards = layout->zero_stage >= 2 ? group : 1;
+    /* Whole between micro-batches, in the precision of the reduction (FSDP's accumulated gradient). */
+    const bool whole = step_reduces_once(m);
+    double gradient_shards = layout->zero_stage >= 2 && !whole ? group : 1;
+    double gradient_bytes = whole ? s->backend->gradient_reduce_bytes : s->backend->gradient_bytes;
     int64_t communicators =
         (layout->tp > 1) + (layout->cp > 1) + (layout->dp * layout->cp > 1) + 2 * (layout->pp > 1);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
@@ -137,7 +146,7 @@ static void fill_static_memory(struct step_model *m) {
                 (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group +
                 (s->backend->no_master_weights ? m->trainable_weight_bytes[stage] / group : 0);
         bytes[MEMORY_GRADIENTS] =
-            trainable * s->backend->gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
+            trainable * gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
         bytes[MEMORY_COMMUNICATION] = s->backend->communicator_bytes * (double)communicators;
         bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)
@@ -190,35 +199,56 @@ static int64_t sharded_reduce_ns(const struct step_model *m, struct outer_call c
 /* Of a start that nobody measured: as collectives that were derived (costmodel/efficiency.c). */
 #define BROADCAST_BAND 0.25
 
-/* NCCL's broadcast is a ring through all ranks; from rank to rank its LL128 protocol takes 1.9 us in a
- * node and 4.0 us between nodes, and 14 us to begin (src/graph/tuning.cc, hwLat and baseLat). */
-static double broadcast_start_ns(const struct communicator *group) {
+/* NCCL's broadcast is a ring through all ranks, at the rate of all NICs. It begins 14 us late; from
+ * rank to rank in a node its first bytes take 1.9 us (src/graph/tuning.cc, hwLat and baseLat), and from
+ * node to node one slice of 512 KiB, an eighth of NCCL_BUFFSIZE, is sent whole by one NIC. */
+enum { BROADCAST_SLICE_BYTES = 512 * 1024 };
+
+static double broadcast_start_ns(const struct step_model *m, const struct communicator *group) {
+    const struct communicator pair = { 2, 2, 1, 1 };
+    struct operator_work slice = operator_collective("broadcast slice", OPERATOR_SEND, PASS_UPDATE,
+                                                     COMMUNICATOR_DATA, BROADCAST_SLICE_BYTES);
+    const double hop = cost_model_price(m->scenario->cost_model, &slice, &pair).seconds * NS_PER_S;
     return 14e3 + 1.9e3 * (double)(group->rank_count - group->node_count) +
-           4.0e3 * (double)group->node_count;
+           hop * (double)group->node_count;
+}
+
+/* Whole tensors are dealt to owners: the matrices and norms of the stage's layers. */
+static int64_t owner_count(const struct step_model *m, int64_t stage, int64_t rank_count) {
+    const struct model *model = m->scenario->model;
+    int64_t tensors = 0;
+    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
+        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
+            const struct layer *layer = &model->layers[i];
+            /* qkv, projection, up, down and two norms; a gate beside up */
+            const bool gated = model->modules[layer->module_index].ffn == FFN_SWIGLU;
+            tensors += !layer_kind_is_block(layer->kind) ? 1 : gated ? 7 : 6;
+        }
+    return tensors < rank_count ? tensors : rank_count;
 }
 
 /* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
- * after another: then a lone flow crosses the network at a time, and each fills a ring anew. */
+ * after another: the same bytes cross, and each fills a ring anew. */
 static int64_t gather_ns(const struct step_model *m, int64_t stage, double bytes,
                          const struct communicator *group) {
     const struct backend *backend = m->scenario->backend;
     const struct outer_call call = { OUTER_UPDATE, stage, 1, backend->gather_time };
-    if (!backend->owner_broadcasts || group->node_count < 2)
-        return collective_ns(m, call, OPERATOR_ALL_GATHER, bytes, group);
-    struct communicator pair = { 2, 2, 1, 1 };
-    const double start = broadcast_start_ns(group), ranks = (double)group->rank_count;
-    const int64_t starts = llround(backend->gather_time * ranks * start);
+    const int64_t gathered_ns = collective_ns(m, call, OPERATOR_ALL_GATHER, bytes, group);
+    if (!backend->owner_broadcasts || group->node_count < 2) return gathered_ns;
+    const double start = broadcast_start_ns(m, group),
+                 owners = (double)owner_count(m, stage, group->rank_count);
+    const int64_t starts = llround(backend->gather_time * owners * start);
     if (m->record != NULL) {
         struct operator_work work = operator_collective("broadcast start", OPERATOR_SEND,
                                                         PASS_UPDATE, COMMUNICATOR_DATA, 0);
-        struct price price = { .seconds = (double)starts / ranks / NS_PER_S,
+        struct price price = { .seconds = (double)starts / owners / NS_PER_S,
                                .band_fraction = BROADCAST_BAND,
                                .bound = PRICE_NETWORK,
                                .source = "NCCL src/graph/tuning.cc: latency of a ring" };
         outer_list_add(m->record, &(struct outer_operator){ OUTER_UPDATE, work, *group, price,
-                                                            stage, ranks });
+                                                            stage, owners });
     }
-    return starts + collective_ns(m, call, OPERATOR_SEND, bytes, &pair);
+    return starts + gathered_ns;
 }
 
 static void price_accumulation(struct step_model *m) {
@@ -273,7 +303,23 @@ static int64_t exposed_ns(const struct step_model *m, int64_t stage, int64_t com
     return communication_ns - (hidden < beside_ns ? hidden : beside_ns);
 }
 
+/* The last backward's reductions wait for their blocks, and share the network with its gathers. */
+static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) {
+    int64_t gather_ns = 0, reduce_ns = m->root_reduce_ns;
+    for (int64_t unit = 0; unit < m->unit_count; unit++) {
+        gather_ns += m->unit_gather_ns[unit];
+        reduce_ns += m->unit_reduce_ns[unit];
+    }
+    const int64_t last_ns = m->root_reduce_ns + (m->unit_count > 0 ? m->unit_reduce_ns[0] : 0);
+    const int64_t beside_ns = backward_ns > gather_ns ? backward_ns - gather_ns : 0;
+    int64_t exposed_ns = reduce_ns > beside_ns ? reduce_ns - beside_ns : 0;
+    if (exposed_ns < last_ns) exposed_ns = last_ns;
+    return exposed_ns +
+           llround(m->scenario->backend->overlap_cost * (double)(reduce_ns - exposed_ns));
+}
+
 int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_t backward_ns) {
+    if (step_reduces_once(m)) return exposed_once_ns(m, backward_ns);
     int64_t ns = m->synchronize_ns[stage];
     return m->scenario->layout.overlap_gradient_reduce ? exposed_ns(m, stage, ns, backward_ns) : ns;
 }
@@ -295,7 +341,8 @@ static void price_units(struct arena *arena, struct step_model *m) {
     /* The root is gathered in forward only, other units again in backward. */
     const double passes = (double)s->micro_batches_per_rank;
     const struct outer_call twice = { OUTER_REDUCTION, 0, 2 * passes, 1 },
-                            once = { OUTER_REDUCTION, 0, passes, 1 };
+                            once = { OUTER_REDUCTION, 0, passes, 1 },
+                            reduce = { OUTER_REDUCTION, 0, step_reduces_once(m) ? 1 : passes, 1 };
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
@@ -317,11 +364,11 @@ static void price_units(struct arena *arena, struct step_model *m) {
         m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
         if (gathers)
             m->unit_gather_ns[unit] = collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
-        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(m, once, gradients);
+        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(m, reduce, gradients);
     }
     if (gathers)
         m->root_gather_ns = collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
-    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(m, once, root_gradients);
+    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(m, reduce, root_gradients);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
@@ -429,10 +476,11 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
                          const struct layer_time *times, struct stage_cost *cost) {
     const struct model *model = m->scenario->model;
     struct sharded_unit *units = memory_alloc(sizeof *units * (size_t)(m->unit_count + 1));
+    const bool reduces = !step_reduces_once(m); /* else step_exposed_reduce_ns() has them */
     struct sharded_pass pass = { .units = units,
                                  .unit_count = m->unit_count,
                                  .root_gather_ns = m->root_gather_ns,
-                                 .root_reduce_ns = m->root_reduce_ns };
+                                 .root_reduce_ns = reduces ? m->root_reduce_ns : 0 };
     int64_t own_ns = cost->forward_ns + cost->backward_ns, forward_ns = 0, backward_ns = 0,
             unit = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
@@ -450,7 +498,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
             units[unit] = (struct sharded_unit){ time->forward_ns + copies.forward_ns,
                                                  time->backward_ns + again, m->unit_gather_ns[unit],
-                                                 m->unit_reduce_ns[unit] };
+                                                 reduces ? m->unit_reduce_ns[unit] : 0 };
             unit++;
         } else {
             /* A head stands after the blocks, everything else before them. */
@@ -684,8 +732,7 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
     if (m->sharded) shard_passes(m, shape, locked != NULL ? locked : times, cost);
     if (part + 1 < m->part_count)
-        cost->send_forward_ns =
-            send_ns(m, part % m->stage_count, &times[m->last_kind[part]]);
+        cost->send_forward_ns = send_ns(m, part % m->stage_count, &times[m->last_kind[part]]);
     /* The gradient of what the part before sent goes back over the same link. */
     if (part > 0 && needs_backward(m, part - 1))
         cost->send_backward_ns =

@@ -255,6 +255,73 @@ static void test_sequences(void **state) {
     arena_destroy(arena);
 }
 
+static const struct operator_work *find_operator(const struct operator_list *list, const char *name,
+                                                 enum operator_pass pass) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->operators[i].name, name) == 0 && list->operators[i].pass == pass)
+            return &list->operators[i];
+    return NULL;
+}
+
+/* The same block under the other ways of tensor parallelism, forward and backward, and the head. */
+static const struct {
+    enum stack_tensor_traffic traffic;
+    bool whole_logits;
+    enum layer_kind kind;
+    enum pass_set set;
+    const char *want;
+} traffic_cases[] = {
+    { TENSOR_ALONE, false, LAYER_LANGUAGE_BLOCK, PASS_SET_BACKWARD,
+      "mlp gradient all-gather b, down i, down w, activation b, up i, mlp reduce-scatter b, up w, "
+      "mlp norm b, mlp residual gradient b, attention gradient all-gather b, proj i, proj w, "
+      "attention b, rotary b, qkv i, attention reduce-scatter b, qkv w, attention norm b, "
+      "attention residual gradient b" },
+    { TENSOR_COPIED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, sequence copies f, qkv f, rotary f, attention f, "
+      "proj f, attention reduce-scatter f, sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, sequence copies f, up f, activation f, down f, "
+      "mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_EACH, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, attention all-gather f, attention all-gather f, "
+      "sequence copies f, qkv f, rotary f, attention f, proj f, attention reduce-scatter f, "
+      "sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, mlp all-gather f, sequence copies f, up f, activation f, "
+      "down f, mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_ALONE, true, LAYER_HEAD, PASS_SET_FORWARD,
+      "final norm f, head all-gather f, logits f, logits all-gather f, loss f" },
+};
+
+static void test_tensor_traffic(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    char text[4096];
+    for (size_t i = 0; i < sizeof traffic_cases / sizeof traffic_cases[0]; i++) {
+        struct batch_shape shape = fixture_group(m);
+        struct tensor_split split = split_of(4, true);
+        split.tensor_traffic = traffic_cases[i].traffic;
+        split.whole_logits = traffic_cases[i].whole_logits;
+        struct operator_list list =
+            operators_of(m, traffic_cases[i].kind, &shape, split, traffic_cases[i].set,
+                         (struct gradient_need){ true, true });
+        sequence_of(&list, text, sizeof text);
+        assert_string_equal(text, traffic_cases[i].want);
+        operator_list_free(&list);
+    }
+    /* A copy reads and writes the gathered activation once for each collective beside it. */
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(4, true);
+    split.tensor_traffic = TENSOR_EACH;
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD,
+                     (struct gradient_need){ true, true });
+    const struct operator_work *gather = find_operator(&list, "attention all-gather", PASS_FORWARD),
+                               *copies = find_operator(&list, "sequence copies", PASS_FORWARD);
+    assert_true(fabs(copies->memory_bytes - 3 * 2 * gather->network_bytes) < 1);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
 /* ---- shapes and bytes of single operators ---- */
 
 /* llama3-8b, 4096 tokens; h 4096, ffn 14336, 32 heads of 128, 8 key-value heads */
@@ -297,14 +364,6 @@ static const struct {
     { "mlp saved all-gather", PASS_SET_BACKWARD, PASS_WEIGHT_GRADIENT, 4, true, 0, 0, 0, 0,
       2.0 * 4096 * 4096 },
 };
-
-static const struct operator_work *find_operator(const struct operator_list *list, const char *name,
-                                                 enum operator_pass pass) {
-    for (int64_t i = 0; i < list->count; i++)
-        if (strcmp(list->operators[i].name, name) == 0 && list->operators[i].pass == pass)
-            return &list->operators[i];
-    return NULL;
-}
 
 static void test_operators(void **state) {
     (void)state;
@@ -751,6 +810,7 @@ static void test_no_images(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_tensor_traffic),
         cmocka_unit_test(test_operators),
         cmocka_unit_test(test_operators_of_other_layers),
         cmocka_unit_test(test_streaming_bytes),

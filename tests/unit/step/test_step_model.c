@@ -125,6 +125,88 @@ static void test_unit_gradients(void **state) {
     fixture_close(&f);
 }
 
+/* no_sync: between micro-batches the whole gradient stays, and the network has nothing but gathers. */
+static void test_reduces_once(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                         "layout.zero_stage=3",   "layout.tp=1",
+                                         "layout.pp=1",           "layout.stack=none",
+                                         "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    const struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct stage_cost cost[2];
+    struct layer_time times[LAYER_KIND_COUNT];
+    int64_t exposed_ns = 0;
+    double parameters = 0;
+    for (int once = 0; once < 2; once++) {
+        backend.reduces_once = once == 1;
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        parameters = (double)f.step->trainable_rank_parameters[0];
+        check_bytes(f.step, 0, MEMORY_GRADIENTS, 4 * parameters / (once ? 1 : 8));
+        step_layer_times(f.step, &shape, times);
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost[once]);
+        exposed_ns = step_exposed_reduce_ns(f.step, 0, cost[once].backward_ns);
+        if (!once) assert_int_equal(exposed_ns, 0);
+    }
+    assert_true(cost[1].backward_ns < cost[0].backward_ns);
+    assert_int_equal(cost[1].forward_ns, cost[0].forward_ns);
+    /* The last one pays what each paid, or more if all of them could hide less. */
+    assert_true(cost[1].backward_ns + exposed_ns >= cost[0].backward_ns * 99 / 100);
+    assert_true(exposed_ns > 0);
+    f.scenario->micro_batches_per_rank = 1;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    check_bytes(f.step, 0, MEMORY_GRADIENTS, 4 * parameters / 8);
+    fixture_close(&f);
+}
+
+/* Owner by owner the parameters cross once too, and no more owners begin than there are tensors. */
+static void test_owner_broadcasts(void **state) {
+    (void)state;
+    static const char *const sizes[] = { "cluster.gpu_count=16", "cluster.gpu_count=128",
+                                         "cluster.gpu_count=1024", "cluster.gpu_count=2048" };
+    static const char *const batches[] = { "training.global_batch.micro_batches=16",
+                                           "training.global_batch.micro_batches=128",
+                                           "training.global_batch.micro_batches=1024",
+                                           "training.global_batch.micro_batches=2048" };
+    double start_ns[4];
+    for (int i = 0; i < 4; i++) {
+        const char *const setup[] = { "model=internlm2-20b",
+                                      "layout.tp=1",
+                                      "layout.pp=1",
+                                      "layout.zero_stage=1",
+                                      sizes[i],
+                                      batches[i],
+                                      NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        random_plan(&f, &mt, "1f1b");
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const int64_t together_ns = f.step->gather_ns[0];
+        struct backend backend = *f.scenario->backend;
+        backend.owner_broadcasts = true;
+        f.scenario->backend = &backend;
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        start_ns[i] = (double)(f.step->gather_ns[0] - together_ns);
+        assert_true(start_ns[i] > 0);
+        fixture_close(&f);
+    }
+    /* 48 blocks of 7 tensors and three more: all of 16 or 128 ranks own some, then 339 do. A ring's
+     * start grows with its ranks. */
+    const double rings = start_ns[1] / 128 / (start_ns[0] / 16);
+    assert_true(rings > 4 && rings < 8);
+    assert_true(fabs(start_ns[3] / start_ns[2] - 2) < 0.02);
+}
+
 static void test_memory_sums(void **state) {
     (void)state;
     struct stage_memory memory = { 0 };
@@ -461,6 +543,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
+        cmocka_unit_test(test_reduces_once),
+        cmocka_unit_test(test_owner_broadcasts),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_unit_gradients),
         cmocka_unit_test(test_memory_sums),
