@@ -219,6 +219,25 @@ static void print_alike(struct sweep *sweep, int64_t shown) {
     }
 }
 
+static double samples_per_step(const struct comparison_run *run) {
+    return (double)run->record.sample_count / (double)run->record.iteration_count;
+}
+
+/* A packed micro-batch holds many samples: layouts that are asked for equal batches may take unequal ones. */
+static void print_batch_sizes(const struct sweep *sweep) {
+    double least = INFINITY, most = 0;
+    for (int64_t i = 0; i < sweep->top_count; i++) {
+        least = fmin(least, samples_per_step(&sweep->top[i]));
+        most = fmax(most, samples_per_step(&sweep->top[i]));
+    }
+    if (!(most > 1.1 * least)) return;
+    fputs("  a step holds", stdout);
+    for (int64_t i = 0; i < sweep->top_count; i++)
+        printf("%s %.0f samples in %ld", i > 0 ? "," : "", samples_per_step(&sweep->top[i]),
+               (long)i + 1);
+    puts(": they compare only if such batches train equally well");
+}
+
 static void print_best(struct sweep *sweep, int64_t shown) {
     static const char *const objectives[] = { "days", "GPU-days", "money" };
     printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
@@ -231,6 +250,7 @@ static void print_best(struct sweep *sweep, int64_t shown) {
         print_row(sweep, sweep->best[i], columns);
     }
     print_alike(sweep, shown);
+    print_batch_sizes(sweep);
 }
 
 /* "99.998 %": as many digits as tell it from certainty. */
