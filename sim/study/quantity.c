@@ -6,6 +6,7 @@
 #include "sim/base/field.h"
 #include "sim/base/units.h"
 #include "sim/policy/partition/uneven_guide.h"
+#include "sim/study/data_quantity.h"
 #include "sim/study/plan_quantity.h"
 #include "sim/study/search_quantity.h"
 
@@ -159,6 +160,16 @@ static double balanced(struct quantity_source *s, int64_t index) {
     (void)index;
     const struct batch_balance *b = balance(s);
     return b->pad_ratio <= 0.2 && b->dist_ratio_vision <= 0.2 && b->dist_ratio_language <= 0.2;
+}
+
+static double text_per_image(struct quantity_source *s, int64_t index) {
+    (void)index;
+    return data_text_per_image(s->execution);
+}
+
+static double work_spread(struct quantity_source *s, int64_t index) {
+    (void)index;
+    return data_work_spread(s->execution);
 }
 
 /* ---- variation between micro-batches ---- */
@@ -430,8 +441,10 @@ static const struct quantity table[] = {
     { "stage_time_stage", "ms", stage_time, PLAN, STAGE },
     { "step_speedup", "ratio", step_time, TIMED, .comparison = COMPARE_RATIO },
     { "step_time", "ms", step_time, TIMED },
+    { "text_per_image", "tokens", text_per_image, PLAN },
     { "vision_tokens_mean", "tokens", vision_tokens_mean, PLAN },
     { "vision_tokens_std", "tokens", vision_tokens_std, PLAN },
+    { "work_spread", "ratio", work_spread, PLAN },
     { "z3_ratio", "ratio", z3_ratio, PLAN, .absent = NO_Z3 " or " UNPROVEN },
     { "z3_solved", "ratio", z3_solved, PLAN, .absent = NO_Z3 },
     { "z3_time", "s", z3_time, MEASURED, .absent = NO_Z3 },

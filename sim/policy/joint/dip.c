@@ -227,6 +227,15 @@ static bool order_in_room(struct dip_iteration *d, double share) {
     return d->schedule.makespan_ns != SEGMENT_DEAD_END;
 }
 
+static bool same_order(const struct segment_graph *g, const struct segment_schedule *a,
+                       const struct segment_schedule *b) {
+    for (int64_t i = 0; i < segment_schedule_size(g); i++)
+        if (a->tasks[i].segment != b->tasks[i].segment ||
+            a->tasks[i].backward != b->tasks[i].backward)
+            return false;
+    return true;
+}
+
 static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
                             const struct finalists *f) {
     struct segment_graph *g = d->segments.graph;
@@ -240,7 +249,7 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     fill_memory(d, plan);
     int64_t best_ns = d->schedule.makespan_ns;
     int32_t best = -1;
-    int32_t last = f->count + ROOM_SHARE_COUNT;
+    int32_t last = f->count + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
     for (int32_t k = 0; k <= last; k++) {
         if (k == last && best == last - 1) break; /* it is the one just run */
         int32_t at = k < last ? k : best;
@@ -249,6 +258,7 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
             if (!order_in_room(d, room_shares[at - f->count])) continue;
         } else if (at >= 0) {
             greedy_order(g, f->orders + at * f->class_count, f->turns[at], &d->schedule);
+            if (same_order(g, &d->schedule, &found)) continue; /* it was the first */
         } else {
             memcpy(d->schedule.tasks, found.tasks, task_bytes);
             d->schedule.makespan_ns = found.makespan_ns;
