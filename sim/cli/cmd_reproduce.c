@@ -199,6 +199,7 @@ static void print_markdown(const struct reproduction *r) {
             printf("[%s](../%s)", strrchr(v->scenario_file, '/') + 1, v->scenario_file);
             for (int64_t n = 0; v->set[n] != NULL; n++)
                 printf(" `%s`", v->set[n]);
+            if (v->note != NULL) printf(" %s", v->note);
             puts(" |");
         }
         printf("\n%ld rows, mean absolute error %.1f %%, worst %+.1f %%, %ld rows without a "

@@ -169,17 +169,27 @@ static bool store_value(struct context *c, const struct reproduction_value *v,
     return store_add_reproductions(c->options->store, &record, 1, c->err);
 }
 
-/* The row's own note, and that the run would not have run. */
+/* Appends a sentence to a note that may be missing. */
+static const char *add_note(struct context *c, const char *note, const char *more) {
+    return note != NULL ? arena_format(c->arena, "%s; %s", note, more) : more;
+}
+
+/* The row's own note, and that its run, or the one that it is compared with, would not have run. */
 static const char *note_of(struct context *c, const struct paper_row *row,
-                           const struct paper_value *value, int64_t run, int64_t slot) {
-    const char *own = value->note != NULL ? value->note : row->note;
-    int64_t stage = run_book_overflowing_stage(c->book, run);
-    if (value->quantity->absent != NULL && isnan(run_book_value(c->book, run, slot)))
-        return own != NULL ? arena_format(c->arena, "%s; %s", own, value->quantity->absent)
-                           : value->quantity->absent;
-    if (stage < 0 || !value->quantity->timed) return own;
-    const char *full = arena_format(c->arena, "out of memory on stage %lld", (long long)stage + 1);
-    return own != NULL ? arena_format(c->arena, "%s; %s", own, full) : full;
+                           const struct paper_value *value, const struct asked *a) {
+    const char *note = value->note != NULL ? value->note : row->note;
+    const struct quantity *q = value->quantity;
+    if (q->absent != NULL && isnan(run_book_value(c->book, a->run, a->slot)))
+        return add_note(c, note, q->absent);
+    int64_t stage = run_book_overflowing_stage(c->book, a->run);
+    if (stage >= 0 && (q->timed || quantity_compares(q)))
+        note = add_note(c, note, arena_format(c->arena, "out of memory on stage %lld",
+                                              (long long)stage + 1));
+    if (!quantity_compares(q)) return note;
+    stage = run_book_overflowing_stage(c->book, a->against_run);
+    if (stage < 0) return note;
+    return add_note(c, note, arena_format(c->arena, "compared with a run out of memory on stage %lld",
+                                          (long long)stage + 1));
 }
 
 static bool take_value(struct context *c, const struct paper_table *t, const struct paper_row *row,
@@ -206,7 +216,7 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .set = row->run.set,
         .inputs = inputs,
         .assumptions = list_assumptions(c, inputs, run_book_assumptions(c->book, a->run)),
-        .note = note_of(c, row, value, a->run, a->slot),
+        .note = note_of(c, row, value, a),
     };
     v->id = row->reading != NULL
                 ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, v->quantity,

@@ -267,6 +267,28 @@ static void test_overrides_and_comparison(void **state) {
     assert_int_equal(unlink(fixture_path("scenarios/papers/atlas/inputs.json")), 0);
 }
 
+/* InternVL 6B + 8B in one stage of one GPU holds more than 80 GiB, on eight it does not. */
+static void test_runs_out_of_memory(void **state) {
+    (void)state;
+    write_table("full", "  \"rows\": [\n"
+                        "    { \"row\": \"fits\", \"scenario\": \"base.json\",\n"
+                        "      \"against\": { \"scenario\": \"base.json\", \"set\": "
+                        "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"] },\n"
+                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
+                        "        { \"quantity\": \"speedup\", \"paper\": 1, \"note\": \"own\" } ] },\n"
+                        "    { \"row\": \"full\", \"scenario\": \"base.json\", \"set\": "
+                        "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"],\n"
+                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
+    struct error err = { 0 };
+    struct reproduction *r = reproduce("atlas.full", NULL, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    assert_null(r->values[0].note);
+    assert_string_equal(r->values[1].note, "own; compared with a run out of memory on stage 1");
+    assert_string_equal(r->values[2].note, "out of memory on stage 1");
+    reproduction_destroy(r);
+    remove_table("full");
+}
+
 static const struct sensitivity *effect(const struct reproduction_value *v, const char *input) {
     for (int64_t i = 0; i < v->sensitivity_count; i++)
         if (strcmp(v->sensitivity[i].input, input) == 0) return &v->sensitivity[i];
@@ -329,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_broken_tables),
         cmocka_unit_test(test_overrides_and_comparison),
+        cmocka_unit_test(test_runs_out_of_memory),
         cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_hint_of_an_unknown_quantity),
         cmocka_unit_test(test_a_scenario_that_is_not_there),
