@@ -115,6 +115,13 @@ static double mean_samples_per_step(const struct job *job) {
     return (double)samples / (double)job->epoch_iterations;
 }
 
+/* To replay: what the scenario asks for of what the job holds. */
+static void limit_iterations(struct job *job) {
+    int64_t limit = job->scenario->iteration_limit;
+    job->iteration_count = job->batches.per_rank / job->scenario->micro_batches_per_rank;
+    if (limit > 0 && limit < job->iteration_count) job->iteration_count = limit;
+}
+
 static bool make_batches(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
     const struct batching_policy *policy = s->batching.row;
@@ -149,9 +156,7 @@ static bool make_batches(struct job *job, struct error *err) {
     job->samples_per_step = mean_samples_per_step(job);
     job->asked_samples_per_step = asked_samples_per_step(s);
     job->samples_left_out = batch_plan_left_out(&job->batches);
-    job->iteration_count = job->epoch_iterations;
-    if (s->iteration_limit > 0 && s->iteration_limit < job->iteration_count)
-        job->iteration_count = s->iteration_limit;
+    limit_iterations(job);
     return true;
 }
 
@@ -513,6 +518,7 @@ struct job *job_plan(const struct scenario *scenario, const struct job *batched,
                      const struct price_table *prices, struct error *err) {
     struct job *job = borrow(scenario, batched);
     job->borrows_batches = true;
+    limit_iterations(job); /* the batches may have been made for another */
     job->prices = prices != NULL ? price_table_borrow(job->arena, scenario, prices)
                                  : price_table_create(job->arena, scenario);
     price_shapes(job);

@@ -267,6 +267,30 @@ static void test_overrides_and_comparison(void **state) {
     assert_int_equal(unlink(fixture_path("scenarios/papers/atlas/inputs.json")), 0);
 }
 
+static double only_value(const char *rest, int64_t which) {
+    struct error err = { 0 };
+    write_table("steps", rest);
+    struct reproduction *r = reproduce("atlas.steps", NULL, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    double value = r->values[which].simulated;
+    reproduction_destroy(r);
+    remove_table("steps");
+    return value;
+}
+
+/* Rows that share their micro-batches still replay as many steps as each asks for. */
+static void test_iterations_of_rows_that_share(void **state) {
+    (void)state;
+#define STEPS(n)                                                                                   \
+    "{ \"row\": \"" #n "\", \"scenario\": \"base.json\", \"set\": [\"simulate.iterations=" #n "\"], "    \
+    "\"values\": [ { \"quantity\": \"step_time\", \"paper\": 1 } ] }"
+    double one = only_value("  \"rows\": [ " STEPS(1) " ] }", 0);
+    double two = only_value("  \"rows\": [ " STEPS(2) " ] }", 0);
+    assert_true(one != two);
+    assert_true(only_value("  \"rows\": [ " STEPS(2) ", " STEPS(1) " ] }", 1) == one);
+    assert_true(only_value("  \"rows\": [ " STEPS(1) ", " STEPS(2) " ] }", 1) == two);
+}
+
 /* InternVL 6B + 8B in one stage of one GPU holds more than 80 GiB, on eight it does not. */
 static void test_runs_out_of_memory(void **state) {
     (void)state;
@@ -351,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_broken_tables),
         cmocka_unit_test(test_overrides_and_comparison),
+        cmocka_unit_test(test_iterations_of_rows_that_share),
         cmocka_unit_test(test_runs_out_of_memory),
         cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_hint_of_an_unknown_quantity),
