@@ -11,14 +11,15 @@ struct dataset_cli_options {
     int64_t max_tiles, tile_language_tokens, max_language_tokens;
 };
 
-static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres", NULL };
+static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres",
+                                            "anyres-unpadded", NULL };
 #define AT(member) offsetof(struct dataset_cli_options, member)
 static const struct option options_table[] = {
     { "output", OPTION_TEXT, AT(output), "FILE",
       "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
     { "plot", OPTION_TEXT, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0,
       0 },
-    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl, native or anyres",
+    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl, native, anyres or anyres-unpadded",
       tiling_names, 0, 0 },
     { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
       "internvl: most tiles of an image (default 12)", NULL, 1, 64 },

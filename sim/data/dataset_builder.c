@@ -193,11 +193,16 @@ static void tile_images(struct dataset_builder *b, const struct sample_record *r
     }
     for (int64_t i = 0; i < r->image_count; i++) {
         const struct image_size *image = &r->images[i];
-        out->tiles += b->tiling.kind == TILING_ANYRES
-                          ? tiling_anyres_tiles(&b->tiling, image->width, image->height)
-                          : tiling_grids_tiles(&b->grids, image->width, image->height);
+        const int64_t tiles =
+            b->tiling.kind == TILING_INTERNVL
+                ? tiling_grids_tiles(&b->grids, image->width, image->height)
+                : tiling_anyres_tiles(&b->tiling, image->width, image->height);
+        out->tiles += tiles;
+        out->language_tokens +=
+            b->tiling.kind == TILING_ANYRES_UNPADDED
+                ? tiling_anyres_unpadded_tokens(&b->tiling, image->width, image->height)
+                : b->tiling.tile_language_tokens * tiles;
     }
-    out->language_tokens += b->tiling.tile_language_tokens * out->tiles;
 }
 
 static bool patch_images(struct dataset_builder *b, const struct sample_record *r,
@@ -311,6 +316,7 @@ static bool count_tokens(struct dataset_builder *b, const struct sample_record *
 /* What the model makes of the images is a part of the sample's sequence. */
 static bool vision_fits(struct dataset_builder *b, const struct sample_record *r,
                         const struct outcome *out) {
+    if (b->tiling.kind == TILING_ANYRES_UNPADDED) return true; /* counted from the tiles themselves */
     int64_t vision = out->tiles * b->model_tile_language_tokens;
     if (out->patches > 0) vision = out->patches / (b->tiling.merge * b->tiling.merge);
     if (b->model_tile_language_tokens == 0 || is_text_only(r) || vision <= out->language_tokens)
@@ -470,7 +476,7 @@ struct dataset *dataset_builder_finish(struct dataset_builder *builder) {
     struct dataset *d = builder->dataset;
     describe_assumptions(builder);
     settle_status(builder);
-    if (builder->tiling.kind == TILING_INTERNVL || builder->tiling.kind == TILING_ANYRES) {
+    if (builder->tiling.kind != TILING_AS_FILE && builder->tiling.kind != TILING_NATIVE) {
         d->tile_language_tokens = builder->tiling.tile_language_tokens;
         d->tile_language_tokens_known = true;
     }

@@ -48,7 +48,9 @@ bool tiling_check(const struct tiling *tiling, struct error *err) {
             return error_set(err, "tiling: tile_pixels must be positive and tile_language_tokens "
                                   "not negative");
     }
-    if (tiling->kind == TILING_ANYRES && tiling->tile_pixels < 1)
+    const bool anyres =
+        tiling->kind == TILING_ANYRES || tiling->kind == TILING_ANYRES_UNPADDED;
+    if (anyres && tiling->tile_pixels < 1)
         return error_set(err, "tiling: tile_pixels must be positive");
     if (tiling->kind == TILING_NATIVE) {
         if (tiling->patch_pixels < 1 || tiling->merge < 1)
@@ -103,11 +105,12 @@ static const struct {
     int8_t columns, rows;
 } anyres_canvases[] = { { 1, 2 }, { 2, 1 }, { 2, 2 }, { 3, 1 }, { 1, 3 } };
 
-int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t height) {
+/* Of anyres_canvases. */
+static size_t anyres_canvas(const struct tiling *tiling, int64_t width, int64_t height) {
     ballast_check(width > 0 && height > 0);
     double w = (double)width, h = (double)height, side = (double)tiling->tile_pixels;
     double most = -1, least_waste = INFINITY;
-    int64_t tiles = 1;
+    size_t best = 0;
     for (size_t i = 0; i < sizeof anyres_canvases / sizeof anyres_canvases[0]; i++) {
         double canvas_w = side * anyres_canvases[i].columns;
         double canvas_h = side * anyres_canvases[i].rows;
@@ -117,9 +120,33 @@ int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t 
         if (effective < most || (effective == most && waste >= least_waste)) continue;
         most = effective;
         least_waste = waste;
-        tiles = anyres_canvases[i].columns * anyres_canvases[i].rows;
+        best = i;
     }
-    return tiles + 1;
+    return best;
+}
+
+int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t height) {
+    const size_t canvas = anyres_canvas(tiling, width, height);
+    return anyres_canvases[canvas].columns * anyres_canvases[canvas].rows + 1;
+}
+
+/* Rows or columns that stay of `whole` when the image's own side shrinks to `side`: padding is cut on
+ * both sides alike. */
+static int64_t unpadded(int64_t whole, int64_t side) {
+    return whole - 2 * ((whole - side) / 2);
+}
+
+int64_t tiling_anyres_unpadded_tokens(const struct tiling *tiling, int64_t width, int64_t height) {
+    const size_t canvas = anyres_canvas(tiling, width, height);
+    const int64_t side = (int64_t)sqrt((double)tiling->tile_language_tokens);
+    int64_t columns = side * anyres_canvases[canvas].columns,
+            rows = side * anyres_canvases[canvas].rows;
+    const double w = (double)width, h = (double)height;
+    if (w / h > (double)columns / (double)rows)
+        rows = unpadded(rows, (int64_t)(h * ((double)columns / w)));
+    else
+        columns = unpadded(columns, (int64_t)(w * ((double)rows / h)));
+    return columns * rows + rows + tiling->tile_language_tokens;
 }
 
 static double at_least_one(double units) {

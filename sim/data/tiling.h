@@ -26,7 +26,8 @@ enum tiling_kind {
     TILING_AS_FILE,
     TILING_INTERNVL,
     TILING_NATIVE, /* Qwen2-VL */
-    TILING_ANYRES  /* LLaVA-1.6 */
+    TILING_ANYRES, /* LLaVA-1.6, every tile with all its tokens */
+    TILING_ANYRES_UNPADDED /* the same without the tokens of padding, as released */
 };
 
 struct tiling {
@@ -49,6 +50,9 @@ bool tiling_check(const struct tiling *tiling, struct error *err);
 int64_t tiling_internvl_tiles(const struct tiling *tiling, int64_t width, int64_t height);
 /* Tiles of LLaVA-1.6's any resolution, the whole image included. Width and height are positive. */
 int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t height);
+/* Language tokens of its image when the canvas loses what was padded (LLaVA's unpad_image() and a
+ * newline token a row; the whole image keeps all of its own). tile_language_tokens is a square. */
+int64_t tiling_anyres_unpadded_tokens(const struct tiling *tiling, int64_t width, int64_t height);
 /* Encoder patches of Qwen2-VL's smart resize; language tokens are patches / merge^2. 0: the public
  * rule refuses the image, because one side is more than TILING_MAX_ASPECT times the other. */
 int64_t tiling_native_patches(const struct tiling *tiling, int64_t width, int64_t height);

@@ -45,7 +45,8 @@ const struct field_table scenario_model_table =
 #undef AT
 
 #define AT(member) offsetof(struct scenario_dataset, member)
-static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres", NULL };
+static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres",
+                                            "anyres-unpadded", NULL };
 static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
       "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
@@ -53,7 +54,7 @@ static const struct field dataset_section_fields[] = {
       "the content of a data set file, written here instead of read", NULL },
     { "tiling", FIELD_CHOICE, AT(tiling), 0, 0, "\"as-file\"", "",
       "tiles as recorded, InternVL's dynamic tiling, Qwen2-VL's native resolution, or LLaVA-1.6's "
-      "any resolution",
+      "any resolution (with all tokens of its tiles, or as released without those of padding)",
       tiling_names },
     { "min_tiles", FIELD_COUNT, AT(min_tiles), 1, 64, "1", "tiles",
       "internvl: fewest tiles of an image", NULL },

@@ -131,6 +131,31 @@ static void anyres_known_sizes(void **state) {
     }
 }
 
+/* Worked by hand from unpad_image() and its newline tokens, 24 x 24 tokens a tile. */
+static void anyres_unpadded_known_sizes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t width, height, want;
+    } cases[] = {
+        { "2 x 2, six rows cut above and below", 640, 480, 48 * 36 + 36 + 576 },
+        { "2 x 2, six columns cut left and right", 480, 640, 36 * 48 + 48 + 576 },
+        { "1 x 2 of a square", 100, 100, 24 * 24 + 24 + 576 },
+        { "3 x 1, one of three rows above", 1000, 300, 72 * 22 + 22 + 576 },
+        { "2 x 1, nothing to cut", 672, 336, 48 * 24 + 24 + 576 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiling t = tiling_default();
+        t.kind = TILING_ANYRES_UNPADDED;
+        t.tile_pixels = 336;
+        t.tile_language_tokens = 576;
+        int64_t got = tiling_anyres_unpadded_tokens(&t, cases[i].width, cases[i].height);
+        if (got != cases[i].want)
+            fail_msg("%s: got %lld, want %lld", cases[i].name, (long long)got,
+                     (long long)cases[i].want);
+    }
+}
+
 static void unusable_bounds(void **state) {
     (void)state;
     struct tiling t = tiling_default();
@@ -151,7 +176,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(internvl_known_sizes), cmocka_unit_test(internvl_real_images),
         cmocka_unit_test(native_known_sizes),   cmocka_unit_test(native_stays_within_bounds),
-        cmocka_unit_test(anyres_known_sizes),   cmocka_unit_test(unusable_bounds),
+        cmocka_unit_test(anyres_known_sizes),
+        cmocka_unit_test(anyres_unpadded_known_sizes),
+          cmocka_unit_test(unusable_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
