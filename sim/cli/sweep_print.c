@@ -114,6 +114,7 @@ cJSON *json_sweep(struct sweep *sweep) {
     cJSON_AddNumberToObject(o, "evaluated", (double)sweep->evaluated);
     cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
     cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
+    cJSON_AddNumberToObject(o, "replays_out_of_memory", (double)sweep->replays_out_of_memory);
     cJSON *best = cJSON_AddArrayToObject(o, "best");
     for (int64_t i = 0; i < shown_count(sweep); i++) {
         cJSON *row = row_json(sweep, sweep->best[i]);
@@ -177,6 +178,12 @@ static int money_decimals(double usd) {
     return cli_decimals(usd, amount_money_decimals(usd));
 }
 
+static void print_race_mark(const struct sweep_row_record *row) {
+    if (sweep_row_is_replayed(row)) return;
+    printf("   (%ld step%s, not replayed)", (long)row->replayed_iterations,
+           row->replayed_iterations == 1 ? "" : "s");
+}
+
 static void print_row(struct sweep *sweep, int64_t index, struct columns columns) {
     const struct sweep_row_record *r = &sweep->rows[index];
     const double length = r->total_days * columns.time.per_day,
@@ -194,6 +201,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
            100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
+    if (sweep->top_count > 0) print_race_mark(r); /* beside replayed ones */
     putchar('\n');
 }
 
@@ -251,6 +259,14 @@ static void print_best(struct sweep *sweep, int64_t shown) {
     }
     print_alike(sweep, shown);
     print_batch_sizes(sweep);
+}
+
+static void print_out_of_memory(const struct sweep *sweep) {
+    const int64_t count = sweep->replays_out_of_memory;
+    if (count == 0) return;
+    printf("\n%ld replayed layout%s ran out of memory and %s left out: a later step needs more than "
+           "the race's\n",
+           (long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are");
 }
 
 /* "99.998 %": as many digits as tell it from certainty. */
@@ -326,7 +342,9 @@ static void print_limit(struct sweep *sweep, int64_t index) {
     printf("%.*f %s, %.*f %s", cli_decimals(length, 2), length, time.name, cli_decimals(used, 1),
            used, work.name);
     if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
-    printf(", %ld GPUs: %s\n", (long)r->gpu_count, sweep_label(sweep, index));
+    printf(", %ld GPUs: %s", (long)r->gpu_count, sweep_label(sweep, index));
+    print_race_mark(r);
+    putchar('\n');
 }
 
 static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
@@ -357,6 +375,7 @@ void print_sweep(struct sweep *sweep) {
         print_causes(sweep, &d);
         print_front(sweep, &d);
     }
+    print_out_of_memory(sweep);
     print_by_gpu_count(sweep, &d);
     print_limits(sweep, &d);
 }

@@ -2,7 +2,8 @@
  *
  * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
  * are found), what they share is made once, each is raced on the first iterations, rows are stored
- * as they finish. After the last round the best are replayed as far as their scenario asks. Every
+ * as they finish. After the last round the best are replayed as far as their scenario asks; where a
+ * later step runs out of memory the next best takes its place, and layouts alike go with it. Every
  * number depends on the definition alone: not on threads or interruptions.
  *
  * Pruning leaves out what cannot matter, by bounds that are never wrong: static memory beyond the
@@ -62,11 +63,14 @@ struct sweep {
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */
+    int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */
 };
 
 /* Members of a team other than 0 get the raced rows, and of the replays those that they made. */
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err);
 void sweep_destroy(struct sweep *sweep);
+/* Otherwise its figures are those of the race: of a step or two. */
+bool sweep_row_is_replayed(const struct sweep_row_record *row);
 /* JSON text of a row's assignments, in the sweep's arena. */
 const char *sweep_assignments(struct sweep *sweep, int64_t row);
 /* "tp 2, pp 4, recompute none": the same in words. */

@@ -29,14 +29,18 @@ double sweep_objective_value(const struct sweep *sweep, const struct sweep_row_r
     }
 }
 
+static bool is_out_of_memory(const struct sweep_row_record *row) {
+    return row->verdict != NULL && strcmp(row->verdict, "out of memory") == 0;
+}
+
 static bool is_candidate(const struct sweep *sweep, const struct sweep_row_record *row) {
-    if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0) return false;
+    if (row->verdict == NULL || is_out_of_memory(row)) return false;
     const struct sweep_file *f = sweep->file;
     return !isnan(sweep_objective_value(sweep, row)) && !(row->total_days > f->deadline_days) &&
            !(row->money_usd > f->budget_usd);
 }
 
-static bool is_replayed(const struct sweep_row_record *row) {
+bool sweep_row_is_replayed(const struct sweep_row_record *row) {
     return strcmp(row->status, "replayed") == 0;
 }
 
@@ -45,7 +49,8 @@ static int compare_rows(const void *a, const void *b, void *context) {
     const struct sweep *sweep = context;
     const struct sweep_row_record *left = &sweep->rows[*(const int64_t *)a],
                                   *right = &sweep->rows[*(const int64_t *)b];
-    if (is_replayed(left) != is_replayed(right)) return is_replayed(left) ? -1 : 1;
+    if (sweep_row_is_replayed(left) != sweep_row_is_replayed(right))
+        return sweep_row_is_replayed(left) ? -1 : 1;
     double l = sweep_objective_value(sweep, left), r = sweep_objective_value(sweep, right);
     if (isnan(l) != isnan(r)) return isnan(r) ? -1 : 1;
     if (l < r || l > r) return l < r ? -1 : 1;
@@ -175,7 +180,8 @@ static bool take_replay(struct sweep_run *run, int64_t row_index, struct executi
     return true;
 }
 
-/* Replays rows[0..count), one for each member of the team; member 0 gets all. */
+/* Replays rows[0..count), one for each member of the team. All get the rows, which decide what is replayed
+ * next; member 0 gets the runs. */
 static bool replay_together(struct sweep_run *run, const int64_t *rows, int64_t count,
                             struct comparison_run *runs, struct error *err) {
     struct sweep_team *team = run->options->team;
@@ -195,14 +201,14 @@ static bool replay_together(struct sweep_run *run, const int64_t *rows, int64_t 
         size_t total;
         char *all = sweep_team_gather(team, bytes.bytes, bytes.size, &total);
         const char *at = all, *end = all + total;
-        for (int64_t i = 0; ok && member == 0 && i < count; i++) {
+        for (int64_t i = 0; ok && i < count; i++) {
             int64_t one;
             struct execution_rows theirs;
             const struct sweep_row_record *row =
                 record_unpack(&at, end, RECORD_SWEEP_ROW, run->sweep->arena, &one);
             execution_rows_unpack(&at, end, arena, &theirs);
             run->sweep->rows[rows[i]] = *row;
-            ok = take_replay(run, rows[i], &theirs, &runs[rows[i]], err);
+            if (member == 0) ok = take_replay(run, rows[i], &theirs, &runs[rows[i]], err);
         }
         free(all);
         record_bytes_free(&bytes);
@@ -225,39 +231,80 @@ static bool load_run(struct sweep_run *run, int64_t run_id, struct comparison_ru
     return out->iterations != NULL;
 }
 
+/* Of those replayed, which are what was asked for; the others ran out of memory, or longer than the
+ * race had promised, beyond the deadline or the budget. */
+struct replayed {
+    int64_t all, good;
+};
+
+static struct replayed count_replayed(const struct sweep *sweep) {
+    struct replayed replayed = { 0 };
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        replayed.all += sweep_row_is_replayed(&sweep->rows[i]);
+    for (int64_t i = 0;
+         i < sweep->best_count && sweep_row_is_replayed(&sweep->rows[sweep->best[i]]); i++)
+        replayed.good++;
+    return replayed;
+}
+
+/* The next rows to replay: so many that none would be left alone whatever becomes of the others. */
+static int64_t choose_next(const struct sweep *sweep, int64_t wanted, int64_t *rows) {
+    const struct replayed replayed = count_replayed(sweep);
+    const int64_t missing = wanted - replayed.good,
+                  tries = wanted * SWEEP_REPLAYS_PER_ROW - replayed.all;
+    int64_t count = 0;
+    for (int64_t i = replayed.good; i < sweep->best_count && count < missing && count < tries; i++)
+        rows[count++] = sweep->best[i];
+    return count;
+}
+
+static bool load_runs(struct sweep_run *run, struct comparison_run *runs, struct error *err) {
+    const struct sweep *sweep = run->sweep;
+    bool ok = true;
+    for (int64_t i = 0; ok && run->options->store != NULL && i < sweep->row_count; i++)
+        if (sweep_row_is_replayed(&sweep->rows[i]))
+            ok = load_run(run, sweep->rows[i].run_id, &runs[i], err);
+    return sweep_team_agree(run->options->team, ok, err);
+}
+
+static bool replay_all(struct sweep_run *run, const int64_t *rows, int64_t count, int64_t wanted,
+                       struct comparison_run *runs, struct error *err) {
+    const struct sweep_options *o = run->options;
+    const int64_t members = sweep_team_count(o->team), before = wanted - count;
+    bool ok = true;
+    for (int64_t i = 0; ok && i < count; i += members) {
+        const int64_t now = count - i < members ? count - i : members;
+        ok = replay_together(run, rows + i, now, runs, err);
+        if (ok && o->progress != NULL)
+            o->progress(o->progress_context, SWEEP_REPLAY, before + i + now, wanted);
+    }
+    return ok;
+}
+
+static void keep_top(struct sweep *sweep, const struct comparison_run *runs) {
+    sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
+    sweep->top_count = count_replayed(sweep).good;
+    for (int64_t i = 0; i < sweep->top_count; i++)
+        sweep->top[i] = runs[sweep->best[i]];
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        sweep->replays_out_of_memory +=
+            sweep_row_is_replayed(&sweep->rows[i]) && is_out_of_memory(&sweep->rows[i]);
+}
+
 bool sweep_replay_best(struct sweep_run *run, struct error *err) {
     struct sweep *sweep = run->sweep;
     const struct sweep_options *o = run->options;
-    int64_t wanted = o->top >= 0 ? o->top : sweep->file->top, done = 0, count = 0;
+    int64_t wanted = o->top >= 0 ? o->top : sweep->file->top, count;
     if (o->shard_count > 1) wanted = 0;
     struct comparison_run *runs = memory_alloc(sizeof *runs * (size_t)(sweep->row_count + 1));
     int64_t *rows = memory_alloc(sizeof *rows * (size_t)(sweep->row_count + 1));
-    bool ok = true;
-    for (int64_t i = 0; ok && i < sweep->row_count; i++) {
-        if (!is_replayed(&sweep->rows[i])) continue;
-        done++;
-        if (o->store != NULL) ok = load_run(run, sweep->rows[i].run_id, &runs[i], err);
-    }
-    ok = sweep_team_agree(o->team, ok, err);
+    bool ok = load_runs(run, runs, err);
     rank(sweep);
-    for (int64_t i = 0; i < sweep->best_count && done + count < wanted; i++)
-        if (!is_replayed(&sweep->rows[sweep->best[i]])) rows[count++] = sweep->best[i];
-    for (int64_t i = 0; ok && i < count; i += sweep_team_count(o->team)) {
-        const int64_t left = count - i, members = sweep_team_count(o->team);
-        ok = replay_together(run, rows + i, left < members ? left : members, runs, err);
-        if (ok && o->progress != NULL)
-            o->progress(o->progress_context, SWEEP_REPLAY,
-                        done + i + (left < members ? left : members), wanted);
-    }
-    if (ok && sweep_team_member(o->team) == 0) {
+    while (ok && (count = choose_next(sweep, wanted, rows)) > 0) {
+        ok = replay_all(run, rows, count, wanted, runs, err);
         rank(sweep);
-        sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
-        while (sweep->top_count < sweep->best_count &&
-               is_replayed(&sweep->rows[sweep->best[sweep->top_count]])) {
-            sweep->top[sweep->top_count] = runs[sweep->best[sweep->top_count]];
-            sweep->top_count++;
-        }
     }
+    if (ok && sweep_team_member(o->team) == 0) keep_top(sweep, runs);
     free(rows);
     free(runs);
     return ok;

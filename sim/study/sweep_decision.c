@@ -44,19 +44,34 @@ static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
             d->by_gpu_count[d->gpu_count_count++] = order[i];
 }
 
+/* A race is a step or two: where the objective asks the same, the list of the best begins with what was
+ * replayed, and so does the answer. */
+static bool is_better(const struct sweep *sweep, int64_t row, int64_t than, bool is_objective,
+                      double (*value)(const struct sweep_row_record *row)) {
+    if (than < 0) return true;
+    const struct sweep_row_record *a = &sweep->rows[row], *b = &sweep->rows[than];
+    const bool replayed = sweep_row_is_replayed(a);
+    if (is_objective && replayed != sweep_row_is_replayed(b)) return replayed;
+    return value(a) < value(b);
+}
+
+static double days_of(const struct sweep_row_record *row) {
+    return row->total_days;
+}
+
 static void find_within_limits(struct sweep *sweep, struct sweep_decision *d) {
     const struct sweep_file *f = sweep->file;
+    const bool by_days = f->objective == SWEEP_TOTAL_DAYS;
     d->cheapest_in_time = d->fastest_in_budget = -1;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *row = &sweep->rows[i];
-        if (!fits(row)) continue;
-        int64_t *cheapest = &d->cheapest_in_time, *fastest = &d->fastest_in_budget;
+        if (!fits(row) || sweep->alike[i] != i) continue;
         if (row->total_days <= f->deadline_days &&
-            (*cheapest < 0 || cost_of(row) < cost_of(&sweep->rows[*cheapest])))
-            *cheapest = i;
+            is_better(sweep, i, d->cheapest_in_time, !by_days, cost_of))
+            d->cheapest_in_time = i;
         if (row->money_usd <= f->budget_usd &&
-            (*fastest < 0 || row->total_days < sweep->rows[*fastest].total_days))
-            *fastest = i;
+            is_better(sweep, i, d->fastest_in_budget, by_days, days_of))
+            d->fastest_in_budget = i;
     }
 }
 

@@ -63,8 +63,10 @@ bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name
 bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *err);
 /* What the database held, from member 0 to all. */
 void sweep_exchange_known(struct sweep_run *run);
-/* The best of those only raced, in order, until as many as asked for are replayed: a call that was
- * interrupted chooses the same as one that was not, because its replays were the first of that order. */
+/* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep deadline
+ * and budget, or so many are replayed in all: a call that was interrupted chooses the same as one that
+ * was not, because its replays were the first of that order. */
+enum { SWEEP_REPLAYS_PER_ROW = 4 };
 bool sweep_replay_best(struct sweep_run *run, struct error *err);
 
 static inline bool sweep_item_is_live(const struct sweep_item *item) {
