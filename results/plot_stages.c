@@ -45,7 +45,7 @@ static void write_memory(struct gnuplot *g, const struct plot_stage_run *runs, i
     fputs("END\n", g->script);
 }
 
-enum { NAME_LINES = 3 };
+enum { NAME_LINES = 3, NAME_CHARACTER_PX = 9, MARGIN_PX = 140 };
 typedef char name_line[128];
 
 /* A long name in lines of at most `limit` characters, as far as NAME_LINES of them do: how many. */
@@ -65,24 +65,26 @@ static int wrap(const char *name, size_t limit, name_line lines[NAME_LINES]) {
     return line + 1;
 }
 
-static size_t name_width(const struct plot_stage_run *run) {
-    return (size_t)(7 * (run->stage_count + 1));
+/* Characters that fit over a group when a bar is so many pixels wide. */
+static size_t name_width(const struct plot_stage_run *run, double bar_px) {
+    return (size_t)(bar_px * (double)(run->stage_count + 1) / NAME_CHARACTER_PX);
 }
 
-static int most_name_lines(const struct plot_stage_run *runs, int64_t run_count) {
+static int most_name_lines(const struct plot_stage_run *runs, int64_t run_count, double bar_px) {
     int most = 1;
     for (int64_t r = 0; r < run_count; r++) {
         name_line lines[NAME_LINES];
-        const int count = wrap(runs[r].name, name_width(&runs[r]), lines);
+        const int count = wrap(runs[r].name, name_width(&runs[r], bar_px), lines);
         if (count > most) most = count;
     }
     return most;
 }
 
 /* The last line lowest. */
-static void write_name(struct gnuplot *g, const struct plot_stage_run *run, double x) {
+static void write_name(struct gnuplot *g, const struct plot_stage_run *run, double x,
+                       double bar_px) {
     name_line lines[NAME_LINES];
-    const int count = wrap(run->name, name_width(run), lines);
+    const int count = wrap(run->name, name_width(run, bar_px), lines);
     for (int i = 0; i < count; i++) {
         fputs("set label ", g->script);
         gnuplot_text(g, lines[i]);
@@ -92,7 +94,7 @@ static void write_name(struct gnuplot *g, const struct plot_stage_run *run, doub
 
 /* Stage numbers under the bars and the runs' names over their groups. */
 static void write_labels(struct gnuplot *g, const struct plot_stage_run *runs, int64_t run_count,
-                         bool named) {
+                         double bar_px, bool named) {
     double x = 1;
     fputs("set xtics (", g->script);
     const char *comma = "";
@@ -105,7 +107,7 @@ static void write_labels(struct gnuplot *g, const struct plot_stage_run *runs, i
     x = 1;
     for (int64_t r = 0; r < run_count && named; r++) {
         double width = (double)runs[r].stage_count;
-        write_name(g, &runs[r], x + (width - 1) / 2);
+        write_name(g, &runs[r], x + (width - 1) / 2, bar_px);
         x += width + 1;
     }
 }
@@ -122,7 +124,8 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
     }
     if (longest_s <= 0) return error_set(err, "there is nothing to draw: no stage takes time");
     struct gnuplot g;
-    if (!gnuplot_begin(&g, path, fmin(fmax(700, 60 * width), 2000), 950, err)) return false;
+    const double total_px = fmin(fmax(700, 60 * width), 2000), bar_px = (total_px - MARGIN_PX) / width;
+    if (!gnuplot_begin(&g, path, total_px, 950, err)) return false;
     for (int part = 0; part < PART_COUNT; part++)
         write_part(&g, runs, run_count, part);
     write_memory(&g, runs, run_count);
@@ -133,8 +136,8 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
             "\nset grid noxtics\nset xrange [0:%.9g]\nset lmargin 9\nset tmargin %g\n"
             "set key outside bottom center horizontal Left reverse\nset ylabel 'a mean step (s)'\n"
             "set yrange [0:%.9g]\n",
-            width, 2 + 1.4 * most_name_lines(runs, run_count), 1.04 * longest_s);
-    write_labels(&g, runs, run_count, true);
+            width, 2 + 1.4 * most_name_lines(runs, run_count, bar_px), 1.04 * longest_s);
+    write_labels(&g, runs, run_count, bar_px, true);
     for (int part = 0; part < PART_COUNT; part++)
         fprintf(g.script, "%s$part%d with boxxyerror fc rgb '%s' title '%s'%s",
                 part == 0 ? "plot " : "", part, parts[part].color, parts[part].name,
@@ -143,7 +146,7 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
             "unset label\nset tmargin 1\nset bmargin 6\nset ylabel 'peak memory of a GPU (GiB)'\nset yrange "
             "[0:%.9g]\nset xlabel 'pipeline stage'\n",
             1.08 * fmax(capacity_GiB, most_GiB));
-    write_labels(&g, runs, run_count, false);
+    write_labels(&g, runs, run_count, bar_px, false);
     fprintf(g.script,
             "plot $memory with boxxyerror fc rgb '#009E73' title 'in use', %.9g with lines lc rgb "
             "'#000000' lw 2 dt 2 title 'capacity'\nunset multiplot\n",

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/json.h"
+#include "sim/base/utf8.h"
 
 struct cutter {
     struct arena *arena;
@@ -91,6 +92,15 @@ const struct csv *csv_load(struct arena *arena, const char *path, struct error *
     free(text);
     if (memchr(kept, '\0', size) != NULL) {
         error_at(err, path, 1, 0, "not a text file: it holds a zero byte");
+        return NULL;
+    }
+    const char *bad = utf8_invalid(kept, size);
+    if (bad != NULL) {
+        long line = 1;
+        for (const char *c = kept; c < bad; c++)
+            line += *c == '\n';
+        error_at(err, path, line, 0, "a byte 0x%02X that is no UTF-8", (unsigned char)*bad);
+        error_hint(err, "save the file as UTF-8");
         return NULL;
     }
     bool mark = size >= 3 && memcmp(kept, "\xef\xbb\xbf", 3) == 0;

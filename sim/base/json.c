@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 #include "sim/base/arena.h"
+#include "sim/base/utf8.h"
 
 enum { JSON_DEPTH_LIMIT = 64, JSON_EXCERPT_WIDTH = 96 };
 
@@ -398,10 +399,15 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
     const char *nul = memchr(json->text, '\0', size);
     size_t deep = too_deep_at(json->text, size, JSON_DEPTH_LIMIT);
     size_t escaped = escaped_nul_at(json->text, size);
-    const char *end = json->text;
+    const char *end = json->text, *foreign = utf8_invalid(json->text, size);
     bool ok = false;
     if (nul != NULL) {
         syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
+    } else if (foreign != NULL) {
+        char said[48];
+        snprintf(said, sizeof said, "a byte 0x%02X that is no UTF-8", (unsigned char)*foreign);
+        syntax_error(json, (size_t)(foreign - json->text), said, err);
+        error_hint(err, "save the file as UTF-8");
     } else if (escaped < size) {
         syntax_error(json, escaped, "a NUL character cannot stand in a text", err);
     } else if (deep < size) {
@@ -552,6 +558,10 @@ bool json_override(struct json *json, const char *assignment, struct error *err)
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
         return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
+    const char *foreign = utf8_invalid(assignment, strlen(assignment));
+    if (foreign != NULL)
+        return error_set(err, "--set: the assignment holds a byte 0x%02X that is no UTF-8",
+                         (unsigned char)*foreign);
     const char *text = equals + 1;
     char *path = text_copy(assignment, (size_t)(equals - assignment));
     int limit = JSON_DEPTH_LIMIT - 1 - count_dots(path);
@@ -610,6 +620,9 @@ bool json_assign(struct json *json, const char *path, const cJSON *value) {
 
 /* ---- files ---- */
 
+/* What a pipe or a device may give: some never end. */
+enum { STREAM_LIMIT_BYTES = 1 << 28 };
+
 bool file_read(const char *path, char **text, size_t *size, struct error *err) {
     struct stat status;
     *text = NULL;
@@ -632,7 +645,11 @@ bool file_read(const char *path, char **text, size_t *size, struct error *err) {
         int got = gzread(file, buffer + used, (unsigned)room);
         if (got > 0) {
             used += (size_t)got;
-            continue;
+            if (S_ISREG(status.st_mode) || used <= STREAM_LIMIT_BYTES) continue;
+            error_set(err, "cannot read %s: it is not a file, and gives more than 256 MiB", path);
+            gzclose(file);
+            free(buffer);
+            return false;
         }
         int code = Z_OK;
         const char *reason = gzerror(file, &code);

@@ -1,5 +1,6 @@
 /* cmd_model.c - `model show`: what a model is made of; `model import`: a Hugging Face config.json. */
 #include <string.h>
+#include <sys/stat.h>
 #include "sim/cli/cli.h"
 #include "sim/model/huggingface.h"
 
@@ -176,9 +177,20 @@ static bool check_output_name(const char *path, struct error *err) {
     return error_set(err, "--output %s: the name must end in .json", path);
 }
 
+static bool check_not_input(const char *output, const char *input, struct error *err) {
+    struct stat target, source;
+    if (stat(output, &target) != 0 || stat(input, &source) != 0 ||
+        source.st_dev != target.st_dev || source.st_ino != target.st_ino)
+        return true;
+    error_set(err, "cannot write %s: the model is read from this file", output);
+    return error_hint(err, "choose another name for the output");
+}
+
 static int import(struct cli *cli, const struct model_options *o, const char *path) {
     struct error err = { 0 };
-    if (o->output != NULL && !check_output_name(o->output, &err)) return cli_error(&err);
+    if (o->output != NULL &&
+        !(check_output_name(o->output, &err) && check_not_input(o->output, path, &err)))
+        return cli_error(&err);
     struct json *config = json_load(path, &err);
     if (config == NULL) return cli_error(&err);
     struct huggingface_model imported;

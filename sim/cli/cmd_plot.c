@@ -101,8 +101,7 @@ static bool load_stages(struct cli *cli, struct store *store, int64_t run_id, st
         run->stages[i] =
             (struct plot_stage){ .forward_s = stages[i].forward_ms * 1e-3,
                                  .recompute_s = stages[i].recompute_ms * 1e-3,
-                                 .backward_s =
-                                     (stages[i].backward_ms - stages[i].recompute_ms) * 1e-3 };
+                                 .backward_s = stages[i].backward_ms * 1e-3 };
     for (int64_t i = 0; i < memory_count; i++)
         if (memory[i].stage_index >= 0 && memory[i].stage_index < run->stage_count)
             run->stages[memory[i].stage_index].memory_GiB +=

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/base/utf8.h"
 #include "sim/data/output_draft.h"
 #include "sim/data/text_source.h"
 
@@ -404,22 +405,26 @@ static bool read_header(struct csv_reader *r, const char **start) {
 
 /* ---- the file ---- */
 
-static bool refuse_nul_bytes(struct csv_reader *r, const char *from, const char *to) {
+/* NUL bytes, and bytes that are no UTF-8. */
+static bool refuse_foreign_bytes(struct csv_reader *r, const char *from, const char *to) {
     const char *nul = memchr(from, '\0', (size_t)(to - from));
-    if (nul == NULL) return true;
+    const char *bad = nul != NULL ? nul : utf8_invalid(from, (size_t)(to - from));
+    if (bad == NULL) return true;
     const char *line_start = from;
     int64_t line = r->line + 1;
-    for (const char *p = from; p < nul; p++) {
+    for (const char *p = from; p < bad; p++) {
         if (*p != '\n') continue;
         line++;
         line_start = p + 1;
     }
     r->line = line;
-    return fail_at(r, line_start, nul, "a NUL byte: this is not a text file");
+    if (nul != NULL) return fail_at(r, line_start, bad, "a NUL byte: this is not a text file");
+    fail_at(r, line_start, bad, "a byte 0x%02X that is no UTF-8", (unsigned char)*bad);
+    return error_hint(r->err, "save the file as UTF-8");
 }
 
 static bool read_block(struct csv_reader *r, const char *from, const char *to) {
-    if (!refuse_nul_bytes(r, from, to)) return false;
+    if (!refuse_foreign_bytes(r, from, to)) return false;
     if (r->column_count == 0 && !read_header(r, &from)) return false;
     return read_rows(r, from, to);
 }
