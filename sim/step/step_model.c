@@ -123,6 +123,9 @@ static bool step_reduces_once(const struct step_model *m) {
            m->scenario->micro_batches_per_rank > 1;
 }
 
+/* Of sends to and from one pipeline neighbour: NCCL_BUFFSIZE of 4 MiB, 24 channels, both directions. */
+#define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
+
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
@@ -132,8 +135,9 @@ static void fill_static_memory(struct step_model *m) {
     const bool whole = step_reduces_once(m);
     double gradient_shards = layout->zero_stage >= 2 && !whole ? group : 1;
     double gradient_bytes = whole ? s->backend->gradient_reduce_bytes : s->backend->gradient_bytes;
-    int64_t communicators =
-        (layout->tp > 1) + (layout->cp > 1) + (layout->dp * layout->cp > 1) + 2 * (layout->pp > 1);
+    const int64_t communicators =
+        (layout->tp > 1) + (layout->cp > 1) + (layout->dp * layout->cp > 1);
+    const double neighbour_bytes = layout->pp > 1 ? 2 * NEIGHBOUR_BYTES : 0;
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double *bytes = m->static_memory[stage].bytes;
@@ -148,7 +152,8 @@ static void fill_static_memory(struct step_model *m) {
         bytes[MEMORY_GRADIENTS] =
             trainable * gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
-        bytes[MEMORY_COMMUNICATION] = s->backend->communicator_bytes * (double)communicators;
+        bytes[MEMORY_COMMUNICATION] =
+            s->backend->communicator_bytes * (double)communicators + neighbour_bytes;
         bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)
                                     ? cost_model_gpu(s->cost_model)->reserved_bytes
                                     : s->backend->context_bytes;

@@ -62,8 +62,8 @@ static void test_hand_computed_stages(void **state) {
         check_bytes(m, stage, MEMORY_OPTIMIZER, 12 * parameters[stage] / 2);
         check_bytes(m, stage, MEMORY_ACTIVATIONS, 0);
         check_bytes(m, stage, MEMORY_WORKSPACE, 0);
-        /* TP, DP and two pipeline neighbours: 4 communicators of 24 x 2 x 4 MiB. */
-        check_bytes(m, stage, MEMORY_COMMUNICATION, 4 * 192.0 * 1048576);
+        /* TP and DP, and two pipeline neighbours of 24 x 2 x 4 MiB. */
+        check_bytes(m, stage, MEMORY_COMMUNICATION, (2 * 688.0 + 2 * 192) * 1048576);
         check_bytes(m, stage, MEMORY_CONTEXT, 1.35 * 1073741824);
     }
     fixture_close(&f);
