@@ -64,6 +64,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, planner_exposed_ms, REAL),
     COLUMN(run_record, inputs, TEXT),
     COLUMN(run_record, pair_band_fraction, REAL),
+    COLUMN(run_record, left_out_fraction, REAL),
 };
 
 static const struct record_column iteration_columns[] = {
@@ -173,6 +174,7 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, on_front, COUNT),
     COLUMN(sweep_row_record, run_id, COUNT),
     COLUMN(sweep_row_record, outcome, TEXT),
+    COLUMN(sweep_row_record, left_out_fraction, REAL),
 };
 
 static const struct record_column sweep_rejection_columns[] = {
@@ -275,6 +277,10 @@ const struct record_table record_tables[RECORD_TABLE_COUNT] = {
     [RECORD_VALIDATION] = { "validation", NULL, RECORD_VALIDATION, "id", false,
                             sizeof(struct validation_record), COLUMNS(validation_columns) },
 };
+
+bool record_leaves_out(double left_out_fraction) {
+    return left_out_fraction > RECORD_LEFT_OUT_TOLERATED;
+}
 
 struct run_record run_record_empty(void) {
     struct run_record run = { .repeatable = true };

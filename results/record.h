@@ -44,7 +44,13 @@ struct run_record {
     double planner_mean_ms, planner_exposed_ms;
     const char *inputs; /* JSON; NULL: unknown */
     double pair_band_fraction;
+    double left_out_fraction; /* of the samples; total_days, gpu_days and money are of the others */
 };
+
+/* Last groups that are not full leave out a little; more than this share of the samples is another
+ * training, whose time and money compare with no other. */
+#define RECORD_LEFT_OUT_TOLERATED 0.01
+bool record_leaves_out(double left_out_fraction); /* NaN, of older databases: no */
 
 struct iteration_record {
     int64_t iteration_index;
@@ -127,6 +133,7 @@ struct sweep_row_record {
     int64_t on_front; /* 0, 1 */
     int64_t run_id;
     const char *outcome;
+    double left_out_fraction;
 };
 
 struct sweep_rejection_record {

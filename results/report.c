@@ -19,21 +19,20 @@
 static int by_cost(const void *a, const void *b) {
     const struct run_record *left = *(const struct run_record *const *)a,
                             *right = *(const struct run_record *const *)b;
-    const bool l = report_is_candidate(left), r = report_is_candidate(right);
-    if (l != r) return l ? -1 : 1;
-    const double apart = l ? report_cost_of(left) - report_cost_of(right) : 0;
-    return apart != 0 ? (apart > 0) - (apart < 0) : (left->id > right->id) - (left->id < right->id);
+    const bool comparable = report_is_candidate(left) || report_is_candidate(right);
+    if (comparable && report_is_better(left, right)) return -1;
+    if (comparable && report_is_better(right, left)) return 1;
+    return (left->id > right->id) - (left->id < right->id);
 }
 
 static void rank_runs(struct report *r) {
     r->best = r->second = -1;
     for (int64_t i = 0; i < r->run_count; i++) {
         if (!report_is_candidate(r->runs[i])) continue;
-        const double cost = report_cost_of(r->runs[i]);
-        if (r->best < 0 || cost < report_cost_of(r->runs[r->best])) {
+        if (r->best < 0 || report_is_better(r->runs[i], r->runs[r->best])) {
             r->second = r->best;
             r->best = i;
-        } else if (r->second < 0 || cost < report_cost_of(r->runs[r->second])) {
+        } else if (r->second < 0 || report_is_better(r->runs[i], r->runs[r->second])) {
             r->second = i;
         }
     }
@@ -154,12 +153,7 @@ static bool write_details(struct report *r) {
         int64_t next = -1;
         for (int64_t i = 0; i < r->run_count; i++) {
             if (taken[i] || !report_is_done(r->runs[i])) continue;
-            const bool better =
-                next < 0 ||
-                (report_is_candidate(r->runs[i]) && !report_is_candidate(r->runs[next])) ||
-                (report_is_candidate(r->runs[i]) == report_is_candidate(r->runs[next]) &&
-                 report_cost_of(r->runs[i]) < report_cost_of(r->runs[next]));
-            if (better) next = i;
+            if (next < 0 || report_is_better(r->runs[i], r->runs[next])) next = i;
         }
         if (next < 0) break;
         taken[next] = true;

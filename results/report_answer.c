@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "results/html.h"
+#include "results/sweep_view.h"
 #include "sim/base/amount.h"
 #include "sim/base/units.h"
 
@@ -95,10 +96,34 @@ static void write_causes(const struct report *r, const struct run_record *best,
     fputs("</tbody></table></div>\n", r->out);
 }
 
+/* Runs that train fewer samples may cost less than the best. */
+static void write_left_out(const struct report *r) {
+    int64_t others = 0;
+    for (int64_t i = 0; i < r->run_count; i++)
+        others += i != r->best && report_is_candidate(r->runs[i]) &&
+                  record_leaves_out(r->runs[i]->left_out_fraction);
+    if (record_leaves_out(r->runs[r->best]->left_out_fraction))
+        fprintf(r->out,
+                "<p><b>It leaves out %.1f %% of the samples.</b> Time and money are of the others, and "
+                "compare only with runs that leave out as many.</p>\n",
+                r->runs[r->best]->left_out_fraction * 100);
+    else if (others > 0)
+        fprintf(r->out,
+                "<p>%lld of the other runs leave samples out. Time and money of such a run are of the "
+                "samples that it trains: it does not compare, and stands after the others.</p>\n",
+                (long long)others);
+}
+
 static void write_against_second(const struct report *r) {
     const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
+    const double less = fabs(second->left_out_fraction - best->left_out_fraction);
     fputs("<p>Next best: ", r->out);
     html_text(r->out, r->names[r->second]);
+    if (record_leaves_out(less)) {
+        fprintf(r->out, ", which leaves out %.1f %% of the samples: the two do not compare.</p>\n",
+                second->left_out_fraction * 100);
+        return;
+    }
     const double more = report_cost_of(second) / report_cost_of(best) - 1;
     fprintf(r->out, ", which costs %s more. ", report_percent(r, more));
     fputs(more > best->band_fraction + second->band_fraction
@@ -122,16 +147,23 @@ static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
+#define CHEAPER_POINTS                                                                             \
+    " AND verdict <> 'out of memory' AND status = 'raced'" SWEEP_VIEW_NO_TWINS " ORDER BY 2 LIMIT 1"
+
 /* A sweep replays what its own objective ranks first; the table of runs may lack what is cheapest. */
 static bool write_cheaper_point(const struct report *r, const struct run_record *best) {
     struct cheapest_point point = { .row = -1 };
     const bool priced = isfinite(best->money_usd);
+    int64_t sweep_id;
+    const char *name;
+    if (!sweep_view_find(r->store, NULL, &sweep_id, &name, r->arena, r->err)) return false;
+    if (sweep_id < 0) return true;
     if (!store_query(r->store,
-                     priced ? "SELECT row_index, money_usd FROM sweep_result WHERE money_usd IS NOT"
-                              " NULL AND verdict <> 'out of memory' ORDER BY 2 LIMIT 1"
-                            : "SELECT row_index, gpu_days FROM sweep_result WHERE gpu_days IS NOT"
-                              " NULL AND verdict <> 'out of memory' ORDER BY 2 LIMIT 1",
-                     0, keep_point, &point, r->err))
+                     priced ? "SELECT row_index, money_usd FROM sweep_result WHERE sweep_id = ?1 AND"
+                              " money_usd IS NOT NULL" CHEAPER_POINTS
+                            : "SELECT row_index, gpu_days FROM sweep_result WHERE sweep_id = ?1 AND"
+                              " gpu_days IS NOT NULL" CHEAPER_POINTS,
+                     sweep_id, keep_point, &point, r->err))
         return false;
     if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
     fputs(
@@ -179,6 +211,7 @@ bool report_answer(const struct report *r) {
             best->inside_range == 0
                 ? "; some operators are priced <b>outside the measured range</b>, see below"
                 : "");
+    write_left_out(r);
     if (r->second >= 0) write_against_second(r);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);

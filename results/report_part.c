@@ -47,6 +47,14 @@ bool report_is_candidate(const struct run_record *run) {
     return report_is_done(run) && !report_is_out_of_memory(run) && isfinite(report_cost_of(run));
 }
 
+bool report_is_better(const struct run_record *run, const struct run_record *other) {
+    const bool candidate = report_is_candidate(run);
+    if (candidate != report_is_candidate(other)) return candidate;
+    const bool leaves_out = record_leaves_out(run->left_out_fraction);
+    if (leaves_out != record_leaves_out(other->left_out_fraction)) return !leaves_out;
+    return report_cost_of(run) < report_cost_of(other);
+}
+
 void report_verdict_tag(FILE *out, const struct run_record *run) {
     const char *verdict = run->verdict != NULL ? run->verdict : run->status;
     const char *class = report_is_out_of_memory(run)              ? "out"
@@ -56,6 +64,9 @@ void report_verdict_tag(FILE *out, const struct run_record *run) {
     fprintf(out, "<span class=\"tag %s\">", class);
     html_text(out, verdict);
     fputs("</span>", out);
+    if (record_leaves_out(run->left_out_fraction))
+        fprintf(out, " <span class=\"tag tight\">%.1f %% of the samples left out</span>",
+                run->left_out_fraction * 100);
 }
 /* ---- what a run was ---- */
 

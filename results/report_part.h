@@ -42,6 +42,8 @@ bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
 double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
 bool report_is_candidate(const struct run_record *run); /* to be the best */
+/* Whether `run` stands before `other`: candidates do, then what trains all samples, then what costs less. */
+bool report_is_better(const struct run_record *run, const struct run_record *other);
 void report_verdict_tag(FILE *out, const struct run_record *run);
 const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
 bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);

@@ -17,9 +17,10 @@
 --   6  span.module, span.sub_batch.
 --   7  run.inputs.
 --   8  run.pair_band_fraction.
+--   9  run.left_out_fraction, sweep_row.left_out_fraction.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -81,7 +82,8 @@ CREATE TABLE run (
     planner_mean_ms       REAL,                -- planning of one iteration, mean; NULL: none is planned
     planner_exposed_ms    REAL,                -- by how much it exceeds the iteration before, mean; in no other time
     inputs                TEXT CHECK (inputs IS NULL OR json_valid(inputs)), -- JSON array: files that were read with their hashes, the samples' hash, values of --set
-    pair_band_fraction         REAL                 -- two runs of this GPU and stack err against each other by a factor of no more than 1 + this
+    pair_band_fraction         REAL,                -- two runs of this GPU and stack err against each other by a factor of no more than 1 + this
+    left_out_fraction     REAL                 -- of the samples, that the batching policy gives to no rank; total_days is of the others
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -233,6 +235,7 @@ CREATE TABLE sweep_row (
     on_front          INTEGER CHECK (on_front IN (0, 1)), -- see view sweep_result; NULL: the sweep is not finished
     run_id            INTEGER REFERENCES run ON DELETE SET NULL, -- its run; NULL: not replayed
     outcome           TEXT,                -- hash of what the race saw: layouts of equal outcome are one layout by different fields; NULL: not raced
+    left_out_fraction REAL,                -- of the samples, as in run
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -401,12 +404,14 @@ FROM operator_price GROUP BY run_id, layer_kind, operator, pass, bound
 ORDER BY run_id, step_ms DESC, layer_kind, operator, pass, bound;
 
 -- Points of a sweep with their answers. on_front: no other point that fits in memory is at least as
--- good in time, money (or GPU-days where there is no price) and memory, and better in one.
+-- good in time, money (or GPU-days where there is no price) and memory, and better in one. Points that
+-- leave out samples count only where all do.
 CREATE VIEW sweep_result AS
 SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,
        gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,
        gpu_days, money_usd, on_demand_usd, mfu_fraction, band_fraction, verdict, memory_peak_bytes,
-       1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front
+       1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front,
+       left_out_fraction
 FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.

@@ -16,6 +16,7 @@
 #include "upgrade_6_sql.h"
 #include "upgrade_7_sql.h"
 #include "upgrade_8_sql.h"
+#include "upgrade_9_sql.h"
 #include "sim/base/field.h"
 
 struct store {
@@ -34,7 +35,8 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgrade_2_sql,
                                                             upgrade_3_sql, upgrade_4_sql,
                                                             upgrade_5_sql, upgrade_6_sql,
-                                                            upgrade_7_sql, upgrade_8_sql };
+                                                            upgrade_7_sql, upgrade_8_sql,
+                                                            upgrade_9_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;

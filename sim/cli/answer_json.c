@@ -4,10 +4,6 @@
 #include "sim/cli/print.h"
 #include "sim/policy/partition/partition.h"
 
-static double left_out_fraction(const struct job *job) {
-    return (double)job->samples_left_out / (double)job->batches.samples_in;
-}
-
 /* ---- JSON ---- */
 
 static void add_memory(cJSON *stage, const struct stage_memory *m) {
@@ -136,7 +132,7 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON_AddNumberToObject(batches, "epoch_steps", e->job->epoch_steps);
     cJSON_AddNumberToObject(batches, "samples_per_step", e->job->samples_per_step);
     cJSON_AddNumberToObject(batches, "samples_left_out", (double)e->job->samples_left_out);
-    cJSON_AddNumberToObject(batches, "samples_left_out_fraction", left_out_fraction(e->job));
+    cJSON_AddNumberToObject(batches, "samples_left_out_fraction", job_left_out_fraction(e->job));
     cJSON_AddStringToObject(o, "dataset_status", e->job->dataset->status);
     cJSON *notes = cJSON_AddArrayToObject(o, "data_notes");
     for (int64_t i = 0; i < e->job->data_note_count; i++)

@@ -229,6 +229,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddNumberToObject(row, "step_time_mean_ms", r->step_time_mean_ms);
         cJSON_AddNumberToObject(row, "mfu_fraction", r->mfu_fraction);
         cJSON_AddStringToObject(row, "verdict", r->verdict);
+        if (!isnan(r->left_out_fraction))
+            cJSON_AddNumberToObject(row, "samples_left_out_fraction", r->left_out_fraction);
         cJSON_AddNumberToObject(row, "band_fraction", r->band_fraction);
         cJSON_AddNumberToObject(row, "speedup", rows[i].speedup);
         cJSON_AddNumberToObject(row, "delta_fraction", rows[i].delta_fraction);

@@ -20,10 +20,6 @@ static const char *data_label(const struct execution *e, char *text, size_t size
     return text;
 }
 
-static double left_out_fraction(const struct job *job) {
-    return (double)job->samples_left_out / (double)job->batches.samples_in;
-}
-
 /* Wall times of this machine, so in no other figure. */
 static void print_planner(const struct replay *r) {
     if (isnan(r->planner_mean_s)) return;
@@ -181,7 +177,7 @@ static void print_step_samples(const struct job *job) {
 static void print_left_out(const struct job *job) {
     if (job->samples_left_out == 0) return;
     const struct batch_plan *b = &job->batches;
-    double percent = left_out_fraction(job) * 100;
+    double percent = job_left_out_fraction(job) * 100;
     char left[32], all[32], oversize[32], lost[32], leftover[32];
     printf("%s%s of %s samples left out (%.*f %%): %s oversize, %s lost with the last group, %s "
            "in groups that are not full\n",

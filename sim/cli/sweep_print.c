@@ -47,6 +47,7 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     cJSON_AddNumberToObject(o, "memory_peak_bytes", (double)r->memory_peak_bytes);
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
                             1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
+    add_number(o, "samples_left_out_fraction", r->left_out_fraction);
     cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
     for_each_alike(sweep, index, add_label, cJSON_AddArrayToObject(o, "alike"));
     if (r->run_id >= 0) cJSON_AddNumberToObject(o, "run_id", (double)r->run_id);
@@ -114,6 +115,7 @@ cJSON *json_sweep(struct sweep *sweep) {
     cJSON_AddNumberToObject(o, "evaluated", (double)sweep->evaluated);
     cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
     cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
+    cJSON_AddNumberToObject(o, "leaving_out_samples", (double)sweep->leaving_out);
     cJSON_AddNumberToObject(o, "replays_out_of_memory", (double)sweep->replays_out_of_memory);
     cJSON *best = cJSON_AddArrayToObject(o, "best");
     for (int64_t i = 0; i < shown_count(sweep); i++) {
@@ -184,6 +186,11 @@ static void print_race_mark(const struct sweep_row_record *row) {
            row->replayed_iterations == 1 ? "" : "s");
 }
 
+static void print_left_out_mark(const struct sweep_row_record *row) {
+    if (record_leaves_out(row->left_out_fraction))
+        printf("   [leaves out %.1f %% of the samples]", row->left_out_fraction * 100);
+}
+
 static void print_row(struct sweep *sweep, int64_t index, struct columns columns) {
     const struct sweep_row_record *r = &sweep->rows[index];
     const double length = r->total_days * columns.time.per_day,
@@ -201,6 +208,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
            100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
+    print_left_out_mark(r);
     if (sweep->top_count > 0) print_race_mark(r); /* beside replayed ones */
     putchar('\n');
 }
@@ -259,6 +267,18 @@ static void print_best(struct sweep *sweep, int64_t shown) {
     }
     print_alike(sweep, shown);
     print_batch_sizes(sweep);
+}
+
+static void print_leaving_out(const struct sweep *sweep) {
+    char count[32];
+    if (sweep->all_leave_out && sweep->leaving_out > 0)
+        printf("warning: every layout that fits leaves out more than %.0f %% of the samples: times and "
+               "money are of the others, and compare only where equal shares are left out\n",
+               RECORD_LEFT_OUT_TOLERATED * 100);
+    else if (sweep->leaving_out > 0)
+        printf("  %s leave out more than %.0f %% of the samples: ranked after all others, not on the "
+               "front\n",
+               cli_thousands(sweep->leaving_out, count), RECORD_LEFT_OUT_TOLERATED * 100);
 }
 
 static void print_out_of_memory(const struct sweep *sweep) {
@@ -343,6 +363,7 @@ static void print_limit(struct sweep *sweep, int64_t index) {
            used, work.name);
     if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
     printf(", %ld GPUs: %s", (long)r->gpu_count, sweep_label(sweep, index));
+    print_left_out_mark(r);
     print_race_mark(r);
     putchar('\n');
 }
@@ -363,6 +384,7 @@ void print_sweep(struct sweep *sweep) {
     struct sweep_decision d;
     sweep_decide(sweep, &d);
     print_counts(sweep);
+    print_leaving_out(sweep);
     if (sweep->best_count == 0) {
         puts(
             sweep->valid == 0 ? "\nNo configuration is valid: nothing was simulated."

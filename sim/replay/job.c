@@ -91,6 +91,10 @@ static bool load_data(struct job *job, struct error *err) {
     return true;
 }
 
+double job_left_out_fraction(const struct job *job) {
+    return (double)job->samples_left_out / (double)job->batches.samples_in;
+}
+
 int64_t job_samples_asked(const struct scenario *s) {
     const struct batching_policy *policy = s->batching.row;
     return policy->packs ? 1 : s->micro_batch_samples;

@@ -60,6 +60,8 @@ struct job *job_plan(const struct scenario *scenario, const struct job *batched,
 /* What the first two depend on. Models count as equal when they are the same object. */
 const char *job_data_key(struct arena *arena, const struct scenario *scenario);
 const char *job_batch_key(struct arena *arena, const struct scenario *scenario);
+/* Of the samples, what packing gives to no rank. */
+double job_left_out_fraction(const struct job *job);
 /* Of a micro-batch, from the batching policy: 1 of one that packs, whatever the scenario says. */
 int64_t job_samples_asked(const struct scenario *scenario);
 

@@ -160,6 +160,15 @@ static bool same_stack(const struct comparison_run *a, const struct comparison_r
     return same;
 }
 
+static double left_out(const struct comparison_run *run) {
+    return isnan(run->record.left_out_fraction) ? 0 : run->record.left_out_fraction;
+}
+
+/* Of the samples, as far as it matters. */
+static bool same_share(const struct comparison_run *a, const struct comparison_run *b) {
+    return !record_leaves_out(fabs(left_out(a) - left_out(b)));
+}
+
 static bool same_job(const struct comparison_run *a, const struct comparison_run *b) {
     struct arena *arena = arena_create();
     cJSON *left = resolved(a), *right = resolved(b);
@@ -170,7 +179,7 @@ static bool same_job(const struct comparison_run *a, const struct comparison_run
     cJSON_Delete(left);
     cJSON_Delete(right);
     arena_destroy(arena);
-    return same;
+    return same && same_share(a, b);
 }
 
 const char *comparison_stack(const struct comparison_run *run, struct arena *arena) {
@@ -190,7 +199,7 @@ static double samples_per_step(const struct comparison_run *run) {
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena) {
     enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
-    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 1) + 1);
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 2) + 1);
     int64_t count = 0;
     cJSON *first = resolved(&runs[0]);
     double first_samples = samples_per_step(&runs[0]);
@@ -206,6 +215,12 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                                  (long)i + 1, value->words, got, want);
         }
         cJSON_Delete(this);
+        if (!same_share(&runs[0], &runs[i]))
+            warnings[count++] = arena_format(
+                arena,
+                "run %ld leaves out %.1f %% of the samples, run 1 %.1f %%: time and money are of the "
+                "others, and do not compare",
+                (long)i + 1, left_out(&runs[i]) * 100, left_out(&runs[0]) * 100);
         double samples = samples_per_step(&runs[i]);
         if (fabs(samples - first_samples) > SAMPLES_TOLERANCE_FRACTION * first_samples)
             warnings[count++] =

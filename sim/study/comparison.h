@@ -23,7 +23,8 @@ struct comparison_run {
  * the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels, and the
  * difference must exceed both bands together, as it must in runs stored before that figure was. likely:
  * it exceeds the randomness. open: it does not, or one of the two does not fit into memory. */
-/* different jobs: the runs train another model or on other data, so that neither saves anything. */
+/* different jobs: the runs train another model, on other data or on another share of the samples, so that
+ * neither saves anything. */
 enum comparison_verdict {
     COMPARISON_SURE,
     COMPARISON_LIKELY,
@@ -50,7 +51,7 @@ struct comparison_row {
 };
 
 /* What makes runs incomparable, one sentence for each difference from the first: another model, data
- * set, GPU or number of GPUs, or steps of another size. NULL ends the list; it lives in `arena`. */
+ * set, GPU or number of GPUs, steps of another size, or another share of the samples. NULL ends the list; it lives in `arena`. */
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena);
 

@@ -324,6 +324,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
     run->loading_ms = c[REPLAY_LOADING] * 1e3;
     run->goodput_fraction = r->goodput_fraction;
+    run->left_out_fraction = job_left_out_fraction(e->job);
 }
 
 struct iteration_record *execution_iterations(const struct execution *e, struct arena *arena) {

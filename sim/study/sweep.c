@@ -37,9 +37,7 @@ static void find_front(struct sweep *sweep) {
     for (int64_t i = 0; i < sweep->row_count; i++) {
         struct sweep_row_record *row = &sweep->rows[i];
         row->on_front = 0;
-        if (row->verdict != NULL && strcmp(row->verdict, "out of memory") != 0 &&
-            sweep->alike[i] == i)
-            order[count++] = i;
+        if (sweep_row_counts(sweep, i)) order[count++] = i;
     }
     qsort_r(order, (size_t)count, sizeof *order, compare_for_front, sweep->rows);
     for (int64_t i = 0; i < count; i++) {

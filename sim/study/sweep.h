@@ -63,6 +63,8 @@ struct sweep {
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */
+    int64_t leaving_out;           /* rows that fit and do not train all samples */
+    bool all_leave_out;            /* of those that fit */
     int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */
 };
 
@@ -71,6 +73,9 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
 void sweep_destroy(struct sweep *sweep);
 /* Otherwise its figures are those of the race: of a step or two. */
 bool sweep_row_is_replayed(const struct sweep_row_record *row);
+/* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out unless
+ * all do, because what trains less takes less time. */
+bool sweep_row_counts(const struct sweep *sweep, int64_t row);
 /* JSON text of a row's assignments, in the sweep's arena. */
 const char *sweep_assignments(struct sweep *sweep, int64_t row);
 /* "tp 2, pp 4, recompute none": the same in words. */

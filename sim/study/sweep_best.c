@@ -44,13 +44,16 @@ bool sweep_row_is_replayed(const struct sweep_row_record *row) {
     return strcmp(row->status, "replayed") == 0;
 }
 
-/* What was replayed in full stands before what was only raced. */
+/* What was replayed in full stands before what was only raced, and what trains all samples before what
+ * leaves some out. */
 static int compare_rows(const void *a, const void *b, void *context) {
     const struct sweep *sweep = context;
     const struct sweep_row_record *left = &sweep->rows[*(const int64_t *)a],
                                   *right = &sweep->rows[*(const int64_t *)b];
     if (sweep_row_is_replayed(left) != sweep_row_is_replayed(right))
         return sweep_row_is_replayed(left) ? -1 : 1;
+    const bool less = record_leaves_out(left->left_out_fraction);
+    if (less != record_leaves_out(right->left_out_fraction)) return less ? 1 : -1;
     double l = sweep_objective_value(sweep, left), r = sweep_objective_value(sweep, right);
     if (isnan(l) != isnan(r)) return isnan(r) ? -1 : 1;
     if (l < r || l > r) return l < r ? -1 : 1;
@@ -76,6 +79,24 @@ static void find_alike(struct sweep *sweep, const int64_t *order) {
     configuration_table_free(&outcomes);
 }
 
+static void count_leaving_out(struct sweep *sweep) {
+    sweep->all_leave_out = true;
+    sweep->leaving_out = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[i];
+        if (row->verdict == NULL || is_out_of_memory(row)) continue;
+        const bool leaves_out = record_leaves_out(row->left_out_fraction);
+        sweep->leaving_out += leaves_out;
+        sweep->all_leave_out = sweep->all_leave_out && leaves_out;
+    }
+}
+
+bool sweep_row_counts(const struct sweep *sweep, int64_t row) {
+    const struct sweep_row_record *r = &sweep->rows[row];
+    return r->verdict != NULL && !is_out_of_memory(r) && sweep->alike[row] == row &&
+           (sweep->all_leave_out || !record_leaves_out(r->left_out_fraction));
+}
+
 /* Layouts alike stand once. */
 static void rank(struct sweep *sweep) {
     free(sweep->best);
@@ -88,6 +109,7 @@ static void rank(struct sweep *sweep) {
     qsort_r(order, (size_t)sweep->row_count, sizeof *order, compare_rows, sweep);
     find_alike(sweep, order);
     sweep->best_count = 0;
+    count_leaving_out(sweep);
     for (int64_t i = 0; i < sweep->row_count; i++)
         if (is_candidate(sweep, &sweep->rows[order[i]]) && sweep->alike[order[i]] == order[i])
             sweep->best[sweep->best_count++] = order[i];
@@ -144,7 +166,7 @@ static bool replay_row(struct sweep_run *run, int64_t row_index, struct arena *a
     if (e == NULL) return false;
     e->scenario->name =
         arena_format(arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
-    sweep_row_answer(row, e->scenario, e->replay, "replayed");
+    sweep_row_answer(row, e->scenario, e->replay, e->job, "replayed");
     sweep_assignments(sweep, row_index);
     const bool ok = execution_rows_make(e, run->options->provenance, arena, out, err);
     execution_destroy(e);

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fits(const struct sweep_row_record *row) {
-    return row->verdict != NULL && strcmp(row->verdict, "out of memory") != 0;
-}
-
 static double cost_of(const struct sweep_row_record *row) {
     return isnan(row->money_usd) ? row->gpu_days : row->money_usd;
 }
@@ -37,7 +33,7 @@ static void find_front(struct sweep *sweep, struct sweep_decision *d) {
 static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
     int64_t *order = arena_array(sweep->arena, int64_t, sweep->row_count + 1), count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (fits(&sweep->rows[i]) && sweep->alike[i] == i) order[count++] = i;
+        if (sweep_row_counts(sweep, i)) order[count++] = i;
     qsort_r(order, (size_t)count, sizeof *order, compare_gpu_count, sweep->rows);
     for (int64_t i = 0; i < count; i++)
         if (i == 0 || sweep->rows[order[i]].gpu_count != sweep->rows[order[i - 1]].gpu_count)
@@ -65,7 +61,7 @@ static void find_within_limits(struct sweep *sweep, struct sweep_decision *d) {
     d->cheapest_in_time = d->fastest_in_budget = -1;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *row = &sweep->rows[i];
-        if (!fits(row) || sweep->alike[i] != i) continue;
+        if (!sweep_row_counts(sweep, i)) continue;
         if (row->total_days <= f->deadline_days &&
             is_better(sweep, i, d->cheapest_in_time, !by_days, cost_of))
             d->cheapest_in_time = i;

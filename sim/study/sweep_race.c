@@ -196,14 +196,17 @@ static void add_incumbents(struct sweep_run *run, int64_t count) {
         /* A replay has replaced the race's figures: only equal figures prune equally. */
         if (strcmp(row->status, "replayed") == 0 || strcmp(row->verdict, "out of memory") == 0)
             continue;
-        incumbents_add(&run->incumbents, row);
+        /* What trains less beats nobody. */
+        if (!record_leaves_out(row->left_out_fraction)) incumbents_add(&run->incumbents, row);
     }
 }
 
 /* ---- progress ---- */
 
 static void note_best(struct sweep_round_record *progress, const struct sweep_row_record *row) {
-    if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0) return;
+    if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0 ||
+        record_leaves_out(row->left_out_fraction))
+        return;
     progress->best_total_days = fmin(progress->best_total_days, row->total_days);
     progress->best_gpu_days = fmin(progress->best_gpu_days, row->gpu_days);
     progress->best_money_usd = fmin(progress->best_money_usd, row->money_usd);

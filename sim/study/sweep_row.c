@@ -97,8 +97,9 @@ struct sweep_row_record sweep_row_empty(void) {
 }
 
 void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
-                      const struct replay *r, const char *status) {
+                      const struct replay *r, const struct job *job, const char *status) {
     row->status = status;
+    row->left_out_fraction = job_left_out_fraction(job);
     row->replayed_iterations = r->iteration_count;
     row->step_time_mean_ms = r->step_time_mean_s * 1e3;
     if (r->iteration_count > 1) {
@@ -247,7 +248,7 @@ void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incum
     struct replay_options options = { .threads = 1, .answer_only = true };
     struct replay *replay = replay_run(job, &options, &err);
     if (replay != NULL) {
-        sweep_row_answer(row, s, replay, "raced");
+        sweep_row_answer(row, s, replay, job, "raced");
         find_outcome(item, job);
         row->outcome = item->outcome;
     } else {

@@ -56,7 +56,7 @@ void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incum
 void sweep_item_clear(struct sweep_item *item);
 /* The figures of a replay. */
 void sweep_row_answer(struct sweep_row_record *row, const struct scenario *scenario,
-                      const struct replay *replay, const char *status);
+                      const struct replay *replay, const struct job *job, const char *status);
 struct sweep_row_record sweep_row_empty(void);
 
 #endif

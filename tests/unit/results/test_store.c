@@ -281,6 +281,7 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "CREATE VIEW reproduction_error AS SELECT id FROM run;"
         "ALTER TABLE span DROP COLUMN module; ALTER TABLE span DROP COLUMN sub_batch;"
         "ALTER TABLE run DROP COLUMN inputs; ALTER TABLE run DROP COLUMN pair_band_fraction;"
+        "ALTER TABLE run DROP COLUMN left_out_fraction;"
         "PRAGMA user_version = 1;";
     static const char *const tables =
         "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";
@@ -548,7 +549,7 @@ static void test_each_bad_file_has_its_sentence(void **state) {
         { "other program", make_other_program, DB_READ, "is a database of another program", false },
         { "newer, write", make_newer, DB_WRITE,
           "was written by a newer version (its tables are "
-          "version 99, known here are those up to 8)",
+          "version 99, known here are those up to 9)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
         { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },

@@ -122,6 +122,38 @@ static void test_known_differences(void **state) {
     }
 }
 
+static const struct {
+    double left_out[2];
+    enum comparison_verdict verdict;
+    int warnings;
+} shares[] = {
+    { { 0, 0.388 }, COMPARISON_DIFFERENT_JOBS, 1 },
+    { { 0.388, 0 }, COMPARISON_DIFFERENT_JOBS, 1 },
+    { { 0.388, 0.388 }, COMPARISON_SURE, 0 },
+    { { 0, 0.009 }, COMPARISON_SURE, 0 }, /* a last group that is not full */
+    { { NAN, 0 }, COMPARISON_SURE, 0 },   /* of an older database */
+};
+
+static void test_another_share_of_the_samples_saves_nothing(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    for (size_t k = 0; k < sizeof shares / sizeof shares[0]; k++) {
+        struct iteration_record a[STEPS], b[STEPS];
+        struct comparison_run runs[2] = { make_run(a, 1, 0.05, 1), make_run(b, 0.6, 0.05, 1) };
+        runs[0].record.left_out_fraction = shares[k].left_out[0];
+        runs[1].record.left_out_fraction = shares[k].left_out[1];
+        struct comparison_row rows[2];
+        comparison_make(runs, 2, rows);
+        assert_int_equal(rows[1].verdict, shares[k].verdict);
+        const char **warnings = comparison_warnings(runs, 2, arena);
+        int count = 0;
+        while (warnings[count] != NULL)
+            count++;
+        assert_int_equal(count, shares[k].warnings);
+    }
+    arena_destroy(arena);
+}
+
 static void test_parts_sum_to_the_whole(void **state) {
     (void)state;
     struct iteration_record a[STEPS], b[STEPS];
@@ -206,6 +238,7 @@ static void test_warnings(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_differences),
+        cmocka_unit_test(test_another_share_of_the_samples_saves_nothing),
         cmocka_unit_test(test_parts_sum_to_the_whole),
         cmocka_unit_test(test_one_step_is_open),
         cmocka_unit_test(test_a_reference_that_does_not_fit),
