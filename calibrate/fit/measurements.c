@@ -243,6 +243,9 @@ bool measurement_format_read(const char *path, enum measurement_format *out, str
     }
     free(text);
     if (found) return true;
-    error_at(err, path, 1, 0, "is the header of no measurement format");
-    return error_hint(err, "gemm has a column k, attention seqlen, nccl n_gpus, membw test");
+    error_at(err, path, 1, 0,
+             "the header has none of the columns that tell what was measured: k (gemm), seqlen "
+             "(attention), n_gpus (nccl) or test (membw)");
+    return error_hint(err, "a table of training runs is for `ballast validate` and `ballast "
+                           "calibrate fit --steps`");
 }
