@@ -79,13 +79,18 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     return true;
 }
 
+const struct step_band *step_band_of(const struct step_bands *bands, const char *stack,
+                                     const char *gpu) {
+    for (int64_t i = 0; i < bands->stack_count; i++) {
+        const struct step_band *b = &bands->stacks[i];
+        if (strcmp(b->stack, stack) == 0 && stack_gpu_is(gpu, b->gpu)) return b;
+    }
+    return NULL;
+}
+
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
                           bool calibrated, bool inside) {
     if (stack == NULL || !calibrated) return bands->relative[inside];
-    for (int64_t i = 0; i < bands->stack_count; i++) {
-        const struct step_band *b = &bands->stacks[i];
-        if (strcmp(b->stack, stack) == 0 && stack_gpu_is(gpu, b->gpu))
-            return b->half_width[inside];
-    }
-    return bands->calibrated[inside];
+    const struct step_band *own = step_band_of(bands, stack, gpu);
+    return own != NULL ? own->half_width[inside] : bands->calibrated[inside];
 }

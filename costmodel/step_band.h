@@ -36,6 +36,9 @@ struct step_bands {
 
 bool step_bands_read(struct arena *arena, const struct json *json, struct step_bands *out,
                      struct error *err);
+/* Of this stack on this GPU (or family); NULL: no row of it was held back. */
+const struct step_band *step_band_of(const struct step_bands *bands, const char *stack,
+                                     const char *gpu);
 /* stack NULL: none. calibrated: on this GPU and precision. */
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
                           bool calibrated, bool inside);

@@ -1,9 +1,11 @@
 /* calibrate_steps.c - fits all stacks, says what moved, writes their files. */
 #include "sim/cli/calibrate_steps.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "calibrate/fit/calibrate.h"
 #include "sim/cli/validation_page.h"
 #include "sim/study/stack_fit.h"
@@ -45,31 +47,94 @@ static bool write_document(const cJSON *document, const char *path, struct error
     return ok || error_output(err, path);
 }
 
+/* ---- files ---- */
+
+static bool make_folder(struct arena *arena, const char *path, struct error *err) {
+    char *part = arena_text(arena, path);
+    for (char *at = part + 1;; at++) {
+        const char end = *at;
+        if (end != '/' && end != '\0') continue;
+        *at = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return error_system(err, "cannot make the folder %s", part);
+        if (end == '\0') return true;
+        *at = end;
+    }
+}
+
+/* Where the list has a factor for this GPU and precision; -1: nowhere. */
+static int place_of(const cJSON *factors, const struct stack_factor *f) {
+    int place = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, factors) {
+        const char *gpu = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "gpu"));
+        const char *precision =
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "precision"));
+        if (strcmp(gpu, f->gpu) == 0 && strcmp(precision, precision_name(f->precision)) == 0)
+            return place;
+        place++;
+    }
+    return -1;
+}
+
+static void put_factors(cJSON *factors, const struct stack_fit *fit, const struct stack *stack) {
+    for (int64_t i = 0; i < fit->group_count; i++) {
+        const struct stack_factor *f = &fit->groups[i].factor;
+        if (fit->groups[i].stack != stack) continue;
+        const int place = place_of(factors, f);
+        cJSON *o = factor_json(f, stack->attention_fitted);
+        if (place < 0)
+            cJSON_AddItemToArray(factors, o);
+        else
+            cJSON_ReplaceItemInArray(factors, place, o);
+    }
+}
+
 /* The file as it is, with the factors of this fit. */
 static bool write_stack(struct cli *cli, const struct stack_fit *fit, const struct stack *stack,
-                        const char *directory, struct error *err) {
+                        bool whole, const char *to, struct error *err) {
     const char *from =
         arena_format(cli->arena, "%s/stacks/%s.json", cli->scenario_options.directory, stack->name);
-    const char *to =
-        directory == NULL ? from : arena_format(cli->arena, "%s/%s.json", directory, stack->name);
     struct json *json = json_load(from, err);
     if (json == NULL) return false;
-    cJSON *factors = cJSON_CreateArray();
-    for (int64_t i = 0; i < fit->group_count; i++)
-        if (fit->groups[i].stack == stack)
-            cJSON_AddItemToArray(factors,
-                                 factor_json(&fit->groups[i].factor, stack->attention_fitted));
     cJSON *root = cJSON_Duplicate(json_root(json), true);
     json_destroy(json);
-    if (!cJSON_ReplaceItemInObjectCaseSensitive(root, "factors", factors)) {
-        cJSON_Delete(factors);
-        cJSON_Delete(root);
-        return error_set(err, "%s has no \"factors\" to write", from);
+    const cJSON *old = cJSON_GetObjectItemCaseSensitive(root, "factors");
+    bool ok = old != NULL || error_set(err, "%s has no \"factors\" to write", from);
+    if (ok) {
+        cJSON *factors =
+            whole || !cJSON_IsArray(old) ? cJSON_CreateArray() : cJSON_Duplicate(old, true);
+        put_factors(factors, fit, stack);
+        cJSON_ReplaceItemInObjectCaseSensitive(root, "factors", factors);
+        ok = write_document(root, to, err);
     }
-    const bool ok = write_document(root, to, err);
     cJSON_Delete(root);
     return ok;
 }
+
+static bool has_rows(const struct stack_fit *fit, const struct stack *stack) {
+    for (int64_t i = 0; i < fit->group_count; i++)
+        if (fit->groups[i].stack == stack) return true;
+    return false;
+}
+
+/* The paths that were written, NULL at the end; NULL: error. */
+static const char **write_stacks(struct cli *cli, const struct stack_fit *fit,
+                                 const char *directory, bool whole, struct error *err) {
+    if (!make_folder(cli->arena, directory, err)) return NULL;
+    const char **paths = arena_array(cli->arena, const char *, fit->stacks.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < fit->stacks.count; i++) {
+        const struct stack *stack = fit->stacks.stacks[i];
+        if (!whole && !has_rows(fit, stack)) continue;
+        const char *to = arena_format(cli->arena, "%s/%s.json", directory, stack->name);
+        if (!write_stack(cli, fit, stack, whole, to, err)) return NULL;
+        paths[count++] = to;
+    }
+    return paths;
+}
+
+/* ---- what it says ---- */
 
 static void print_table(const struct stack_fit *fit) {
     printf("  %-26s %-7s %-5s %5s %16s %16s %9s\n", "stack", "GPU", "", "rows", "kernels",
@@ -89,7 +154,38 @@ static void print_table(const struct stack_fit *fit) {
         printf("  %s left out: %s\n", fit->skips[i].row_id, fit->skips[i].reason);
 }
 
-static void print_json(const struct stack_fit *fit) {
+/* The error in the table is that of the rows that the factor was fitted on. */
+static void print_band_notes(const struct stack_fit *fit) {
+    for (int64_t i = 0; i < fit->group_count; i++) {
+        const struct stack_fit_group *g = &fit->groups[i];
+        if (isnan(g->band)) continue;
+        printf("%s on %s, %s: predictions keep the band of +-%.1f %% ", g->stack->name,
+               g->factor.gpu, precision_name(g->factor.precision), 100 * g->band);
+        if (g->band_rows > 0)
+            printf("that %lld row%s held back from the shipped factor gave",
+                   (long long)g->band_rows, g->band_rows == 1 ? "" : "s");
+        else
+            printf("that rows of other calibrated stacks gave");
+        printf("; %s was held back from this one\n", g->row_count == 1
+                                                         ? "its only row went into the fit and none"
+                                                         : "all rows went into the fit and none");
+    }
+    puts("to see how far it is off, fit without some rows (--rows) and hold those against it: "
+         "docs/HOWTO-CALIBRATE.md");
+}
+
+static void print_files(const char *const *paths) {
+    for (; *paths != NULL; paths++)
+        printf("written: %s\n", *paths);
+}
+
+static void add_texts(cJSON *o, const char *key, const char *const *texts, int64_t count) {
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
+}
+
+static void print_json(const struct stack_fit *fit, const char *const *paths) {
     cJSON *o = cJSON_CreateObject(), *groups = cJSON_AddArrayToObject(o, "factors");
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
@@ -97,6 +193,11 @@ static void print_json(const struct stack_fit *fit) {
         cJSON_AddStringToObject(row, "stack", g->stack->name);
         cJSON_AddNumberToObject(row, "kernel_time_factor_before", g->before_kernel);
         cJSON_AddNumberToObject(row, "attention_time_factor_before", g->before_attention);
+        if (isnan(g->band))
+            cJSON_AddNullToObject(row, "band_fraction");
+        else
+            cJSON_AddNumberToObject(row, "band_fraction", g->band);
+        cJSON_AddNumberToObject(row, "band_rows", (double)g->band_rows);
         cJSON_AddItemToArray(groups, row);
     }
     cJSON *skips = cJSON_AddArrayToObject(o, "skipped");
@@ -106,25 +207,43 @@ static void print_json(const struct stack_fit *fit) {
         cJSON_AddStringToObject(row, "reason", fit->skips[i].reason);
         cJSON_AddItemToArray(skips, row);
     }
+    int64_t path_count = 0;
+    while (paths[path_count] != NULL)
+        path_count++;
+    add_texts(o, "files", paths, path_count);
+    add_texts(o, "warnings", fit->warnings, fit->warning_count);
     cli_print_json(o);
 }
 
-int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory) {
+int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
+                    bool whole) {
     struct error err = { 0 };
+    if (directory == NULL) {
+        error_set(&err, "name the folder for the fitted stacks with -o DIR");
+        error_hint(&err, "ballast calibrate fit --steps %s -o my/stacks", path);
+        return cli_error(&err);
+    }
     struct progress progress = cli_progress(cli, "fitting", "stacks");
     struct stack_fit *fit =
         stack_fit_run(cli->arena, &cli->scenario_options, path, split_ids(cli->arena, row_ids),
                       cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
     if (fit == NULL) return cli_error(&err);
-    for (int64_t i = 0; i < fit->stacks.count; i++)
-        if (!write_stack(cli, fit, fit->stacks.stacks[i], directory, &err)) return cli_error(&err);
-    if (cli->common.json)
-        print_json(fit);
-    else
-        print_table(fit);
+    const char **paths = write_stacks(cli, fit, directory, whole, &err);
+    if (paths == NULL) return cli_error(&err);
+    if (cli->common.json) {
+        print_json(fit, paths);
+        return EXIT_DONE;
+    }
+    for (int64_t i = 0; i < fit->warning_count; i++)
+        fprintf(stderr, "warning: %s\n", fit->warnings[i]);
+    print_table(fit);
+    print_files(paths);
+    if (!whole) print_band_notes(fit);
     return EXIT_DONE;
 }
+
+/* ---- bands ---- */
 
 static void print_bands(const struct bands_report *report) {
     static const char *const classes[BAND_CLASS_COUNT] = {
@@ -132,7 +251,8 @@ static void print_bands(const struct bands_report *report) {
         [BAND_RELATIVE] = "without its source's factors",
         [BAND_UNKNOWN] = "unknown by name",
     };
-    puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' rows "
+    puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' "
+         "rows "
          "alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
     printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
            "half are within");
@@ -157,8 +277,8 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
         no_factors = validation_run_held_out(&cli->scenario_options, paths, path_count,
                                              HOLD_OUT_SOURCE, &err);
     if (no_factors != NULL)
-        no_name = validation_run_held_out(&cli->scenario_options, paths, path_count, HOLD_OUT_NAME,
-                                          &err);
+        no_name =
+            validation_run_held_out(&cli->scenario_options, paths, path_count, HOLD_OUT_NAME, &err);
     struct bands_report report = { 0 };
     bool ok = no_name != NULL;
     if (ok && v->all.time.count == 0)

@@ -20,13 +20,13 @@
 struct calibrate_cli_options {
     const char *output, *gpu, *measured, *profile, *interconnect, *steps, *rows;
     int op;
-    bool quick;
+    bool quick, whole;
 };
 
 #define AT(member) offsetof(struct calibrate_cli_options, member)
 static const struct option options_table[] = {
     { "output", OPTION_TEXT, AT(output), "PATH",
-      "bench: folder; fit: curves file; import: CSV, also .gz (also -o)", NULL, 0, 0 },
+      "bench, fit --steps: folder; fit: curves file; import: CSV, also .gz (also -o)", NULL, 0, 0 },
     { "quick", OPTION_FLAG, AT(quick), NULL, "bench: fewer shapes, a few minutes", NULL, 0, 0 },
     { "gpu", OPTION_TEXT, AT(gpu), "NAME", "fit: which profile; import: instead of the log's GPU",
       NULL, 0, 0 },
@@ -34,9 +34,11 @@ static const struct option options_table[] = {
       "fit: folder of gemm, attention, nccl and membw .csv.gz (default: the shipped one)", NULL, 0,
       0 },
     { "steps", OPTION_TEXT, AT(steps), "ROWS.csv",
-      "fit: measured runs; fits the factors of software stacks and writes their files (-o: there)",
+      "fit: measured runs; fits the factors of their software stacks, whose files go into -o DIR",
       NULL, 0, 0 },
     { "rows", OPTION_TEXT, AT(rows), "ID,...", "fit --steps: only these rows", NULL, 0, 0 },
+    { "whole", OPTION_FLAG, AT(whole), NULL,
+      "fit --steps: files of all stacks, with no factors but those of these rows", NULL, 0, 0 },
     { "profile", OPTION_TEXT, AT(profile), "NAME",
       "check: this hardware instead of the one each row was measured on", NULL, 0, 0 },
     { "op", OPTION_CHOICE, AT(op), "NAME", "import: the collective, where a log does not say",
@@ -323,7 +325,12 @@ static void print_fit(const struct cli *cli, const char *gpu,
 
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
-    if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output);
+    if (o->steps != NULL)
+        return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
+    if (o->rows != NULL || o->whole) {
+        error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");
+        return cli_error(&err);
+    }
     if (o->gpu == NULL) {
         error_set(&err, "name the profile to fit with --gpu NAME, or measured runs with --steps");
         error_hint(&err, "`ballast calibrate --help` lists the names");
@@ -504,7 +511,7 @@ static void print_names(FILE *out) {
 const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "bench -o DIR [--quick] | fit --gpu NAME [--measured DIR] [-o FILE]\n"
-             "       | fit --steps ROWS.csv [--rows ID,...] [-o DIR]\n"
+             "       | fit --steps ROWS.csv -o DIR [--rows ID,...] [--whole]\n"
              "       | bands [ROWS.csv...] [-o FILE]\n"
              "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]... [--profile NAME]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",

@@ -53,22 +53,24 @@ static const struct stack *stack_named(const struct stack_list *list, const char
     return NULL;
 }
 
-static bool read_factor(struct measured_context *context, struct error *err) {
+static bool read_bands(struct measured_context *context, struct error *err) {
     const char *path = arena_format(context->arena, "%s/bands.json", context->directory);
-    struct step_bands bands;
+    struct step_bands *bands = arena_new(context->arena, struct step_bands);
     context->unknown_stack_factor = 1;
     if (access(path, R_OK) != 0) return true;
     struct json *json = json_load(path, err);
-    const bool ok = json != NULL && step_bands_read(context->arena, json, &bands, err);
+    const bool ok = json != NULL && step_bands_read(context->arena, json, bands, err);
     json_destroy(json);
-    if (ok) context->unknown_stack_factor = bands.unknown_stack_factor;
-    return ok;
+    if (!ok) return false;
+    context->bands = bands;
+    context->unknown_stack_factor = bands->unknown_stack_factor;
+    return true;
 }
 
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err) {
     *context = (struct measured_context){ .arena = arena, .directory = directory };
-    if (!stack_load_all(arena, directory, &context->stacks, err) || !read_factor(context, err))
+    if (!stack_load_all(arena, directory, &context->stacks, err) || !read_bands(context, err))
         return false;
     for (size_t i = 0; i < sizeof fallback_stacks / sizeof fallback_stacks[0]; i++)
         if (stack_named(&context->stacks, fallback_stacks[i]) == NULL)

@@ -12,6 +12,7 @@
 #define BALLAST_SIM_STUDY_MEASURED_SCENARIO_H
 
 #include "costmodel/stack.h"
+#include "costmodel/step_band.h"
 #include "sim/study/execution.h"
 #include "sim/study/measured_run.h"
 
@@ -40,6 +41,7 @@ struct measured_context {
     struct arena *arena;
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
+    const struct step_bands *bands; /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs *runs; /* that the rows are part of: blanks may be filled from others */
 };

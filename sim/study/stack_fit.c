@@ -15,6 +15,9 @@
 /* Run-to-run spread of published step times is 1 to 5 %. */
 #define MEASUREMENT_WIDTH 0.03
 #define PRIOR_WIDTH       0.5
+/* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be wrong. */
+#define USUAL_FACTOR_LEAST 0.8
+#define USUAL_FACTOR_MOST  1.5
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
 
 struct fit_row {
@@ -125,8 +128,8 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     *g = (struct stack_fit_group){ .stack = row->scenario.stack,
                                    .factor = { .gpu = gpu, .precision = precision } };
     struct stack_use use = stack_on(g->stack, row->scenario.hardware, precision);
-    g->before_kernel = use.calibrated ? use.kernel_time_factor : 1;
-    g->before_attention = use.calibrated ? use.attention_time_factor : 1;
+    g->before_kernel = use.kernel_time_factor;
+    g->before_attention = use.attention_time_factor;
     return fit->group_count++;
 }
 
@@ -152,6 +155,60 @@ static void skip(struct stack_fit *fit, const char *row_id, const char *reason) 
     fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
 }
 
+static void warn(struct stack_fit *fit, const char *sentence) {
+    fit->warnings[fit->warning_count++] = sentence;
+}
+
+/* A name that is not the stack's, and not one of its words. */
+static void warn_stand_in(struct stack_fit *fit, struct arena *arena, const struct fit_row *row) {
+    const struct measured_scenario *scenario = &row->scenario;
+    if (scenario->exact_stack) return;
+    const char *named = row->run->stack;
+    warn(fit, arena_format(arena, "row %s %s: its factor goes to %s, %s", row->run->row_id,
+                           named[0] == '\0' ? "names no stack"
+                                            : arena_format(arena,
+                                                           "is of stack \"%s\", which is "
+                                                           "not known",
+                                                           named),
+                           scenario->stack->name,
+                           scenario->known_stack ? "the nearest of its family"
+                                                 : "which stands in for it by layout alone"));
+}
+
+static void warn_of_group(struct stack_fit *fit, struct arena *arena,
+                          const struct stack_fit_group *g) {
+    const double f = g->factor.kernel_time_factor;
+    const char *where = arena_format(arena, "%s on %s, %s", g->stack->name, g->factor.gpu,
+                                     precision_name(g->factor.precision));
+    if (f < USUAL_FACTOR_LEAST || f > USUAL_FACTOR_MOST)
+        warn(fit,
+             arena_format(arena,
+                          "%s: a factor of %.3f is outside %.1f to %.1f, where most stacks lie; "
+                          "look at the rows' layout, batch and step time",
+                          where, f, USUAL_FACTOR_LEAST, USUAL_FACTOR_MOST));
+    if (g->stack->borrows)
+        warn(fit, arena_format(arena,
+                               "%s had the factors of %s until now; with one of its own it takes "
+                               "none of those, on other GPUs neither",
+                               g->stack->name, g->stack->relative));
+}
+
+/* What cost_model_step_band() gives from now on to a text model. */
+static void find_band(struct stack_fit_group *g, const struct step_bands *bands) {
+    const struct step_band *own =
+        bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
+    g->band_rows = own != NULL ? own->rows : 0;
+    g->band =
+        bands == NULL ? NAN : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true);
+}
+
+static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {
+    error_set(err, "no row of %s can be fitted", path);
+    if (fit->skip_count > 0)
+        error_hint(err, "the first, %s: %s", fit->skips[0].row_id, fit->skips[0].reason);
+    return false;
+}
+
 struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_options *options,
                                 const char *path, const char *const *row_ids,
                                 void (*progress)(void *context, int64_t done, int64_t total),
@@ -162,10 +219,12 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         !measured_context_make(&context, arena, options->directory, err))
         return NULL;
     context.runs = &runs;
+    context.unknown_stack_factor = 1;
     struct stack_fit *fit = arena_new(arena, struct stack_fit);
     fit->stacks = context.stacks;
     fit->groups = arena_array(arena, struct stack_fit_group, runs.count + 1);
     fit->skips = arena_array(arena, struct stack_fit_skip, runs.count + 1);
+    fit->warnings = arena_array(arena, const char *, 3 * runs.count + 1); /* 1 a row, 2 a group */
     struct fit_row *rows = arena_array(arena, struct fit_row, runs.count + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < runs.count; i++) {
@@ -180,11 +239,12 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
             cJSON_Delete(row->scenario.document);
             continue;
         }
+        warn_stand_in(fit, arena, row);
         row->group = group_of(fit, arena, row);
         fit->groups[row->group].row_count++;
         count++;
     }
-    bool ok = true;
+    bool ok = fit->group_count > 0 || nothing_fitted(fit, path, err);
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
         struct stack_fit_group *group = &fit->groups[g];
         group->factor.calibrated_on = arena_array(arena, const char *, group->row_count + 1);
@@ -199,6 +259,10 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
                                    .parameter_count = group->stack->attention_fitted ? 2 : 1,
                                    .err = err };
         ok = fit_group(&problem, group);
+        if (ok) {
+            find_band(group, context.bands);
+            warn_of_group(fit, arena, group);
+        }
         if (progress != NULL) progress(progress_context, g + 1, fit->group_count);
     }
     for (int64_t i = 0; i < count; i++)

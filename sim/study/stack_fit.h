@@ -2,7 +2,8 @@
  *
  * One group per stack, GPU family and precision. Each has a factor on all kernel times and, where the
  * stack says so, one more on core attention. Rows that cannot be simulated, and rows without a step
- * time, are left out and named.
+ * time, are left out and named; so are all of them an error. A row whose stack is not known is fitted as
+ * its stand-in without unknown_stack_factor: what that makes up for is what the fit finds.
  *
  *     struct stack_fit *fit = stack_fit_run(arena, &options, "calibrate/measured/steps.csv", NULL,
  *                                           NULL, NULL, err);
@@ -18,8 +19,13 @@
 struct stack_fit_group {
     const struct stack *stack;
     struct stack_factor factor;             /* calibrated_on names its rows */
-    double before_kernel, before_attention; /* what held until now; 1 without */
+    double before_kernel, before_attention; /* what held until now, its own or not */
     int64_t row_count;
+    /* Half-width of the band that predictions with this factor carry, NaN without bands.json; how many
+     * held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None of the
+     * rows of this fit was held back. */
+    double band;
+    int64_t band_rows;
 };
 
 struct stack_fit_skip {
@@ -32,6 +38,8 @@ struct stack_fit {
     int64_t group_count;
     struct stack_fit_skip *skips;
     int64_t skip_count;
+    const char **warnings; /* sentences: stacks that stand in for others, factors out of the usual */
+    int64_t warning_count;
 };
 
 /* row_ids: only these, NULL at the end; NULL: all. An id that the file does not have is an error. */
