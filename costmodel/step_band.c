@@ -1,6 +1,7 @@
 /* step_band.c - reads bands.json and looks a band up. */
 #include "costmodel/step_band.h"
 
+#include <math.h>
 #include <string.h>
 #include "costmodel/stack.h"
 
@@ -92,5 +93,7 @@ double step_band_fraction(const struct step_bands *bands, const char *stack, con
                           bool calibrated, bool inside) {
     if (stack == NULL || !calibrated) return bands->relative[inside];
     const struct step_band *own = step_band_of(bands, stack, gpu);
-    return own != NULL ? own->half_width[inside] : bands->calibrated[inside];
+    if (own != NULL) return own->half_width[inside];
+    /* Its rows were all fitted on, or there are none on this GPU: nobody has seen it err. */
+    return fmax(bands->calibrated[inside], bands->relative[inside]);
 }

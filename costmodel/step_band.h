@@ -2,9 +2,11 @@
  *
  * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
  * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
- * calibrated on the GPU has its own; others take that of runs predicted without their source's own
- * calibration; runs of a stack that is not known at all that of runs predicted without their name too. Peak memory has one width, of all runs whose reading tells what they needed. How far two
- * runs of one stack and GPU err against each other is a width of its own, in ln(time).
+ * calibrated on the GPU has its own if rows of it were held back; others take that of runs predicted
+ * without their source's own calibration; runs of a stack that is not known at all that of runs
+ * predicted without their name too. Peak memory has one width, of all runs whose reading tells what
+ * they needed. How far two runs of one stack and GPU err against each other is a width of its own, in
+ * ln(time).
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
