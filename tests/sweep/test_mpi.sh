@@ -29,6 +29,15 @@ done
 several 2 --db "$scratch/2.db" --quiet > "$scratch/again.txt" 2> "$scratch/err" || fail "once more: $(cat "$scratch/err")"
 grep -q "^  raced .*, pruned .* of them known from the database" "$scratch/again.txt" || fail "rows were not found again"
 
+# What is replayed next hangs on what became of the replays before, wherever they were made.
+later=$(dirname "$0")/../data/sweep/later-memory.json
+"$ballast" sweep "$later" --db "$scratch/later1.db" --quiet > "$scratch/later1.txt" || fail "replays that fail"
+sweep=$later several 3 --db "$scratch/later3.db" --quiet > "$scratch/later3.txt" 2> "$scratch/err" ||
+    fail "replays that fail, 3 processes: $(cat "$scratch/err")"
+grep -q "replayed layouts ran out of memory" "$scratch/later1.txt" || fail "no replay failed"
+cmp -s "$scratch/later1.txt" "$scratch/later3.txt" || fail "3 processes replay something else"
+[ "$(digest_of "$scratch/later1.db")" = "$(digest_of "$scratch/later3.db")" ] || fail "3 processes keep other replays"
+
 # Parts and processes together.
 for part in 1 2; do
     several 2 --shard $part/2 --no-prune --db "$scratch/part$part.db" --quiet > /dev/null 2> "$scratch/err" ||
