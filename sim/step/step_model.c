@@ -119,8 +119,9 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
 
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 static bool step_reduces_once(const struct step_model *m) {
-    return m->scenario->backend->reduces_once && m->scenario->layout.zero_stage >= 2 &&
-           m->scenario->micro_batches_per_rank > 1;
+    const struct layout *layout = &m->scenario->layout;
+    return m->scenario->backend->reduces_once && layout->zero_stage >= 2 &&
+           layout->zero_group > 1 && m->scenario->micro_batches_per_rank > 1;
 }
 
 /* Of sends to and from one pipeline neighbour: NCCL_BUFFSIZE of 4 MiB, 24 channels, both directions. */
@@ -462,23 +463,25 @@ static double pass_traffic_ns(const struct sharded_pass *pass) {
     return ns;
 }
 
-static struct offload_time offload_of(const struct step_model *m, const struct layer_time *time,
-                                      enum recompute_kind how) {
+static struct offload_time offload_of(const struct step_model *m, double bytes,
+                                      const struct layer_time *time, enum recompute_kind how) {
     double rate = cost_model_gpu(m->scenario->cost_model)->pcie_bytes_per_s;
-    return offload_time(time->saved_bytes[how], rate, time, how);
+    return offload_time(bytes, rate, time, how);
 }
 
 struct offload_time step_offload_time(const struct step_model *m, int64_t layer_index,
                                       const struct layer_time times[LAYER_KIND_COUNT]) {
     if (!m->offloaded[layer_index]) return (struct offload_time){ 0 };
-    enum layer_kind kind = m->scenario->model->layers[layer_index].kind;
-    return offload_of(m, &times[kind], m->plan->recompute[layer_index]);
+    const struct layer_time *time = &times[m->scenario->model->layers[layer_index].kind];
+    const enum recompute_kind how = m->plan->recompute[layer_index];
+    return offload_of(m, time->saved_bytes[how], time, how);
 }
 
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
  * (times of the slowest rank against the rank's own) into its class. */
 static void shard_passes(const struct step_model *m, const struct batch_shape *shape,
-                         const struct layer_time *times, struct stage_cost *cost) {
+                         const struct layer_time *own, const struct layer_time *times,
+                         struct stage_cost *cost) {
     const struct model *model = m->scenario->model;
     struct sharded_unit *units = memory_alloc(sizeof *units * (size_t)(m->unit_count + 1));
     const bool reduces = !step_reduces_once(m); /* else step_exposed_reduce_ns() has them */
@@ -496,7 +499,12 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             price_table_layer(prices, model->layers[i].kind, shape, &ruled);
             time = &ruled;
         }
-        struct offload_time copies = step_offload_time(m, i, times);
+        struct offload_time copies = { 0 };
+        const enum recompute_kind how = m->plan->recompute[i];
+        if (m->offloaded[i]) {
+            const enum layer_kind kind = model->layers[i].kind;
+            copies = offload_of(m, own[kind].saved_bytes[how], &times[kind], how);
+        }
         int64_t again = time->recompute_ns[m->plan->recompute[i]] + copies.backward_ns;
         forward_ns += time->forward_ns + copies.forward_ns;
         backward_ns += time->backward_ns + again;
@@ -590,7 +598,7 @@ static void add_offload(const struct step_model *m, int64_t part, enum layer_kin
     double whole = time->saved_bytes[RECOMPUTE_NONE];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         if (counts[how] == 0) continue;
-        struct offload_time exposed = offload_of(m, time, (enum recompute_kind)how);
+        struct offload_time exposed = offload_of(m, time->saved_bytes[how], time, (enum recompute_kind)how);
         cost->forward_ns += counts[how] * exposed.forward_ns;
         cost->backward_ns += counts[how] * exposed.backward_ns;
         cost->class_ns[TIME_COMMUNICATION] +=
@@ -735,7 +743,7 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
-    if (m->sharded) shard_passes(m, shape, locked != NULL ? locked : times, cost);
+    if (m->sharded) shard_passes(m, shape, times, locked != NULL ? locked : times, cost);
     if (part + 1 < m->part_count)
         cost->send_forward_ns = send_ns(m, part % m->stage_count, &times[m->last_kind[part]]);
     /* The gradient of what the part before sent goes back over the same link. */

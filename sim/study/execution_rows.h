@@ -24,7 +24,7 @@ struct execution_rows {
     } tables[EXECUTION_TABLES]; /* by table - RECORD_ITERATION */
 };
 
-/* Records and texts live in the arena. */
+/* Records live in the arena; texts may be the execution's, and last as long as it. */
 bool execution_rows_make(const struct execution *execution, const struct provenance *provenance,
                          struct arena *arena, struct execution_rows *rows, struct error *err);
 void execution_rows_pack(struct record_bytes *bytes, const struct execution_rows *rows);

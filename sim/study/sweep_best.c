@@ -168,8 +168,15 @@ static bool replay_row(struct sweep_run *run, int64_t row_index, struct arena *a
         arena_format(arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
     sweep_row_answer(row, e->scenario, e->replay, e->job, "replayed");
     sweep_assignments(sweep, row_index);
+    struct record_bytes bytes = { 0 };
     const bool ok = execution_rows_make(e, run->options->provenance, arena, out, err);
-    execution_destroy(e);
+    if (ok) execution_rows_pack(&bytes, out);
+    execution_destroy(e); /* and with it the texts that the rows borrow */
+    if (ok) {
+        const char *at = bytes.bytes;
+        execution_rows_unpack(&at, at + bytes.size, arena, out);
+    }
+    record_bytes_free(&bytes);
     return ok;
 }
 

@@ -274,6 +274,31 @@ static void test_least_memory_is_not_above_the_peak(void **state) {
     scenario_destroy(s);
 }
 
+/* Copies of the own rank's activations count where the slowest rank's times do (ZeRO-3). */
+static void test_offload_costs_time_where_ranks_are_held_together(void **state) {
+    (void)state;
+    double step_s[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const overrides[] = { "layout.pp=1",
+                                          "layout.tp=1",
+                                          "layout.backend=deepspeed",
+                                          "layout.zero_stage=3",
+                                          "policy.recompute=none",
+                                          "simulate.iterations=2",
+                                          i == 0 ? "training.offload_blocks=0"
+                                                 : "training.offload_blocks=200",
+                                          NULL };
+        struct scenario *s = fixture_scenario("samples.csv", overrides);
+        struct job *job = fixture_job(s);
+        struct replay *r = fixture_replay(job, FIDELITY_STAGE, 2);
+        step_s[i] = r->step_time_mean_s;
+        replay_destroy(r);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
+    assert_true(step_s[1] > 1.01 * step_s[0]);
+}
+
 /* ---- how much is replayed ---- */
 
 static void test_iteration_limit_and_epoch(void **state) {
@@ -454,6 +479,7 @@ int main(void) {
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_of_equal_peaks_the_first_is_kept),
         cmocka_unit_test(test_least_memory_is_not_above_the_peak),
+        cmocka_unit_test(test_offload_costs_time_where_ranks_are_held_together),
         cmocka_unit_test(test_iteration_limit_and_epoch),
         cmocka_unit_test(test_progress_reaches_the_end),
         cmocka_unit_test(test_verdicts),
