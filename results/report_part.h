@@ -1,7 +1,8 @@
 /* report_part.h - the parts of the page, and what they share. Private to the report.
  *
- * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c opens it; report_sweep.c tells of
- * the newest sweep; report_run.c of one run. Each writes to report->out and returns false with
+ * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c opens
+ * it; report_sweep.c tells of the newest sweep; report_run.c of one run. Each writes to report->out
+ * and returns false with
  * report->err.
  */
 #ifndef BALLAST_RESULTS_REPORT_PART_H

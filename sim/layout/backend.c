@@ -99,6 +99,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->no_master_weights = !stack->master_weights;
     b->placeholder_gradients = stack->placeholder_gradients;
     b->keeps = stack->keeps;
+    if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;
     b->kept_activations = stack->kept_activations;
     b->logit_bytes = stack->logit_bytes;
     b->divided_logit_bytes = stack->divided_logit_bytes;

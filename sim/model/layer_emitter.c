@@ -146,8 +146,8 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     /* The residual add itself passes the gradient on. Layer scale, or the gate of a modulated
-     * block, reads and writes the gradient, and reads the branch for its own gradient, which also sums the bias's; dropout reads and
-     * writes the gradient and reads its mask; a bias alone reads it.
+     * block, reads and writes the gradient, and reads the branch for its own gradient, which also sums
+     * the bias's; dropout reads and writes the gradient and reads its mask; a bias alone reads it.
      */
     const bool gated = m->role == MODULE_DIFFUSION_DECODER && !half->ungated;
     double tensors = m->layer_scale || gated            ? (e->need.weight ? 3 : 2)

@@ -46,22 +46,18 @@ static struct price attention_price(const struct price_table *table, enum layer_
                                &place);
 }
 
-/* Of each of them. */
+static void price_attention(const struct price_table *table, enum layer_kind kind,
+                            const struct operator_work *works, int64_t count, int64_t *ns) {
+    for (int64_t i = 0; i < count; i++)
+        ns[i] = ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
+}
+
 static void attention_times(const struct price_table *table, enum layer_kind kind,
                             enum pass_set set, const struct batch_shape *shape,
                             int64_t ns[ATTENTION_OPERATOR_LIMIT]) {
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     const int64_t count = attention_works(table, kind, set, shape, works);
-    for (int64_t i = 0; i < count; i++)
-        ns[i] = ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
-}
-
-static int64_t run_ns(const struct price_table *table, enum layer_kind kind,
-                      const struct operator_work *works, int64_t count) {
-    int64_t ns = 0;
-    for (int64_t i = 0; i < count; i++)
-        ns += ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
-    return ns;
+    price_attention(table, kind, works, count, ns);
 }
 
 /* Of attention, what runs while the ring does: all steps but the last. */
@@ -310,7 +306,10 @@ void price_table_memorise(struct price_table *table, const struct batch_shape *s
 static int64_t ring_operators(const struct price_table *table, enum layer_kind kind,
                               const struct priced_list *list, const struct operator_work *works,
                               int64_t count, struct operator_time *out) {
-    int64_t attention = run_ns(table, kind, works, count);
+    int64_t ns[ATTENTION_OPERATOR_LIMIT], attention = 0;
+    price_attention(table, kind, works, count, ns);
+    for (int64_t i = 0; i < count; i++)
+        attention += ns[i];
     int64_t beside = beside_ring_ns(table, attention);
     out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
     out[0] = (struct operator_time){ beside, STREAM_COMPUTE };

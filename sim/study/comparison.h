@@ -51,7 +51,8 @@ struct comparison_row {
 };
 
 /* What makes runs incomparable, one sentence for each difference from the first: another model, data
- * set, GPU or number of GPUs, steps of another size, or another share of the samples. NULL ends the list; it lives in `arena`. */
+ * set, GPU or number of GPUs, steps of another size, or another share of the samples. NULL ends the
+ * list; it lives in `arena`. */
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena);
 

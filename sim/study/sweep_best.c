@@ -310,9 +310,10 @@ static bool replay_all(struct sweep_run *run, const int64_t *rows, int64_t count
     return ok;
 }
 
-static void keep_top(struct sweep *sweep, const struct comparison_run *runs) {
+static void keep_top(struct sweep *sweep, const struct comparison_run *runs, int64_t wanted) {
     sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
-    sweep->top_count = count_replayed(sweep).good;
+    const int64_t good = count_replayed(sweep).good; /* a database may hold more than are asked for */
+    sweep->top_count = good < wanted ? good : wanted;
     for (int64_t i = 0; i < sweep->top_count; i++)
         sweep->top[i] = runs[sweep->best[i]];
     for (int64_t i = 0; i < sweep->row_count; i++)
@@ -333,7 +334,7 @@ bool sweep_replay_best(struct sweep_run *run, struct error *err) {
         ok = replay_all(run, rows, count, wanted, runs, err);
         rank(sweep);
     }
-    if (ok && sweep_team_member(o->team) == 0) keep_top(sweep, runs);
+    if (ok && sweep_team_member(o->team) == 0) keep_top(sweep, runs, wanted);
     free(rows);
     free(runs);
     return ok;

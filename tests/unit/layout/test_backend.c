@@ -57,10 +57,25 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
 }
 
+/* Where the collectives wait, the gathered input is kept: nothing gathers it again in backward. */
+static void test_gathered_inputs_follow_the_traffic(void **state) {
+    (void)state;
+    static const enum stack_tensor_traffic ways[] = { TENSOR_BESIDE, TENSOR_ALONE, TENSOR_COPIED,
+                                                      TENSOR_EACH };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct stack stack = { .tensor_traffic = ways[i], .keeps = KEEPS_GATE_OUTPUT };
+        struct backend b = *backend_at(0);
+        backend_use_stack(&b, &stack, PRECISION_BF16);
+        const unsigned gathered = ways[i] == TENSOR_BESIDE ? 0 : KEEPS_GATHERED_INPUTS;
+        assert_int_equal(b.keeps, KEEPS_GATE_OUTPUT | gathered);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
+        cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,12 @@ static void test_threads_and_resuming_change_nothing(void **state) {
     assert_int_equal(sweep->resumed, sweep->valid);
     assert_int_equal(sweep->top_count, 3);
     sweep_destroy(sweep);
+    /* As many as are asked for, though more are known. */
+    options.top = 1;
+    sweep = must_run(&options, TINY);
+    assert_int_equal(sweep->top_count, 1);
+    sweep_destroy(sweep);
+    options.top = -1;
     digest_of(store, again);
     assert_string_equal(first, again);
     /* As if it had been killed: some rows, a replay and the end are missing. */
