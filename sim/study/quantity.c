@@ -352,6 +352,7 @@ SEARCHED(search_time, search_wall_s(s))
 SEARCHED(glpk_time, solver_wall_s(s, MONOLITHIC_GLPK))
 SEARCHED(glpk_solved, solver_solved(s, MONOLITHIC_GLPK))
 SEARCHED(glpk_ratio, solver_ratio(s, MONOLITHIC_GLPK))
+SEARCHED(z3_killed, solver_killed(s, MONOLITHIC_Z3))
 SEARCHED(z3_time, solver_wall_s(s, MONOLITHIC_Z3))
 SEARCHED(z3_solved, solver_solved(s, MONOLITHIC_Z3))
 SEARCHED(z3_ratio, solver_ratio(s, MONOLITHIC_Z3))
@@ -445,6 +446,7 @@ static const struct quantity table[] = {
     { "vision_tokens_mean", "tokens", vision_tokens_mean, PLAN },
     { "vision_tokens_std", "tokens", vision_tokens_std, PLAN },
     { "work_spread", "ratio", work_spread, PLAN },
+    { "z3_killed", "ratio", z3_killed, MEASURED, .absent = NO_Z3 },
     { "z3_ratio", "ratio", z3_ratio, PLAN, .absent = NO_Z3 " or " UNPROVEN },
     { "z3_solved", "ratio", z3_solved, PLAN, .absent = NO_Z3 },
     { "z3_time", "s", z3_time, MEASURED, .absent = NO_Z3 },

@@ -62,6 +62,11 @@ double solver_wall_s(struct quantity_source *s, enum monolithic_solver solver) {
     return r != NULL ? r->solvers[solver].wall_s : NAN;
 }
 
+double solver_killed(struct quantity_source *s, enum monolithic_solver solver) {
+    const struct solver_study *r = monolithic_built(solver) ? study(s, solver) : NULL;
+    return r != NULL ? r->solvers[solver].killed : NAN;
+}
+
 double solver_solved(struct quantity_source *s, enum monolithic_solver solver) {
     const struct solver_study *r = monolithic_built(solver) ? study(s, solver) : NULL;
     return r != NULL ? r->solvers[solver].solved : NAN;

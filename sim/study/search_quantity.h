@@ -22,6 +22,8 @@ double search_gap(struct quantity_source *source);
  * DIP's makespan over that optimum. */
 double search_wall_s(struct quantity_source *source);
 double solver_wall_s(struct quantity_source *source, enum monolithic_solver solver);
+/* 1 where it was ended from outside. */
+double solver_killed(struct quantity_source *source, enum monolithic_solver solver);
 double solver_solved(struct quantity_source *source, enum monolithic_solver solver);
 double solver_ratio(struct quantity_source *source, enum monolithic_solver solver);
 

@@ -3,6 +3,10 @@
  *
  * Times are ticks of 10 us, durations rounded up, so that numbers stay small; what Z3 proves is proven of
  * that rounding, and results are given to the tick.
+ *
+ * Z3 looks at its time and resource limits between steps of its own, and some programs have a step of many
+ * minutes (12 micro-batches of T2V-S). So it runs in a process of its own, which is killed where it comes
+ * back too late; what it had proven by then is kept.
  */
 #include "sim/policy/joint/monolithic_program.h"
 
@@ -13,9 +17,13 @@
 #include <time.h>
 #include <z3.h>
 #include "sim/base/error.h"
+#include "sim/base/guarded_process.h"
 #include "sim/base/units.h"
 
 enum { TICK_NS = 10000 };
+
+/* What Z3 gets above its own limit before it is killed: it ends a check some way behind it. */
+#define GRACE_S(seconds) (0.5 + 0.1 * (seconds))
 
 struct builder {
     const struct monolithic_program *p;
@@ -175,8 +183,16 @@ static double wall_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Into `result`: what is proven once the makespan lies in [low, high], in ticks. */
+static void conclude(struct monolithic_result *result, int64_t low, int64_t high) {
+    result->solved = low >= high;
+    if (high * TICK_NS < result->best_ns) result->best_ns = high * TICK_NS;
+    if (low * TICK_NS > result->bound_ns) result->bound_ns = low * TICK_NS;
+    if (result->solved) result->bound_ns = result->best_ns;
+}
+
 static void bisect(struct builder *b, const struct monolithic_budget *budget,
-                   struct monolithic_result *result) {
+                   struct monolithic_result *result, struct guarded_process *guard) {
     const struct monolithic_program *p = b->p;
     int64_t low = p->bound_ns / TICK_NS, high = ticks(p->horizon_ns);
     double until_s = wall_s() + budget->seconds;
@@ -198,16 +214,23 @@ static void bisect(struct builder *b, const struct monolithic_budget *budget,
             low = middle + 1;
         }
         Z3_solver_pop(b->context, b->solver, 1);
+        conclude(result, low, high);
+        guarded_process_tell(guard, result);
         if (answer == Z3_L_UNDEF) break;
     }
-    result->solved = low >= high;
-    if (high * TICK_NS < result->best_ns) result->best_ns = high * TICK_NS;
-    if (low * TICK_NS > result->bound_ns) result->bound_ns = low * TICK_NS;
-    if (result->solved) result->bound_ns = result->best_ns;
+    conclude(result, low, high);
+    guarded_process_tell(guard, result);
 }
 
-void monolithic_z3(const struct monolithic_program *p, const struct monolithic_budget *budget,
-                   struct monolithic_result *result) {
+struct task {
+    const struct monolithic_program *p;
+    const struct monolithic_budget *budget;
+    struct monolithic_result result;
+};
+
+static void solve(void *context, struct guarded_process *guard) {
+    struct task *task = context;
+    const struct monolithic_program *p = task->p;
     Z3_config config = Z3_mk_config();
     struct builder b = { .p = p, .context = Z3_mk_context(config) };
     Z3_del_config(config);
@@ -219,11 +242,19 @@ void monolithic_z3(const struct monolithic_program *p, const struct monolithic_b
     add_times(&b);
     add_choices(&b);
     add_all_memory(&b);
-    bisect(&b, budget, result);
+    bisect(&b, task->budget, &task->result, guard);
     free(b.starts);
     free(b.choices);
     Z3_solver_dec_ref(b.context, b.solver);
     Z3_del_context(b.context);
+}
+
+void monolithic_z3(const struct monolithic_program *p, const struct monolithic_budget *budget,
+                   struct monolithic_result *result) {
+    struct task task = { p, budget, *result };
+    double limit_s = budget->seconds + GRACE_S(budget->seconds);
+    result->killed =
+        guarded_process_run(solve, &task, limit_s, result, sizeof *result) != GUARDED_DONE;
 }
 
 #else
