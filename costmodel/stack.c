@@ -23,7 +23,7 @@ struct stack_fields {
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits;
-    int recompute_style, tensor_traffic;
+    int recompute_style, tensor_traffic, casts;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us;
@@ -37,6 +37,7 @@ struct stack_fields {
 };
 
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied", "each", NULL };
+static const char *const casts_names[] = { "fused", "norm", "dynamic", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed", "operators", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
@@ -90,6 +91,9 @@ static const struct field stack_rows[] = {
       "the "
       "sequence besides, for each projection besides",
       tensor_traffic_names },
+    { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
+      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, nothing",
+      casts_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -313,6 +317,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .attention_gpu = f.attention_gpu,
         .attention_fitted = f.attention_fitted,
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
+        .casts = (enum stack_casts)f.casts,
         .reduces_once = f.reduces_once,
         .whole_logits = f.whole_logits,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,

@@ -51,6 +51,15 @@ enum stack_tensor_traffic {
     TENSOR_EACH, /* besides, q, k, v, gate and up gather their input and reduce its gradient each */
 };
 
+/* Who casts what an fp8 matmul reads. */
+enum stack_casts {
+    CASTS_FUSED,  /* norm and activation write it cast, by rows and by columns */
+    CASTS_NORM,   /* the norm writes it cast, the backward transposes that; the activation does not:
+                   * Transformer Engine's linear layers around a framework's own activation */
+    CASTS_DYNAMIC /* nothing does: the maximum of the whole tensor must be known first, and rows and
+                   * columns are cast one by one (torchao) */
+};
+
 /* A figure that the file states, and where it comes from. */
 struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
@@ -74,6 +83,7 @@ struct stack {
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;
     enum stack_tensor_traffic tensor_traffic;
+    enum stack_casts casts;
     bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
     bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
@@ -132,8 +142,8 @@ struct stack_use {
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
 /* Logarithm of the factor that is usual on a GPU among stacks[0..count); 0 where nothing was
  * calibrated. */
-double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
-                              const char *gpu, enum precision precision);
+double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,
+                              enum precision precision);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);
 /* Time of the priced operator over the price of its kernel. */

@@ -110,6 +110,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->host_backward_s = stack->host_backward_s;
     b->recompute_style = stack->recompute_style;
     b->tensor_traffic = stack->tensor_traffic;
+    b->casts = stack->casts;
     b->whole_logits = stack->whole_logits;
     b->reduces_once = stack->reduces_once;
 }

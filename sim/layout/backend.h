@@ -28,7 +28,7 @@ struct backend {
     double overlap_cost;   /* compute lost per second of ZeRO-2 and 3 traffic beside it */
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;
-    unsigned keeps;                       /* enum stack_keeps */
+    unsigned keeps; /* enum stack_keeps */
     double kept_activations;
     double logit_bytes, divided_logit_bytes; /* by TP; NaN: layer_memory.c's */
     double reserved_fraction, communicator_bytes;
@@ -36,6 +36,7 @@ struct backend {
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
     enum stack_recompute recompute_style;
     enum stack_tensor_traffic tensor_traffic;
+    enum stack_casts casts;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

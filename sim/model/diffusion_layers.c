@@ -56,14 +56,14 @@ void cross_attention_forward(struct emitter *e) {
     const int64_t hidden = d->module->hidden;
     if (d->text_tokens == 0) return;
     emit_enter_forward(e, &cross_half);
-    emit_cast_written(e, "cross query cast", PASS_FORWARD, d->tokens, hidden);
+    emit_cast(e, "cross query cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "cross query", e->matmul, d->tokens, d->query_width, hidden);
     if (d->sequence_parallel)
         emit_collective(e, "text all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD, text_bytes(e));
-    emit_cast(e, "cross key-value cast", PASS_FORWARD, d->text_tokens, hidden);
+    emit_cast(e, "cross key-value cast", PASS_FORWARD, CAST_OF_OTHER, d->text_tokens, hidden);
     emit_linear_forward(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width, hidden);
     core_cross_attention(d, PASS_FORWARD, e->activation, e->out);
-    emit_cast(e, "cross proj cast", PASS_FORWARD, d->tokens, d->query_width);
+    emit_cast(e, "cross proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_leave_forward(e, &cross_half);
 }
@@ -76,7 +76,8 @@ static void key_value_backward(struct emitter *e) {
     if (d->sequence_parallel && e->need.weight)
         emit_collective(e, "text saved all-gather", OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
                         text_bytes(e));
-    emit_cast(e, "cross key-value cast", PASS_BACKWARD, d->text_tokens, 2 * d->kv_width);
+    emit_cast(e, "cross key-value cast", PASS_BACKWARD, CAST_OF_OTHER, d->text_tokens,
+              2 * d->kv_width);
     emit_linear_input_gradient(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width,
                                hidden);
     emit_collective(e, d->sequence_parallel ? "text reduce-scatter" : "text all-reduce",
@@ -93,12 +94,12 @@ void cross_attention_backward(struct emitter *e) {
     const int64_t hidden = d->module->hidden;
     if (d->text_tokens == 0) return;
     emit_leave_backward(e, &cross_half);
-    emit_cast(e, "cross proj cast", PASS_BACKWARD, d->tokens, hidden);
+    emit_cast(e, "cross proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_linear_input_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_linear_weight_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     core_cross_attention(d, PASS_BACKWARD, e->activation, e->out);
     key_value_backward(e);
-    emit_cast(e, "cross query cast", PASS_BACKWARD, d->tokens, d->query_width);
+    emit_cast(e, "cross query cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->query_width);
     emit_column_backward(e, &cross_half, "cross query", e->matmul, d->query_width);
     emit_enter_backward(e, &cross_half);
 }

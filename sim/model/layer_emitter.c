@@ -54,26 +54,47 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
 }
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
- * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1. fp4: a maximum over
- * the tensor comes first, so 2 bytes are read twice, and 0.5625 + 0.5625 written. */
-static double cast_bytes(enum precision precision) {
-    return (precision == PRECISION_FP4 ? 4 : 2) + 2 * precision_bytes(precision);
+ * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1; torchao's dynamic
+ * scaling reads 2 more for the maximum unless the kernel before it is a pointwise one of the same
+ * compiled graph, and reads 2 and writes 1 for each of the two ways. fp4: a maximum over the tensor
+ * comes first, so 2 bytes are read twice, and 0.5625 + 0.5625 written. */
+static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
+    if (e->matmul == PRECISION_FP4) return 4 + 2 * precision_bytes(PRECISION_FP4);
+    const double both_ways = 2 + 2 * precision_bytes(PRECISION_FP8);
+    const double one_way = 2 + precision_bytes(PRECISION_FP8);
+    switch (e->d->casts) {
+    case CASTS_FUSED:
+        return of == CAST_OF_NORM || of == CAST_OF_ACTIVATION ? 0 : both_ways;
+    case CASTS_NORM:
+        return of == CAST_OF_NORM ? 0 : both_ways;
+    case CASTS_DYNAMIC:
+        return (of == CAST_OF_ATTENTION ? 2 : 0) + (pass == PASS_FORWARD ? one_way : 2 * one_way);
+    }
+    ballast_bug("casts of no kind");
 }
 
-static void cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
-                 int64_t columns) {
-    emit_operator(e, operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_BF16,
-                                        cast_bytes(e->matmul) * (double)rows * (double)columns));
+static void move(struct emitter *e, const char *name, enum operator_pass pass, double bytes,
+                 int64_t rows, int64_t columns) {
+    if (bytes > 0)
+        emit_operator(e, operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_BF16,
+                                            bytes * (double)rows * (double)columns));
 }
 
-void emit_cast_written(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
-                       int64_t columns) {
-    if (e->matmul == PRECISION_FP4) cast(e, name, pass, rows, columns);
+void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enum cast_of of,
+               int64_t rows, int64_t columns) {
+    if (precision_is_quantised(e->matmul))
+        move(e, name, pass, cast_bytes(e, pass, of), rows, columns);
 }
 
-void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
-               int64_t columns) {
-    if (precision_is_quantised(e->matmul)) cast(e, name, pass, rows, columns);
+/* Where the forward's cast wrote it by rows alone. */
+void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64_t rows,
+                     int64_t columns) {
+    if (e->matmul != PRECISION_FP8 || !e->need.weight) return;
+    const double fp8 = precision_bytes(PRECISION_FP8);
+    const double bytes = e->d->casts == CASTS_DYNAMIC                      ? 2 + fp8
+                         : e->d->casts == CASTS_NORM && of == CAST_OF_NORM ? 2 * fp8
+                                                                           : 0;
+    move(e, name, PASS_BACKWARD, bytes, rows, columns);
 }
 
 /* ---- the frame around each half of a block ---- */

@@ -44,13 +44,14 @@ void emit_linear_input_gradient(struct emitter *e, const char *name, enum precis
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in);
 
-/* The cast of an operand that norm or activation wrote: for fp8 they write it already quantised
- * (Transformer Engine fuses both), at the bytes that they cost in bf16. */
-void emit_cast_written(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
-                       int64_t columns);
-/* The cast of an operand from elsewhere: attention, a collective, the residual stream. */
-void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, int64_t rows,
-               int64_t columns);
+/* What wrote the operand that is cast: a gradient that comes from a residual's sum is of neither. */
+enum cast_of { CAST_OF_NORM, CAST_OF_ACTIVATION, CAST_OF_ATTENTION, CAST_OF_OTHER };
+/* An operand of fp8 or fp4 is cast, unless what wrote it did that (enum stack_casts). */
+void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enum cast_of of,
+               int64_t rows, int64_t columns);
+/* The forward's operand once more in backward, by columns, for the weight gradient. */
+void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64_t rows,
+                     int64_t columns);
 
 void emit_enter_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_forward(struct emitter *e, const struct half_names *half);

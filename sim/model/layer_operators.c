@@ -88,25 +88,25 @@ static void block_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     emit_enter_forward(e, &emitter_attention_half);
-    emit_cast_written(e, "qkv cast", PASS_FORWARD, d->tokens, hidden);
+    emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
     context_exchange_before(d, PASS_FORWARD, e->out);
     core_attention(d, PASS_FORWARD, e->activation, e->out);
     context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
-    emit_cast(e, "proj cast", PASS_FORWARD, d->tokens, d->query_width);
+    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_leave_forward(e, &emitter_attention_half);
 
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_forward(e);
 
     emit_enter_forward(e, &emitter_mlp_half);
-    emit_cast_written(e, "up cast", PASS_FORWARD, d->tokens, hidden);
+    emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
                 d->up_width + d->ffn_width);
-    emit_cast_written(e, "down cast", PASS_FORWARD, d->tokens, d->ffn_width);
+    emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_leave_forward(e, &emitter_mlp_half);
 }
@@ -117,19 +117,22 @@ static void block_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     emit_leave_backward(e, &emitter_mlp_half);
-    emit_cast(e, "down cast", PASS_BACKWARD, d->tokens, hidden);
+    emit_cast(e, "down cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
+    emit_cast_again(e, "down operand", CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
                 2 * d->up_width + d->ffn_width);
-    emit_cast_written(e, "up cast", PASS_BACKWARD, d->tokens, d->up_width);
+    emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
+    emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_mlp_half, "up", e->matmul, d->up_width);
     emit_enter_backward(e, &emitter_mlp_half);
 
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_backward(e);
 
     emit_leave_backward(e, &emitter_attention_half);
-    emit_cast(e, "proj cast", PASS_BACKWARD, d->tokens, hidden);
+    emit_cast(e, "proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
+    emit_cast_again(e, "proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     context_exchange_before(d, PASS_BACKWARD, e->out);
@@ -137,7 +140,8 @@ static void block_backward(struct emitter *e) {
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
-    emit_cast(e, "qkv cast", PASS_BACKWARD, d->tokens, d->qkv_width);
+    emit_cast(e, "qkv cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->qkv_width);
+    emit_cast_again(e, "qkv operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_attention_half, "qkv", e->matmul, d->qkv_width);
     emit_enter_backward(e, &emitter_attention_half);
 }
@@ -440,19 +444,19 @@ static void block_selective_forward(struct emitter *e) {
     const int64_t hidden = d->module->hidden;
     const bool gated = d->up_width > d->ffn_width;
     emit_enter_forward(e, &emitter_attention_half);
-    emit_cast_written(e, "qkv cast", PASS_FORWARD, d->tokens, hidden);
+    emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->kv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
-    emit_cast(e, "proj cast", PASS_FORWARD, d->tokens, d->query_width);
+    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_leave_forward(e, &emitter_attention_half);
     emit_enter_forward(e, &emitter_mlp_half);
-    emit_cast_written(e, "up cast", PASS_FORWARD, d->tokens, hidden);
+    emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     if (gated) emit_linear_forward(e, "up", e->matmul, d->tokens, d->ffn_width, hidden);
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
                 d->up_width + d->ffn_width);
-    emit_cast_written(e, "down cast", PASS_FORWARD, d->tokens, d->ffn_width);
+    emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
 }
 
 void layer_recompute_operators(const struct model *model, int64_t layer_index,

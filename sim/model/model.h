@@ -176,6 +176,7 @@ struct tensor_split {
     enum recompute_style recompute_style;
     unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
     enum stack_tensor_traffic tensor_traffic;
+    enum stack_casts casts;
     bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
 };
 

@@ -445,6 +445,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
                                       (enum recompute_style)s->backend->recompute_style,
                                   .keeps = s->backend->keeps,
                                   .tensor_traffic = s->backend->tensor_traffic,
+                                  .casts = s->backend->casts,
                                   .whole_logits = s->backend->whole_logits };
 }
 

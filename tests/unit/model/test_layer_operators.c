@@ -787,6 +787,48 @@ static void test_casts(void **state) {
     arena_destroy(arena);
 }
 
+/* Who casts decides what is left to cast: llama3-8b at TP 2, f 7168, bytes a value. */
+static void test_who_casts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m =
+        model_with_precision(arena, fixture_model(arena, "llama3-8b"), PRECISION_FP8);
+    struct batch_shape shape = fixture_group(m);
+    static const struct {
+        const char *name;
+        enum pass_set set;
+        int64_t columns;
+        double fused, norm, dynamic; /* 0: not there */
+    } cases[] = {
+        { "qkv cast", PASS_SET_FORWARD, 4096, 0, 0, 3 },
+        { "proj cast", PASS_SET_FORWARD, 2048, 4, 4, 5 },
+        { "down cast", PASS_SET_FORWARD, 7168, 0, 4, 3 },
+        { "up cast", PASS_SET_BACKWARD, 14336, 0, 4, 6 },
+        { "down cast", PASS_SET_BACKWARD, 4096, 4, 4, 6 },
+        { "up operand", PASS_SET_BACKWARD, 4096, 0, 2, 3 },
+        { "down operand", PASS_SET_BACKWARD, 7168, 0, 0, 3 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].dynamic };
+        for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
+            struct tensor_split split = split_of(2, true);
+            split.casts = (enum stack_casts)casts;
+            struct operator_list list =
+                operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);
+            const struct operator_work *cast =
+                find_operator(&list, cases[i].name,
+                              cases[i].set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
+            if (bytes[casts] == 0)
+                assert_null(cast);
+            else
+                expect_bytes(cases[i].name, cast->memory_bytes,
+                             bytes[casts] * 4096 * (double)cases[i].columns);
+            operator_list_free(&list);
+        }
+    }
+    arena_destroy(arena);
+}
+
 static void test_no_images(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -820,6 +862,7 @@ int main(void) {
         cmocka_unit_test(test_context_parallel),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_who_casts),
         cmocka_unit_test(test_no_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
