@@ -12,10 +12,12 @@
  *
  * On a full rank nearly every ready forward is refused again and again. A refusal holds until a
  * backward of the rank frees memory, and for every forward that is no smaller and whose micro-batch is
- * no more urgent (both follow from the sums in fits()); the least such refusals are kept.
+ * no more urgent (both follow from the sums in can_finish(), which are exact: bytes are whole numbers);
+ * the least such refusals are kept.
  */
 #include "sim/policy/joint/interleaver.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/error.h"
@@ -69,7 +71,7 @@ struct interleaver {
     int32_t *unfinished;   /* the same: backwards to come */
     double *need_at_start; /* need_bytes and unfinished before the first pass */
     int32_t *unfinished_at_start;
-    double *workspace; /* by rank: the largest */
+    double *room; /* by rank: for live activations, beside the largest workspace; whole bytes */
     double *most_need; /* by rank: of any micro-batch, all its forwards to come */
     bool *tight;       /* by rank: all activations together do not fit */
     void *block; /* everything above */
@@ -97,8 +99,8 @@ static void measure_memory(struct interleaver *x) {
             double need = x->need_at_start[(int64_t)r * g->micro_batch_count + m];
             if (need > x->most_need[r]) x->most_need[r] = need;
         }
-        x->workspace[r] = workspace;
-        x->tight[r] = sum + workspace > g->capacity_bytes[r];
+        x->room[r] = floor(g->capacity_bytes[r]) - workspace;
+        x->tight[r] = sum > x->room[r];
     }
 }
 
@@ -134,7 +136,7 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
     x->micro_order = take(&at, micro * sizeof(int32_t));
     x->micro_place = take(&at, micro * sizeof(int32_t));
     x->micro_seen = take(&at, micro);
-    x->workspace = take(&at, ranks * sizeof(double));
+    x->room = take(&at, ranks * sizeof(double));
     x->most_need = take(&at, ranks * sizeof(double));
     x->tight = take(&at, ranks);
     ballast_check(at <= (char *)x->block + bytes);
@@ -201,7 +203,7 @@ static bool can_finish(const struct interleaver *x, int32_t rank, int32_t segmen
     const double *need = x->need_bytes + (int64_t)rank * g->micro_batch_count;
     const double *live = x->live_bytes + (int64_t)rank * g->micro_batch_count;
     double own = segment_graph_pass(g, segment, rank)->bytes;
-    double room = g->capacity_bytes[rank] - x->workspace[rank] - state->live_bytes - own;
+    double room = x->room[rank] - state->live_bytes - own;
     if (room < 0) return false;
     double held = state->live_bytes + own, enough = x->most_need[rank];
     for (int32_t i = state->head; i < g->micro_batch_count && held > 0 && room < enough; i++) {

@@ -6,6 +6,7 @@
  */
 #include "sim/policy/joint/segment_graph.h"
 
+#include <math.h>
 #include <string.h>
 #include "sim/base/error.h"
 
@@ -60,6 +61,10 @@ static void make_lists(struct arena *arena, int32_t keys, int32_t count, const i
 }
 
 void segment_graph_close(struct segment_graph *g) {
+    for (int64_t i = 0; i < (int64_t)g->segment_count * g->rank_count; i++) {
+        g->passes[i].bytes = ceil(g->passes[i].bytes);
+        g->passes[i].workspace_bytes = ceil(g->passes[i].workspace_bytes);
+    }
     make_lists(g->arena, g->segment_count, g->edge_count, g->edge_before, g->edge_after,
                &g->successor_first, &g->successors);
     make_lists(g->arena, g->segment_count, g->edge_count, g->edge_after, g->edge_before,

@@ -49,6 +49,7 @@ struct segment_graph {
 struct segment_graph *segment_graph_create(struct arena *arena, int64_t ranks, int64_t segments,
                                            int64_t classes, int64_t micro_batches);
 void segment_graph_add(struct segment_graph *graph, int64_t before, int64_t after);
+/* Also rounds bytes up to whole ones, whose sums are the same in any order. */
 void segment_graph_close(struct segment_graph *graph);
 
 static inline struct segment_pass *segment_graph_pass(const struct segment_graph *graph,
