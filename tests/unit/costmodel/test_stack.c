@@ -46,6 +46,7 @@ static void test_find(void **state) {
         { "megatron-2021", "megatron-2022", false },
         { "something else", NULL, false },
         { "my-hf-trainer", "hf-deepspeed", true },
+        { "transformers-fsdp-2024", "hf-fsdp", true },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
     };
