@@ -41,8 +41,9 @@ static bool write_terminal(FILE *script, const char *path, double width, double 
 /* What renames a finished picture into place would replace a device or a pipe. */
 static bool check_target(const char *path, struct error *err) {
     struct stat status;
+    if (!error_check_output(err, path)) return false;
     if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
-    return error_set(err, "cannot write '%s': it is not a file", path);
+    return error_set(err, "cannot write %s: it is not a file", path);
 }
 
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,

@@ -25,8 +25,14 @@ bool error_system(struct error *err, const char *format, ...) __attribute__((for
 /* As error_set, for a place in a text file. line and column count from 1; column 0 leaves it out. */
 bool error_at(struct error *err, const char *file, long line, long column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* "cannot write PATH: " and errno's reason. A folder that is not there is the input's fault, and named. */
+/* "cannot write PATH: " and errno's reason. It is the input's fault where it lies in the name: no such
+ * folder, a folder instead of a file, no permission; the machine's where a disk is full or broken. */
 bool error_output(struct error *err, const char *path);
+/* The same for a folder that could not be made. */
+bool error_output_folder(struct error *err, const char *path);
+/* False, as error_output, where a folder has this name or none is there to hold it: to be asked
+ * before the work whose result goes there. */
+bool error_check_output(struct error *err, const char *path);
 bool error_context(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool error_hint(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));

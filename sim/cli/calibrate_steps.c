@@ -55,8 +55,7 @@ static bool make_folder(struct arena *arena, const char *path, struct error *err
         const char end = *at;
         if (end != '/' && end != '\0') continue;
         *at = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return error_system(err, "cannot make the folder %s", part);
+        if (!cli_make_folder(part, NULL, err)) return false;
         if (end == '\0') return true;
         *at = end;
     }
@@ -265,6 +264,7 @@ static void print_bands(const struct bands_report *report) {
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
                     const char *output) {
     struct error err = { 0 };
+    if (output != NULL && !error_check_output(&err, output)) return cli_error(&err);
     if (path_count == 0 &&
         !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);

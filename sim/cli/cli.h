@@ -58,11 +58,18 @@ const char *cli_overrides(const struct cli *cli);
 const char *cli_run_name(const struct cli *cli, const char *scenario_name);
 /* False and an error if --set or --unset was given: `what` ("a stored run") has no scenario to change. */
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err);
+/* False and an error that names the range, where the job has no such step, or no such data-parallel
+ * rank: what --iteration and --rank ask for. */
+bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);
-/* False and an error if `path` exists and is no file: what renames a finished file into place would
- * replace a device or a pipe. */
+/* False and an error where no file can be written, or `path` is a device or a pipe, which would be
+ * replaced by what renames a finished file into place. */
 bool cli_check_output(const char *path, struct error *err);
+/* False and an error where a file has this name: to be asked before the work whose results go there. */
+bool cli_check_folder(const char *path, struct error *err);
+/* Makes it unless it is there; `made` (may be NULL): it was not. */
+bool cli_make_folder(const char *path, bool *made, struct error *err);
 /* Removes a file that was not finished, but no device and no pipe. */
 void cli_remove_unfinished(const char *path);
 /* A progress line on stderr: a bar with rate and time left on a terminal, now and then a plain

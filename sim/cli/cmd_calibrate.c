@@ -258,11 +258,8 @@ static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
         error_hint(&err, "install the CUDA toolkit (nvcc) and build again");
         return machine_error(&err);
     }
-    const bool made = mkdir(o->output, 0777) == 0;
-    if (!made && errno != EEXIST) {
-        error_system(&err, "cannot make the folder %s", o->output);
-        return cli_error(&err);
-    }
+    bool made;
+    if (!cli_make_folder(o->output, &made, &err)) return cli_error(&err);
     for (int p = 0; p < PROGRAM_COUNT; p++) {
         if (!runs[p].built) continue;
         if (!run_program(cli, o, program_path(cli->arena, &programs[p]), &programs[p], &runs[p],
@@ -336,6 +333,7 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_hint(&err, "`ballast calibrate --help` lists the names");
         return cli_error(&err);
     }
+    if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
     const char *measured =
         o->measured != NULL
             ? o->measured
@@ -379,6 +377,7 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
                               "calibrate import nccl-tests LOG...");
         return cli_error(&err);
     }
+    if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
     const struct nccl_log_options options = { .op = o->op < 0 ? NULL : nccl_log_ops[o->op],
                                               .gpu = o->gpu,
                                               .interconnect = o->interconnect };

@@ -10,7 +10,7 @@ struct model_options {
 
 #define AT(member) offsetof(struct model_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE",
+    { "output", OPTION_OUTPUT, AT(output), "FILE",
       "import: the model file to write, .json (also -o); default stdout", NULL, 0, 0 },
     { "name", OPTION_TEXT, AT(name), "NAME", "import: the model's name (default: from the config)",
       NULL, 0, 0 },

@@ -35,7 +35,7 @@ static const struct option options_table[] = {
       "isf: qv and qt from the data, as the paper or as its published program does", NULL, 0, 0 },
     { "convergence", OPTION_FLAG, AT(convergence), NULL,
       "isf: a line for each number of passes up to --iterations", NULL, 0, 0 },
-    { "output", OPTION_TEXT, AT(output), "FILE",
+    { "output", OPTION_OUTPUT, AT(output), "FILE",
       "the convergence as a picture: .png, .svg or .pdf (also -o)", NULL, 0, 0 },
     { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N",
       "isf: tiles of a full group (default Qv)", NULL, 0, 0 },
@@ -63,7 +63,7 @@ static const struct option options_table[] = {
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
       "language tokens of a tile or image (default: as the data set states, or 256)", NULL, 1,
       65536 },
-    { "groups-out", OPTION_TEXT, AT(groups_out), "FILE",
+    { "groups-out", OPTION_OUTPUT, AT(groups_out), "FILE",
       "write the groups as sample indices: , inside and ; between groups", NULL, 0, 0 },
 };
 

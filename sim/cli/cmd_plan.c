@@ -32,7 +32,7 @@ static const struct option options_table[] = {
       1e9 },
     { "limit", OPTION_COUNT, AT(limit), "N",
       "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
-    { "output", OPTION_TEXT, AT(schedule.output), "FILE", "of actions (also -o); default stdout", NULL,
+    { "output", OPTION_OUTPUT, AT(schedule.output), "FILE", "of actions (also -o); default stdout", NULL,
       0, 0 },
     { "rollouts", OPTION_COUNT, AT(schedule.rollouts), "N",
       "with --convergence: schedules that each method tries (default: as many as the policy)", NULL, 1,
@@ -284,6 +284,12 @@ static int run(struct cli *cli, void *options) {
     struct execution *e =
         execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
     if (e == NULL) return cli_error(&err);
+    if (!cli_check_step(e, o->schedule.iteration, o->schedule.rank, &err) ||
+        (o->convergence && o->schedule.rank > 0 &&
+         !error_set(&err, "--rank %ld: --convergence is that of rank 0", (long)o->schedule.rank))) {
+        execution_destroy(e);
+        return cli_error(&err);
+    }
     if (o->convergence) {
         int code = plan_schedule_convergence(cli, e, &o->schedule);
         execution_destroy(e);

@@ -25,7 +25,7 @@ static const char *const color_names[] = { "auto", "pass", "module", NULL };
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
+    { "output", OPTION_OUTPUT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
       0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE",
       "the arguments are runs of this database; none: all of them", NULL, 0, 0 },
@@ -179,11 +179,9 @@ static bool simulate(struct cli *cli, const struct plot_options *o, enum plot_ki
         run->search_count = searched.count;
     } else {
         run->record = run_record_empty();
-        ok = execution_timeline(e, o->iteration, o->rank + 1, FIDELITY_STAGE, cli->arena,
+        ok = cli_check_step(e, o->iteration, o->rank, err) &&
+             execution_timeline(e, o->iteration, o->rank + 1, FIDELITY_STAGE, cli->arena,
                                 &run->timeline, err);
-        if (ok && o->rank >= e->scenario->layout.dp)
-            ok = error_set(err, "--rank: the scenario has data-parallel ranks 0 to %ld",
-                           (long)e->scenario->layout.dp - 1);
     }
     /* The name must outlive the execution. */
     run->record.scenario_name = cli_run_name(cli, e->scenario->name);

@@ -12,7 +12,7 @@ struct report_cli_options {
 
 #define AT(member) offsetof(struct report_cli_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE", "the page, .html (also -o)", NULL, 0, 0 },
+    { "output", OPTION_OUTPUT, AT(output), "FILE", "the page, .html (also -o)", NULL, 0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE", "the arguments are runs of this database", NULL, 0, 0 },
     { "details", OPTION_COUNT, AT(details), "N",
       "so many of the best runs with pictures and stages (default 3)", NULL, 0, 100 },

@@ -23,7 +23,7 @@ static const struct option options_table[] = {
       "print docs/REPRODUCTION.md", NULL, 0, 0 },
     { "sensitivity", OPTION_FLAG, offsetof(struct reproduce_options, sensitivity), NULL,
       "also: which input would have to change, by how much, for each time to match", NULL, 0, 0 },
-    { "plot", OPTION_TEXT, offsetof(struct reproduce_options, plot), "FILE",
+    { "plot", OPTION_OUTPUT, offsetof(struct reproduce_options, plot), "FILE",
       "draw simulated times against printed ones, with bands: .png, .svg or .pdf", NULL, 0, 0 },
     { "pictures", OPTION_TEXT, offsetof(struct reproduce_options, pictures), "DIR",
       "draw the figures among the tables into this folder, as PAPER.TABLE.png", NULL, 0, 0 },
@@ -303,8 +303,7 @@ static bool draw_pictures(struct cli *cli, const struct reproduction *r,
         error_set(err, "none of these tables has a picture");
         return error_hint(err, "for example dip.figure13");
     }
-    if (mkdir(o->pictures, 0777) != 0 && errno != EEXIST)
-        return error_system(err, "cannot make the folder %s", o->pictures);
+    if (!cli_make_folder(o->pictures, NULL, err)) return false;
     for (int64_t i = 0; i < r->picture_count; i++) {
         const struct reproduction_picture *p = &r->pictures[i];
         const char *path = arena_format(cli->arena, "%s/%s.%s", o->pictures, p->table,
@@ -320,6 +319,7 @@ static int run(struct cli *cli, void *options) {
     const struct reproduce_options *o = options;
     struct error err = { 0 };
     struct store *store = NULL;
+    if (o->pictures != NULL && !cli_check_folder(o->pictures, &err)) return cli_error(&err);
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
     if (cli_has_overrides(cli))

@@ -14,32 +14,52 @@ struct trace_options {
 static const char *const fidelity_names[] = { "stage", "operator", NULL };
 #define AT(member) offsetof(struct trace_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_TEXT, AT(output), "FILE", "the trace (also -o); default stdout", NULL, 0,
+    { "output", OPTION_OUTPUT, AT(output), "FILE", "the trace (also -o); default stdout", NULL, 0,
       0 },
     { "iteration", OPTION_COUNT, AT(iteration), "N", "the first step (default 0)", NULL, 0, 1e9 },
     { "iterations", OPTION_COUNT, AT(iterations), "N", "how many steps from there on (default 1)",
       NULL, 1, 1e6 },
-    { "ranks", OPTION_COUNT, AT(ranks), "N", "how many data-parallel ranks (default 4)", NULL, 1,
+    { "ranks", OPTION_COUNT, AT(ranks), "N", "how many data-parallel ranks (default 4, or all where there are fewer)", NULL, 1,
       1e6 },
     { "fidelity", OPTION_CHOICE, AT(fidelity), "stage|operator", "default stage", fidelity_names, 0,
       0 },
 };
 
 static void defaults(void *options) {
-    *(struct trace_options *)options = (struct trace_options){ .ranks = 4, .iterations = 1 };
+    *(struct trace_options *)options = (struct trace_options){ .iterations = 1 };
 }
 
 /* A trace that no viewer opens helps nobody. */
 enum { SPAN_LIMIT = 4000000 };
 
+/* Without --ranks. */
+enum { RANKS_SHOWN = 4 };
+
+/* Steps and ranks that the scenario has; *ranks is how many are written. */
+static bool check_range(const struct trace_options *o, const struct execution *e, int64_t *ranks,
+                        struct error *err) {
+    const int64_t most = e->job->batches.rank_count, epoch = e->job->epoch_iterations;
+    *ranks = o->ranks > 0 ? o->ranks : most < RANKS_SHOWN ? most : RANKS_SHOWN;
+    if (*ranks > most)
+        return error_set(err, "--ranks %ld: the layout has 1 to %ld data-parallel ranks",
+                         (long)*ranks, (long)most);
+    if (!cli_check_step(e, o->iteration, 0, err)) return false;
+    if (o->iterations > epoch - o->iteration)
+        return error_set(err,
+                         "--iterations %ld: from iteration %ld on, the epoch has 1 to %ld of them",
+                         (long)o->iterations, (long)o->iteration, (long)(epoch - o->iteration));
+    return true;
+}
+
 /* Appends the steps one after the other, each from where the one before it ended. */
 static bool steps(const struct trace_options *o, const struct execution *e, struct arena *arena,
                   struct timeline *all, struct error *err) {
-    int64_t offset_ns = 0, flows = 0;
+    int64_t offset_ns = 0, flows = 0, ranks;
+    if (!check_range(o, e, &ranks, err)) return false;
     *all = (struct timeline){ 0 };
     for (int64_t k = 0; k < o->iterations; k++) {
         struct timeline one;
-        if (!execution_timeline(e, o->iteration + k, o->ranks, (enum fidelity)o->fidelity, arena,
+        if (!execution_timeline(e, o->iteration + k, ranks, (enum fidelity)o->fidelity, arena,
                                 &one, err))
             return false;
         if (k == 0 && one.span_count > SPAN_LIMIT / o->iterations) {

@@ -122,10 +122,40 @@ bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error 
                      cli->common.set.count == 0 ? "unset" : "set", what);
 }
 
+bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank,
+                    struct error *err) {
+    const int64_t iterations = e->job->epoch_iterations, ranks = e->job->batches.rank_count;
+    if (iteration < 0 || iteration >= iterations)
+        return error_set(err, "--iteration %ld: the epoch has iterations 0 to %ld",
+                         (long)iteration, (long)iterations - 1);
+    if (rank >= 0 && rank < ranks) return true;
+    return error_set(err, "--rank %ld: the layout has data-parallel ranks 0 to %ld", (long)rank,
+                     (long)ranks - 1);
+}
+
 bool cli_check_output(const char *path, struct error *err) {
     struct stat status;
+    if (!error_check_output(err, path)) return false;
     if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
     return error_set(err, "cannot write %s: it is not a file", path);
+}
+
+bool cli_check_folder(const char *path, struct error *err) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISDIR(status.st_mode)) return true;
+    errno = ENOTDIR;
+    return error_output_folder(err, path);
+}
+
+bool cli_make_folder(const char *path, bool *made, struct error *err) {
+    struct stat status;
+    const bool new = mkdir(path, 0777) == 0;
+    if (made != NULL) *made = new;
+    if (new) return true;
+    const int code = errno;
+    if (code == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
+    errno = code;
+    return error_output_folder(err, path);
 }
 
 void cli_remove_unfinished(const char *path) {

@@ -85,10 +85,11 @@ static bool store(const struct option *option, const char *text, void *values, s
     case OPTION_FLAG:
         *(bool *)place = true;
         return true;
+    case OPTION_OUTPUT:
     case OPTION_TEXT:
         if (text[0] == '\0') return error_set(err, "--%s: the value is empty", option->name);
         *(const char **)place = text;
-        return true;
+        return option->type == OPTION_TEXT || error_check_output(err, text);
     case OPTION_COUNT:
     case OPTION_NUMBER:
         return store_number(option, text, place, err);

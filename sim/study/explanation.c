@@ -216,8 +216,8 @@ static bool critical_path(const struct execution *e, struct explanation *x, stru
                           struct error *err) {
     const struct job *job = e->job;
     if (x->iteration >= e->replay->iteration_count)
-        return error_set(err, "--iteration: the replay has iterations 0 to %ld",
-                         (long)e->replay->iteration_count - 1);
+        return error_set(err, "--iteration %ld: the replay has iterations 0 to %ld",
+                         (long)x->iteration, (long)e->replay->iteration_count - 1);
     x->rank = e->replay->iterations[x->iteration].slowest_rank;
     int64_t count = e->scenario->micro_batches_per_rank;
     x->path = arena_array(arena, struct path_share, 3 * job->step->stage_count);

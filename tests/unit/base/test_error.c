@@ -52,6 +52,50 @@ static void test_system(void **state) {
     assert_false(err.located);
 }
 
+/* What lies in the name is the input's fault; what lies in the machine is not. */
+static void test_output(void **state) {
+    (void)state;
+    static const struct {
+        int code;
+        const char *path, *want;
+        bool internal;
+    } cases[] = {
+        { EISDIR, "d", "cannot write d: it is a folder\n  hint: name a file in it", false },
+        { ENOENT, "d/x", "cannot write d/x: there is no folder 'd'", false },
+        { ENOTDIR, "f/x", "cannot write f/x: there is no folder 'f'", false },
+        { EACCES, "x", "cannot write x: Permission denied", false },
+        { ENOSPC, "x", "cannot write x: No space left on device", true },
+        { EIO, "x", "cannot write x: Input/output error", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        errno = cases[i].code;
+        assert_false(error_output(&err, cases[i].path));
+        assert_string_equal(err.text, cases[i].want);
+        assert_int_equal(err.internal, cases[i].internal);
+    }
+    struct error err = { 0 };
+    errno = EEXIST;
+    assert_false(error_output_folder(&err, "f"));
+    assert_string_equal(err.text, "cannot make the folder f: a file has this name");
+    errno = ENOSPC;
+    assert_false(error_output_folder(&err, "d"));
+    assert_true(err.internal);
+}
+
+static void test_check_output(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    assert_true(error_check_output(&err, "a-name-of-no-file"));
+    assert_true(error_check_output(&err, "/dev/null"));
+    assert_false(error_check_output(&err, "/tmp"));
+    assert_string_equal(err.text, "cannot write /tmp: it is a folder\n  hint: name a file in it");
+    assert_false(error_check_output(&err, "/dev/null/x"));
+    assert_string_equal(err.text, "cannot write /dev/null/x: there is no folder '/dev/null'");
+    assert_false(error_check_output(&err, "/proc/none/x"));
+    assert_false(err.internal);
+}
+
 static void test_context_and_hint(void **state) {
     (void)state;
     struct error err = { 0 };
@@ -141,6 +185,8 @@ int main(void) {
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_at),
         cmocka_unit_test(test_system),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_check_output),
         cmocka_unit_test(test_context_and_hint),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_long_texts_are_cut),
