@@ -192,14 +192,13 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
         printf("warning: %s\n", warnings[i]);
-    puts("In brackets: 95 % interval over the randomness of the data (Student's t).");
-    printf("sure: beyond the randomness of the data, and by more than %.0f %%, as far as "
-           "predictions for "
-           "one GPU and stack err against\neach other (80 %% of the pairs of measured runs; for "
-           "different "
-           "GPUs or stacks both bands together);\nlikely: beyond the randomness; open: not even "
-           "that, or "
-           "a run does not fit.\n"
+    puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, where "
+         "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
+         "same for all runs.");
+    printf("sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
+           "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
+           "stacks both bands together);\nlikely: beyond that chance; open: not even that, or a run "
+           "does not fit.\n"
            "The band holds 80 %% of the measured runs that nothing was fitted on "
            "(docs/VALIDATION.md).\n",
            expm1(rows[0].may_err_log) * 100);

@@ -1,5 +1,16 @@
 /* comparison.c - Student's t: paired where the steps hold the same samples, Welch's difference of
- * means otherwise. */
+ * means otherwise.
+ *
+ * The samples are data: the same for all runs, and no chance. What is random is how they are drawn. A
+ * replay of a few steps drew these few, long or short, and all that steps differ by counts. A replay of
+ * the whole epoch had every sample once, whatever the order: that steps of long samples take longer than
+ * those of short ones (bins of length, for one) tells nothing about another order, and only what steps
+ * of equal contents differ by counts. That is what neighbours differ by when steps are sorted by their
+ * contents (successive differences: von Neumann et al. 1941; for systematic samples Wolter,
+ * Introduction to Variance Estimation, chapter 8). Between the two, the part that contents explain
+ * shrinks with the share of the epoch that is left, as in a sample of a finite population. Deviations
+ * over seeds, against which this was held: docs/MODEL.md section 9.
+ */
 #include "sim/study/comparison.h"
 
 #include <cjson/cJSON.h>
@@ -7,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/units.h"
 
 #define CONFIDENCE_LIKELY 0.975
 
@@ -70,13 +82,52 @@ struct variance {
     double of_mean, freedom;
 };
 
-static struct variance variance_of(const double *values, int64_t count) {
+/* How much a step holds; the unit is that of a mean step's tokens and tiles, each 1. */
+struct contents {
+    double amount, value;
+    int64_t step; /* decides between equals */
+};
+
+static int compare_contents(const void *a, const void *b) {
+    const struct contents *left = a, *right = b;
+    if (left->amount != right->amount) return left->amount < right->amount ? -1 : 1;
+    return (left->step > right->step) - (left->step < right->step);
+}
+
+/* Of one value: half the mean square of what neighbours differ by. */
+static double neighbours_variance(const struct iteration_record *steps, const double *values,
+                                  int64_t count) {
+    double tokens = 0, tiles = 0, sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        tokens += (double)steps[i].useful_language_tokens / (double)count;
+        tiles += (double)steps[i].vision_tiles / (double)count;
+    }
+    struct contents *sorted = memory_alloc(sizeof *sorted * (size_t)(count + 1));
+    for (int64_t i = 0; i < count; i++) {
+        sorted[i] = (struct contents){ .value = values[i], .step = i };
+        if (tokens > 0) sorted[i].amount += (double)steps[i].useful_language_tokens / tokens;
+        if (tiles > 0) sorted[i].amount += (double)steps[i].vision_tiles / tiles;
+    }
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_contents);
+    for (int64_t i = 1; i < count; i++)
+        sum += pow(sorted[i].value - sorted[i - 1].value, 2);
+    free(sorted);
+    return sum / (2 * (double)(count - 1));
+}
+
+/* `share` of an epoch was replayed. */
+static struct variance variance_of(const struct iteration_record *steps, const double *values,
+                                   int64_t count, double share) {
     double mean = 0, sum = 0, n = (double)count;
+    if (count < 2) return (struct variance){ INFINITY, n - 1 };
     for (int64_t i = 0; i < count; i++)
         mean += values[i] / n;
     for (int64_t i = 0; i < count; i++)
         sum += (values[i] - mean) * (values[i] - mean);
-    return (struct variance){ n > 1 ? sum / (n - 1) / n : INFINITY, n - 1 };
+    const double all = sum / (n - 1), equal = fmin(all, neighbours_variance(steps, values, count));
+    /* Successive differences tell as much as two thirds of the values. */
+    return (struct variance){ (equal + (1 - share) * (all - equal)) / n,
+                              (n - 1) * (1 - share / 3) };
 }
 
 /* Steps in GPU-days of the whole training run; the caller frees them. */
@@ -87,12 +138,33 @@ static double *scaled_steps(const struct comparison_run *r) {
     return values;
 }
 
+static double epochs_of(const struct comparison_run *r) {
+    cJSON *scenario = r->record.resolved_scenario != NULL
+                          ? cJSON_Parse(r->record.resolved_scenario)
+                          : NULL;
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(scenario, "training"), "epochs");
+    const double epochs = cJSON_IsNumber(value) ? value->valuedouble : 1;
+    cJSON_Delete(scenario);
+    return epochs;
+}
+
+/* Of an epoch's steps, how many were replayed; 0 where the record does not say. */
+static double replayed_share(const struct comparison_run *r) {
+    const struct run_record *run = &r->record;
+    const double goodput = isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
+    const double steps = run->total_days * SECONDS_PER_DAY * goodput /
+                         (run->step_time_mean_ms * 1e-3 * epochs_of(r));
+    return steps > 0 ? fmin(1, (double)r->iteration_count / steps) : 0;
+}
+
 static struct variance paired_variance(const struct comparison_run *a,
                                        const struct comparison_run *b) {
     double *left = scaled_steps(a), *right = scaled_steps(b);
     for (int64_t i = 0; i < a->iteration_count; i++)
         left[i] -= right[i];
-    struct variance variance = variance_of(left, a->iteration_count);
+    struct variance variance = variance_of(a->iterations, left, a->iteration_count,
+                                           fmin(replayed_share(a), replayed_share(b)));
     free(left);
     free(right);
     return variance;
@@ -102,8 +174,8 @@ static struct variance paired_variance(const struct comparison_run *a,
 static struct variance welch_variance(const struct comparison_run *a,
                                       const struct comparison_run *b) {
     double *left = scaled_steps(a), *right = scaled_steps(b);
-    struct variance l = variance_of(left, a->iteration_count),
-                    r = variance_of(right, b->iteration_count);
+    struct variance l = variance_of(a->iterations, left, a->iteration_count, replayed_share(a)),
+                    r = variance_of(b->iterations, right, b->iteration_count, replayed_share(b));
     free(left);
     free(right);
     double sum = l.of_mean + r.of_mean;

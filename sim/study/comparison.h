@@ -16,13 +16,13 @@ struct comparison_run {
     int64_t iteration_count;
 };
 
-/* sure: the difference exceeds the randomness of the data and what predictions may err against each
+/* sure: the difference exceeds the chance of the draw and what predictions may err against each
  * other. On one GPU, backend and stack what is common to both cancels (the stack's factor, most of the
  * curves); what is left was measured: of two runs of one source, stack and GPU that nothing was fitted
  * on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most in 80 % of
  * the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels, and the
  * difference must exceed both bands together, as it must in runs stored before that figure was. likely:
- * it exceeds the randomness. open: it does not, or one of the two does not fit into memory. */
+ * it exceeds the chance. open: it does not, or one of the two does not fit into memory. */
 /* different jobs: the runs train another model, on other data or on another share of the samples, so that
  * neither saves anything. */
 enum comparison_verdict {
@@ -44,7 +44,7 @@ struct comparison_row {
     bool paired;                                   /* same samples in the same steps */
     bool fits;                                     /* not out of memory */
     double confidence_fraction; /* that the sign of the difference is not chance */
-    /* 95 % interval of delta_fraction over the randomness of the data; NaN from a single step. */
+    /* 95 % interval of delta_fraction over the draw of the samples (comparison.c); NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
     double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
     enum comparison_verdict verdict;

@@ -122,6 +122,61 @@ static void test_known_differences(void **state) {
     }
 }
 
+/* Eight steps of 1000 to 1700 ms x factor, the longer the more they hold, in another order. Variance of
+ * a step 60000 ms^2; half the mean square of what neighbours in contents differ by, 5000 ms^2. */
+enum { BIN_STEPS = 8 };
+
+static struct comparison_run make_bins(struct iteration_record *steps, double factor, double share,
+                                       int64_t tokens) {
+    static const int order[BIN_STEPS] = { 3, 0, 7, 5, 1, 6, 2, 4 };
+    struct comparison_run run = make_run(steps, 1, 0.01, 0);
+    run.iteration_count = BIN_STEPS;
+    for (int i = 0; i < BIN_STEPS; i++)
+        steps[i] = (struct iteration_record){
+            .iteration_index = i,
+            .step_time_ns = (int64_t)((1000 + 100 * order[i]) * 1e6 * factor + 0.5),
+            .sample_count = 16,
+            .useful_language_tokens = 1000 + 500 * order[i],
+            .vision_tiles = tokens + 10 * order[i],
+        };
+    run.record.step_time_mean_ms = 1350 * factor;
+    run.record.gpu_days = 13.5 * factor;
+    run.record.total_days = BIN_STEPS / share * 1.350 * factor / 86400;
+    return run;
+}
+
+static const struct {
+    const char *name;
+    double share; /* of the epoch's steps that were replayed */
+    bool paired;
+    double confidence; /* of 13.5 against 12.15 GPU-days */
+} bins[] = {
+    /* Degrees of freedom 7 (1 - share / 3); those of Welch and Satterthwaite where not paired. */
+    { "the whole epoch: bins of length are no chance", 1, false, 0.9985533 },
+    { "half of it: half of what contents explain is", 0.5, false, 0.9287943 },
+    { "a few steps: all of it is", 1e-9, false, 0.8669107 },
+    { "same steps of the whole epoch", 1, true, 0.9999999477 },
+    { "a few, the same", 1e-9, true, 0.9999994596 },
+};
+
+static void test_contents_are_data(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof bins / sizeof bins[0]; k++) {
+        struct iteration_record a[BIN_STEPS], b[BIN_STEPS];
+        struct comparison_run runs[2] = { make_bins(a, 1, bins[k].share, 20),
+                                          make_bins(b, 0.9, bins[k].share, 20) };
+        if (!bins[k].paired)
+            for (int i = 0; i < BIN_STEPS; i++)
+                b[i].useful_language_tokens++;
+        struct comparison_row rows[2];
+        comparison_make(runs, 2, rows);
+        assert_int_equal(rows[1].paired, bins[k].paired);
+        if (fabs(rows[1].confidence_fraction - bins[k].confidence) > 1e-7 * (bins[k].paired ? 1e-2 : 1))
+            fail_msg("%s: confidence %.10f, want %.10f", bins[k].name, rows[1].confidence_fraction,
+                     bins[k].confidence);
+    }
+}
+
 static const struct {
     double left_out[2];
     enum comparison_verdict verdict;
@@ -238,6 +293,7 @@ static void test_warnings(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_differences),
+        cmocka_unit_test(test_contents_are_data),
         cmocka_unit_test(test_another_share_of_the_samples_saves_nothing),
         cmocka_unit_test(test_parts_sum_to_the_whole),
         cmocka_unit_test(test_one_step_is_open),
