@@ -309,7 +309,7 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
     }
-    printf("  likely: beyond the data's randomness; sure: also by more than %.0f %%, as far as "
+    printf("  likely: beyond the chance of the draw; sure: also by more than %.0f %%, as far as "
            "predictions for one GPU and stack err against each other\n",
            expm1(d->against_best[0].may_err_log) * 100);
 }

@@ -3,8 +3,9 @@
  * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
  * are found), what they share is made once, each is raced on the first iterations, rows are stored
  * as they finish. After the last round the best are replayed as far as their scenario asks; where a
- * later step runs out of memory the next best takes its place, and layouts alike go with it. Every
- * number depends on the definition alone: not on threads or interruptions.
+ * later step runs out of memory the next best takes its place, and layouts alike go with it. Then what
+ * answers the deadline and the budget is replayed, until nothing that was only raced claims to answer
+ * better. Every number depends on the definition and the limits alone: not on threads or interruptions.
  *
  * Pruning leaves out what cannot matter, by bounds that are never wrong: static memory beyond the
  * GPU's, or a lower bound of time, GPU-days and money at which SWEEP_TOP_LIMIT layouts of completed
@@ -25,6 +26,9 @@
 #include "sim/study/sweep_file.h"
 
 enum sweep_phase { SWEEP_RACE, SWEEP_REPLAY };
+
+/* Asked by a deadline and by a budget, each without heed of the other. */
+enum sweep_question { SWEEP_CHEAPEST_IN_TIME, SWEEP_FASTEST_IN_BUDGET, SWEEP_QUESTION_COUNT };
 
 struct sweep_team; /* sweep_team.h */
 
@@ -66,6 +70,7 @@ struct sweep {
     int64_t leaving_out;           /* rows that fit and do not train all samples */
     bool all_leave_out;            /* of those that fit */
     int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */
+    bool answers_replayed;         /* deadline and budget are answered by replays */
 };
 
 /* Members of a team other than 0 get the raced rows, and of the replays those that they made. */
@@ -76,6 +81,9 @@ bool sweep_row_is_replayed(const struct sweep_row_record *row);
 /* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out unless
  * all do, because what trains less takes less time. */
 bool sweep_row_counts(const struct sweep *sweep, int64_t row);
+/* The row that answers it; -1: no limit was given, or none keeps it. Cheapest: least money, GPU-days without
+ * prices. */
+int64_t sweep_answer(const struct sweep *sweep, enum sweep_question question);
 /* JSON text of a row's assignments, in the sweep's arena. */
 const char *sweep_assignments(struct sweep *sweep, int64_t row);
 /* "tp 2, pp 4, recompute none": the same in words. */

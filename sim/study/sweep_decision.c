@@ -40,37 +40,6 @@ static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
             d->by_gpu_count[d->gpu_count_count++] = order[i];
 }
 
-/* A race is a step or two: where the objective asks the same, the list of the best begins with what was
- * replayed, and so does the answer. */
-static bool is_better(const struct sweep *sweep, int64_t row, int64_t than, bool is_objective,
-                      double (*value)(const struct sweep_row_record *row)) {
-    if (than < 0) return true;
-    const struct sweep_row_record *a = &sweep->rows[row], *b = &sweep->rows[than];
-    const bool replayed = sweep_row_is_replayed(a);
-    if (is_objective && replayed != sweep_row_is_replayed(b)) return replayed;
-    return value(a) < value(b);
-}
-
-static double days_of(const struct sweep_row_record *row) {
-    return row->total_days;
-}
-
-static void find_within_limits(struct sweep *sweep, struct sweep_decision *d) {
-    const struct sweep_file *f = sweep->file;
-    const bool by_days = f->objective == SWEEP_TOTAL_DAYS;
-    d->cheapest_in_time = d->fastest_in_budget = -1;
-    for (int64_t i = 0; i < sweep->row_count; i++) {
-        const struct sweep_row_record *row = &sweep->rows[i];
-        if (!sweep_row_counts(sweep, i)) continue;
-        if (row->total_days <= f->deadline_days &&
-            is_better(sweep, i, d->cheapest_in_time, !by_days, cost_of))
-            d->cheapest_in_time = i;
-        if (row->money_usd <= f->budget_usd &&
-            is_better(sweep, i, d->fastest_in_budget, by_days, days_of))
-            d->fastest_in_budget = i;
-    }
-}
-
 static void find_causes(const struct sweep *sweep, struct sweep_decision *d) {
     if (sweep->top_count < 2) return;
     const struct run_record *winner = &sweep->top[0].record;
@@ -86,10 +55,11 @@ void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
         .front = arena_array(sweep->arena, int64_t, sweep->row_count + 1),
         .by_gpu_count = arena_array(sweep->arena, int64_t, sweep->row_count + 1),
         .against_best = arena_array(sweep->arena, struct comparison_row, sweep->top_count + 1),
+        .cheapest_in_time = sweep_answer(sweep, SWEEP_CHEAPEST_IN_TIME),
+        .fastest_in_budget = sweep_answer(sweep, SWEEP_FASTEST_IN_BUDGET),
     };
     find_front(sweep, decision);
     find_by_gpu_count(sweep, decision);
-    find_within_limits(sweep, decision);
     if (sweep->top_count > 0) comparison_make(sweep->top, sweep->top_count, decision->against_best);
     find_causes(sweep, decision);
 }

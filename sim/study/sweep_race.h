@@ -65,7 +65,7 @@ bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *er
 void sweep_exchange_known(struct sweep_run *run);
 /* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep deadline
  * and budget, or so many are replayed in all: a call that was interrupted chooses the same as one that
- * was not, because its replays were the first of that order. */
+ * was not, because its replays were the first of that order. Then what answers the deadline and the budget. */
 enum { SWEEP_REPLAYS_PER_ROW = 4 };
 bool sweep_replay_best(struct sweep_run *run, struct error *err);
 

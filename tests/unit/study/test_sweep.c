@@ -5,6 +5,7 @@
 #include "sim/study/sweep_decision.h"
 
 #define MIXED BALLAST_SOURCE_DIR "/tests/data/sweep/mixed-sweep.json"
+#define LIMITS BALLAST_SOURCE_DIR "/tests/data/sweep/limits-sweep.json"
 
 /* ---- equal to run ---- */
 
@@ -170,6 +171,47 @@ static void test_the_decision(void **state) {
     sweep_destroy(sweep);
 }
 
+/* What answers a stated limit was replayed, whatever the objective asks; nothing that was only raced claims
+ * to answer better; and without replays the races answer. */
+static void test_limits_are_answered_by_replays(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    options.top = 1;
+    options.deadline_days = 0.0006;
+    options.budget_usd = 0.3;
+    struct sweep *sweep = must_run(&options, LIMITS);
+    struct sweep_decision d;
+    sweep_decide(sweep, &d);
+    const int64_t answers[] = { d.cheapest_in_time, d.fastest_in_budget };
+    for (int q = 0; q < SWEEP_QUESTION_COUNT; q++) {
+        assert_true(answers[q] >= 0);
+        const struct sweep_row_record *answer = &sweep->rows[answers[q]];
+        assert_true(sweep_row_is_replayed(answer));
+        assert_true(answer->replayed_iterations > 1);
+        assert_true(q == SWEEP_CHEAPEST_IN_TIME ? answer->total_days <= 0.0006
+                                                : answer->money_usd <= 0.3);
+        for (int64_t i = 0; i < sweep->row_count; i++) {
+            const struct sweep_row_record *row = &sweep->rows[i];
+            if (!sweep_row_counts(sweep, i)) continue;
+            if (q == SWEEP_CHEAPEST_IN_TIME && row->total_days <= 0.0006)
+                assert_true(row->money_usd >= answer->money_usd);
+            if (q == SWEEP_FASTEST_IN_BUDGET && row->money_usd <= 0.3)
+                assert_true(row->total_days >= answer->total_days);
+        }
+    }
+    /* Fewest GPU-days: 16 H100. Within the deadline 32 A100 are cheaper. */
+    assert_int_equal(sweep->top_count, 1);
+    assert_int_equal(sweep->rows[answers[0]].gpu_count, 32);
+    assert_int_equal(sweep->rows[answers[1]].gpu_count, 16);
+    sweep_destroy(sweep);
+    options.top = 0;
+    sweep = must_run(&options, LIMITS);
+    sweep_decide(sweep, &d);
+    assert_true(d.fastest_in_budget >= 0);
+    assert_false(sweep_row_is_replayed(&sweep->rows[d.fastest_in_budget]));
+    sweep_destroy(sweep);
+}
+
 /* ---- the same layout by different fields ---- */
 
 static struct execution *run_in_full(struct sweep *sweep, int64_t row) {
@@ -215,6 +257,7 @@ int main(void) {
         cmocka_unit_test(test_everything_is_counted_once),
         cmocka_unit_test(test_pruning_loses_nothing),
         cmocka_unit_test(test_the_decision),
+        cmocka_unit_test(test_limits_are_answered_by_replays),
         cmocka_unit_test(test_layouts_alike_take_one_replay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
