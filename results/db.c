@@ -150,15 +150,33 @@ struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
     return NULL;
 }
 
-/* Nobody else is at it, and no table was made. */
-static bool is_unused(struct db *db) {
-    int64_t tables = 1;
+/* Tables may be there, but no rows. */
+static bool holds_nothing(struct db *db) {
     struct error ignored = { 0 };
+    sqlite3_stmt *tables = db_prepare(
+        db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+        &ignored);
+    bool nothing = tables != NULL;
+    enum db_step step = DB_DONE;
+    while (nothing && (step = db_step(db, tables, &ignored)) == DB_ROW) {
+        int64_t rows = 1;
+        char *sql = sqlite3_mprintf("SELECT EXISTS (SELECT 1 FROM \"%w\")",
+                                    (const char *)sqlite3_column_text(tables, 0));
+        nothing = db_integer(db, sql, &rows, &ignored) && rows == 0;
+        sqlite3_free(sql);
+    }
+    sqlite3_finalize(tables);
+    return nothing && step == DB_DONE;
+}
+
+/* Nobody else is at it, and nothing was stored. Whoever else has it open keeps the log: `logged`. */
+static bool is_unused(struct db *db, bool logged) {
     if (db->handle == NULL) return true;
-    if (sqlite3_exec(db->handle, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK) return false;
-    const bool known = db_integer(db, "SELECT count(*) FROM sqlite_schema", &tables, &ignored);
+    if (logged || sqlite3_exec(db->handle, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK)
+        return false;
+    const bool unused = holds_nothing(db);
     sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
-    return known && tables == 0;
+    return unused;
 }
 
 /* Of a database that never held anything. */
@@ -174,13 +192,15 @@ static void remove_files(const char *path) {
 
 void db_close(struct db *db) {
     if (db == NULL) return;
+    bool logged = false;
     if (db->mode == DB_WRITE && db->handle != NULL) {
         /* Folds the log in. Not possible while another process reads; then the last one to close
          * does it, and nothing is lost either way. */
         sqlite3_busy_timeout(db->handle, 0);
-        sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+        logged = sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) !=
+                 SQLITE_OK;
     }
-    const bool unused = db->created && is_unused(db);
+    const bool unused = db->created && is_unused(db, logged);
     sqlite3_close(db->handle);
     if (unused) remove_files(db->path);
     free(db->path);

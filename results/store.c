@@ -376,13 +376,14 @@ static bool find_sweep(struct store *store, const struct sweep_record *sweep, in
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err) {
     ballast_check(store->run_id == 0);
-    if (!db_execute(store->db, "BEGIN IMMEDIATE", err)) return false;
+    const bool inside = store->begun;
+    if (!inside && !db_execute(store->db, "BEGIN IMMEDIATE", err)) return false;
     bool found = find_sweep(store, sweep, sweep_id, err);
     if (found && *sweep_id == 0) {
         found = insert_rows(store, RECORD_SWEEP, sweep, 1, err);
         *sweep_id = sqlite3_last_insert_rowid(store->db->handle);
     }
-    if (found && commit(store, err)) {
+    if (found && (inside || commit(store, err))) {
         store->sweep_id = *sweep_id;
         return true;
     }

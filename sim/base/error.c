@@ -49,9 +49,8 @@ bool error_system(struct error *err, const char *format, ...) {
 
 /* Reasons that lie in the name that was given, not in the state of the machine. */
 static bool is_of_the_name(int code) {
-    return code == EACCES || code == EEXIST || code == EISDIR || code == ELOOP ||
-           code == ENAMETOOLONG || code == ENOENT || code == ENOTDIR || code == EPERM ||
-           code == EROFS;
+    return code == EEXIST || code == EISDIR || code == ELOOP || code == ENAMETOOLONG ||
+           code == ENOENT || code == ENOTDIR;
 }
 
 bool error_output(struct error *err, const char *path) {

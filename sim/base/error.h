@@ -26,7 +26,7 @@ bool error_system(struct error *err, const char *format, ...) __attribute__((for
 bool error_at(struct error *err, const char *file, long line, long column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* "cannot write PATH: " and errno's reason. It is the input's fault where it lies in the name: no such
- * folder, a folder instead of a file, no permission; the machine's where a disk is full or broken. */
+ * folder, a folder instead of a file; the machine's where rights are missing or a disk is full. */
 bool error_output(struct error *err, const char *path);
 /* The same for a folder that could not be made. */
 bool error_output_folder(struct error *err, const char *path);

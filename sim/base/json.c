@@ -382,6 +382,22 @@ static size_t escaped_nul_at(const char *text, size_t size) {
     return size;
 }
 
+/* Nobody's text: a third of its beginning are control characters or bytes that are no UTF-8. */
+static bool is_binary(const char *text, size_t size) {
+    enum { LOOKED_AT = 512 };
+    const size_t end = size < LOOKED_AT ? size : LOOKED_AT;
+    size_t odd = 0, at = 0;
+    while (at < end) {
+        const char *foreign = utf8_invalid(text + at, end - at);
+        const size_t stop = foreign != NULL ? (size_t)(foreign - text) : end;
+        for (; at < stop; at++)
+            odd += (unsigned char)text[at] < 32 && strchr("\t\n\r", text[at]) == NULL;
+        odd += foreign != NULL;
+        at = stop + (foreign != NULL);
+    }
+    return odd * 3 > end;
+}
+
 struct json *json_parse(const char *name, const char *text, size_t size, struct error *err) {
     struct json *json = memory_alloc(sizeof *json);
     *json = (struct json){ 0 };
@@ -401,7 +417,9 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
     size_t escaped = escaped_nul_at(json->text, size);
     const char *end = json->text, *foreign = utf8_invalid(json->text, size);
     bool ok = false;
-    if (nul != NULL) {
+    if ((nul != NULL || foreign != NULL) && is_binary(json->text, size)) {
+        error_set(err, "%s is not a text file", name);
+    } else if (nul != NULL) {
         syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
     } else if (foreign != NULL) {
         char said[48];

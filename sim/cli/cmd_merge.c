@@ -15,9 +15,10 @@ static int run(struct cli *cli, void *options) {
     const char *const *paths = cli->arguments.positional;
     struct store *into = store_open(paths[0], DB_WRITE, &err);
     int64_t rows = 0;
-    bool ok = into != NULL;
+    bool ok = into != NULL && store_begin(into, &err);
     for (int64_t i = 1; ok && i < cli->arguments.count; i++)
         ok = merge_one(into, paths[i], &rows, &err);
+    ok = ok && store_end(into, &err);
     store_close(into);
     if (!ok) return cli_error(&err);
     if (cli->common.json) {
@@ -40,6 +41,11 @@ const struct command command_merge = {
     .name = "merge",
     .usage = "INTO.db PART.db ...",
     .help = "join the databases of a sweep's shards",
+    .more = "All parts are merged or none. `ballast sweep` with the sweep's file and INTO.db then replays the "
+            "best.\nA shard prunes by its own rounds, less than one sweep of the whole would: INTO.db holds more "
+            "evaluated rows\nand fewer pruned ones, so that its digest is another. Whatever the whole evaluates "
+            "stands in both with equal\nfigures; the best, the front and the answers are the same. With --no-prune "
+            "the digests are equal too.\n",
     .options = no_options,
     .min_arguments = 2,
     .max_arguments = -1,

@@ -54,6 +54,13 @@ static bool is_database(const char *path) {
     return yes;
 }
 
+/* By its name, whatever it holds. */
+static bool looks_like_database(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && access(path, F_OK) == 0 &&
+           (strcmp(dot, ".db") == 0 || strcmp(dot, ".sqlite") == 0);
+}
+
 static bool find_runs(struct cli *cli, struct store *store, bool all, struct run_list *list,
                       struct error *err) {
     if (all) {
@@ -120,6 +127,10 @@ static int run(struct cli *cli, void *options) {
     const bool given = o->db != NULL, all = !given && is_database(first);
     if (o->output == NULL) {
         error_set(&err, "name the page with --output FILE.html");
+        return cli_error(&err);
+    }
+    if (!given && !all && looks_like_database(first)) {
+        error_set(&err, "%s is not a database of results", first);
         return cli_error(&err);
     }
     if (all && cli->arguments.count > 1) {

@@ -156,6 +156,8 @@ const struct command command_sweep = {
     .usage = "SWEEP.json [--db FILE] [--jobs N] [--top N] [--deadline DAYS] [--budget USD] "
              "[--no-prune] [--shard I/N]",
     .help = "price many layouts, replay the best, say what each costs; resumable",
+    .more = "That no configuration is valid, none fits or none keeps deadline and budget is an answer: exit 0, and "
+            "`best` of\n--json is empty.\n",
     .print_more = print_more,
     COMMAND_OPTIONS(options_table, struct sweep_cli_options),
     .min_arguments = 1,

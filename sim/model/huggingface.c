@@ -317,6 +317,30 @@ static void note_quantization(struct huggingface_config *c) {
                             "scenario's precision");
 }
 
+/* Keys that are read as texts, wherever they stand: another type there would be taken for absent. */
+static const char *const text_keys[] = { "_name_or_path",
+                                         "hidden_act",
+                                         "hidden_activation",
+                                         "mm_patch_merge_type",
+                                         "mm_projector_type",
+                                         "mm_vision_tower",
+                                         "model_type",
+                                         "norm_type",
+                                         "projector_hidden_act",
+                                         "vision_feature_select_strategy",
+                                         NULL };
+
+static bool check_texts(struct huggingface_config *c, const cJSON *object) {
+    for (const cJSON *child = object->child; child != NULL; child = child->next) {
+        if (cJSON_IsObject(child) && !check_texts(c, child)) return false;
+        if (child->string == NULL || cJSON_IsString(child) || cJSON_IsNull(child)) continue;
+        for (const char *const *key = text_keys; *key != NULL; key++)
+            if (strcmp(child->string, *key) == 0)
+                return json_error(c->json, child, c->err, NULL, "must be a text");
+    }
+    return true;
+}
+
 bool huggingface_import(struct arena *arena, const struct json *config, const char *name,
                         struct huggingface_model *out, struct error *err) {
     *out = (struct huggingface_model){ 0 };
@@ -324,6 +348,7 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
     const cJSON *root = json_root(config);
     if (!cJSON_IsObject(root))
         return json_error(config, NULL, err, NULL, "a config.json is an object { ... }");
+    if (!check_texts(&c, root)) return false;
     const char *model_type = huggingface_text(root, "model_type", NULL);
     if (model_type == NULL)
         return json_error(config, huggingface_key(root, "model_type"), err,

@@ -92,7 +92,8 @@ const char *sweep_label(struct sweep *sweep, int64_t row);
 double sweep_objective_value(const struct sweep *sweep, const struct sweep_row_record *row);
 
 /* Adds the sweeps of a shard's database to another; rows may stand in both. *row_count grows by the
- * new ones. Of each sweep all is merged or nothing. */
+ * new ones. To be called between store_begin() and store_end() of `into`, so that all parts are merged or
+ * none; after a false the caller closes it. */
 bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err);
 
 #endif

@@ -65,7 +65,11 @@ static bool read_number_pair(struct sweep_reader *r, const cJSON *node, double *
     *from = cJSON_GetArrayItem(node, 0)->valuedouble;
     *to = cJSON_GetArrayItem(node, 1)->valuedouble;
     if (step != NULL && count == 3) *step = cJSON_GetArrayItem(node, 2)->valuedouble;
-    if (*from > *to || (step != NULL && !(*step > 0)))
+    if (step != NULL && !(*step > 0))
+        return json_error(r->file->json, count == 3 ? cJSON_GetArrayItem(node, 2) : node, r->err,
+                          "[from, to, step] counts from `from` up to `to`",
+                          "the step must be above 0, got %.10g", *step);
+    if (*from > *to)
         return json_error(r->file->json, node, r->err, NULL,
                           "must rise: from %.10g to %.10g gives nothing", *from, *to);
     return true;

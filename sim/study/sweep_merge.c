@@ -72,17 +72,16 @@ static bool merge_rows(struct merge *m, int64_t into_id, int64_t from_id, const 
 
 bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err) {
     struct merge merge = { into, from, arena_create(), row_count };
-    int64_t count, before = *row_count;
+    int64_t count;
     struct sweep_record *sweeps = store_load(from, RECORD_SWEEP, -1, merge.arena, &count, err);
     bool ok = sweeps != NULL;
     if (ok && count == 0) ok = error_set(err, "'%s' holds no sweep", store_db(from)->path);
     for (int64_t i = 0; ok && i < count; i++) {
         int64_t into_id;
-        ok = store_begin_sweep(into, &sweeps[i], &into_id, err) && store_begin(into, err) &&
+        ok = store_begin_sweep(into, &sweeps[i], &into_id, err) &&
              merge_inputs(&merge, into_id, sweeps[i].id, sweeps[i].name, err) &&
-             merge_rows(&merge, into_id, sweeps[i].id, sweeps[i].name, err) && store_end(into, err);
+             merge_rows(&merge, into_id, sweeps[i].id, sweeps[i].name, err);
     }
-    if (!ok) *row_count = before;
     arena_destroy(merge.arena);
     return ok;
 }

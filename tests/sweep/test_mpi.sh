@@ -38,6 +38,17 @@ grep -q "replayed layouts ran out of memory" "$scratch/later1.txt" || fail "no r
 cmp -s "$scratch/later1.txt" "$scratch/later3.txt" || fail "3 processes replay something else"
 [ "$(digest_of "$scratch/later1.db")" = "$(digest_of "$scratch/later3.db")" ] || fail "3 processes keep other replays"
 
+# Answers to limits are replayed one after the other, each after a look at the one before.
+limits=$(dirname "$0")/../data/sweep/limits-sweep.json
+asked=(--deadline 0.0006 --budget 0.3 --quiet)
+"$ballast" sweep "$limits" --db "$scratch/limits1.db" "${asked[@]}" > "$scratch/limits1.txt" || fail "limits"
+sweep=$limits several 3 --db "$scratch/limits3.db" "${asked[@]}" > "$scratch/limits3.txt" 2> "$scratch/err" ||
+    fail "limits, 3 processes: $(cat "$scratch/err")"
+[ "$(grep -c "^\(Cheapest\|Fastest\) within" "$scratch/limits1.txt")" = 2 ] || fail "a limit has no answer"
+grep "within" "$scratch/limits1.txt" | grep -q "not replayed" && fail "a limit is answered by a race"
+cmp -s "$scratch/limits1.txt" "$scratch/limits3.txt" || fail "3 processes answer limits otherwise"
+[ "$(digest_of "$scratch/limits1.db")" = "$(digest_of "$scratch/limits3.db")" ] || fail "3 processes keep other answers"
+
 # Parts and processes together.
 for part in 1 2; do
     several 2 --shard $part/2 --no-prune --db "$scratch/part$part.db" --quiet > /dev/null 2> "$scratch/err" ||

@@ -63,7 +63,8 @@ static void test_output(void **state) {
         { EISDIR, "d", "cannot write d: it is a folder\n  hint: name a file in it", false },
         { ENOENT, "d/x", "cannot write d/x: there is no folder 'd'", false },
         { ENOTDIR, "f/x", "cannot write f/x: there is no folder 'f'", false },
-        { EACCES, "x", "cannot write x: Permission denied", false },
+        { EACCES, "x", "cannot write x: Permission denied", true },
+        { ENAMETOOLONG, "x", "cannot write x: File name too long", false },
         { ENOSPC, "x", "cannot write x: No space left on device", true },
         { EIO, "x", "cannot write x: Input/output error", true },
     };

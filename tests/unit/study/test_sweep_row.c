@@ -92,6 +92,12 @@ static void test_threads_and_resuming_change_nothing(void **state) {
     store_close(store);
 }
 
+static void must_merge(struct store *into, struct store *from, int64_t *rows) {
+    struct error err = { 0 };
+    if (!store_begin(into, &err) || !sweep_merge(into, from, rows, &err) || !store_end(into, &err))
+        fail_msg("%s", err.text);
+}
+
 static void test_shards_join_to_the_whole(void **state) {
     (void)state;
     char whole[65], joined[65];
@@ -103,7 +109,6 @@ static void test_shards_join_to_the_whole(void **state) {
     store_close(store);
     struct store *into = open_store("joined");
     int64_t rows = 0;
-    struct error err = { 0 };
     for (int i = 0; i < 3; i++) {
         char name[16];
         snprintf(name, sizeof name, "part%d", i);
@@ -117,7 +122,7 @@ static void test_shards_join_to_the_whole(void **state) {
         assert_true(part->valid > 300 && part->valid < 600);
         sweep_destroy(part);
         for (int twice = 0; twice < 2; twice++) /* the second time changes nothing */
-            if (!sweep_merge(into, store, &rows, &err)) fail_msg("%s", err.text);
+            must_merge(into, store, &rows);
         store_close(store);
     }
     options = options_with(into, 2); /* with pruning: it goes on as it was begun */
@@ -137,7 +142,6 @@ static void test_pruning_shards_join_to_the_same_answer(void **state) {
     options.top = 0;
     struct sweep *whole = must_run(&options, TINY);
     struct store *into = open_store("pruned");
-    struct error err = { 0 };
     int64_t rows = 0, pruned = 0;
     for (int i = 0; i < 2; i++) {
         char name[32];
@@ -149,7 +153,7 @@ static void test_pruning_shards_join_to_the_same_answer(void **state) {
         struct sweep *part = must_run(&options, TINY);
         pruned += part->pruned;
         sweep_destroy(part);
-        if (!sweep_merge(into, store, &rows, &err)) fail_msg("%s", err.text);
+        must_merge(into, store, &rows);
         store_close(store);
     }
     options = options_with(into, 2);
@@ -161,11 +165,21 @@ static void test_pruning_shards_join_to_the_same_answer(void **state) {
     for (int64_t i = 0; i < SWEEP_TOP_LIMIT && i < whole->best_count; i++)
         assert_int_equal(joined->rows[joined->best[i]].row_index,
                          whole->rows[whole->best[i]].row_index);
+    /* More was evaluated, and nothing else: what the whole evaluated is there with the same figures. */
+    for (int64_t i = 0; i < whole->row_count; i++) {
+        const struct sweep_row_record *a = &whole->rows[i], *b = &joined->rows[i];
+        assert_string_equal(a->configuration, b->configuration);
+        assert_int_equal(a->on_front, b->on_front);
+        if (strcmp(a->status, "pruned") == 0) continue;
+        assert_string_equal(b->status, "raced");
+        assert_true(a->total_days == b->total_days && a->memory_peak_bytes == b->memory_peak_bytes);
+    }
     const int64_t whole_configurations = whole->configurations;
     sweep_destroy(joined);
     sweep_destroy(whole);
     /* Rounds are of the whole, as if it had not been in parts. */
     int64_t configurations;
+    struct error err = { 0 };
     assert_true(db_integer(store_db(into), "SELECT max(configuration_count) FROM sweep_round",
                            &configurations, &err));
     assert_int_equal(configurations, whole_configurations);
