@@ -418,7 +418,10 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
     const char *end = json->text, *foreign = utf8_invalid(json->text, size);
     bool ok = false;
     if ((nul != NULL || foreign != NULL) && is_binary(json->text, size)) {
-        error_set(err, "%s is not a text file", name);
+        const char *first = nul != NULL && (foreign == NULL || nul < foreign) ? nul : foreign;
+        long line, column;
+        line_and_column(json->text, (size_t)(first - json->text), &line, &column);
+        error_at(err, json->name, line, column, "this is not a text file"); /* nothing to show */
     } else if (nul != NULL) {
         syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
     } else if (foreign != NULL) {
