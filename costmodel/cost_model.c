@@ -377,13 +377,28 @@ static double across_share_bytes_per_s(const struct cost_model *model, enum oper
            fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);
 }
 
+/* The tables are of nodes with a switch. Where links go straight from GPU to GPU, the links to GPUs
+ * outside the group lie idle: a pair of a mesh of four has a third of its links. */
+static double node_collective_s(const struct cost_model *model, enum operator_kind op,
+                                int64_t rank_count, double bytes, bool *inside_range,
+                                const struct collective_table **nearest) {
+    const struct collective_curves *curves = &model->efficiency.collectives;
+    const double switched_s =
+        collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
+    const int64_t partners = (op == OPERATOR_SEND ? 2 : rank_count) - 1,
+                  peers = model->network.nvlink_mesh_gpus - 1;
+    if (peers <= partners) return switched_s;
+    const double start_s = collective_latency_s(curves, op, rank_count);
+    return start_s + fmax(switched_s - start_s, 0) * (double)peers / (double)partners;
+}
+
 static struct price price_inside(const struct cost_model *model, enum operator_kind op,
                                  double bytes, const struct communicator *g) {
     const struct collective_table *nearest;
     bool inside_range = true;
     const struct collective_curves *curves = &model->efficiency.collectives;
     const double seconds =
-        collective_inside_s(curves, op, g->rank_count, bytes, &inside_range, &nearest);
+        node_collective_s(model, op, g->rank_count, bytes, &inside_range, &nearest);
     const double latency_s = collective_latency_s(curves, op, g->rank_count);
     const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s
                                                           : model->gpu.pcie_bytes_per_s;
@@ -409,13 +424,13 @@ static struct price price_across(const struct cost_model *model, enum operator_k
     /* A group with one rank on each node still starts a kernel: as a message does. */
     const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
                                        : collective_latency_s(curves, OPERATOR_SEND, 2);
-    const double inside_s = shared_node ? collective_inside_s(curves, op, g->ranks_per_node, bytes,
+    const double inside_s = shared_node ? node_collective_s(model, op, g->ranks_per_node, bytes,
                                                               &inside_range, &nearest)
                                         : 0;
     const double latency_s =
         start_s + across_hop_count(op, (double)g->node_count) * model->network.nic_latency_s;
     const double fill_s =
-        shared_node ? collective_inside_s(curves, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
+        shared_node ? node_collective_s(model, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
                                           &inside_range, &nearest) -
                           start_s
                     : 0;
@@ -645,6 +660,19 @@ struct price cost_model_price_isolated(const struct cost_model *model,
                                        const struct operator_work *work,
                                        const struct communicator *group) {
     return price_of(model, NULL, work, group, false);
+}
+
+double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
+                           const struct communicator *group) {
+    const int64_t node = model->network.gpus_per_node,
+                  ranks = group->rank_count < node ? group->rank_count : node;
+    const double whole_s = cost_model_price(model, work, group).seconds;
+    if (ranks < 2) return group->rank_count < 2 ? whole_s : 0;
+    const struct collective_table *nearest;
+    bool inside_range;
+    const double moving_s = collective_inside_s(&model->efficiency.collectives, work->kind, ranks,
+                                                work->network_bytes, &inside_range, &nearest);
+    return fmin(whole_s, moving_s);
 }
 
 int64_t cost_model_variant_count(const struct cost_model *model) {

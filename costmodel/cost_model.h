@@ -69,6 +69,9 @@ struct cluster_network {
      * "efa-3200", "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
      * nic_efficiency_fraction; NULL: those two figures. */
     const char *fabric;
+    /* GPUs of a node whose links go straight to each other, shared evenly among the peers (4 on the
+     * four-GPU boards of A100 and Hopper); 0: all hang on a switch. */
+    int64_t nvlink_mesh_gpus;
 };
 
 /* A cluster file, scenarios/clusters/<name>.json: what stands there when nothing overrides it. */
@@ -125,6 +128,10 @@ struct price cost_model_price_at(const struct cost_model *model, const struct op
 /* Rules that go before those of the GPU's file. */
 void cost_model_use_rules(struct cost_model *model, struct arena *arena,
                           const struct rule_list *rules);
+/* Of a collective's time, the seconds in which SMs and memory move its bytes: what it takes among the
+ * GPUs of one node with all their links at work. The rest it waits for links and NICs. */
+double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
+                           const struct communicator *group);
 const struct rule_list *cost_model_rules(const struct cost_model *model); /* all of them */
 /* The same operator alone on an idle GPU inside a CUDA graph, at boost clock: what microbenchmarks
  * measure and what a profile is checked against. A training step's GPU has settled at its power

@@ -52,7 +52,7 @@ const struct field_table hardware_gpu_table = FIELD_TABLE("gpu", "one GPU", gpu_
 
 struct cluster_fields {
     const char *description, *hardware;
-    int64_t gpu_count, gpus_per_node, nics_per_node;
+    int64_t gpu_count, gpus_per_node, nics_per_node, nvlink_mesh_gpus;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     const char *fabric;
     const cJSON *sources;
@@ -75,6 +75,8 @@ static const struct field cluster_rows[] = {
       "of the NIC rate that a collective reaches", NULL },
     { "fabric", FIELD_TEXT, AT(fabric), 0, 0, "null", "",
       "a name in hardware/fabrics, instead of the latency and efficiency above", NULL },
+    { "nvlink_mesh_gpus", FIELD_COUNT, AT(nvlink_mesh_gpus), 0, 16, "0", "GPUs",
+      "whose links go straight to each other; 0: through a switch", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
 };
 #undef AT
@@ -273,7 +275,8 @@ bool cluster_preset_read(struct arena *arena, const char *search_directory, cons
                      .nic_latency_s = f.nic_latency_us / 1e6,
                      .nics_per_node = f.nics_per_node,
                      .nic_efficiency_fraction = f.nic_efficiency_fraction,
-                     .fabric = f.fabric },
+                     .fabric = f.fabric,
+                     .nvlink_mesh_gpus = f.nvlink_mesh_gpus },
     };
     return true;
 }

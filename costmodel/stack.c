@@ -31,12 +31,13 @@ struct stack_fields {
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes;
+    double fp8_gradient_bytes, shard_copy_bytes;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
 
-static const char *const tensor_traffic_names[] = { "beside", "alone", "copied", "each", NULL };
+static const char *const tensor_traffic_names[] = { "beside", "alone", "copied", "merged",
+                                                    "each", NULL };
 static const char *const casts_names[] = { "fused", "norm", "dynamic", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed", "operators", NULL };
 
@@ -89,7 +90,7 @@ static const struct field stack_rows[] = {
     { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
       "how sequence parallelism's collectives run: beside gradient matmuls, alone, copied along "
       "the "
-      "sequence besides, for each projection besides",
+      "sequence besides, reduced for each projection besides, gathered for each too",
       tensor_traffic_names },
     { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
       "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, nothing",
@@ -108,13 +109,18 @@ static const struct field stack_rows[] = {
       "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
       NULL },
     { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
-      "compute time lost per time of ZeRO-2 and 3 traffic that runs beside it", NULL },
+      "compute time lost per time that moves ZeRO-2 and 3 traffic beside it, waits for NICs apart",
+      NULL },
     { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
       "kept per trainable parameter; null: the backend's", NULL },
     { "gradient_reduce_bytes", FIELD_DOUBLE, AT(gradient_reduce_bytes), 0, 64, "null", "bytes",
       "reduced per trainable parameter; null: the backend's", NULL },
     { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
+    { "shard_copy_bytes", FIELD_DOUBLE, AT(shard_copy_bytes), 0, 64, "0", "bytes",
+      "moved per trainable parameter and micro-batch by copies around the gathers and reductions of "
+      "ZeRO-2 and 3",
+      NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
@@ -328,6 +334,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gradient_bytes = f.gradient_bytes,
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
+        .shard_copy_bytes = f.shard_copy_bytes,
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
         .placeholder_gradients = f.placeholder_gradients,

@@ -48,7 +48,9 @@ enum stack_tensor_traffic {
                     * second gather and its reduction run beside the two gradient matmuls */
     TENSOR_ALONE,  /* the gathered input is kept, and each collective is waited for */
     TENSOR_COPIED, /* besides, each is gathered or scattered along the sequence: a copy (DTensor) */
-    TENSOR_EACH, /* besides, q, k, v, gate and up gather their input and reduce its gradient each */
+    TENSOR_MERGED, /* besides, q, k, v, gate and up reduce their input's gradient each; the compiler
+                    * merges their equal gathers (torch.compile, fx_graph_cse) */
+    TENSOR_EACH,   /* besides, they gather their input each as well */
 };
 
 /* Who casts what an fp8 matmul reads. */
@@ -91,7 +93,8 @@ struct stack {
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
     double context_hidden_fraction; /* of CP traffic that it exposes */
     double gather_time;             /* ZeRO-1 parameter gather over the ring's */
-    double overlap_cost;            /* compute lost per second of sharded traffic beside it */
+    double overlap_cost; /* compute lost per second that moves sharded bytes beside it */
+    double shard_copy_bytes; /* per parameter and micro-batch: copies around sharded collectives */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double fp8_gradient_bytes;  /* held and reduced where the matmuls run in fp8; NaN: as above */

@@ -120,9 +120,9 @@ const struct half_names emitter_mlp_half = {
     .residual_gradient = "mlp residual gradient",
 };
 
-/* Column-parallel projections that take the input of the half each by itself. */
+/* Column-parallel projections that reduce the gradient of the half's input each by itself. */
 static int64_t projection_count(const struct emitter *e, const struct half_names *half) {
-    if (e->d->tensor_traffic != TENSOR_EACH) return 1;
+    if (e->d->tensor_traffic < TENSOR_MERGED) return 1;
     if (half == &emitter_attention_half) return 3;
     return half == &emitter_mlp_half && e->d->up_width > e->d->ffn_width ? 2 : 1;
 }
@@ -146,7 +146,9 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
     if (d->sequence_parallel)
         emit_sequence_collectives(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
-                                  gathered_operand_bytes(e), projection_count(e, half));
+                                  gathered_operand_bytes(e),
+                                  e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half)
+                                                                      : 1);
 }
 
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {

@@ -95,6 +95,7 @@ static bool merge_cluster_file(struct reader *r) {
                        preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9);
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
     add_missing_number(section, "nics_per_node", (double)preset.network.nics_per_node);
+    add_missing_number(section, "nvlink_mesh_gpus", (double)preset.network.nvlink_mesh_gpus);
     if (preset.network.fabric != NULL &&
         cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
         cJSON_AddStringToObject(section, "fabric", preset.network.fabric);
@@ -272,6 +273,7 @@ static bool read_files(struct reader *r) {
         .nics_per_node = s->cluster_fields.nics_per_node,
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
+        .nvlink_mesh_gpus = s->cluster_fields.nvlink_mesh_gpus,
     };
     const enum precision precision = (enum precision)s->training_fields.precision;
     struct rule_list rules;

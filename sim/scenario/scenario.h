@@ -43,7 +43,7 @@ struct scenario_cluster {
     const char *hardware, *fabric; /* fabric: NULL for the figures below */
     int64_t gpu_count, gpus_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
-    int64_t nics_per_node;
+    int64_t nics_per_node, nvlink_mesh_gpus;
     double price_usd_per_gpu_hour, on_demand_usd_per_gpu_hour;
     const char *source;
 };

@@ -96,6 +96,7 @@ struct step_model {
     int64_t *unit_gather_ns, *unit_reduce_ns; /* by unit */
     int64_t root_gather_ns, root_reduce_ns;
     double root_bytes, largest_unit_bytes;
+    double gather_moving, reduce_moving; /* shares that slow the compute beside (outer_price.h) */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
      * creation by whoever owns the oracle. */
     const struct planner *iteration_planner;

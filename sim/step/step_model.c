@@ -12,6 +12,7 @@
 
 #include "sim/base/units.h"
 #include "sim/step/outer_operators.h"
+#include "sim/step/outer_price.h"
 #include "sim/step/sharded_pass.h"
 
 static const char *const class_names[MEMORY_CLASS_COUNT] = {
@@ -161,109 +162,17 @@ static void fill_static_memory(struct step_model *m) {
     }
 }
 
-/* What an operator outside of the layers is for, and how often a rank of the stage runs it. */
-struct outer_call {
-    enum outer_purpose purpose;
-    int64_t stage;
-    double calls, factor; /* factor: on the price */
-};
-
-/* Every price outside of the layers comes from here; written down when somebody listens. */
-static int64_t outer_ns(const struct step_model *m, struct outer_call call,
-                        const struct operator_work *work, const struct communicator *group) {
-    struct price price = cost_model_price(m->scenario->cost_model, work, group);
-    int64_t ns = ns_from_seconds(price.seconds);
-    if (call.factor != 1) ns = llround(call.factor * (double)ns);
-    if (m->record != NULL) {
-        price.seconds = seconds_from_ns(ns);
-        outer_list_add(m->record, &(struct outer_operator){ call.purpose, *work, *group, price,
-                                                            call.stage, call.calls });
-    }
-    return ns;
-}
-
-static int64_t collective_ns(const struct step_model *m, struct outer_call call,
-                             enum operator_kind kind, double bytes,
-                             const struct communicator *group) {
-    if (bytes <= 0 || group->rank_count < 2) return 0;
-    struct operator_work work =
-        operator_collective("data parallel", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
-    return outer_ns(m, call, &work, group);
-}
-
-/* Sharded gradients: reduce-scatter inside the shard group, then all-reduce of the shard between
- * groups that hold copies. */
-static int64_t sharded_reduce_ns(const struct step_model *m, struct outer_call call, double bytes) {
-    const struct layout *layout = &m->scenario->layout;
-    struct communicator shards = layout_shard_group(layout),
-                        replicas = layout_replica_group(layout);
-    return collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards) +
-           collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
-                         &replicas);
-}
-
-/* Of a start that nobody measured: as collectives that were derived (costmodel/efficiency.c). */
-#define BROADCAST_BAND 0.25
-
-/* NCCL's broadcast is a ring through all ranks, at the rate of all NICs. It begins 14 us late; from
- * rank to rank in a node its first bytes take 1.9 us (src/graph/tuning.cc, hwLat and baseLat), and from
- * node to node one slice of 512 KiB, an eighth of NCCL_BUFFSIZE, is sent whole by one NIC. */
-enum { BROADCAST_SLICE_BYTES = 512 * 1024 };
-
-static double broadcast_start_ns(const struct step_model *m, const struct communicator *group) {
-    const struct communicator pair = { 2, 2, 1, 1 };
-    struct operator_work slice = operator_collective("broadcast slice", OPERATOR_SEND, PASS_UPDATE,
-                                                     COMMUNICATOR_DATA, BROADCAST_SLICE_BYTES);
-    const double hop = cost_model_price(m->scenario->cost_model, &slice, &pair).seconds * NS_PER_S;
-    return 14e3 + 1.9e3 * (double)(group->rank_count - group->node_count) +
-           hop * (double)group->node_count;
-}
-
-/* Whole tensors are dealt to owners: the matrices and norms of the stage's layers. */
-static int64_t owner_count(const struct step_model *m, int64_t stage, int64_t rank_count) {
-    const struct model *model = m->scenario->model;
-    int64_t tensors = 0;
-    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
-        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
-            const struct layer *layer = &model->layers[i];
-            /* qkv, projection, up, down and two norms; a gate beside up */
-            const bool gated = model->modules[layer->module_index].ffn == FFN_SWIGLU;
-            tensors += !layer_kind_is_block(layer->kind) ? 1 : gated ? 7 : 6;
-        }
-    return tensors < rank_count ? tensors : rank_count;
-}
-
-/* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
- * after another: the same bytes cross, and each fills a ring anew. */
-static int64_t gather_ns(const struct step_model *m, int64_t stage, double bytes,
-                         const struct communicator *group) {
-    const struct backend *backend = m->scenario->backend;
-    const struct outer_call call = { OUTER_UPDATE, stage, 1, backend->gather_time };
-    const int64_t gathered_ns = collective_ns(m, call, OPERATOR_ALL_GATHER, bytes, group);
-    if (!backend->owner_broadcasts || group->node_count < 2) return gathered_ns;
-    const double start = broadcast_start_ns(m, group),
-                 owners = (double)owner_count(m, stage, group->rank_count);
-    const int64_t starts = llround(backend->gather_time * owners * start);
-    if (m->record != NULL) {
-        struct operator_work work = operator_collective("broadcast start", OPERATOR_SEND,
-                                                        PASS_UPDATE, COMMUNICATOR_DATA, 0);
-        struct price price = { .seconds = (double)starts / owners / NS_PER_S,
-                               .band_fraction = BROADCAST_BAND,
-                               .bound = PRICE_NETWORK,
-                               .source = "NCCL src/graph/tuning.cc: latency of a ring" };
-        outer_list_add(m->record, &(struct outer_operator){ OUTER_UPDATE, work, *group, price,
-                                                            stage, owners });
-    }
-    return starts + gathered_ns;
-}
-
 static void price_accumulation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     struct communicator alone = { 1, 1, 1, 1 };
+    const bool sharded = s->layout.zero_stage >= 2 && s->layout.zero_group > 1;
+    const double copied = sharded ? s->backend->shard_copy_bytes : 0;
     for (int64_t part = 0; part < m->part_count; part++) {
         struct operator_work work = operator_streaming(
-            "gradient accumulation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32,
-            (double)m->trainable_part_parameters[part] * s->backend->accumulate_bytes_moved);
+            copied > 0 ? "copies of sharded units" : "gradient accumulation", OPERATOR_ELEMENTWISE,
+            PASS_BACKWARD, PRECISION_FP32,
+            (double)m->trainable_part_parameters[part] *
+                (s->backend->accumulate_bytes_moved + copied));
         const struct outer_call call = { OUTER_ACCUMULATION, part % m->stage_count,
                                          (double)s->micro_batches_per_rank, 1 };
         if (work.memory_bytes > 0) m->accumulate_ns[part] = outer_ns(m, call, &work, &alone);
@@ -285,15 +194,15 @@ static void price_synchronisation(struct step_model *m) {
         if (layout->zero_stage <= 1)
             m->synchronize_ns[stage] =
                 sharded_state && !s->backend->zero1_all_reduce
-                    ? sharded_reduce_ns(m, reduce, reduced)
-                    : collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
+                    ? outer_sharded_reduce_ns(m, reduce, reduced)
+                    : outer_collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
         double share = sharded_state ? trainable / (double)layout->zero_group : trainable;
         struct operator_work update =
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         if (sharded_state && layout->zero_stage < 3)
-            m->gather_ns[stage] = gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
+            m->gather_ns[stage] = outer_gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
         if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
             m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
@@ -321,7 +230,8 @@ static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) 
     int64_t exposed_ns = reduce_ns > beside_ns ? reduce_ns - beside_ns : 0;
     if (exposed_ns < last_ns) exposed_ns = last_ns;
     return exposed_ns +
-           llround(m->scenario->backend->overlap_cost * (double)(reduce_ns - exposed_ns));
+           llround(m->scenario->backend->overlap_cost * m->reduce_moving *
+                   (double)(reduce_ns - exposed_ns));
 }
 
 int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_t backward_ns) {
@@ -352,7 +262,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
-    double root_gradients = 0;
+    double root_gradients = 0, unit_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
         double bytes = 2 * parameters;
@@ -368,13 +278,16 @@ static void price_units(struct arena *arena, struct step_model *m) {
         int64_t unit = m->unit_count++;
         m->unit_layer[unit] = i;
         m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
+        unit_gradients = fmax(unit_gradients, gradients);
         if (gathers)
-            m->unit_gather_ns[unit] = collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
-        if (gradients > 0) m->unit_reduce_ns[unit] = sharded_reduce_ns(m, reduce, gradients);
+            m->unit_gather_ns[unit] = outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
+        if (gradients > 0) m->unit_reduce_ns[unit] = outer_sharded_reduce_ns(m, reduce, gradients);
     }
     if (gathers)
-        m->root_gather_ns = collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
-    if (root_gradients > 0) m->root_reduce_ns = sharded_reduce_ns(m, reduce, root_gradients);
+        m->root_gather_ns = outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
+    m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
+    m->reduce_moving = outer_reduce_moving(m, unit_gradients);
+    if (root_gradients > 0) m->root_reduce_ns = outer_sharded_reduce_ns(m, reduce, root_gradients);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
@@ -455,12 +368,19 @@ void step_layer_times(const struct step_model *m, const struct batch_shape *shap
         price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
 }
 
-static double pass_traffic_ns(const struct sharded_pass *pass) {
+/* Compute lost to the collectives beside it, of which `exposed_ns` have nothing beside them. */
+static double slowed_ns(const struct step_model *m, const struct sharded_pass *pass,
+                        double exposed_ns) {
     /* The root is gathered once, in forward. */
-    double ns = (double)(pass->root_gather_ns + pass->root_reduce_ns);
-    for (int64_t i = 0; i < pass->unit_count; i++)
-        ns += 2 * (double)pass->units[i].gather_ns + (double)pass->units[i].reduce_ns;
-    return ns;
+    double gather_ns = (double)pass->root_gather_ns, reduce_ns = (double)pass->root_reduce_ns;
+    for (int64_t i = 0; i < pass->unit_count; i++) {
+        gather_ns += 2 * (double)pass->units[i].gather_ns;
+        reduce_ns += (double)pass->units[i].reduce_ns;
+    }
+    const double whole_ns = gather_ns + reduce_ns, hidden_ns = fmax(whole_ns - exposed_ns, 0);
+    if (whole_ns <= 0) return 0;
+    const double moving = (gather_ns * m->gather_moving + reduce_ns * m->reduce_moving) / whole_ns;
+    return m->scenario->backend->overlap_cost * moving * hidden_ns;
 }
 
 static struct offload_time offload_of(const struct step_model *m, double bytes,
@@ -527,10 +447,9 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
     cost->backward_ns = sharded_backward_ns(&pass) + tail_ns;
     double exposed =
         (double)(cost->forward_ns + cost->backward_ns - forward_ns - backward_ns - tail_ns);
-    double hidden = fmax(pass_traffic_ns(&pass) - exposed, 0);
-    int64_t slowed_ns = llround(m->scenario->backend->overlap_cost * hidden);
-    cost->backward_ns += slowed_ns;
-    cost->class_ns[TIME_DATA] = exposed + (double)slowed_ns;
+    const int64_t slowed = llround(slowed_ns(m, &pass, exposed));
+    cost->backward_ns += slowed;
+    cost->class_ns[TIME_DATA] = exposed + (double)slowed;
     cost->class_ns[TIME_WAIT] = (double)(forward_ns + backward_ns + tail_ns - own_ns);
     free(units);
 }

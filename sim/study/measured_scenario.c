@@ -480,6 +480,14 @@ static bool older_gpu(const char *hardware) {
     return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0;
 }
 
+/* NVIDIA's boards of four A100, H100 or H200 link each GPU to the three others, without a switch
+ * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392). */
+static bool meshed_board(const char *hardware, int64_t gpus_per_node) {
+    const bool board = strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "h100", 4) == 0 ||
+                       strncmp(hardware, "h200", 4) == 0;
+    return board && gpus_per_node == 4 && strstr(hardware, "pcie") == NULL;
+}
+
 static void add_cluster(cJSON *root, const struct row *row) {
     const struct measured_run *r = &row->run;
     const char *hardware = row->out->hardware;
@@ -492,6 +500,8 @@ static void add_cluster(cJSON *root, const struct row *row) {
     while (r->gpu_count % node != 0 || (row->tp <= node && node % row->tp != 0))
         node--;
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
+    if (meshed_board(hardware, r->gpus_per_node))
+        cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", 4);
     const double rate = !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
                         : older_gpu(hardware)             ? 200
                                                           : 400;

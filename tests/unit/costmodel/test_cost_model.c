@@ -73,18 +73,23 @@ static const struct cluster_network network = { .gpus_per_node = 8,
                                                 .nic_latency_s = 10e-6,
                                                 .nic_efficiency_fraction = 0.5 };
 
-static struct cost_model *make(struct arena *arena, double peak_TFLOP_per_s, double hbm_GB_per_s) {
+static struct cost_model *make_on(struct arena *arena, double peak_TFLOP_per_s,
+                                  double hbm_GB_per_s, const struct cluster_network *on) {
     char text[2048];
     struct error err = { 0 };
     snprintf(text, sizeof text, gpu_form, peak_TFLOP_per_s, hbm_GB_per_s);
     struct json *gpu = json_parse("gpu.json", text, strlen(text), &err);
     struct json *curves = json_parse("curves.json", curves_text, sizeof curves_text - 1, &err);
     struct cost_model *model =
-        gpu && curves ? cost_model_create_from(arena, gpu, curves, &network, &err) : NULL;
+        gpu && curves ? cost_model_create_from(arena, gpu, curves, on, &err) : NULL;
     if (!model) fail_msg("%s", err.text);
     json_destroy(gpu);
     json_destroy(curves);
     return model;
+}
+
+static struct cost_model *make(struct arena *arena, double peak_TFLOP_per_s, double hbm_GB_per_s) {
+    return make_on(arena, peak_TFLOP_per_s, hbm_GB_per_s, &network);
 }
 
 static void test_kernels_by_hand(void **state) {
@@ -214,6 +219,45 @@ static void test_network_by_hand(void **state) {
         const struct price p = cost_model_price(model, &work, &cases[i].group);
         if (fabs(p.seconds - cases[i].want_s) > 1e-9 * (cases[i].want_s + 1e-9))
             fail_msg("%s: got %.9g s, want %.9g", cases[i].name, p.seconds, cases[i].want_s);
+    }
+    arena_destroy(arena);
+}
+
+/* Four GPUs without a switch: a pair has a third of its links, three have two thirds. */
+static void test_mesh_by_hand(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct cluster_network mesh = network;
+    mesh.nvlink_mesh_gpus = 4;
+    const struct cost_model *switched = make(arena, 100, 1000),
+                            *meshed = make_on(arena, 100, 1000, &mesh);
+    const double MiB = 1048576;
+    const struct {
+        enum operator_kind op;
+        double bytes;
+        struct communicator group;
+        double want_s, moving_s;
+    } cases[] = {
+        { OPERATOR_ALL_GATHER, MiB, { 2, 1, 2, 1 }, 10e-6 + 3 * 20e-6, 30e-6 },
+        { OPERATOR_SEND, MiB, { 2, 1, 2, 1 }, 10e-6 + 3 * 10e-6, 20e-6 },
+        { OPERATOR_ALL_GATHER, MiB, { 4, 1, 4, 1 }, 30e-6 + 1.5 * 20e-6, 30e-6 + 1.5 * 20e-6 },
+        { OPERATOR_ALL_GATHER, 1024, { 2, 1, 2, 1 }, 10e-6, 10e-6 },
+        /* NICs alone: moving the bytes takes what it takes among the eight of a node */
+        { OPERATOR_ALL_GATHER,
+          20e9,
+          { 8, 8, 1, 1 },
+          10e-6 + 8 * 10e-6 + 3.5,
+          7 * 10e-6 + 1.75 * (20e-6 + 0.5 * (20e9 - MiB) / 100e9) },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct operator_work work =
+            operator_collective("", cases[i].op, PASS_UPDATE, COMMUNICATOR_DATA, cases[i].bytes);
+        const double got_s = cost_model_price(meshed, &work, &cases[i].group).seconds,
+                     moving_s = cost_model_moving_s(meshed, &work, &cases[i].group);
+        if (fabs(got_s - cases[i].want_s) > 1e-9 * cases[i].want_s ||
+            fabs(moving_s - cases[i].moving_s) > 1e-6 * cases[i].moving_s)
+            fail_msg("case %zu: got %.9g s, moving %.9g s", i, got_s, moving_s);
+        assert_true(cost_model_price(switched, &work, &cases[i].group).seconds <= got_s);
     }
     arena_destroy(arena);
 }
@@ -647,6 +691,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_by_hand),
         cmocka_unit_test(test_network_by_hand),
+        cmocka_unit_test(test_mesh_by_hand),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_fabrics),
         cmocka_unit_test(test_monotone),

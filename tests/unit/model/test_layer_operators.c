@@ -287,6 +287,18 @@ static const struct {
       "sequence copies f, attention residual f, "
       "mlp norm f, mlp all-gather f, mlp all-gather f, sequence copies f, up f, activation f, "
       "down f, mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_MERGED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, sequence copies f, qkv f, rotary f, attention f, "
+      "proj f, attention reduce-scatter f, sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, sequence copies f, up f, activation f, down f, "
+      "mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_MERGED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_BACKWARD,
+      "mlp gradient all-gather b, sequence copies b, down i, down w, activation b, up i, "
+      "mlp reduce-scatter b, mlp reduce-scatter b, sequence copies b, up w, "
+      "mlp norm b, mlp residual gradient b, attention gradient all-gather b, sequence copies b, "
+      "proj i, proj w, attention b, rotary b, qkv i, attention reduce-scatter b, "
+      "attention reduce-scatter b, attention reduce-scatter b, sequence copies b, qkv w, "
+      "attention norm b, attention residual gradient b" },
     { TENSOR_ALONE, true, LAYER_HEAD, PASS_SET_FORWARD,
       "final norm f, head all-gather f, logits f, logits all-gather f, loss f" },
 };

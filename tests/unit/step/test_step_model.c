@@ -167,6 +167,60 @@ static void test_reduces_once(void **state) {
     fixture_close(&f);
 }
 
+/* Backward of one micro-batch under FSDP on two nodes with so fast a network. */
+static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double shard_copy_bytes) {
+    const char *const setup[] = { "model=internlm2-20b",
+                                  "cluster.gpu_count=16",
+                                  "layout.backend=fsdp",
+                                  "layout.zero_stage=3",
+                                  "layout.tp=1",
+                                  "layout.pp=1",
+                                  "layout.stack=none",
+                                  "policy.recompute=none",
+                                  "training.global_batch.micro_batches=16",
+                                  nic,
+                                  NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    struct backend backend = *f.scenario->backend;
+    backend.overlap_cost = overlap_cost;
+    backend.shard_copy_bytes = shard_copy_bytes;
+    f.scenario->backend = &backend;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    /* Enough tokens to hide all but the ends of the traffic. */
+    const struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 1, 0, 65536, 65536.0 * 65536.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    struct stage_cost cost;
+    step_layer_times(f.step, &shape, times);
+    step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+    const int64_t ns = cost.backward_ns;
+    fixture_close(&f);
+    return ns;
+}
+
+/* Traffic that waits for NICs takes nothing from the compute beside it: its cost goes by its bytes. */
+static void test_overlap_cost(void **state) {
+    (void)state;
+    const char *const fast = "cluster.nic_Gbit_per_s_per_gpu=100",
+                     *const slow = "cluster.nic_Gbit_per_s_per_gpu=50";
+    const int64_t fast_ns = sharded_backward_ns(fast, 1, 0) - sharded_backward_ns(fast, 0, 0),
+                  slow_ns = sharded_backward_ns(slow, 1, 0) - sharded_backward_ns(slow, 0, 0);
+    assert_true(fast_ns > 0);
+    if (llabs(fast_ns - slow_ns) > fast_ns / 10)
+        fail_msg("cost %lld ns, with half the NICs %lld", (long long)fast_ns, (long long)slow_ns);
+    const int64_t half_ns = sharded_backward_ns(fast, 0.5, 0) - sharded_backward_ns(fast, 0, 0);
+    assert_true(llabs(2 * half_ns - fast_ns) <= 2);
+    /* Copies run in the compute's stream, in proportion to the parameters. */
+    const int64_t one_ns = sharded_backward_ns(fast, 0, 7) - sharded_backward_ns(fast, 0, 0),
+                  two_ns = sharded_backward_ns(fast, 0, 14) - sharded_backward_ns(fast, 0, 0);
+    assert_true(one_ns > 0 && llabs(two_ns - 2 * one_ns) < two_ns / 100);
+}
+
 /* Owner by owner the parameters cross once too, and no more owners begin than there are tensors. */
 static void test_owner_broadcasts(void **state) {
     (void)state;
@@ -544,6 +598,7 @@ int main(void) {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_reduces_once),
+        cmocka_unit_test(test_overlap_cost),
         cmocka_unit_test(test_owner_broadcasts),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_unit_gradients),
