@@ -1,6 +1,9 @@
 /* test_recompute_property.c - adaptive recomputation against the enumeration of all choices, and
  * against the memory of real iterations. */
+#include "sim/base/json.h"
+#include "sim/base/units.h"
 #include "sim/policy/recompute/adaptive.h"
+#include "sim/policy/recompute/recompute.h"
 #include "sim/replay/replay.h"
 #include "tests/property/partition_fixture.h"
 
@@ -35,8 +38,7 @@ static void test_choice_against_all_pairs(void **state) {
         bool fits = adaptive_choose(&s, budget, keep);
         assert_true(fits == (best >= 0));
         double got = (double)keep[0] * s.seconds[0] + (double)keep[1] * s.seconds[1];
-        if (fits && got != best)
-            fail_msg("round %d: saves %g of %g s", round, got, best);
+        if (fits && got != best) fail_msg("round %d: saves %g of %g s", round, got, best);
         partly += fits && keep[0] + keep[1] > 0 && keep[0] + keep[1] < s.blocks[0] + s.blocks[1];
     }
     assert_true(partly > 1000);
@@ -74,8 +76,8 @@ static double recompute_seconds(const struct partition_job *p, const struct job_
     double sum = 0;
     for (int64_t i = plan->first_layer[stage]; i < plan->first_layer[stage + 1]; i++)
         if (plan->recompute[i] == RECOMPUTE_FULL)
-            sum += p->oracle.layer_seconds(p->oracle.context, i, &p->oracle.typical,
-                                           PASS_SET_FORWARD);
+            sum +=
+                p->oracle.layer_seconds(p->oracle.context, i, &p->oracle.typical, PASS_SET_FORWARD);
     return sum;
 }
 
@@ -152,8 +154,7 @@ static void test_iteration_against_all_choices(void **state) {
                 set_pair(model, &trial, 1, v, l);
                 bool fits = true;
                 for (int64_t stage = 0; stage < 2; stage++)
-                    fits = fits &&
-                           o->stage_bytes(o->context, &trial, stage, &o->largest) <= budget;
+                    fits = fits && o->stage_bytes(o->context, &trial, stage, &o->largest) <= budget;
                 double other;
                 if (!fits) continue;
                 assert_true(o->simulate(o->context, &trial, &other, &err));
@@ -223,6 +224,147 @@ static void test_chunks_use_what_is_free(void **state) {
     fixture_close(&p);
 }
 
+/* ---- small random jobs against every set of recomputing blocks ---- */
+
+enum { MOST_BLOCKS = 9 };
+
+/* At most MOST_BLOCKS blocks of random shapes; without an encoder now and then. */
+static void random_model(struct random_mt *mt, const char *path) {
+    static const int hidden[] = { 1024, 2048, 4096 };
+    char vision[512] = "";
+    int vision_hidden = hidden[random_mt_next(mt) % 3],
+        language_hidden = hidden[random_mt_next(mt) % 3];
+    if (random_mt_next(mt) % 5 > 0)
+        snprintf(vision, sizeof vision,
+                 "\"vision\": { \"module\": \"internvit-6b-448px\", \"layer_count\": %d,"
+                 " \"hidden\": %d, \"heads\": %d, \"ffn_hidden\": %d },"
+                 "\"connector\": { \"merge\": 2, \"inner\": \"language\", \"norm\": true,"
+                 " \"source\": \"a test\" },",
+                 1 + (int)(random_mt_next(mt) % 4), vision_hidden, vision_hidden / 128,
+                 vision_hidden * (1 + (int)(random_mt_next(mt) % 4)));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "{ \"name\": \"m\", \"source\": \"a test\", %s \"language\": { \"module\": "
+            "\"internlm2-20b\", \"layer_count\": %d, \"hidden\": %d, \"heads\": %d, "
+            "\"kv_heads\": %d, \"ffn_hidden\": %d, \"vocabulary\": 32000 } }",
+            vision, 4 + (int)(random_mt_next(mt) % 2), language_hidden, language_hidden / 128,
+            random_mt_next(mt) % 2 == 0 ? 8 : language_hidden / 128,
+            language_hidden * (1 + (int)(random_mt_next(mt) % 4)));
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct partition_job random_job(struct random_mt *mt, bool chunks) {
+    static const char *const partitions[] = { "layer", "parameter", "bmp" };
+    static const char *const frozen[] = { "model.frozen=[]", "model.frozen=[\"vision\"]",
+                                          "model.frozen=[\"language\"]" };
+    char path[512], layout[128], policy[128], samples[64];
+    snprintf(path, sizeof path, "%s/recompute-property-%d.json", BALLAST_BINARY_DIR, (int)getpid());
+    random_model(mt, path);
+    int64_t stages = chunks ? 2 : 2 + random_mt_next(mt) % 2;
+    int64_t micro_batches = stages * (1 + random_mt_next(mt) % 3);
+    snprintf(layout, sizeof layout, "\"pp\": %ld%s", (long)stages, chunks ? ", \"vpp\": 2" : "");
+    snprintf(policy, sizeof policy, "\"partition\": \"%s\"%s, \"recompute\": \"full\"",
+             partitions[random_mt_next(mt) % 3],
+             !chunks && random_mt_next(mt) % 4 == 0 ? ", \"schedule\": \"gpipe\"" : "");
+    snprintf(samples, sizeof samples, "training.micro_batch={\"samples\":%d}",
+             1 + (int)(random_mt_next(mt) % 6));
+    char *text;
+    size_t size;
+    struct error err = { 0 };
+    if (!file_read(path, &text, &size, &err)) fail_msg("%s", err.text);
+    bool has_vision = memmem(text, size, "vision", 6) != NULL;
+    free(text);
+    const char *const overrides[] = { samples, has_vision ? frozen[random_mt_next(mt) % 3] : NULL,
+                                      NULL };
+    struct partition_job p = fixture_job(path, layout, stages, micro_batches, policy, overrides);
+    unlink(path);
+    return p;
+}
+
+/* Bytes of the fullest stage; false where one exceeds the budget. */
+static bool within(const struct planner_oracle *o, const struct job_plan *plan, double budget,
+                   double *fullest) {
+    *fullest = 0;
+    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+        *fullest = fmax(*fullest, o->stage_bytes(o->context, plan, stage, &o->largest));
+    return *fullest <= budget;
+}
+
+static void set_blocks(struct job_plan *plan, const int64_t *layers, int count,
+                       unsigned recompute) {
+    for (int b = 0; b < count; b++)
+        plan->recompute[layers[b]] = recompute >> b & 1 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+}
+
+/* How much faster than adaptive the best of all sets of blocks that fit is. */
+static double beaten_by(struct random_mt *mt, const struct partition_job *p, int *partly) {
+    const struct planner_oracle *o = &p->oracle;
+    struct job_plan plan = p->job->plan;
+    int64_t layers[MOST_BLOCKS];
+    int count = 0, recomputing = 0;
+    for (int64_t i = 0; i < o->model->layer_count; i++) {
+        struct gradient_need need = model_gradient_need(o->model, i);
+        if (!layer_can_recompute(o->model, i) || !(need.input || need.weight)) continue;
+        assert_true(count < MOST_BLOCKS);
+        layers[count++] = i;
+    }
+    double least, most, ignored, seconds, best = INFINITY;
+    set_blocks(&plan, layers, count, ~0u);
+    within(o, &plan, 0, &least);
+    set_blocks(&plan, layers, count, 0);
+    within(o, &plan, 0, &most);
+    double budget = least + (most - least) * (double)(random_mt_next(mt) % 1000) / 1000;
+    struct {
+        double reserve_GiB;
+    } parameters = { (o->capacity_bytes - budget) / BYTES_PER_GiB };
+    budget = o->capacity_bytes - parameters.reserve_GiB * BYTES_PER_GiB;
+    struct error err = { 0 };
+    assert_true(recompute_adaptive.plan_job(o, &parameters, &plan, &err));
+    bool fits = within(o, &plan, budget, &ignored);
+    assert_true(o->simulate(o->context, &plan, &seconds, &err));
+    for (int b = 0; b < count; b++)
+        recomputing += plan.recompute[layers[b]] == RECOMPUTE_FULL;
+    *partly += recomputing > 0 && recomputing < count;
+    for (unsigned set = 0; set < 1u << count; set++) {
+        double other;
+        set_blocks(&plan, layers, count, set);
+        if (!within(o, &plan, budget, &ignored)) continue;
+        if (!fits) fail_msg("out of memory, where %d blocks would fit", count);
+        assert_true(o->simulate(o->context, &plan, &other, &err));
+        best = fmin(best, other);
+    }
+    return isfinite(best) ? seconds / best - 1 : 0;
+}
+
+static void check_random_jobs(uint32_t seed, int rounds, bool chunks) {
+    struct random_mt mt;
+    random_mt_seed(&mt, seed);
+    int partly = 0;
+    double worst = 0;
+    for (int round = 0; round < rounds; round++) {
+        struct partition_job p = random_job(&mt, chunks);
+        double beaten = beaten_by(&mt, &p, &partly);
+        if (beaten > 0.01)
+            fail_msg("round %d: another choice is %.3g %% faster", round, beaten * 100);
+        worst = fmax(worst, beaten);
+        fixture_close(&p);
+    }
+    print_message("at most %.3g %% slower than the best of all, %d of %d partly recomputed\n",
+                  worst * 100, partly, rounds);
+    assert_true(partly > rounds / 3);
+}
+
+static void test_random_jobs_against_all_sets(void **state) {
+    (void)state;
+    check_random_jobs(5, 200, false);
+}
+
+static void test_random_chunks_against_all_sets(void **state) {
+    (void)state;
+    check_random_jobs(6, 100, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice_against_all_pairs),
@@ -230,6 +372,8 @@ int main(void) {
         cmocka_unit_test(test_iteration_against_all_choices),
         cmocka_unit_test(test_no_iteration_runs_out),
         cmocka_unit_test(test_chunks_use_what_is_free),
+        cmocka_unit_test(test_random_jobs_against_all_sets),
+        cmocka_unit_test(test_random_chunks_against_all_sets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

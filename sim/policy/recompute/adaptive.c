@@ -10,7 +10,10 @@
  *
  * Stages decide alone: no stage's passes delay less by making another's longer, so the least
  * recomputation of every stage is the least time of the iteration. With interleaved chunks step 3
- * fills the best kind per byte first, chunk by chunk.
+ * tries every count of every kind and chunk where they are few; where they are many it fills the best
+ * kind per byte first and exchanges blocks for others as long as that saves time. Which of a stage's
+ * chunks recomputes also changes what waits for it, so blocks then move between chunks as long as
+ * the simulated iteration gets shorter.
  * The largest micro-batch has each size as large as any has it, so no iteration runs out of memory
  * where recomputing everything would not.
  */
@@ -146,14 +149,21 @@ static bool adaptive_plan_stage(const struct planner_oracle *oracle, const void 
     return true;
 }
 
-/* ---- chunks: the best kind per byte first ---- */
+/* ---- chunks ---- */
 
+/* Blocks of one kind in one chunk. */
 struct item {
     struct place at;
     int kind;
     int64_t blocks;
-    double seconds_per_byte;
+    double seconds, seconds_per_byte;
     int64_t *keep; /* of its part */
+};
+
+struct chunks {
+    struct item *items; /* best time per byte first */
+    int64_t count;
+    double budget;
 };
 
 static int by_value(const void *left, const void *right) {
@@ -161,6 +171,11 @@ static int by_value(const void *left, const void *right) {
     if (a->seconds_per_byte != b->seconds_per_byte)
         return a->seconds_per_byte > b->seconds_per_byte ? -1 : 1;
     return a->at.part != b->at.part ? (a->at.part < b->at.part ? -1 : 1) : a->kind - b->kind;
+}
+
+static void keep_blocks(const struct item *item, int64_t count) {
+    item->keep[item->kind] = count;
+    set_keep(&item->at, item->keep);
 }
 
 static bool item_fits(const struct item *item, int64_t count, double budget) {
@@ -179,15 +194,71 @@ static void fill_item(const struct item *item, double budget) {
         else
             too_many = middle;
     }
-    item->keep[item->kind] = fits;
-    set_keep(&item->at, item->keep);
+    keep_blocks(item, fits);
 }
 
-static void plan_chunks(const struct planner_oracle *oracle, struct job_plan *plan, int64_t stage,
-                        double budget) {
-    struct arena *scratch = arena_create();
-    struct item *items = arena_array(scratch, struct item, ADAPTIVE_KINDS * plan->chunk_count);
-    int64_t count = 0;
+static double saved_seconds(const struct chunks *c) {
+    double sum = 0;
+    for (int64_t i = 0; i < c->count; i++)
+        sum += c->items[i].seconds * (double)c->items[i].keep[c->items[i].kind];
+    return sum;
+}
+
+static void note(const struct chunks *c, int64_t *counts) {
+    for (int64_t i = 0; i < c->count; i++)
+        counts[i] = c->items[i].keep[c->items[i].kind];
+}
+
+static void restore(const struct chunks *c, const int64_t *counts) {
+    for (int64_t i = 0; i < c->count; i++)
+        keep_blocks(&c->items[i], counts[i]);
+}
+
+/* Every count of every item but the last, which takes what is left. */
+static void try_all(const struct chunks *c, int64_t at, double *best, int64_t *counts) {
+    const struct item *item = &c->items[at];
+    if (at + 1 == c->count) {
+        keep_blocks(item, 0);
+        fill_item(item, c->budget);
+        double saved = saved_seconds(c);
+        if (saved <= *best || !item_fits(item, item->keep[item->kind], c->budget)) return;
+        *best = saved;
+        note(c, counts);
+        return;
+    }
+    for (int64_t keep = item->blocks; keep >= 0; keep--) {
+        keep_blocks(item, keep);
+        try_all(c, at + 1, best, counts);
+    }
+}
+
+/* Fewer blocks of one item, and what that frees for the others, as long as it saves time. */
+static void exchange(const struct chunks *c, double *best, int64_t *counts) {
+    for (bool better = true; better;) {
+        better = false;
+        for (int64_t give = 0; give < c->count && !better; give++)
+            for (int64_t keep = counts[give] - 1; keep >= 0 && !better; keep--)
+                for (int64_t take = 0; take < c->count && !better; take++) {
+                    if (take == give) continue;
+                    restore(c, counts);
+                    keep_blocks(&c->items[give], keep);
+                    fill_item(&c->items[take], c->budget);
+                    for (int64_t i = 0; i < c->count; i++)
+                        if (i != give && i != take) fill_item(&c->items[i], c->budget);
+                    double saved = saved_seconds(c);
+                    better = saved > *best * (1 + 1e-12);
+                    if (!better) continue;
+                    *best = saved;
+                    note(c, counts);
+                }
+    }
+}
+
+static struct chunks chunks_of(struct arena *scratch, const struct planner_oracle *oracle,
+                               struct job_plan *plan, int64_t stage, double budget) {
+    struct chunks c = { .items =
+                            arena_array(scratch, struct item, ADAPTIVE_KINDS * plan->chunk_count),
+                        .budget = budget };
     for (int64_t chunk = 0; chunk < plan->chunk_count; chunk++) {
         struct place at = { oracle, plan, stage, chunk * plan->stage_count + stage };
         int64_t *keep = arena_array(scratch, int64_t, ADAPTIVE_KINDS);
@@ -196,29 +267,105 @@ static void plan_chunks(const struct planner_oracle *oracle, struct job_plan *pl
         count_blocks(&at, &s);
         for (int kind = 0; kind < ADAPTIVE_KINDS; kind++)
             if (s.blocks[kind] > 0)
-                items[count++] = (struct item){ at, kind, s.blocks[kind], s.seconds[kind], keep };
+                c.items[c.count++] = (struct item){ .at = at,
+                                                    .kind = kind,
+                                                    .blocks = s.blocks[kind],
+                                                    .seconds = s.seconds[kind],
+                                                    .keep = keep };
     }
-    for (int64_t i = 0; i < count; i++) { /* when every chunk recomputes */
-        const struct item *item = &items[i];
+    for (int64_t i = 0; i < c.count; i++) { /* when every chunk recomputes */
+        const struct item *item = &c.items[i];
         double all = bytes_with(&item->at, 0, 0);
         double one = bytes_with(&item->at, item->kind == 0, item->kind == 1);
         set_keep(&item->at, item->keep);
-        items[i].seconds_per_byte /= fmax(one - all, 1);
+        c.items[i].seconds_per_byte = item->seconds / fmax(one - all, 1);
     }
-    qsort(items, (size_t)count, sizeof *items, by_value);
-    for (int64_t i = 0; i < count; i++)
-        fill_item(&items[i], budget);
+    qsort(c.items, (size_t)c.count, sizeof *c.items, by_value);
+    return c;
+}
+
+/* The counts of one stage that save most time. */
+static struct chunks plan_chunks(struct arena *scratch, const struct planner_oracle *oracle,
+                                 struct job_plan *plan, int64_t stage, double budget) {
+    enum { FEW = 5000 };
+    struct chunks c = chunks_of(scratch, oracle, plan, stage, budget);
+    if (c.count == 0) return c;
+    int64_t *counts = arena_array(scratch, int64_t, c.count);
+    double choices = 1;
+    for (int64_t i = 0; i < c.count; i++) {
+        fill_item(&c.items[i], budget);
+        if (i + 1 < c.count) choices *= (double)(c.items[i].blocks + 1);
+    }
+    double best = saved_seconds(&c);
+    note(&c, counts);
+    if (choices <= FEW)
+        try_all(&c, 0, &best, counts);
+    else
+        exchange(&c, &best, counts);
+    restore(&c, counts);
+    return c;
+}
+
+/* `drop` blocks fewer of `less` keep and as many more of `more` as then fit, if the iteration gets
+ * shorter. */
+static bool move_blocks(const struct chunks *c, const struct item *more, const struct item *less,
+                        int64_t drop, double *seconds, struct error *err) {
+    int64_t keep = more->keep[more->kind], left = less->keep[less->kind];
+    if (keep == more->blocks || left < drop) return false;
+    const struct planner_oracle *o = more->at.oracle;
+    double now = INFINITY;
+    keep_blocks(less, left - drop);
+    fill_item(more, c->budget);
+    if (more->keep[more->kind] > keep && item_fits(more, more->keep[more->kind], c->budget) &&
+        o->simulate(o->context, more->at.plan, &now, err) && now < *seconds) {
+        *seconds = now;
+        return true;
+    }
+    keep_blocks(less, left);
+    keep_blocks(more, keep);
+    return false;
+}
+
+/* In which chunk a stage recomputes changes which passes wait for it: blocks move between its chunks
+ * as long as the simulated iteration gets shorter. */
+static bool place_chunks(const struct chunks *stages, const struct planner_oracle *oracle,
+                         const struct job_plan *plan, struct error *err) {
+    enum { PASSES = 4, MOST_DROPPED = 2 };
+    double seconds;
+    if (!oracle->simulate(oracle->context, plan, &seconds, err)) return false;
+    bool better = true;
+    for (int pass = 0; pass < PASSES && better; pass++) {
+        better = false;
+        for (int64_t stage = 0; stage < plan->stage_count; stage++) {
+            const struct chunks *c = &stages[stage];
+            for (int64_t more = 0; more < c->count; more++)
+                for (int64_t less = 0; less < c->count; less++)
+                    for (int64_t drop = 1; less != more && drop <= MOST_DROPPED; drop++)
+                        while (
+                            move_blocks(c, &c->items[more], &c->items[less], drop, &seconds, err))
+                            better = true;
+        }
+    }
+    return err->text[0] == '\0';
+}
+
+static bool plan_all_chunks(const struct planner_oracle *oracle, struct job_plan *plan,
+                            double budget, struct error *err) {
+    struct arena *scratch = arena_create();
+    struct chunks *stages = arena_array(scratch, struct chunks, plan->stage_count);
+    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+        stages[stage] = plan_chunks(scratch, oracle, plan, stage, budget);
+    bool ok = plan->module_count > 0 || place_chunks(stages, oracle, plan, err);
     arena_destroy(scratch);
+    return ok;
 }
 
 static bool adaptive_plan(const struct planner_oracle *oracle, const void *parameters,
                           struct job_plan *plan, struct error *err) {
-    for (int64_t stage = 0; stage < plan->stage_count; stage++) {
-        if (plan->chunk_count > 1)
-            plan_chunks(oracle, plan, stage, budget_of(oracle, parameters));
-        else if (!adaptive_plan_stage(oracle, parameters, plan, stage, err))
-            return false;
-    }
+    if (plan->chunk_count > 1)
+        return plan_all_chunks(oracle, plan, budget_of(oracle, parameters), err);
+    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+        if (!adaptive_plan_stage(oracle, parameters, plan, stage, err)) return false;
     return true;
 }
 
