@@ -45,7 +45,8 @@ static void add_inputs(cJSON *row, const struct paper_input *const *inputs) {
         cJSON_AddStringToObject(input, "input", inputs[k]->name != NULL ? inputs[k]->name : "");
         cJSON_AddStringToObject(input, "value", inputs[k]->value);
         cJSON_AddStringToObject(input, "status", input_status_name(inputs[k]->status));
-        cJSON_AddStringToObject(input, "source", inputs[k]->source != NULL ? inputs[k]->source : "");
+        cJSON_AddStringToObject(input, "source",
+                                inputs[k]->source != NULL ? inputs[k]->source : "");
         cJSON_AddItemToArray(list, input);
     }
 }
@@ -125,11 +126,69 @@ static struct number_text number_text(double value) {
     return n;
 }
 
+/* Words in lines of at most 100 columns, the first after the label, all others as far in. */
+static void print_words(const char *label, const char *const *texts, int64_t count) {
+    enum { WIDTH = 100, INDENT = 10 };
+    int column = printf("  %-*s", INDENT - 2, label);
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = texts[i];
+        while (*word != '\0') {
+            int length = (int)strcspn(word, " ");
+            if (column > INDENT && column + 1 + length > WIDTH)
+                column = printf("\n%*s", INDENT, "") - 1;
+            column += printf("%s%.*s", column > INDENT ? " " : "", length, word);
+            word += length;
+            word += strspn(word, " ");
+        }
+    }
+    putchar('\n');
+}
+
+/* Names of the inputs of the table's rows that have this status, each once. */
+static void print_inputs_of(const struct reproduction *r, const char *table,
+                            enum input_status status) {
+    struct arena *scratch = arena_create();
+    int64_t count = 0, room = 1;
+    for (int64_t i = 0; i < r->value_count; i++)
+        for (int64_t k = 0; r->values[i].inputs[k] != NULL; k++)
+            room++;
+    const struct paper_input **found = arena_array(scratch, const struct paper_input *, room);
+    const char **names = arena_array(scratch, const char *, room);
+    for (int64_t i = 0; i < r->value_count; i++) {
+        const struct reproduction_value *v = &r->values[i];
+        for (int64_t k = 0; strcmp(v->table, table) == 0 && v->inputs[k] != NULL; k++) {
+            const struct paper_input *input = v->inputs[k];
+            bool known = input->name == NULL || input->status != status;
+            for (int64_t f = 0; f < count; f++)
+                known = known || strcmp(found[f]->name, input->name) == 0;
+            if (!known) found[count++] = input;
+        }
+    }
+    for (int64_t f = 0; f < count; f++)
+        names[f] = arena_format(scratch, "%s%s", found[f]->name, f + 1 < count ? ", " : "");
+    if (count > 0) print_words(input_status_name(status), names, count);
+    arena_destroy(scratch);
+}
+
+/* What stands behind a table's rows: where it is printed, what was tried, who set each input. */
+static void print_background(const struct reproduction *r, const char *table) {
+    for (int64_t i = 0; i < r->summary_count; i++) {
+        const struct reproduction_summary *s = &r->summaries[i];
+        if (strcmp(s->table, table) != 0) continue;
+        print_words("source", &s->source, 1);
+        if (s->note != NULL) print_words("note", &s->note, 1);
+    }
+    print_inputs_of(r, table, INPUT_STATED);
+    print_inputs_of(r, table, INPUT_ASSUMED);
+    print_inputs_of(r, table, INPUT_FITTED);
+}
+
 static void print(const struct reproduction *r) {
     const char *table = "";
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
         if (strcmp(table, v->table) != 0) {
+            if (i > 0) print_background(r, table);
             table = v->table;
             printf("%s%s\n  %-58s %-8s %10s %10s %9s  %s\n", i > 0 ? "\n" : "", table, "row",
                    "unit", "paper", "simulated", "error", "scenario");
@@ -147,6 +206,7 @@ static void print(const struct reproduction *r) {
         if (v->note != NULL) printf("      %s\n", v->note);
         print_sensitivity(v);
     }
+    if (r->value_count > 0) print_background(r, table);
     putchar('\n');
     for (int64_t i = 0; i < r->summary_count; i++) {
         const struct reproduction_summary *s = &r->summaries[i];
@@ -156,7 +216,7 @@ static void print(const struct reproduction *r) {
                s->worst_relative_error * 100, (long)s->rows_without_relative_error);
     }
     puts("Nothing is fitted to these rows unless marked; every row names the scenario that gives "
-         "it.");
+         "it.\nValues and sources of the inputs: --markdown or --json.");
 }
 
 static void print_inputs(const struct paper_input *const *inputs) {
@@ -306,8 +366,8 @@ static bool draw_pictures(struct cli *cli, const struct reproduction *r,
     if (!cli_make_folder(o->pictures, NULL, err)) return false;
     for (int64_t i = 0; i < r->picture_count; i++) {
         const struct reproduction_picture *p = &r->pictures[i];
-        const char *path = arena_format(cli->arena, "%s/%s.%s", o->pictures, p->table,
-                                        format_names[o->format]);
+        const char *path =
+            arena_format(cli->arena, "%s/%s.%s", o->pictures, p->table, format_names[o->format]);
         bool ok = p->picture->kind == PICTURE_BARS ? draw_bars(cli, p, path, err)
                                                    : draw_lines(cli, p, path, err);
         if (!ok) return false;
