@@ -14,7 +14,7 @@
 struct planner_study {
     const struct job_plan *plan;
     struct iteration_plan *iteration;
-    const struct modality_segments *segments;
+    struct modality_segments *segments;
 };
 typedef void (*planner_study_visit)(void *context, const struct planner_study *study);
 

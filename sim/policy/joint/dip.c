@@ -199,6 +199,24 @@ static void add_finalist(void *context, const int32_t *order, enum interleaver_t
     f->turns[at] = turn;
 }
 
+/* By pass: its backward when every block keeps everything; as it is where no memory step follows. */
+static int64_t *kept_backward_ns(const struct dip_iteration *d, const struct job_plan *plan) {
+    const struct segment_graph *g = d->segments.graph;
+    int64_t n = (int64_t)g->segment_count * g->rank_count;
+    int64_t *kept_ns = arena_array(d->it->scratch, int64_t, n);
+    enum recompute_kind planned = (enum recompute_kind)d->p->recompute;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t segment = i / g->rank_count, rank = i % g->rank_count;
+        int64_t part = d->segments.chunk_of[segment] * plan->stage_count + rank;
+        const struct pass_cost *cost =
+            &d->it->costs[d->it->cell_first[part] + d->segments.unit_of[segment]];
+        kept_ns[i] = g->passes[i].backward_ns;
+        if (d->p->memory && cost->blocks > 0)
+            kept_ns[i] = cost->backward_ns - cost->blocks * cost->recompute_ns[planned];
+    }
+    return kept_ns;
+}
+
 static void fill_memory(struct dip_iteration *d, const struct job_plan *plan) {
     memory_step(d->it, plan, &d->segments, &d->schedule);
     segment_order_time(d->segments.graph, &d->schedule);
@@ -236,41 +254,91 @@ static bool same_order(const struct segment_graph *g, const struct segment_sched
     return true;
 }
 
+/* What the memory step leaves of an order. */
+struct filled {
+    int64_t makespan_ns; /* INT64_MAX: none yet */
+    struct segment_task *tasks;
+    struct segment_pass *passes;
+    struct pass_choice *choices;
+    size_t task_bytes, pass_bytes, choice_bytes;
+};
+
+static struct filled filled_start(const struct dip_iteration *d, const struct job_plan *plan) {
+    const struct segment_graph *g = d->segments.graph;
+    int64_t tasks = segment_schedule_size(g), passes = (int64_t)g->segment_count * g->rank_count;
+    int64_t choices = d->it->cell_first[plan->part_count];
+    return (struct filled){
+        .makespan_ns = INT64_MAX,
+        .tasks = arena_array(d->it->scratch, struct segment_task, tasks),
+        .passes = arena_array(d->it->scratch, struct segment_pass, passes),
+        .choices = arena_array(d->it->scratch, struct pass_choice, choices),
+        .task_bytes = sizeof(struct segment_task) * (size_t)tasks,
+        .pass_bytes = sizeof(struct segment_pass) * (size_t)passes,
+        .choice_bytes = sizeof(struct pass_choice) * (size_t)choices,
+    };
+}
+
+static void keep_filled(const struct dip_iteration *d, struct filled *f) {
+    memcpy(f->tasks, d->schedule.tasks, f->task_bytes);
+    memcpy(f->passes, d->segments.graph->passes, f->pass_bytes);
+    memcpy(f->choices, d->it->choices, f->choice_bytes);
+    f->makespan_ns = d->schedule.makespan_ns;
+}
+
+static void take_filled(struct dip_iteration *d, const struct filled *f) {
+    memcpy(d->schedule.tasks, f->tasks, f->task_bytes);
+    memcpy(d->segments.graph->passes, f->passes, f->pass_bytes);
+    memcpy(d->it->choices, f->choices, f->choice_bytes);
+    d->schedule.makespan_ns = f->makespan_ns;
+}
+
+/* No memory step makes this order faster: every block keeps everything. */
+static int64_t order_bound_ns(const struct dip_iteration *d, const int64_t *kept_ns) {
+    struct segment_graph *g = d->segments.graph;
+    int64_t n = (int64_t)g->segment_count * g->rank_count;
+    int64_t *planned_ns = arena_array(d->it->scratch, int64_t, n);
+    struct segment_schedule timed = {
+        .tasks = arena_array(d->it->scratch, struct segment_task, segment_schedule_size(g))
+    };
+    memcpy(timed.tasks, d->schedule.tasks,
+           sizeof *timed.tasks * (size_t)segment_schedule_size(g));
+    for (int64_t i = 0; i < n; i++) {
+        planned_ns[i] = g->passes[i].backward_ns;
+        g->passes[i].backward_ns = kept_ns[i];
+    }
+    segment_order_time(g, &timed);
+    for (int64_t i = 0; i < n; i++)
+        g->passes[i].backward_ns = planned_ns[i];
+    return timed.makespan_ns;
+}
+
+/* Into d->schedule, before the memory step; false: there is none, or it is the search's own. */
+static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int32_t k,
+                           const struct segment_schedule *found) {
+    struct segment_graph *g = d->segments.graph;
+    if (k >= f->count) return order_in_room(d, room_shares[k - f->count]);
+    greedy_order(g, f->orders + k * f->class_count, f->turns[k], &d->schedule);
+    return !same_order(g, &d->schedule, found);
+}
+
 static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
                             const struct finalists *f) {
     struct segment_graph *g = d->segments.graph;
-    size_t bytes = sizeof *g->passes * (size_t)(g->segment_count * g->rank_count);
-    struct segment_pass *passes = memory_alloc(bytes);
-    memcpy(passes, g->passes, bytes);
-    struct segment_schedule found = { .makespan_ns = d->schedule.makespan_ns };
-    size_t task_bytes = sizeof *found.tasks * (size_t)segment_schedule_size(g);
-    found.tasks = memory_alloc(task_bytes);
-    memcpy(found.tasks, d->schedule.tasks, task_bytes);
+    struct filled before = filled_start(d, plan), best = filled_start(d, plan);
+    const int64_t *kept_ns = kept_backward_ns(d, plan);
+    keep_filled(d, &before);
+    struct segment_schedule found = { .tasks = before.tasks };
     fill_memory(d, plan);
-    int64_t best_ns = d->schedule.makespan_ns;
-    int32_t best = -1;
+    keep_filled(d, &best);
     int32_t last = f->count + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
-    for (int32_t k = 0; k <= last; k++) {
-        if (k == last && best == last - 1) break; /* it is the one just run */
-        int32_t at = k < last ? k : best;
-        memcpy(g->passes, passes, bytes);
-        if (at >= f->count) {
-            if (!order_in_room(d, room_shares[at - f->count])) continue;
-        } else if (at >= 0) {
-            greedy_order(g, f->orders + at * f->class_count, f->turns[at], &d->schedule);
-            if (same_order(g, &d->schedule, &found)) continue; /* it was the first */
-        } else {
-            memcpy(d->schedule.tasks, found.tasks, task_bytes);
-            d->schedule.makespan_ns = found.makespan_ns;
-        }
+    for (int32_t k = 0; k < last; k++) {
+        memcpy(g->passes, before.passes, before.pass_bytes);
+        if (!finalist_order(d, f, k, &found)) continue;
+        if (order_bound_ns(d, kept_ns) >= best.makespan_ns) continue;
         fill_memory(d, plan);
-        if (k == last || d->schedule.makespan_ns >= best_ns) continue;
-        best_ns = d->schedule.makespan_ns;
-        best = k;
+        if (d->schedule.makespan_ns < best.makespan_ns) keep_filled(d, &best);
     }
-    ballast_check(d->schedule.makespan_ns == best_ns);
-    free(found.tasks);
-    free(passes);
+    take_filled(d, &best);
 }
 
 static void make_order(struct dip_iteration *d, struct finalists *finalists) {
@@ -295,26 +363,19 @@ static void make_order(struct dip_iteration *d, struct finalists *finalists) {
     plain_order(d);
 }
 
-/* No order and no choice of recomputation is faster: every block keeps everything. */
+/* No order and no choice of recomputation is faster. */
 static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_plan *plan) {
     struct segment_graph *g = d->segments.graph;
     int64_t n = (int64_t)g->segment_count * g->rank_count, bound;
-    int64_t *kept = arena_array(d->it->scratch, int64_t, n);
+    int64_t *kept_ns = kept_backward_ns(d, plan);
     for (int64_t i = 0; i < n; i++) {
-        int64_t segment = i / g->rank_count, rank = i % g->rank_count;
-        int64_t part = d->segments.chunk_of[segment] * plan->stage_count + rank;
-        const struct pass_cost *cost =
-            &d->it->costs[d->it->cell_first[part] + d->segments.unit_of[segment]];
-        kept[i] = g->passes[i].backward_ns;
-        if (d->p->memory && cost->blocks > 0) {
-            enum recompute_kind planned = (enum recompute_kind)d->p->recompute;
-            g->passes[i].backward_ns =
-                cost->backward_ns - cost->blocks * cost->recompute_ns[planned];
-        }
+        int64_t chosen_ns = g->passes[i].backward_ns;
+        g->passes[i].backward_ns = kept_ns[i];
+        kept_ns[i] = chosen_ns;
     }
     bound = segment_graph_bound_ns(g);
     for (int64_t i = 0; i < n; i++)
-        g->passes[i].backward_ns = kept[i];
+        g->passes[i].backward_ns = kept_ns[i];
     return bound;
 }
 

@@ -36,9 +36,14 @@ void modality_plan(const struct planner_oracle *oracle, const struct modality_op
 
 /* Segments numbered by micro-batch, module, sub-microbatch and chunk; in the scratch arena. unit_of
  * and chunk_of give each segment's place in the iteration. */
+struct memory_candidate;
 struct modality_segments {
     struct segment_graph *graph;
     int32_t *chunk_of, *unit_of, *sub_of;
+    /* Of the memory step, which makes them when it is first run: they do not depend on the order. By
+     * rank x segment_count + segment. */
+    const struct memory_candidate **candidates;
+    int32_t *candidate_counts;
 };
 struct modality_segments modality_graph(const struct planner_oracle *oracle,
                                         const struct job_plan *plan,
@@ -57,7 +62,7 @@ struct memory_step_result {
  * afterwards. */
 struct memory_step_result memory_step(const struct iteration_plan *iteration,
                                       const struct job_plan *plan,
-                                      const struct modality_segments *segments,
+                                      struct modality_segments *segments,
                                       const struct segment_schedule *schedule);
 
 #endif

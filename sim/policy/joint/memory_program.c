@@ -25,9 +25,9 @@ struct solver {
     double *price, *price_sum; /* by event; sums before it */
     double *use;               /* by event */
     double *least;             /* bytes of all smallest candidates, by event */
-    struct upgrade *upgrades;
-    int64_t upgrade_capacity;
+    struct upgrade *upgrades, *sorted; /* sorted: room for the sort */
     int32_t *trial;
+    bool *full; /* by pair: no further upgrade fits */
 };
 
 static const struct memory_candidate *candidate(const struct memory_program *p, int32_t pair,
@@ -84,11 +84,34 @@ static double dual_value(struct solver *s) {
     return value;
 }
 
-static int by_value(const void *left, const void *right) {
-    const struct upgrade *a = left, *b = right;
-    if (a->value != b->value) return a->value > b->value ? -1 : 1;
-    if (a->pair != b->pair) return a->pair - b->pair;
-    return a->to - b->to;
+/* ---- upgrades by falling value ---- */
+
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, KEY_BITS = 64 };
+
+/* Values are >= 0, whose order as numbers is that of their bits. */
+static uint64_t falling_key(const struct upgrade *u) {
+    uint64_t bits;
+    memcpy(&bits, &u->value, sizeof bits);
+    return ~bits;
+}
+
+/* Stable, digit by digit, so that equal values keep the order of their pairs; digits in which all agree
+ * are passed over. Leaves the list in s->upgrades. */
+static void sort_upgrades(struct solver *s, int64_t count) {
+    for (int shift = 0; shift < KEY_BITS; shift += DIGIT_BITS) {
+        int64_t starts[DIGITS + 1] = { 0 };
+        for (int64_t u = 0; u < count; u++)
+            starts[(falling_key(&s->upgrades[u]) >> shift & (DIGITS - 1)) + 1]++;
+        if (starts[(falling_key(&s->upgrades[0]) >> shift & (DIGITS - 1)) + 1] == count) continue;
+        for (int d = 0; d < DIGITS; d++)
+            starts[d + 1] += starts[d];
+        for (int64_t u = 0; u < count; u++)
+            s->sorted[starts[falling_key(&s->upgrades[u]) >> shift & (DIGITS - 1)]++] =
+                s->upgrades[u];
+        struct upgrade *kept = s->upgrades;
+        s->upgrades = s->sorted;
+        s->sorted = kept;
+    }
 }
 
 /* Upgrades from each candidate to the next; candidates come sorted and undominated. */
@@ -110,7 +133,7 @@ static int64_t list_upgrades(struct solver *s) {
             s->upgrades[count++] = (struct upgrade){ i, j, value };
         }
     }
-    qsort(s->upgrades, (size_t)count, sizeof *s->upgrades, by_value);
+    if (count > 0) sort_upgrades(s, count);
     return count;
 }
 
@@ -120,15 +143,19 @@ static bool fits(const struct solver *s, int32_t pair, double bytes) {
     return true;
 }
 
+/* Use only grows and a later upgrade of a pair is larger, so one that does not fit is its last. */
 static void greedy(struct solver *s, int32_t *chosen) {
     const struct memory_program *p = s->p;
     memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);
+    memset(s->full, 0, sizeof *s->full * (size_t)p->pair_count);
     memcpy(s->use, s->least, sizeof *s->use * (size_t)(p->event_count + 1));
     int64_t count = list_upgrades(s);
     for (int64_t u = 0; u < count; u++) {
         int32_t pair = s->upgrades[u].pair, to = s->upgrades[u].to;
+        if (s->full[pair]) continue;
         double bytes = candidate(p, pair, to)->bytes - candidate(p, pair, chosen[pair])->bytes;
-        if (!fits(s, pair, bytes)) continue;
+        s->full[pair] = !fits(s, pair, bytes);
+        if (s->full[pair]) continue;
         for (int32_t k = p->first[pair]; k <= p->last[pair]; k++)
             s->use[k] += bytes;
         chosen[pair] = to;
@@ -199,7 +226,9 @@ void memory_program_solve(const struct memory_program *p, double gap_fraction, i
     s.use = numbers + 2 * events + 1;
     s.least = numbers + 3 * events + 1;
     s.trial = indices;
+    s.full = memory_alloc(sizeof *s.full * pairs);
     s.upgrades = memory_alloc(sizeof *s.upgrades * (size_t)(upgrades + 1));
+    s.sorted = memory_alloc(sizeof *s.sorted * (size_t)(upgrades + 1));
     memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);
     add_use(p, chosen, s.least);
     *result = (struct memory_program_result){ .feasible = true,
@@ -220,5 +249,7 @@ void memory_program_solve(const struct memory_program *p, double gap_fraction, i
     set_gap(result);
     free(numbers);
     free(indices);
+    free(s.full);
     free(s.upgrades);
+    free(s.sorted);
 }

@@ -107,21 +107,16 @@ void modality_write(const struct modality_segments *s, const struct segment_sche
 
 struct rank_program {
     struct memory_program program;
-    int32_t *first, *last, *counts, *chosen;
+    int32_t *first, *last, *chosen;
     double *capacity;
-    const struct memory_candidate **lists;
-    struct memory_candidate *candidates; /* CANDIDATES a segment */
 };
 
 static struct rank_program make_room(struct arena *arena, int64_t segments) {
     return (struct rank_program){
         .first = arena_array(arena, int32_t, segments),
         .last = arena_array(arena, int32_t, segments),
-        .counts = arena_array(arena, int32_t, segments),
         .chosen = arena_array(arena, int32_t, segments),
         .capacity = arena_array(arena, double, 2 * segments),
-        .lists = arena_array(arena, const struct memory_candidate *, segments),
-        .candidates = arena_array(arena, struct memory_candidate, segments * CANDIDATES),
     };
 }
 
@@ -150,6 +145,50 @@ static int32_t list_candidates(const struct pass_cost *cost, enum recompute_kind
     return count;
 }
 
+static enum recompute_kind planned_kind(const struct job_plan *plan, int64_t part) {
+    for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1]; i++)
+        if (plan->recompute[i] != RECOMPUTE_NONE) return plan->recompute[i];
+    return RECOMPUTE_NONE;
+}
+
+/* Sub-microbatches of one length have the same on a part: they share the list of the one before. */
+static bool same_cost(const struct pass_cost *a, const struct pass_cost *b) {
+    bool same = a->forward_ns == b->forward_ns && a->backward_ns == b->backward_ns &&
+                a->activation_bytes == b->activation_bytes && a->blocks == b->blocks;
+    for (int how = 0; same && how < RECOMPUTE_KIND_COUNT; how++)
+        same = a->recompute_ns[how] == b->recompute_ns[how] &&
+               a->block_bytes[how] == b->block_bytes[how];
+    return same;
+}
+
+static void make_candidates(const struct iteration_plan *it, const struct job_plan *plan,
+                            struct modality_segments *s) {
+    int64_t n = s->graph->segment_count, cells = n * plan->stage_count;
+    s->candidates = arena_array(it->scratch, const struct memory_candidate *, cells);
+    s->candidate_counts = arena_array(it->scratch, int32_t, cells);
+    int64_t *last = arena_array(it->scratch, int64_t, plan->chunk_count);
+    for (int64_t rank = 0; rank < plan->stage_count; rank++) {
+        for (int64_t chunk = 0; chunk < plan->chunk_count; chunk++)
+            last[chunk] = -1;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t cell = rank * n + i, *before = &last[s->chunk_of[i]];
+            const struct pass_cost *cost = &it->costs[cell_of(plan, it, s, i, rank)];
+            if (*before >= 0 && same_cost(cost, &it->costs[cell_of(plan, it, s, *before, rank)])) {
+                s->candidates[cell] = s->candidates[rank * n + *before];
+                s->candidate_counts[cell] = s->candidate_counts[rank * n + *before];
+            } else {
+                struct memory_candidate *list =
+                    arena_array(it->scratch, struct memory_candidate, CANDIDATES);
+                enum recompute_kind planned =
+                    planned_kind(plan, s->chunk_of[i] * plan->stage_count + rank);
+                s->candidate_counts[cell] = list_candidates(cost, planned, list);
+                s->candidates[cell] = list;
+            }
+            *before = i;
+        }
+    }
+}
+
 static void take_choice(const struct pass_cost *cost, enum recompute_kind planned,
                         const struct memory_candidate *candidate, struct segment_pass *pass,
                         struct pass_choice *choice) {
@@ -163,12 +202,6 @@ static void take_choice(const struct pass_cost *cost, enum recompute_kind planne
     }
     pass->backward_ns = backward;
     pass->bytes = bytes;
-}
-
-static enum recompute_kind planned_kind(const struct job_plan *plan, int64_t part) {
-    for (int64_t i = plan->first_layer[part]; i < plan->first_layer[part + 1]; i++)
-        if (plan->recompute[i] != RECOMPUTE_NONE) return plan->recompute[i];
-    return RECOMPUTE_NONE;
 }
 
 static void solve_rank(const struct iteration_plan *it, const struct job_plan *plan,
@@ -185,15 +218,10 @@ static void solve_rank(const struct iteration_plan *it, const struct job_plan *p
         room->capacity[k] = s->graph->capacity_bytes[rank] -
                             segment_graph_pass(s->graph, segment, rank)->workspace_bytes;
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t part = s->chunk_of[i] * plan->stage_count + rank;
-        room->lists[i] = room->candidates + i * CANDIDATES;
-        room->counts[i] =
-            list_candidates(&it->costs[cell_of(plan, it, s, i, rank)], planned_kind(plan, part),
-                            room->candidates + i * CANDIDATES);
-    }
-    room->program = (struct memory_program){ (int32_t)n,  (int32_t)(2 * n), room->first, room->last,
-                                             room->lists, room->counts,     room->capacity };
+    const struct memory_candidate *const *lists = s->candidates + rank * n;
+    room->program = (struct memory_program){ (int32_t)n, (int32_t)(2 * n), room->first, room->last,
+                                             lists, s->candidate_counts + rank * n,
+                                             room->capacity };
     struct memory_program_result result;
     memory_program_solve(&room->program, MEMORY_GAP, room->chosen, &result);
     out->infeasible += !result.feasible;
@@ -202,15 +230,16 @@ static void solve_rank(const struct iteration_plan *it, const struct job_plan *p
         int64_t cell = cell_of(plan, it, s, i, rank);
         int64_t part = s->chunk_of[i] * plan->stage_count + rank;
         take_choice(&it->costs[cell], planned_kind(plan, part),
-                    &room->lists[i][room->chosen[i]], segment_graph_pass(s->graph, i, rank),
+                    &lists[i][room->chosen[i]], segment_graph_pass(s->graph, i, rank),
                     &it->choices[cell]);
     }
 }
 
 struct memory_step_result memory_step(const struct iteration_plan *it, const struct job_plan *plan,
-                                      const struct modality_segments *s,
+                                      struct modality_segments *s,
                                       const struct segment_schedule *schedule) {
     struct memory_step_result result = { 0 };
+    if (s->candidates == NULL) make_candidates(it, plan, s);
     struct rank_program room = make_room(it->scratch, s->graph->segment_count);
     for (int64_t rank = 0; rank < plan->stage_count; rank++)
         solve_rank(it, plan, s, schedule, rank, &room, &result);
