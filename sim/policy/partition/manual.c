@@ -1,4 +1,5 @@
-/* manual.c - blocks per stage as the scenario lists them. */
+/* manual.c - blocks per stage as the scenario lists them. Of a text model the first stage may have
+ * none (the token embedding alone), and the last (the head). */
 #include "sim/policy/partition/partition.h"
 
 struct manual_parameters {
@@ -20,9 +21,13 @@ static bool manual_check(const struct model *model, int64_t stage_count, const v
         return error_set(err, "blocks must be a list of %ld numbers, one per pipeline stage",
                          (long)stage_count);
     const cJSON *item;
+    int64_t stage = 0;
     cJSON_ArrayForEach(item, p->blocks) {
+        const bool end = stage == 0 || stage == stage_count - 1;
+        stage++;
+        const double least = end && stage_count > 1 && partition_ends_count(model) ? 0 : 1;
         if (!cJSON_IsNumber(item) ||
-            !(item->valuedouble >= 1 && item->valuedouble <= (double)block_count) ||
+            !(item->valuedouble >= least && item->valuedouble <= (double)block_count) ||
             item->valuedouble != (double)(int64_t)item->valuedouble)
             return error_set(err, "each stage needs a whole number of blocks, at least 1");
         sum += (int64_t)item->valuedouble;
@@ -47,7 +52,7 @@ static bool manual_plan(const struct planner_oracle *oracle, const void *paramet
 
 const struct planner partition_manual = {
     .name = "manual",
-    .help = "blocks per stage as listed",
+    .help = "blocks per stage as listed; of a text model the first and the last may have none",
     .slot = PLANNER_PARTITION,
     .parameters = &manual_table,
     .parameters_size = sizeof(struct manual_parameters),

@@ -45,11 +45,20 @@ int64_t partition_stage_start(const struct model *model, int64_t block) {
     return layer;
 }
 
+bool partition_ends_count(const struct model *model) {
+    return model->layers[0].kind == LAYER_TOKEN_EMBEDDING &&
+           model->layers[model->layer_count - 1].kind == LAYER_HEAD;
+}
+
 void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan) {
     int64_t block = 0;
     for (int64_t stage = 0; stage < plan->part_count; stage++) {
-        assert(blocks[stage] > 0);
-        plan->first_layer[stage] = partition_stage_start(model, block);
+        const bool end = stage == 0 || stage == plan->part_count - 1;
+        assert(blocks[stage] > 0 || (end && partition_ends_count(model)));
+        plan->first_layer[stage] = stage > 0 && block == 0 ? layer_of_block(model, 0)
+                                   : blocks[stage] == 0 && stage > 0
+                                       ? model->layer_count - 1
+                                       : partition_stage_start(model, block);
         block += blocks[stage];
     }
     assert(block == partition_block_count(model));

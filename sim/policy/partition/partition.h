@@ -22,7 +22,10 @@ int64_t partition_stage_start(const struct model *model, int64_t block);
 bool partition_is_vision(const struct model *model, int64_t block);
 /* A vision block, or a language block in front of a diffusion decoder. */
 bool partition_is_encoder(const struct model *model, int64_t block);
-/* Sets plan->first_layer from blocks per stage; they must be positive and add up. */
+/* Whether the first stage may hold the token embedding alone and the last the head alone. */
+bool partition_ends_count(const struct model *model);
+/* Sets plan->first_layer from blocks per stage; they must add up, and be positive but for the first
+ * and the last of a model whose ends count. */
 void partition_apply(const struct model *model, const int64_t *blocks, struct job_plan *plan);
 /* The inverse, for printing. */
 void partition_blocks(const struct model *model, const struct job_plan *plan, int64_t *blocks);

@@ -27,6 +27,8 @@ static void test_known_partitions(void **state) {
         { "llama3-8b", 4, "encoder-first", NULL, "8 8 8 8" },
         { "llama3-8b", 3, "layer", NULL, "10 11 11" },
         { "llama3-8b", 4, "parameter", NULL, "8 8 8 8" },
+        /* Embedding and head are stages of their own (Llama 3.1 405B cut to 30 layers on 32). */
+        { "llama3-8b", 4, "manual", "{\"blocks\": [0, 16, 16, 0]}", "0 16 16 0" },
         /* The embedding and the head weigh 2.4 blocks each. */
         { "llama3-8b", 4, "parameter", "{\"method\": \"min-max\"}", "7 9 9 7" },
     };
@@ -121,6 +123,10 @@ static void test_refusals(void **state) {
         { "an object", "internvl-6b-20b", 1, "manual", "{\"blocks\": {\"a\": 93}}",
           "blocks must be a list of 1 numbers, one per pipeline stage" },
         { "an empty stage", "internvl-6b-20b", 2, "manual", "{\"blocks\": [93, 0]}",
+          "each stage needs a whole number of blocks, at least 1" },
+        { "an empty stage in between", "llama3-8b", 3, "manual", "{\"blocks\": [16, 0, 16]}",
+          "each stage needs a whole number of blocks, at least 1" },
+        { "nothing but ends", "llama3-8b", 1, "manual", "{\"blocks\": [0]}",
           "each stage needs a whole number of blocks, at least 1" },
         { "a negative stage", "internvl-6b-20b", 2, "manual", "{\"blocks\": [94, -1]}",
           "each stage needs a whole number of blocks, at least 1" },
