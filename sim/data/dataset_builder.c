@@ -397,6 +397,9 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
         out.language_tokens > UINT32_MAX || d->sample_count == UINT32_MAX)
         return refuse(builder, NULL, "a sample of %lld tiles and %lld tokens is too large",
                       (long long)out.tiles, (long long)out.language_tokens);
+    if (out.language_tokens == 0 && out.tiles == 0 && out.patches == 0 && record->clip_ms <= 0)
+        return refuse(builder, "leave it out, as training code does",
+                      "a sample of no tokens, no images and no clip trains nothing");
     if (builder->max_language_tokens > 0 && out.language_tokens > builder->max_language_tokens) {
         out.language_tokens = builder->max_language_tokens;
         builder->cut_samples++;

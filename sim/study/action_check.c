@@ -2,11 +2,29 @@
 #include "sim/study/action_check.h"
 
 #include <string.h>
+#include "sim/base/field.h"
 #include "sim/base/json.h"
 
 enum kind { FW, BW, ISEND, IRECV, WAIT_ISEND, WAIT_IRECV, KIND_COUNT };
-static const char *const kind_names[KIND_COUNT] = { "fw_stage",   "bw_stage",   "isend",
-                                                    "irecv",      "wait_isend", "wait_irecv" };
+static const char *const kind_names[KIND_COUNT + 1] = { "fw_stage",   "bw_stage",   "isend", "irecv",
+                                                        "wait_isend", "wait_irecv", NULL };
+
+/* Keys of each object of the file. */
+static const char *const root_keys[] = { "format",         "scenario",    "iteration",
+                                         "dp_rank",        "micro_batch_count",
+                                         "makespan_ns",    "lower_bound_ns",
+                                         "modules",        "ranks",       NULL };
+static const char *const module_keys[] = { "first_chunk", "chunk_count", "sub_microbatches", NULL };
+static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "actions", NULL };
+static const char *const pass_keys[] = { "action",           "chunk",           "micro_batch", "sub",
+                                         "start_ns",         "finish_ns",       "activation_bytes",
+                                         "workspace_bytes",  "recompute_blocks", NULL };
+static const char *const send_keys[] = { "action",  "chunk", "micro_batch", "sub",
+                                         "carries", "peer",  "arrival_ns",  NULL };
+static const char *const message_keys[] = { "action",  "chunk", "micro_batch", "sub",
+                                            "carries", "peer",  NULL };
+static const char *const recompute_keys[] = { "none", "selective", "full", NULL };
+static const char *const carried_names[] = { "activation", "gradient", NULL };
 
 struct item {
     enum kind kind;
@@ -59,6 +77,31 @@ static bool whole(struct checker *c, const cJSON *object, const char *key, int64
     return true;
 }
 
+static bool is_in(const char *const *names, const char *text) {
+    while (*names != NULL && strcmp(*names, text) != 0)
+        names++;
+    return *names != NULL;
+}
+
+static const char *near_hint(struct checker *c, const char *text, const char *const *names) {
+    const char *near = nearest_in_list(text, names), *all = "one of";
+    if (near != NULL) return arena_format(c->arena, "did you mean \"%s\"?", near);
+    for (int i = 0; names[i] != NULL; i++)
+        all = arena_format(c->arena, "%s%s %s", all, i > 0 ? "," : "", names[i]);
+    return all;
+}
+
+static bool only_keys(struct checker *c, const cJSON *object, const char *const *keys,
+                      const char *what) {
+    if (!cJSON_IsObject(object))
+        return json_error(c->json, object, c->err, NULL, "%s is an object { ... }", what);
+    for (const cJSON *child = object->child; child != NULL; child = child->next)
+        if (!is_in(keys, child->string))
+            return json_error(c->json, child, c->err, near_hint(c, child->string, keys),
+                              "unknown key \"%s\" in %s", child->string, what);
+    return true;
+}
+
 static bool list(struct checker *c, const cJSON *object, const char *key, const cJSON **node) {
     *node = cJSON_GetObjectItemCaseSensitive(object, key);
     if (cJSON_IsArray(*node) && cJSON_GetArraySize(*node) > 0) return true;
@@ -78,7 +121,8 @@ static bool read_modules(struct checker *c, const cJSON *root) {
     int64_t module = 0;
     cJSON_ArrayForEach(node, modules) {
         int64_t first, chunks, m = 0;
-        if (!whole(c, node, "first_chunk", 0, LIMIT / 100, &first) ||
+        if (!only_keys(c, node, module_keys, "a module") ||
+            !whole(c, node, "first_chunk", 0, LIMIT / 100, &first) ||
             !whole(c, node, "chunk_count", 1, LIMIT / 100, &chunks) ||
             !list(c, node, "sub_microbatches", &counts))
             return false;
@@ -108,8 +152,14 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
         if (strcmp(name->valuestring, kind_names[k]) == 0) item->kind = (enum kind)k;
     if (item->kind == KIND_COUNT)
         return json_error(c->json, name != NULL ? name : node, c->err,
-                          "fw_stage, bw_stage, isend, irecv, wait_isend or wait_irecv",
+                          near_hint(c, cJSON_IsString(name) ? name->valuestring : "", kind_names),
                           "unknown action");
+    if (!only_keys(c, node,
+                   item->kind <= BW       ? pass_keys
+                   : item->kind == ISEND ? send_keys
+                                         : message_keys,
+                   kind_names[item->kind]))
+        return false;
     if (!whole(c, node, "chunk", 0, c->chunks - 1, &item->chunk) ||
         !whole(c, node, "micro_batch", 0, c->out->micro_batch_count - 1, &item->micro_batch) ||
         !whole(c, node, "sub", 0, c->subs_limit, &item->sub))
@@ -118,6 +168,10 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
         const cJSON *carries = cJSON_GetObjectItemCaseSensitive(node, "carries");
         if (!cJSON_IsString(carries))
             return json_error(c->json, node, c->err, NULL, "\"carries\" is missing");
+        if (!is_in(carried_names, carries->valuestring))
+            return json_error(c->json, carries, c->err,
+                              near_hint(c, carries->valuestring, carried_names),
+                              "a message carries no \"%s\"", carries->valuestring);
         item->gradient = strcmp(carries->valuestring, "gradient") == 0;
         return whole(c, node, "peer", 0, c->out->rank_count - 1, &item->peer) &&
                (item->kind != ISEND ||
@@ -129,6 +183,8 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
         !whole(c, node, "activation_bytes", 0, TIME_LIMIT, &bytes) ||
         !whole(c, node, "workspace_bytes", 0, TIME_LIMIT, &workspace))
         return false;
+    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(node, "recompute_blocks");
+    if (blocks != NULL && !only_keys(c, blocks, recompute_keys, "recompute_blocks")) return false;
     item->gradient = item->kind == BW;
     item->bytes = (double)bytes;
     item->workspace_bytes = (double)workspace;
@@ -140,7 +196,7 @@ static bool read_ranks(struct checker *c, const cJSON *ranks) {
     int64_t rank = 0;
     cJSON_ArrayForEach(node, ranks) {
         int64_t number, capacity, at = 0;
-        if (!whole(c, node, "rank", rank, rank, &number) ||
+        if (!only_keys(c, node, rank_keys, "a rank") || !whole(c, node, "rank", rank, rank, &number) ||
             !whole(c, node, "activation_capacity_bytes", -TIME_LIMIT, TIME_LIMIT, &capacity) ||
             !list(c, node, "actions", &actions))
             return false;
@@ -162,6 +218,7 @@ static bool read_file(struct checker *c, const cJSON *root) {
         return json_error(c->json, format != NULL ? format : root, c->err,
                           "`ballast plan SCENARIO --emit actions` writes one",
                           "\"format\" is not \"ballast-actions-1\"");
+    if (!only_keys(c, root, root_keys, "a list of actions")) return false;
     c->out->scenario = arena_text(c->arena, cJSON_IsString(scenario) ? scenario->valuestring : "");
     if (!whole(c, root, "micro_batch_count", 1, LIMIT, &c->out->micro_batch_count) ||
         !whole(c, root, "makespan_ns", 0, TIME_LIMIT, &c->out->makespan_ns) ||

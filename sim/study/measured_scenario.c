@@ -346,6 +346,20 @@ static void note_unknown(struct row *row, const char *column, const char *text,
     row->out->skip_detail = NULL;
 }
 
+/* Heads share the width unless theirs is given, and those of keys and values serve equal numbers. */
+static bool heads_add_up(struct row *row) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    if (r->head_dim < 1 && r->hidden % r->heads != 0)
+        row->out->skip_detail =
+            arena_format(arena, "heads: %ld do not divide hidden %ld, and head_dim is not given",
+                         (long)r->heads, (long)r->hidden);
+    else if (r->kv_heads > 0 && r->heads % r->kv_heads != 0)
+        row->out->skip_detail = arena_format(arena, "kv_heads: %ld do not divide the %ld heads",
+                                             (long)r->kv_heads, (long)r->heads);
+    return row->out->skip_detail == NULL;
+}
+
 static enum validation_skip check(struct row *row) {
     struct measured_run *r = &row->run;
     static const char *const outcomes[] = { "ok", "oom", NULL };
@@ -372,6 +386,7 @@ static enum validation_skip check(struct row *row) {
     if (!choose_hardware(row)) return SKIP_HARDWARE;
     if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
         return SKIP_SHAPE;
+    if (!heads_add_up(row)) return SKIP_VALUE;
     row->attention = r->attention[0] != '\0' ? r->attention : "flash";
     if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
         return SKIP_ATTENTION;

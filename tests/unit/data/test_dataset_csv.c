@@ -118,6 +118,9 @@ static void broken_tables(void **state) {
         { "open quote", "part,language_tokens\n\"a,2\n", "%s:2:1: error: the quote is not closed" },
         { "text behind a quote", "part,language_tokens\n\"a\"b,2\n",
           "%s:2:4: error: text behind a closing quote" },
+        { "a sample of nothing", "vision_tiles,text_tokens\n1,0\n0,4\n0,0\n",
+          "%s:4:1: error: a sample of no tokens, no images and no clip trains nothing\n"
+          "  hint: leave it out, as training code does" },
         { "nameless part", "part,language_tokens\n,2\n", "%s:2:1: error: the part has no name" },
         { "half a size", "text_tokens,width,height\n5,640,0\n",
           "%s:2:1: error: width and height must both be positive, or both be 0 for no image" },
@@ -159,7 +162,7 @@ static void truncated_gzip(void **state) {
     char *text = malloc(capacity);
     used += (size_t)sprintf(text, "language_tokens\n");
     for (int i = 0; i < 20000; i++)
-        used += (size_t)sprintf(text + used, "%d\n", i * 7919 % 10007);
+        used += (size_t)sprintf(text + used, "%d\n", 1 + i * 7919 % 10007);
     char path[512];
     snprintf(path, sizeof path, "%s", scratch_path("cut.csv.gz"));
     write_gzip(path, text, used);

@@ -147,6 +147,9 @@ static void broken_records(void **state) {
         { "no counts", "b.jsonl", "{\"id\": 1}\n",
           "%s:1:1: error: the record has no token count and no conversation\n"
           "  hint: a record needs token_num, text_tokens or conversations" },
+        { "a sample of nothing", "b.jsonl", "{\"token_num\": 5}\n{\"vit_num\": 0, \"token_num\": 0}\n",
+          "%s:2:1: error: a sample of no tokens, no images and no clip trains nothing\n"
+          "  hint: leave it out, as training code does" },
         { "negative", "b.json", "[{\"vit_num\": -1, \"token_num\": 5}]",
           "%s:1:2: error: vit_num must be 0 to 65535, got -1" },
         { "huge", "b.json", "[{\"vit_num\": 1, \"token_num\": 1e300}]",
@@ -187,7 +190,7 @@ static void broken_bytes(void **state) {
     used += (size_t)sprintf(text, "[");
     for (int i = 0; i < 50000; i++)
         used += (size_t)sprintf(text + used, "%s[%d, %d]", i > 0 ? ",\n" : "", i * 31 % 13,
-                                i * 7919 % 10007);
+                                1 + i * 7919 % 10007);
     char zipped[512];
     snprintf(zipped, sizeof zipped, "%s", scratch_path("cut.json.gz"));
     write_gzip(zipped, text, used);

@@ -165,6 +165,38 @@ static void test_broken(void **state) {
     }
 }
 
+/* A misspelt key is refused where it stands, with the one that was meant. */
+static void test_unknown_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *action; /* NULL: the file itself */
+        const char *key, *says;
+    } cases[] = {
+        { NULL, "lower_bound", "unknown key \"lower_bound\" in a list of actions" },
+        { "fw_stage", "actvation_bytes", "unknown key \"actvation_bytes\" in fw_stage" },
+        { "bw_stage", "peer", "unknown key \"peer\" in bw_stage" },
+        { "irecv", "arrival_ns", "unknown key \"arrival_ns\" in irecv" },
+    };
+    static const char *const hints[] = { "did you mean \"lower_bound_ns\"?",
+                                         "did you mean \"activation_bytes\"?", "hint: ",
+                                         "hint: " };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char first[4200];
+        cJSON *json = actions_of(job, 1);
+        cJSON_AddNumberToObject(cases[i].action != NULL ? nth(json, 1, cases[i].action, 0) : json,
+                                cases[i].key, 1);
+        assert_int_equal(faults(json, first), -1);
+        if (strstr(first, cases[i].says) == NULL) fail_msg("%s: %s", cases[i].key, first);
+        assert_non_null(strstr(first, hints[i]));
+        assert_non_null(strstr(first, "actions.json:1:"));
+    }
+    char first[4200];
+    cJSON *json = actions_of(job, 1);
+    cJSON_ReplaceItemInObject(nth(json, 1, "irecv", 0), "carries", cJSON_CreateString("gradiant"));
+    assert_int_equal(faults(json, first), -1);
+    assert_non_null(strstr(first, "did you mean \"gradient\"?"));
+}
+
 /* What is no such file is an error with a position. */
 static void test_not_actions(void **state) {
     (void)state;
@@ -200,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_valid),
         cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_unknown_keys),
         cmocka_unit_test(test_not_actions),
     };
     return cmocka_run_group_tests(tests, begin, end);
