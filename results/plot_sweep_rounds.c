@@ -11,7 +11,8 @@ static void write_best(struct gnuplot *g, const struct sweep_round_record *last)
             "set lmargin at screen 0.09\nset rmargin at screen 0.78\nset tmargin at screen 0.88\n"
             "set bmargin at screen 0.56\nset format x ''\nset ylabel '%s'\nset yrange [*:*]\n"
             "set offsets 0, 0, graph 0.1, graph 0.1\nunset key\n"
-            "set label 1 \"least so far: %.4g\\n(of races, before replays)\" at graph 1.02, first %.9g tc rgb '#003C67'\n"
+            "set label 1 \"least so far: %.4g\\n(of races, before replays)\" "
+            "at graph 1.02, first %.9g tc rgb '#003C67'\n"
             "plot $rounds using 1:%d with steps lw 2.5 lc rgb '#003C67'\n"
             "unset label 1\nset offsets 0, 0, 0, 0\n",
             money ? "money (USD)" : "GPU-days", least, least, money ? 5 : 6);

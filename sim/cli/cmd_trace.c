@@ -19,8 +19,8 @@ static const struct option options_table[] = {
     { "iteration", OPTION_COUNT, AT(iteration), "N", "the first step (default 0)", NULL, 0, 1e9 },
     { "iterations", OPTION_COUNT, AT(iterations), "N", "how many steps from there on (default 1)",
       NULL, 1, 1e6 },
-    { "ranks", OPTION_COUNT, AT(ranks), "N", "how many data-parallel ranks (default 4, or all where there are fewer)", NULL, 1,
-      1e6 },
+    { "ranks", OPTION_COUNT, AT(ranks), "N",
+      "how many data-parallel ranks (default 4, or all where there are fewer)", NULL, 1, 1e6 },
     { "fidelity", OPTION_CHOICE, AT(fidelity), "stage|operator", "default stage", fidelity_names, 0,
       0 },
 };

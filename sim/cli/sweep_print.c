@@ -173,7 +173,8 @@ static struct columns columns_of(const struct sweep *sweep, const int64_t *rows,
 
 static void print_header(struct columns columns, const char *first) {
     printf("%5s %9s %10s%s%s    step s p95/p50     MFU  band  memory free  steps\n", first,
-           columns.time.name, columns.work.name, columns.money ? "         USD" : "", columns.on_demand ? "   on demand" : "");
+           columns.time.name, columns.work.name, columns.money ? "         USD" : "",
+           columns.on_demand ? "   on demand" : "");
 }
 
 static int money_decimals(double usd) {

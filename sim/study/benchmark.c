@@ -364,9 +364,12 @@ static bool bench_sweep(struct bench *b) {
     int64_t valid = 0;
     for (int64_t i = 0; i < b->repeats; i++) {
         struct provenance none = { .command_line = "" };
-        struct sweep_options options = {
-            .scenario_options = b->options, .provenance = &none, .threads = 2, .shard_count = 1, .deadline_days = NAN, .budget_usd = NAN
-        };
+        struct sweep_options options = { .scenario_options = b->options,
+                                         .provenance = &none,
+                                         .threads = 2,
+                                         .shard_count = 1,
+                                         .deadline_days = NAN,
+                                         .budget_usd = NAN };
         struct sweep *sweep = sweep_run(&options, path, b->err);
         if (sweep == NULL) return false;
         valid = sweep->valid;
