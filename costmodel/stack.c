@@ -26,7 +26,7 @@ struct stack_fields {
     int recompute_style, tensor_traffic, casts;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
-    double launch_gap_us, host_forward_us, host_backward_us;
+    double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
@@ -79,6 +79,8 @@ static const struct field stack_rows[] = {
       "host time to launch the forward of one block: no block is faster", NULL },
     { "host_backward_us", FIELD_DOUBLE, AT(host_backward_us), 0, 1e6, "0", "us",
       "the same of its backward", NULL },
+    { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_us), 0, 1e6, "0", "us",
+      "what ZeRO-3's hooks on a block's modules add to either", NULL },
     { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
       "time of its attention kernel over the profile's", NULL },
     { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
@@ -318,6 +320,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .launch_gap_s = f.launch_gap_us / 1e6,
         .host_forward_s = f.host_forward_us / 1e6,
         .host_backward_s = f.host_backward_us / 1e6,
+        .host_sharded_s = f.host_sharded_us / 1e6,
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,

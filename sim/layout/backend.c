@@ -85,7 +85,10 @@ static void take(double *figure, double stated) {
     if (!isnan(stated)) *figure = stated;
 }
 
-void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision) {
+void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision,
+                       int64_t zero_stage) {
+    const double hooks_s =
+        zero_stage == 3 && backend_is_of_stack(b, stack) ? stack->host_sharded_s : 0;
     take(&b->gradient_bytes, stack->gradient_bytes);
     take(&b->gradient_reduce_bytes, stack->gradient_reduce_bytes);
     if (precision == PRECISION_FP8) {
@@ -107,8 +110,8 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->reserved_fraction = stack->reserved_fraction;
     b->communicator_bytes = stack->communicator_bytes;
     b->context_bytes = stack->context_bytes;
-    b->host_forward_s = stack->host_forward_s;
-    b->host_backward_s = stack->host_backward_s;
+    b->host_forward_s = stack->host_forward_s + hooks_s;
+    b->host_backward_s = stack->host_backward_s + hooks_s;
     b->recompute_style = stack->recompute_style;
     b->tensor_traffic = stack->tensor_traffic;
     b->casts = stack->casts;

@@ -98,15 +98,32 @@ static bool has_unfused_attention(const struct price_table *table, enum layer_ki
     return table->split.attention == ATTENTION_NAIVE && layer_kind_is_block(kind);
 }
 
-/* What the host needs to launch one pass of a transformer block: none is faster. */
-static int64_t host_ns(const struct price_table *table, enum layer_kind kind, enum pass_set set) {
-    const struct backend *b = table->scenario->backend;
-    if (!layer_kind_is_block(kind)) return 0;
-    return ns_from_seconds(set == PASS_SET_FORWARD ? b->host_forward_s : b->host_backward_s);
+static int64_t above_zero(int64_t ns) {
+    return ns > 0 ? ns : 0;
 }
 
-static int64_t at_least(int64_t ns, int64_t floor_ns) {
-    return ns > 0 && ns < floor_ns ? floor_ns : ns;
+/* What a block's passes wait for the host, which launches ahead: together they take no less than all
+ * their launches. The wait stands in the backward, where there is one. `time` is the device's. */
+static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
+                                       const struct kind_prices *prices,
+                                       const struct layer_time *time) {
+    struct host_waits waits = { 0 };
+    const struct backend *b = table->scenario->backend;
+    const int64_t forward = ns_from_seconds(b->host_forward_s),
+                  backward = ns_from_seconds(b->host_backward_s);
+    if (!layer_kind_is_block(kind) || forward + backward == 0 || time->forward_ns == 0)
+        return waits;
+    if (time->backward_ns == 0) {
+        waits.forward_ns = above_zero(forward - time->forward_ns);
+        return waits;
+    }
+    const int64_t spare = time->forward_ns + time->backward_ns - forward - backward;
+    waits.backward_ns = above_zero(-spare);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
+            waits.recompute_ns[how] =
+                above_zero(forward - time->recompute_ns[how] - above_zero(spare));
+    return waits;
 }
 
 /* ---- memory and work ---- */
@@ -201,32 +218,39 @@ double price_table_recompute_flop(const struct price_table *table, enum layer_ki
 
 /* ---- one layer, all at once ---- */
 
-static void fill_times(const struct price_table *table, enum layer_kind kind,
-                       const struct batch_shape *shape, const struct kind_prices *prices,
-                       struct layer_time *time) {
+/* What the device needs. */
+static void device_times(const struct price_table *table, enum layer_kind kind,
+                         const struct batch_shape *shape, const struct kind_prices *prices,
+                         struct layer_time *time) {
     const struct priced_list *forward = &prices->lists[PASS_SET_FORWARD],
                              *backward = &prices->lists[PASS_SET_BACKWARD];
-    const int64_t host_forward_ns = host_ns(table, kind, PASS_SET_FORWARD);
     int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
     if (forward->run_count > 0) attention_times(table, kind, PASS_SET_FORWARD, shape, attention_ns);
     sum_list(table, forward, attention_ns, &time->forward_ns, &time->forward_comm_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
               &time->backward_comm_ns);
-    time->forward_ns = at_least(time->forward_ns, host_forward_ns);
-    time->backward_ns = at_least(time->backward_ns, host_ns(table, kind, PASS_SET_BACKWARD));
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        if (prices->again[how].count > 0) {
+        if (prices->again[how].count > 0)
             sum_list(table, &prices->again[how], attention_ns, &time->recompute_ns[how],
                      &time->recompute_comm_ns[how]);
-            time->recompute_ns[how] = at_least(time->recompute_ns[how], host_forward_ns);
-        }
     if (!has_unfused_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
     for (int64_t run = 0, i = 0; run < forward->run_count; run++)
         for (int64_t k = 0; k < forward->runs[run].count; k++)
             time->recompute_ns[RECOMPUTE_SELECTIVE] += attention_ns[i++];
+}
+
+static void fill_times(const struct price_table *table, enum layer_kind kind,
+                       const struct batch_shape *shape, const struct kind_prices *prices,
+                       struct layer_time *time) {
+    device_times(table, kind, shape, prices, time);
+    const struct host_waits waits = host_waits_of(table, kind, prices, time);
+    time->forward_ns += waits.forward_ns;
+    time->backward_ns += waits.backward_ns;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        time->recompute_ns[how] += waits.recompute_ns[how];
 }
 
 static void fill_layer(const struct price_table *table, enum layer_kind kind,
@@ -329,7 +353,7 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
 
 static int64_t list_operators(const struct price_table *table, const struct priced_list *list,
                               enum layer_kind kind, const struct batch_shape *shape,
-                              enum pass_set set, struct operator_time *out) {
+                              enum pass_set set, int64_t wait_ns, struct operator_time *out) {
     struct operator_work works[ATTENTION_OPERATOR_LIMIT], *attention = works;
     if (list->run_count > 0) attention_works(table, kind, set, shape, works);
     int64_t count = 0, next = 0;
@@ -345,11 +369,8 @@ static int64_t list_operators(const struct price_table *table, const struct pric
     }
     for (; next < list->count; next++)
         out[count++] = list->operators[next];
-    if (count == 0) return 0;
     /* A block ends with a kernel: what it waits for the host stands there. */
-    int64_t ns, comm_ns;
-    list_time(table, list, kind, set, shape, &ns, &comm_ns);
-    out[count - 1].ns += at_least(ns, host_ns(table, kind, set)) - ns;
+    if (count > 0) out[count - 1].ns += wait_ns;
     return count;
 }
 
@@ -358,18 +379,26 @@ int64_t price_table_operators(const struct price_table *table, enum layer_kind k
                               struct operator_time *out) {
     ballast_check(!table->sums_only);
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    return prices != NULL ? list_operators(table, &prices->lists[set], kind, shape, set, out) : 0;
+    if (prices == NULL) return 0;
+    struct host_waits waits;
+    price_table_host_waits(table, kind, shape, &waits);
+    return list_operators(table, &prices->lists[set], kind, shape, set,
+                          set == PASS_SET_FORWARD ? waits.forward_ns : waits.backward_ns, out);
 }
 
 int64_t price_table_recompute_operators(const struct price_table *table, enum layer_kind kind,
                                         const struct batch_shape *shape, enum recompute_kind how,
                                         struct operator_time *out) {
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices != NULL && prices->again[how].count > 0)
-        return list_operators(table, &prices->again[how], kind, shape, PASS_SET_FORWARD, out);
-    if (how == RECOMPUTE_FULL)
-        return price_table_operators(table, kind, shape, PASS_SET_FORWARD, out);
-    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind) || prices == NULL) return 0;
+    if (prices == NULL) return 0;
+    struct host_waits waits;
+    price_table_host_waits(table, kind, shape, &waits);
+    if (prices->again[how].count > 0 || how == RECOMPUTE_FULL)
+        return list_operators(table,
+                              prices->again[how].count > 0 ? &prices->again[how]
+                                                           : &prices->lists[PASS_SET_FORWARD],
+                              kind, shape, PASS_SET_FORWARD, waits.recompute_ns[how], out);
+    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
     return attention_operators(table, kind, works, count, out);
@@ -394,13 +423,15 @@ struct price price_table_send_price(const struct price_table *table, int64_t sta
     return cost_model_price(table->scenario->cost_model, work, pair);
 }
 
-int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kind kind,
-                                 const struct batch_shape *shape, enum pass_set set) {
+void price_table_host_waits(const struct price_table *table, enum layer_kind kind,
+                            const struct batch_shape *shape, struct host_waits *waits) {
+    *waits = (struct host_waits){ 0 };
+    const struct backend *b = table->scenario->backend;
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL) return 0;
-    int64_t ns, comm_ns;
-    list_time(table, &prices->lists[set], kind, set, shape, &ns, &comm_ns);
-    return at_least(ns, host_ns(table, kind, set)) - ns;
+    if (prices == NULL || b->host_forward_s + b->host_backward_s == 0) return;
+    struct layer_time time = { 0 };
+    device_times(table, kind, shape, prices, &time);
+    *waits = host_waits_of(table, kind, prices, &time);
 }
 
 /* Sums over one pass of a layer: time, time x band, time outside the measured range. */

@@ -96,9 +96,14 @@ int64_t price_table_link(const struct price_table *table, int64_t stage); /* ind
 struct price price_table_send_price(const struct price_table *table, int64_t stage,
                                     enum layer_kind kind, const struct batch_shape *shape,
                                     struct operator_work *work, struct communicator *pair);
-/* What a pass of a layer of this kind waits for the host, which launches no faster. */
-int64_t price_table_host_wait_ns(const struct price_table *table, enum layer_kind kind,
-                                 const struct batch_shape *shape, enum pass_set set);
+/* What the device waits for the launches of a layer of this kind. The host launches ahead, so that a
+ * layer's passes together take no less than all their launches; the waits stand in its backward, where
+ * there is one. All three are part of the layer's times. */
+struct host_waits {
+    int64_t forward_ns, backward_ns, recompute_ns[RECOMPUTE_KIND_COUNT];
+};
+void price_table_host_waits(const struct price_table *table, enum layer_kind kind,
+                            const struct batch_shape *shape, struct host_waits *waits);
 /* Bytes of one rank that live from forward to backward. */
 double price_table_saved_bytes(const struct price_table *table, enum layer_kind kind,
                                const struct batch_shape *shape, enum recompute_kind how);

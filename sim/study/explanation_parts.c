@@ -106,17 +106,24 @@ static void add_host_waits(const struct execution *e, struct arena *arena, struc
             kind++;
         int64_t recomputing;
         const int64_t blocks = blocks_of(e, kind, &recomputing);
-        for (int set = 0; set < 2; set++) {
-            const int64_t ns = price_table_host_wait_ns(e->job->prices, (enum layer_kind)kind,
-                                                        &e->job->typical, (enum pass_set)set);
-            if (ns == 0) continue;
-            const double runs = (double)(blocks + (set == PASS_SET_FORWARD ? recomputing : 0));
+        struct host_waits waits;
+        price_table_host_waits(e->job->prices, (enum layer_kind)kind, &e->job->typical, &waits);
+        const struct {
+            const char *pass;
+            int64_t ns, blocks;
+        } parts[] = { { "forward", waits.forward_ns, blocks },
+                      { "backward", waits.backward_ns, blocks },
+                      { "recompute", waits.recompute_ns[RECOMPUTE_FULL], recomputing } };
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            const int64_t ns = parts[i].ns;
+            if (ns == 0 || parts[i].blocks == 0) continue;
+            const double runs = (double)parts[i].blocks;
             x->prices[x->price_count] = (struct price_record){
                 .price_index = x->price_count,
                 .layer_kind = share->layer_kind,
                 .operator= "exposed launches",
                 .kind = "launch",
-                .pass = set == PASS_SET_FORWARD ? "forward" : "backward",
+                .pass = parts[i].pass,
                 .shape = "",
                 .calls_per_step =
                     runs * (double)e->scenario->micro_batches_per_rank / (double)share->stage_count,
@@ -138,7 +145,7 @@ void explanation_outer_prices(const struct execution *e, struct arena *arena,
     step_outer_operators(e->job->step, &e->job->typical, arena, &list);
     struct price_record *layers = x->prices;
     x->prices = arena_array(arena, struct price_record,
-                            x->price_count + list.count + 2 * LAYER_KIND_COUNT + 1);
+                            x->price_count + list.count + 3 * LAYER_KIND_COUNT + 1);
     memcpy(x->prices, layers, sizeof *layers * (size_t)x->price_count);
     add_host_waits(e, arena, x);
     add_outer(e, &list, arena, x);

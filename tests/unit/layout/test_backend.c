@@ -50,8 +50,8 @@ static void test_gradients_of_a_precision(void **state) {
                            .fp8_gradient_bytes = 2,
                            .master_weights = true };
     struct backend bf16 = *backend_at(0), fp8 = *backend_at(0);
-    backend_use_stack(&bf16, &stack, PRECISION_BF16);
-    backend_use_stack(&fp8, &stack, PRECISION_FP8);
+    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1);
     assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
     assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
@@ -65,7 +65,7 @@ static void test_gathered_inputs_follow_the_traffic(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct stack stack = { .tensor_traffic = ways[i], .keeps = KEEPS_GATE_OUTPUT };
         struct backend b = *backend_at(0);
-        backend_use_stack(&b, &stack, PRECISION_BF16);
+        backend_use_stack(&b, &stack, PRECISION_BF16, 1);
         const unsigned gathered = ways[i] == TENSOR_BESIDE ? 0 : KEEPS_GATHERED_INPUTS;
         assert_int_equal(b.keeps, KEEPS_GATE_OUTPUT | gathered);
     }

@@ -159,6 +159,7 @@ static void test_the_dearest_operator_is_first(void **state) {
 
 /* Every part of a step is some operator's or nobody's: the groups are the classes of `run`. */
 static const char *const part_setups[][6] = {
+    /* the last is NULL */
     { NULL },
     { "layout.pp=4", "layout.tp=1", "layout.backend=megatron-deepspeed", "layout.zero_stage=1",
       NULL },
@@ -169,6 +170,8 @@ static const char *const part_setups[][6] = {
       NULL },
     { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3",
       "policy.recompute=full", NULL },
+    { "layout.stack=hf-deepspeed", "layout.backend=deepspeed", "layout.pp=1", "layout.zero_stage=3",
+      "policy.recompute=full" },
 };
 
 static double group_s(const struct explanation *x, enum step_group group) {
