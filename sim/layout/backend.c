@@ -55,7 +55,7 @@ static const struct backend backends[] = {
       USUAL },
     { .name = "megatron-lm",
       .help = "Megatron-core pipeline, distributed optimizer as ZeRO-1",
-      .usual_stack = "nemo-2025",
+      .usual_stack = "megatron-core",
       .send_blocks_compute = false,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,

@@ -45,7 +45,7 @@ const char *validation_skip_name(enum validation_skip skip) {
 
 /* What names that tell nothing stand for: stack_of_layout(). */
 static const char *const fallback_stacks[] = { "hf-deepspeed", "torchtitan", "megatron-2022",
-                                               "nemo-2025" };
+                                               "megatron-core" };
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
     for (int64_t i = 0; i < list->count; i++)
@@ -109,7 +109,7 @@ static void note(struct row *row, const char *text) {
 static const char *stack_of_layout(const struct measured_run *r) {
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
     if (r->zero_stage == 3 && given(r->tp, 1) == 1) return "torchtitan";
-    return strstr(r->stack, "2021") || strstr(r->stack, "2022") ? "megatron-2022" : "nemo-2025";
+    return strstr(r->stack, "2021") || strstr(r->stack, "2022") ? "megatron-2022" : "megatron-core";
 }
 
 static void choose_stack(struct row *row) {

@@ -137,7 +137,7 @@ static void test_assumptions(void **state) {
           true },
         { "a stack that is named",
           { "layout.stack=nemo-2025" },
-          "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
+          "the software stack is megatron-core, the usual one of backend megatron-lm (layout.stack)",
           false },
         { "a stack of another backend",
           { "layout.stack=jax-fsdp" },
@@ -194,7 +194,7 @@ static void test_assumptions(void **state) {
           false },
         { "no stack",
           { "layout.stack=none" },
-          "the software stack is nemo-2025, the usual one of backend megatron-lm (layout.stack)",
+          "the software stack is megatron-core, the usual one of backend megatron-lm (layout.stack)",
           false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -226,7 +226,7 @@ static void test_the_usual_stack(void **state) {
     }
 }
 
-/* nemo-2025 hides both; what the layout says goes first. */
+/* megatron-core hides both; what the layout says goes first. */
 static void test_overlap_as_the_stack_does(void **state) {
     (void)state;
     static const struct {
