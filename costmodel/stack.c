@@ -31,7 +31,7 @@ struct stack_fields {
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, shard_copy_bytes;
+    double fp8_gradient_bytes, shard_copy_bytes, shard_list_us;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
@@ -123,6 +123,8 @@ static const struct field stack_rows[] = {
       "moved per trainable parameter and micro-batch by copies around the gathers and reductions of "
       "ZeRO-2 and 3",
       NULL },
+    { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
+      "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards", NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
@@ -338,6 +340,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
         .shard_copy_bytes = f.shard_copy_bytes,
+        .shard_list_s = f.shard_list_us / 1e6,
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
         .placeholder_gradients = f.placeholder_gradients,

@@ -99,6 +99,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->shard_copy_bytes = stack->shard_copy_bytes;
+    b->shard_list_s = stack->shard_list_s;
     b->owner_broadcasts = stack->owner_broadcasts;
     b->no_master_weights = !stack->master_weights;
     b->placeholder_gradients = stack->placeholder_gradients;

@@ -127,3 +127,24 @@ int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
     }
     return starts + gathered_ns;
 }
+
+struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_index) {
+    const struct scenario *s = m->scenario;
+    const struct module *module = &s->model->modules[s->model->layers[layer_index].module_index];
+    const double list_ns = s->backend->shard_list_s * NS_PER_S * (double)s->layout.zero_group;
+    if (!(list_ns > 0) || s->layout.zero_stage < 3 || s->layout.zero_group < 2)
+        return (struct outer_lists){ 0 };
+    /* qkv, projection, up, down, and a gate; their biases, two norms with a shift or without */
+    const double matrices = module->ffn == FFN_SWIGLU ? 5 : 4,
+                 norms = module->norm == NORM_LAYER ? 4 : 2,
+                 vectors = norms + (module->linear_bias ? matrices : 0);
+    /* A recomputing block fetches all again, and keeps its last matrix for the backward. */
+    const bool recomputes = m->plan->recompute[layer_index] == RECOMPUTE_FULL;
+    const bool trained = model_gradient_need(s->model, layer_index).weight;
+    return (struct outer_lists){
+        .forward_ns = llround(matrices * list_ns),
+        .backward_ns = llround((recomputes ? 2 * matrices - 1 : matrices) * list_ns),
+        .reduce_ns = trained ? llround((matrices + vectors) * list_ns) : 0,
+        .update_ns = trained ? llround(vectors * list_ns) : 0,
+    };
+}

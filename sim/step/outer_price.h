@@ -34,6 +34,13 @@ int64_t outer_sharded_reduce_ns(const struct step_model *m, struct outer_call ca
  * (cost_model_moving_s()). */
 double outer_gather_moving(const struct step_model *m, double bytes);
 double outer_reduce_moving(const struct step_model *m, double bytes);
+/* ZeRO-3 whose collectives take lists, one view and one copy for each rank (shard_list_s): the host's time
+ * for a block's gathers in forward, in backward, for its reductions, and to gather its persistent
+ * vectors after the update. All 0 for other stacks. */
+struct outer_lists {
+    int64_t forward_ns, backward_ns, reduce_ns, update_ns;
+};
+struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_index);
 /* ZeRO-1: the updated parameters come back. */
 int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
                         const struct communicator *group);

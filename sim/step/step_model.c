@@ -202,7 +202,11 @@ static void price_synchronisation(struct step_model *m) {
                                share * s->optimizer->update_bytes_moved);
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         if (sharded_state && layout->zero_stage < 3)
-            m->gather_ns[stage] = outer_gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
+            m->gather_ns[stage] =
+                outer_gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
+        if (layout->zero_stage == 3)
+            for (int64_t unit = 0; unit < m->unit_count; unit++)
+                m->gather_ns[stage] += outer_block_lists(m, m->unit_layer[unit]).update_ns;
         if (m->optimizer_ns[stage] + m->gather_ns[stage] > m->update_ns)
             m->update_ns = m->optimizer_ns[stage] + m->gather_ns[stage];
     }
@@ -429,9 +433,14 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         forward_ns += time->forward_ns + copies.forward_ns;
         backward_ns += time->backward_ns + again;
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
-            units[unit] = (struct sharded_unit){ time->forward_ns + copies.forward_ns,
-                                                 time->backward_ns + again, m->unit_gather_ns[unit],
-                                                 reduces ? m->unit_reduce_ns[unit] : 0 };
+            /* The device is idle while lists are made, but those of gradients are made beside it. */
+            const struct outer_lists lists = outer_block_lists(m, i);
+            const int64_t backward = time->backward_ns + again;
+            units[unit] = (struct sharded_unit){
+                time->forward_ns + copies.forward_ns + lists.forward_ns,
+                (backward > lists.reduce_ns ? backward : lists.reduce_ns) + lists.backward_ns,
+                m->unit_gather_ns[unit], reduces ? m->unit_reduce_ns[unit] : 0
+            };
             unit++;
         } else {
             /* A head stands after the blocks, everything else before them. */

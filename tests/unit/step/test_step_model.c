@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include "sim/base/units.h"
+#include "sim/step/outer_price.h"
 
 /* InternLM2-20B alone, TP 2 x PP 2 x DP 2. Per rank, hidden 6144, 48 query heads of 128 and 8 key
  * heads, ffn 16384, vocabulary 92544:
@@ -201,6 +202,41 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
     const int64_t ns = cost.backward_ns;
     fixture_close(&f);
     return ns;
+}
+
+/* A list of shards costs the host a fixed time for each rank, in every gather and reduction. */
+static void test_shard_lists(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                         "layout.zero_stage=3",   "layout.tp=1",
+                                         "layout.pp=1",           "layout.stack=none",
+                                         "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    int64_t block = 0;
+    while (!layer_kind_is_block(f.scenario->model->layers[block].kind))
+        block++;
+    f.plan.recompute[block] = RECOMPUTE_NONE;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    const int64_t update_ns = f.step->update_ns;
+    assert_int_equal(outer_block_lists(f.step, block).forward_ns, 0);
+    backend.shard_list_s = 10e-6;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    /* Five matrices and two norms without a shift, among eight ranks. */
+    struct outer_lists lists = outer_block_lists(f.step, block);
+    assert_int_equal(lists.forward_ns, 5 * 8 * 10000);
+    assert_int_equal(lists.backward_ns, 5 * 8 * 10000);
+    assert_int_equal(lists.reduce_ns, 7 * 8 * 10000);
+    assert_int_equal(lists.update_ns, 2 * 8 * 10000);
+    assert_int_equal(f.step->update_ns - update_ns, f.step->unit_count * lists.update_ns);
+    f.plan.recompute[block] = RECOMPUTE_FULL;
+    assert_int_equal(outer_block_lists(f.step, block).backward_ns, 9 * 8 * 10000);
+    fixture_close(&f);
 }
 
 /* Traffic that waits for NICs takes nothing from the compute beside it: its cost goes by its bytes. */
@@ -599,6 +635,7 @@ int main(void) {
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_overlap_cost),
+        cmocka_unit_test(test_shard_lists),
         cmocka_unit_test(test_owner_broadcasts),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_unit_gradients),
