@@ -377,19 +377,26 @@ static double across_share_bytes_per_s(const struct cost_model *model, enum oper
            fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);
 }
 
-/* The tables are of nodes with a switch. Where links go straight from GPU to GPU, the links to GPUs
- * outside the group lie idle: a pair of a mesh of four has a third of its links. */
+/* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs share
+ * them evenly. Eight V100 form a cube mesh of six links: within a quad one, one and two, and two to
+ * the other quad (nvidia-smi topo in the reports of Oneflow-Inc/DLPerf); a pair may have but one. */
+static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
+    if (mesh_gpus == 8) return ranks == 2 ? 1.0 / 6 : ranks <= 4 ? 4.0 / 6 : 1;
+    return fmin((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
+}
+
+/* The tables are of nodes with a switch. */
 static double node_collective_s(const struct cost_model *model, enum operator_kind op,
                                 int64_t rank_count, double bytes, bool *inside_range,
                                 const struct collective_table **nearest) {
     const struct collective_curves *curves = &model->efficiency.collectives;
     const double switched_s =
         collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
-    const int64_t partners = (op == OPERATOR_SEND ? 2 : rank_count) - 1,
-                  peers = model->network.nvlink_mesh_gpus - 1;
-    if (peers <= partners) return switched_s;
-    const double start_s = collective_latency_s(curves, op, rank_count);
-    return start_s + fmax(switched_s - start_s, 0) * (double)peers / (double)partners;
+    const int64_t mesh_gpus = model->network.nvlink_mesh_gpus;
+    if (mesh_gpus < 2) return switched_s;
+    const double start_s = collective_latency_s(curves, op, rank_count),
+                 share = mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
+    return start_s + fmax(switched_s - start_s, 0) / share;
 }
 
 static struct price price_inside(const struct cost_model *model, enum operator_kind op,

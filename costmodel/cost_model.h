@@ -69,8 +69,8 @@ struct cluster_network {
      * "efa-3200", "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
      * nic_efficiency_fraction; NULL: those two figures. */
     const char *fabric;
-    /* GPUs of a node whose links go straight to each other, shared evenly among the peers (4 on the
-     * four-GPU boards of A100 and Hopper); 0: all hang on a switch. */
+    /* GPUs of a node whose links go straight to each other: 4, shared evenly (the four-GPU boards of
+     * A100 and Hopper), or 8, the cube mesh of V100; 0: all hang on a switch. */
     int64_t nvlink_mesh_gpus;
 };
 

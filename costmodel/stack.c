@@ -31,7 +31,7 @@ struct stack_fields {
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, shard_copy_bytes, shard_list_us;
+    double fp8_gradient_bytes, fp16_gradient_bytes, shard_copy_bytes, shard_list_us;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
@@ -127,6 +127,8 @@ static const struct field stack_rows[] = {
       "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards", NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
+    { "fp16_gradient_bytes", FIELD_DOUBLE, AT(fp16_gradient_bytes), 0, 64, "null", "bytes",
+      "the same with fp16 matmuls; null: as with bf16", NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
       "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },
     { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
@@ -343,6 +345,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .shard_list_s = f.shard_list_us / 1e6,
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
+        .fp16_gradient_bytes = f.fp16_gradient_bytes,
         .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,

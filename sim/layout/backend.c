@@ -95,6 +95,10 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
         take(&b->gradient_bytes, stack->fp8_gradient_bytes);
         take(&b->gradient_reduce_bytes, stack->fp8_gradient_bytes);
     }
+    if (precision == PRECISION_FP16) {
+        take(&b->gradient_bytes, stack->fp16_gradient_bytes);
+        take(&b->gradient_reduce_bytes, stack->fp16_gradient_bytes);
+    }
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;

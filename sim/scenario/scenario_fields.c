@@ -96,8 +96,8 @@ static const struct field cluster_fields[] = {
       "a network in scenarios/hardware/fabrics: its measured latency and efficiency hold instead",
       NULL },
     { "nvlink_mesh_gpus", FIELD_COUNT, AT(nvlink_mesh_gpus), 0, 16, "0", "GPUs",
-      "GPUs of a node whose links go straight to each other, evenly: a pair of four has a third of "
-      "them; 0: through a switch",
+      "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one of "
+      "8 (V100's cube mesh) a sixth; 0: through a switch",
       NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },

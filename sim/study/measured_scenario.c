@@ -496,11 +496,15 @@ static bool older_gpu(const char *hardware) {
 }
 
 /* NVIDIA's boards of four A100, H100 or H200 link each GPU to the three others, without a switch
- * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392). */
-static bool meshed_board(const char *hardware, int64_t gpus_per_node) {
-    const bool board = strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "h100", 4) == 0 ||
-                       strncmp(hardware, "h200", 4) == 0;
-    return board && gpus_per_node == 4 && strstr(hardware, "pcie") == NULL;
+ * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392), and
+ * those of eight V100 form a cube mesh. 0: a switch. */
+static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
+    static const char *const boards[] = { "a100", "h100", "h200" };
+    if (strstr(hardware, "pcie") != NULL) return 0;
+    if (strncmp(hardware, "v100", 4) == 0 && gpus_per_node == 8) return 8;
+    for (size_t i = 0; i < sizeof boards / sizeof boards[0]; i++)
+        if (strncmp(hardware, boards[i], 4) == 0 && gpus_per_node == 4) return 4;
+    return 0;
 }
 
 static void add_cluster(cJSON *root, const struct row *row) {
@@ -515,8 +519,8 @@ static void add_cluster(cJSON *root, const struct row *row) {
     while (r->gpu_count % node != 0 || (row->tp <= node && node % row->tp != 0))
         node--;
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
-    if (meshed_board(hardware, r->gpus_per_node))
-        cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", 4);
+    const int64_t mesh = mesh_gpus(hardware, r->gpus_per_node);
+    if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
     const double rate = !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
                         : older_gpu(hardware)             ? 200
                                                           : 400;

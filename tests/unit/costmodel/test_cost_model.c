@@ -259,6 +259,18 @@ static void test_mesh_by_hand(void **state) {
             fail_msg("case %zu: got %.9g s, moving %.9g s", i, got_s, moving_s);
         assert_true(cost_model_price(switched, &work, &cases[i].group).seconds <= got_s);
     }
+    /* The cube mesh of eight V100: a pair has one link of six, a quad four. */
+    mesh.nvlink_mesh_gpus = 8;
+    const struct cost_model *cube = make_on(arena, 100, 1000, &mesh);
+    const struct operator_work gather =
+        operator_collective("", OPERATOR_ALL_GATHER, PASS_UPDATE, COMMUNICATOR_DATA, MiB);
+    const double cube_s[] = { 10e-6 + 6 * 20e-6, 30e-6 + 1.5 * 30e-6, 70e-6 + 1.75 * 20e-6 };
+    for (int i = 0; i < 3; i++) {
+        const struct communicator group = { 2 << i, 1, 2 << i, 1 };
+        const double got_s = cost_model_price(cube, &gather, &group).seconds;
+        if (fabs(got_s - cube_s[i]) > 1e-9 * cube_s[i])
+            fail_msg("cube of %d: got %.9g s, want %.9g", 2 << i, got_s, cube_s[i]);
+    }
     arena_destroy(arena);
 }
 

@@ -48,12 +48,15 @@ static void test_gradients_of_a_precision(void **state) {
                            .accumulate_bytes_moved = NAN,
                            .state_bytes = NAN,
                            .fp8_gradient_bytes = 2,
+                           .fp16_gradient_bytes = 3,
                            .master_weights = true };
-    struct backend bf16 = *backend_at(0), fp8 = *backend_at(0);
+    struct backend bf16 = *backend_at(0), fp8 = *backend_at(0), fp16 = *backend_at(0);
     backend_use_stack(&bf16, &stack, PRECISION_BF16, 1);
     backend_use_stack(&fp8, &stack, PRECISION_FP8, 1);
     assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
     assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
+    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1);
+    assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 3);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
 }
 
@@ -61,7 +64,7 @@ static void test_gradients_of_a_precision(void **state) {
 static void test_gathered_inputs_follow_the_traffic(void **state) {
     (void)state;
     static const enum stack_tensor_traffic ways[] = { TENSOR_BESIDE, TENSOR_ALONE, TENSOR_COPIED,
-                                                      TENSOR_EACH };
+                                                      TENSOR_MERGED, TENSOR_EACH };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct stack stack = { .tensor_traffic = ways[i], .keeps = KEEPS_GATE_OUTPUT };
         struct backend b = *backend_at(0);
