@@ -171,7 +171,7 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
         "by another objective: ",
         r->out);
     html_text(r->out,
-              arena_format(r->arena, "row %lld costs %s %s after its race over the first steps. ",
+              arena_format(r->arena, "row %lld costs %s %s after its race over a step or two. ",
                            (long long)point.row, report_number(r, point.cost, 1),
                            priced ? "USD" : "GPU-days"));
     fputs("Sweep again with that objective to have them replayed in full.</p>\n", r->out);

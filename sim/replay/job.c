@@ -1,6 +1,7 @@
 /* job.c - the order of preparation: data, micro-batches, prices, plan, step model. */
 #include "sim/replay/job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -202,11 +203,80 @@ static void price_pieces(struct job *job) {
     }
 }
 
-/* Keeps the shapes of the first iterations and what was counted over all. */
-static void forget_later_iterations(struct job *job, int64_t iterations) {
-    int64_t count = iterations * job->scenario->micro_batches_per_rank, old = job->batches.per_rank;
+/* ---- a part of the iterations ---- */
+
+struct fill {
+    double amount; /* what its fullest rank holds; 1 for each of text, images and video is a mean rank */
+    int64_t iteration;
+};
+
+static int compare_fills(const void *a, const void *b) {
+    const struct fill *left = a, *right = b;
+    if (left->amount != right->amount) return left->amount < right->amount ? -1 : 1;
+    return (left->iteration > right->iteration) - (left->iteration < right->iteration);
+}
+
+static int compare_iterations(const void *a, const void *b) {
+    const int64_t *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* Ranks wait for the fullest one. */
+static void measure_fills(const struct job *job, struct fill *fills) {
+    const int64_t count = job->scenario->micro_batches_per_rank, ranks = job->batches.rank_count;
+    const struct batch_shape *mean = &job->typical;
+    for (int64_t i = 0; i < job->epoch_iterations; i++) {
+        fills[i] = (struct fill){ .iteration = i };
+        for (int64_t rank = 0; rank < ranks; rank++) {
+            const struct batch_shape *shapes =
+                job->shapes + rank * job->batches.per_rank + i * count;
+            double amount = 0;
+            for (int64_t m = 0; m < count; m++) {
+                if (mean->language_tokens > 0)
+                    amount += (double)shapes[m].language_tokens / (double)mean->language_tokens;
+                if (mean->vision_tokens > 0)
+                    amount += (double)shapes[m].vision_tokens / (double)mean->vision_tokens;
+                if (mean->video_tokens > 0)
+                    amount += (double)shapes[m].video_tokens / (double)mean->video_tokens;
+            }
+            if (amount > fills[i].amount) fills[i].amount = amount;
+        }
+    }
+}
+
+/* Those that stand for all: the iterations are sorted by what they hold and cut into as many parts, of each of
+ * which the one nearest to its mean is taken. A policy that bins by length may begin with an iteration
+ * of the shortest samples, which tells nothing of the others. */
+static void choose_iterations(const struct job *job, int64_t wanted, int64_t *chosen) {
+    const int64_t all = job->epoch_iterations;
+    struct fill *fills = memory_alloc(sizeof *fills * (size_t)all);
+    measure_fills(job, fills);
+    qsort(fills, (size_t)all, sizeof *fills, compare_fills);
+    for (int64_t k = 0; k < wanted; k++) {
+        const int64_t begin = all * k / wanted, end = all * (k + 1) / wanted;
+        double mean = 0;
+        for (int64_t i = begin; i < end; i++)
+            mean += fills[i].amount / (double)(end - begin);
+        int64_t best = begin;
+        for (int64_t i = begin; i < end; i++)
+            if (fabs(fills[i].amount - mean) < fabs(fills[best].amount - mean)) best = i;
+        chosen[k] = fills[best].iteration;
+    }
+    qsort(chosen, (size_t)wanted, sizeof *chosen, compare_iterations);
+    free(fills);
+}
+
+/* Keeps the shapes of some iterations and what was counted over all. */
+static void keep_typical_iterations(struct job *job, int64_t iterations) {
+    const int64_t each = job->scenario->micro_batches_per_rank, old = job->batches.per_rank,
+                  count = iterations * each;
+    int64_t *chosen = memory_alloc(sizeof *chosen * (size_t)iterations);
+    choose_iterations(job, iterations, chosen);
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++)
-        memmove(job->shapes + rank * count, job->shapes + rank * old, sizeof *job->shapes * count);
+        for (int64_t k = 0; k < iterations; k++)
+            memmove(job->shapes + rank * count + k * each,
+                    job->shapes + rank * old + chosen[k] * each, sizeof *job->shapes * (size_t)each);
+    free(chosen);
     job->shapes = memory_realloc(job->shapes,
                                  sizeof *job->shapes * (size_t)(job->batches.rank_count * count));
     struct batch_plan kept = job->batches;
@@ -514,7 +584,7 @@ struct job *job_batch(const struct scenario *scenario, const struct job *data,
     make_shapes(job);
     if (iteration_limit > job->iteration_count) iteration_limit = job->iteration_count;
     if (iteration_limit > 0 && iteration_limit < job->epoch_iterations)
-        forget_later_iterations(job, iteration_limit);
+        keep_typical_iterations(job, iteration_limit);
     return job;
 }
 

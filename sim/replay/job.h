@@ -50,8 +50,9 @@ void job_destroy(struct job *job);
 
 /* The data set alone. */
 struct job *job_load(const struct scenario *scenario, struct error *err);
-/* Its micro-batches too. With an iteration_limit above 0 the micro-batches of later iterations are
- * forgotten, after they went into the statistics: the job is small then, and replays no more. */
+/* Its micro-batches too. With an iteration_limit above 0 so many iterations are kept that stand for all by
+ * what they hold, and the micro-batches of the others are forgotten, after they went into the
+ * statistics: the job is small then, and replays no more. */
 struct job *job_batch(const struct scenario *scenario, const struct job *data,
                       int64_t iteration_limit, struct error *err);
 /* Ready to run. `prices` is for price_table_borrow(); NULL: a table of its own. */

@@ -1,7 +1,7 @@
 /* sweep.h - prices every configuration of a sweep file and replays the best ones in full.
  *
  * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
- * are found), what they share is made once, each is raced on the first iterations, rows are stored
+ * are found), what they share is made once, each is raced on the most typical iterations, rows are stored
  * as they finish. After the last round the best are replayed as far as their scenario asks; where a
  * later step runs out of memory the next best takes its place, and layouts alike go with it. Then what
  * answers the deadline and the budget is replayed, until nothing that was only raced claims to answer

@@ -44,6 +44,64 @@ static void test_shapes_follow_the_order_of_consumption(void **state) {
     scenario_destroy(s);
 }
 
+/* What the fullest rank of an iteration holds: text and images, 1 each for a mean rank. */
+static double fill_of(const struct job *job, int64_t iteration) {
+    const int64_t count = job->scenario->micro_batches_per_rank;
+    double most = 0;
+    for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
+        double sum = 0;
+        for (int64_t m = 0; m < count; m++) {
+            const struct batch_shape *s =
+                &job->shapes[rank * job->batches.per_rank + iteration * count + m];
+            sum += (double)s->language_tokens / (double)job->typical.language_tokens +
+                   (double)s->vision_tokens / (double)job->typical.vision_tokens;
+        }
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/* Batches of like length: the first iteration is one of short samples, and one alone stands for the mean of
+ * all; the whole statistics stay. Of all iterations none is left out. */
+static void test_few_iterations_stand_for_all(void **state) {
+    (void)state;
+    static const char *const overrides[] = { "policy.batching=length-group",
+                                             "training.global_batch={\"micro_batches\":4}",
+                                             "simulate.iterations=\"epoch\"", NULL };
+    struct scenario *s = fixture_scenario("samples.csv", overrides);
+    struct error err = { 0 };
+    struct job *data = job_load(s, &err), *all = job_batch(s, data, 0, &err);
+    const int64_t count = all->epoch_iterations;
+    assert_true(count > 6);
+    double mean = 0;
+    int64_t nearest = 0;
+    for (int64_t i = 0; i < count; i++)
+        mean += fill_of(all, i) / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        if (fabs(fill_of(all, i) - mean) < fabs(fill_of(all, nearest) - mean)) nearest = i;
+    struct job *one = job_batch(s, data, 1, &err), *half = job_batch(s, data, count / 2, &err),
+               *more = job_batch(s, data, count + 5, &err);
+    assert_int_equal(one->iteration_count, 1);
+    assert_true(fill_of(one, 0) == fill_of(all, nearest));
+    assert_true(fabs(fill_of(all, 0) - mean) > 5 * fabs(fill_of(one, 0) - mean));
+    assert_true(one->epoch_steps == all->epoch_steps);
+    assert_int_equal(one->typical.language_tokens, all->typical.language_tokens);
+    assert_int_equal(half->iteration_count, count / 2);
+    double of_half = 0;
+    for (int64_t i = 0; i < count / 2; i++)
+        of_half += fill_of(half, i) / (double)(count / 2);
+    assert_true(fabs(of_half / mean - 1) < 0.1);
+    assert_int_equal(more->iteration_count, count);
+    for (int64_t i = 0; i < count; i++)
+        assert_true(fill_of(more, i) == fill_of(all, i));
+    job_destroy(one);
+    job_destroy(half);
+    job_destroy(more);
+    job_destroy(all);
+    job_destroy(data);
+    scenario_destroy(s);
+}
+
 static void test_errors(void **state) {
     (void)state;
     fixture_write("broken.csv", "vision_tiles\n1\n");
@@ -299,6 +357,7 @@ static void test_oracle_of_layers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes_follow_the_order_of_consumption),
+        cmocka_unit_test(test_few_iterations_stand_for_all),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_tokens_of_tiles),
         cmocka_unit_test(test_the_notes_of_the_data_set_arrive),
