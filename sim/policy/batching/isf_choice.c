@@ -7,6 +7,9 @@
  *     exceeds the target by more than one; if none was in range by then, the same step downwards
  *
  * Each pair is packed with dp 8 and its pad and dist ratios are added; the least sum wins.
+ * The program leaves out samples that exceed a pair. Its own data fit the first one; for data that do
+ * not, the walk starts at the first pair that holds every sample, goes down no further than there, and
+ * takes it if its average batch is above the range already.
  */
 #include "sim/policy/batching/isf_choice.h"
 
@@ -14,20 +17,26 @@
 
 enum { LENGTH_BIN = 256, RATIO_STEP = 16, START_QT = 4096 };
 
+static void largest_sample(const struct dataset *d, int64_t *most_tiles, int64_t *longest) {
+    *most_tiles = *longest = 0;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        int64_t tiles = batch_sample_vision(d, (uint32_t)i), length = d->samples[i].language_tokens;
+        if (tiles > *most_tiles) *most_tiles = tiles;
+        if (length > *longest) *longest = length;
+    }
+}
+
 static void choose_by_paper(const struct dataset *d, struct isf_choice *out) {
     double tokens = 0, tiles = 0;
+    int64_t most_tiles;
+    largest_sample(d, &most_tiles, &out->qt);
     for (int64_t i = 0; i < d->sample_count; i++) {
-        int64_t length = d->samples[i].language_tokens;
-        tokens += (double)length;
+        tokens += (double)d->samples[i].language_tokens;
         tiles += (double)batch_sample_vision(d, (uint32_t)i);
-        if (length > out->qt) out->qt = length;
     }
     out->tokens_per_tile = tiles > 0 ? tokens / tiles : 0;
     out->qv = tiles > 0 ? (int64_t)floor((double)out->qt / out->tokens_per_tile) : 0;
-    /* A group must hold the sample with most tiles. */
-    for (int64_t i = 0; i < d->sample_count; i++)
-        if ((int64_t)batch_sample_vision(d, (uint32_t)i) > out->qv)
-            out->qv = batch_sample_vision(d, (uint32_t)i);
+    if (most_tiles > out->qv) out->qv = most_tiles; /* a group must hold it */
 }
 
 static int64_t ratio_of(const struct dataset *d) {
@@ -50,24 +59,28 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
                          "tile at least: give qv and qt",
                          RATIO_STEP);
     out->tokens_per_tile = (double)ratio;
-    int64_t qt = START_QT, qv = qt / ratio;
+    int64_t most_tiles, longest;
+    largest_sample(d, &most_tiles, &longest);
+    int64_t qt = START_QT, qv = qt / ratio, up = 0;
+    if (most_tiles > qv) up = most_tiles - qv;
+    if (longest > qt + up * ratio) up = (longest - qt + ratio - 1) / ratio;
+    const int64_t first_qv = qv += up, first_qt = qt += up * ratio;
     double best = INFINITY;
     bool exceeded = false;
-    while (out->step_count < ISF_CHOICE_LIMIT && qv >= 1 && qt > LENGTH_BIN) {
+    while (out->step_count < ISF_CHOICE_LIMIT && qv >= 1 && qv >= most_tiles && qt > LENGTH_BIN &&
+           qt >= longest) {
         struct batch_balance balance;
         if (!try(context, qv, qt, &balance, err)) return false;
         double size = balance.average_batch_size;
         bool kept = size >= (double)target && size <= (double)target + 1;
-        out->steps[out->step_count++] =
-            (struct isf_choice_step){ qv,
-                                      qt,
-                                      size,
-                                      balance.pad_ratio,
-                                      balance.dist_ratio_vision,
-                                      balance.dist_ratio_language,
-                                      kept };
-        double sum =
-            balance.pad_ratio + balance.dist_ratio_vision + balance.dist_ratio_language;
+        out->steps[out->step_count++] = (struct isf_choice_step){ qv,
+                                                                  qt,
+                                                                  size,
+                                                                  balance.pad_ratio,
+                                                                  balance.dist_ratio_vision,
+                                                                  balance.dist_ratio_language,
+                                                                  kept };
+        double sum = balance.pad_ratio + balance.dist_ratio_vision + balance.dist_ratio_language;
         if (kept && sum < best) {
             best = sum;
             out->qv = qv;
@@ -79,6 +92,11 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
         qt += exceeded ? -ratio : ratio;
     }
     if (isfinite(best)) return true;
+    if (up > 0 && exceeded) {
+        out->qv = first_qv;
+        out->qt = first_qt;
+        return true;
+    }
     error_set(err, "isf: none of %ld pairs of qv and qt gives micro-batches of %ld to %ld samples",
               (long)out->step_count, (long)target, (long)target + 1);
     return error_hint(err, "give qv and qt, or change target_batch_size");

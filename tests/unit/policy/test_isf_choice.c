@@ -115,8 +115,8 @@ static void walks_up_and_down(void **state) {
         struct isf_choice choice;
         struct error err = { 0 };
         double tiles = cases[i].tiles_per_sample;
-        bool found = isf_choose(ISF_CODE, &dataset, cases[i].target, made_up_try, &tiles, &choice,
-                                &err);
+        bool found =
+            isf_choose(ISF_CODE, &dataset, cases[i].target, made_up_try, &tiles, &choice, &err);
         if (cases[i].steps == 0) {
             assert_false(found);
             assert_non_null(strstr(err.text, "gives micro-batches of 4 to 5 samples"));
@@ -126,6 +126,38 @@ static void walks_up_and_down(void **state) {
         if (choice.qv != cases[i].qv || choice.step_count != cases[i].steps)
             fail_msg("%s: qv %ld after %ld steps", cases[i].name, (long)choice.qv,
                      (long)choice.step_count);
+    }
+}
+
+/* The published start would leave out what exceeds it. */
+static void every_sample_fits_the_choice(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        struct sample samples[2];
+        double tiles_per_sample;
+        int64_t qv, qt, steps;
+    } cases[] = {
+        /* ratio 592: 6 tiles and 4096 tokens, 4 steps up to hold 10 tiles */
+        { "many tiles", { { 6000, 10, 0 }, { 500, 1, 0 } }, 2, 10, 6464, 2 },
+        /* ratio 1920: 2 and 4096; 2 steps up to hold 7000 tokens, in range at once */
+        { "long", { { 7000, 3, 0 }, { 500, 1, 0 } }, 1, 4, 7936, 3 },
+        /* the first pair that holds all is above the range: nothing smaller holds all */
+        { "above", { { 7000, 3, 0 }, { 500, 1, 0 } }, 0.1, 4, 7936, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dataset dataset = { .name = "two", .sample_count = 2 };
+        struct sample samples[2] = { cases[i].samples[0], cases[i].samples[1] };
+        dataset.samples = samples;
+        struct isf_choice choice;
+        struct error err = { 0 };
+        double tiles = cases[i].tiles_per_sample;
+        if (!isf_choose(ISF_CODE, &dataset, 4, made_up_try, &tiles, &choice, &err))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        if (choice.qv != cases[i].qv || choice.qt != cases[i].qt ||
+            choice.step_count != cases[i].steps)
+            fail_msg("%s: qv %ld and qt %ld after %ld steps", cases[i].name, (long)choice.qv,
+                     (long)choice.qt, (long)choice.step_count);
     }
 }
 
@@ -152,6 +184,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_walk),
         cmocka_unit_test(walks_up_and_down),
+        cmocka_unit_test(every_sample_fits_the_choice),
         cmocka_unit_test(paper_rule_on_awkward_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
