@@ -30,7 +30,10 @@ struct step_runner {
     struct pass_choice *choices;
     bool chosen; /* choices hold for the last run */
     bool split;  /* into the plan's sub-batches */
-    struct layer_time (*unit_times)[LAYER_KIND_COUNT];
+    struct layer_time (*unit_times)[LAYER_KIND_COUNT]; /* by micro-batch */
+    /* Of the sub-microbatches of the module that is being priced, by unit; its parts share them. */
+    struct layer_time (*piece_times)[LAYER_KIND_COUNT];
+    int64_t piece_capacity;
     int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
     int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
     /* while building: the last send of each stage that leaves its node, or NO_TASK */

@@ -39,6 +39,7 @@ void step_runner_destroy(struct step_runner *r) {
     free(r->pass_costs);
     free(r->choices);
     free(r->unit_times);
+    free(r->piece_times);
     free(r->forward_first);
     free(r->forward_last);
     free(r->backward_first);
@@ -322,9 +323,25 @@ static void price_cell(struct step_runner *r, const struct place_in_step *at, vo
         return;
     }
     struct batch_shape shape = shape_at(r, at);
-    struct layer_time times[LAYER_KIND_COUNT];
-    step_layer_times(m, &shape, times);
-    step_stage_cost_as(m, at->part, &shape, times, locked, choice, &r->costs[at->cell]);
+    step_stage_cost_as(m, at->part, &shape, r->piece_times[at->cell - r->cell_first[at->part]],
+                       locked, choice, &r->costs[at->cell]);
+}
+
+static void price_piece(struct step_runner *r, const struct place_in_step *at, void *context) {
+    (void)context;
+    if (at->pieces == 1) return; /* unit_times has it */
+    struct batch_shape shape = shape_at(r, at);
+    step_layer_times(r->model, &shape, r->piece_times[at->cell - r->cell_first[at->part]]);
+}
+
+/* Of the module of a part. */
+static void price_pieces(struct step_runner *r, int64_t part) {
+    int64_t units = r->cell_first[part + 1] - r->cell_first[part];
+    if (units > r->piece_capacity) {
+        r->piece_capacity = units;
+        r->piece_times = memory_realloc(r->piece_times, sizeof *r->piece_times * (size_t)units);
+    }
+    for_each_cell(r, part, price_piece, NULL);
 }
 
 static void price_cells(struct step_runner *r) {
@@ -332,8 +349,12 @@ static void price_cells(struct step_runner *r) {
         memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->micro_batch_count);
     for (int64_t i = 0; i < r->micro_batch_count; i++)
         step_layer_times(r->model, &r->shapes[i], r->unit_times[i]);
-    for (int64_t part = 0; part < r->model->part_count; part++)
+    for (int64_t part = 0, module = -1; part < r->model->part_count; part++) {
+        int64_t own = r->model->module_of_chunk[part / r->model->stage_count];
+        if (own != module) price_pieces(r, part);
+        module = own;
         for_each_cell(r, part, price_cell, r->unit_times);
+    }
     if (r->is_slow) slow_down(r);
 }
 
