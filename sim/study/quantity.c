@@ -54,6 +54,14 @@ static double mfu(struct quantity_source *s, int64_t index) {
     return s->execution->replay->mfu_fraction;
 }
 
+/* As if each data-parallel rank went on without the slowest: what one pipeline alone reaches. */
+static double mfu_mean_rank(struct quantity_source *s, int64_t index) {
+    (void)index;
+    const struct replay *r = s->execution->replay;
+    return r->mfu_fraction * r->step_time_mean_s /
+           (r->step_time_mean_s - r->classes_s[REPLAY_RANK_IMBALANCE]);
+}
+
 /* Of a step, as if waiting shrank and grew with the kernels; the rest is traffic and the update. */
 static double kernel_share(struct quantity_source *s, int64_t index) {
     (void)index;
@@ -428,6 +436,7 @@ static const struct quantity table[] = {
     { "memory_swing_ratio_stage", "ratio", memory_swing, PLAN, STAGE, .comparison = COMPARE_RATIO },
     { "memory_swing_stage", "GB", memory_swing, PLAN, STAGE },
     { "mfu", "ratio", mfu, TIMED },
+    { "mfu_mean_rank", "ratio", mfu_mean_rank, TIMED, .classed = true },
     { "pad_ratio", "ratio", pad_ratio, PLAN },
     { "parameters_squares", "ratio", parameters_squares, PLAN },
     { "parameters_std", "ratio", parameters_deviation, PLAN },

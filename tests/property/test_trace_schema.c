@@ -12,12 +12,14 @@
 #include "results/trace.h"
 #include "sim/study/execution.h"
 
-enum { PIPELINES = 4 };
+enum { PIPELINES = 6 };
 static const char *const overrides[PIPELINES][4] = {
     { "policy.recompute=none", NULL },
     { "policy.recompute=full", NULL },
     { "layout.vpp=2", "policy.recompute=full", "policy.partition=layer", NULL },
     { "layout.pp=1", "layout.tp=4", NULL },
+    { "policy={\"joint\":{\"name\":\"dip\",\"rollouts\":30,\"memory\":false}}", NULL },
+    { "policy={\"joint\":{\"name\":\"dip\",\"rollouts\":30}}", NULL }, /* stage fidelity alone */
 };
 
 static double number(const cJSON *event, const char *key) {
@@ -142,7 +144,7 @@ static void traces_are_well_formed(void **state) {
                                                   .overrides = overrides[p] };
         struct execution *e = execution_prepare(&options, "tests/golden/input/small.json", &err);
         if (e == NULL) fail_msg("%s", err.text);
-        for (int fidelity = 0; fidelity < 2; fidelity++) {
+        for (int fidelity = 0; fidelity < (p + 1 < PIPELINES ? 2 : 1); fidelity++) {
             struct arena *arena = arena_create();
             struct timeline t;
             if (!execution_timeline(e, 1, 2, (enum fidelity)fidelity, arena, &t, &err))
