@@ -150,7 +150,8 @@ static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
 #define CHEAPER_POINTS                                                                             \
     " AND verdict <> 'out of memory' AND status = 'raced'" SWEEP_VIEW_NO_TWINS " ORDER BY 2 LIMIT 1"
 
-/* A sweep replays what its own objective ranks first; the table of runs may lack what is cheapest. */
+/* A sweep replays what its own objective ranks first, within deadline and budget; the table of runs may lack
+ * what is cheapest. */
 static bool write_cheaper_point(const struct report *r, const struct run_record *best) {
     struct cheapest_point point = { .row = -1 };
     const bool priced = isfinite(best->money_usd);
@@ -167,14 +168,16 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
         return false;
     if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
     fputs(
-        "<p><b>The sweep holds cheaper configurations</b> that it did not replay, because it ranks "
-        "by another objective: ",
+        "<p><b>The sweep holds cheaper configurations</b> that it did not replay: by its objective, "
+        "deadline and budget others came first. ",
         r->out);
     html_text(r->out,
-              arena_format(r->arena, "row %lld costs %s %s after its race over a step or two. ",
+              arena_format(r->arena, "Row %lld costs %s %s after its race over a step or two. ",
                            (long long)point.row, report_number(r, point.cost, 1),
                            priced ? "USD" : "GPU-days"));
-    fputs("Sweep again with that objective to have them replayed in full.</p>\n", r->out);
+    fprintf(r->out,
+            "Sweep again for least %s, without limits, to have them replayed in full.</p>\n",
+            priced ? "money" : "GPU-days");
     return true;
 }
 
