@@ -7,6 +7,7 @@
  */
 #include "sim/model/huggingface_config.h"
 
+#include <math.h>
 #include <string.h>
 
 struct text_family {
@@ -177,33 +178,38 @@ static const char *gated_activation(struct huggingface_config *c, const cJSON *t
     return NULL;
 }
 
-/* Whether a layer has a window: by the list of layers where there is one, else by the classes with a
- * switch from "max_window_layers" on, else all have. */
-static bool has_windowed_layer(const cJSON *text, const struct text_family *f, int64_t layers) {
+/* Layers with a window: by the list of layers where there is one, else by the classes with a switch from
+ * "max_window_layers" on, else all have. */
+static int64_t windowed_layers(const cJSON *text, const struct text_family *f, int64_t layers) {
     const cJSON *kinds = huggingface_key(text, "layer_types"), *kind;
+    int64_t count = 0;
     cJSON_ArrayForEach(kind, kinds) {
-        if (cJSON_IsString(kind) && strcmp(kind->valuestring, "sliding_attention") == 0)
-            return true;
+        count += cJSON_IsString(kind) && strcmp(kind->valuestring, "sliding_attention") == 0;
     }
-    return kinds == NULL &&
-           !(f->window_switch && number(text, "max_window_layers") >= (double)layers);
+    if (kinds != NULL) return count < layers ? count : layers;
+    if (!f->window_switch) return layers;
+    const double first = number(text, "max_window_layers");
+    return first >= (double)layers ? 0 : layers - (int64_t)first;
 }
 
 /* A window that is null is none; one that is missing is that of the class. */
-static void note_windows(struct huggingface_config *c, const cJSON *text,
-                         const struct text_family *f, int64_t layers) {
+static void add_window(struct huggingface_config *c, const cJSON *text, const struct text_family *f,
+                       int64_t layers, cJSON *module) {
     const bool given = cJSON_GetObjectItemCaseSensitive(text, "sliding_window") != NULL;
     const double window = given ? number(text, "sliding_window") : (double)f->window;
     const double longest = number(text, "max_position_embeddings");
     const cJSON *used = huggingface_key(text, "use_sliding_window");
-    if (window == 0 || (used == NULL ? f->window_switch : !cJSON_IsTrue(used)) ||
-        (longest > 0 && window >= longest) || !has_windowed_layer(text, f, layers))
+    const int64_t windowed = windowed_layers(text, f, layers);
+    if (!(window >= 1) || (used == NULL ? f->window_switch : !cJSON_IsTrue(used)) ||
+        (longest > 0 && window >= longest) || windowed == 0)
         return;
+    cJSON_AddNumberToObject(module, "attention_window", floor(window));
+    cJSON_AddNumberToObject(module, "full_attention_blocks", (double)(layers - windowed));
     huggingface_note(c, arena_format(c->arena,
-                                     "attention sees %.0f tokens back (sliding_window%s): samples "
-                                     "longer than that are priced with full attention, an upper "
-                                     "bound",
-                                     window, given ? "" : ", default of the class"));
+                                     "%lld of %lld language blocks see %.0f tokens back "
+                                     "(sliding_window%s): a block is priced as their mean",
+                                     (long long)windowed, (long long)layers, window,
+                                     given ? "" : ", default of the class"));
 }
 
 /* Biases that the model has no switch for. */
@@ -247,7 +253,6 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
     huggingface_note_defaults(c, model_type);
     const char *ffn = gated_activation(c, text);
     if (ffn == NULL) return NULL;
-    note_windows(c, text, f, layers);
     leave_out_biases(c, attention_bias, mlp_bias, layers, hidden, ffn_hidden);
 
     cJSON *m = cJSON_CreateObject();
@@ -258,6 +263,7 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
     cJSON_AddNumberToObject(m, "ffn_hidden", (double)ffn_hidden);
     cJSON_AddNumberToObject(m, "heads", (double)heads);
     cJSON_AddNumberToObject(m, "kv_heads", (double)kv_heads);
+    add_window(c, text, f, layers, m);
     cJSON_AddNumberToObject(m, "head_dim", (double)head_dim);
     cJSON_AddStringToObject(m, "ffn", ffn);
     cJSON_AddStringToObject(m, "norm", "rms");

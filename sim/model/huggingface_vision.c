@@ -161,13 +161,26 @@ static bool kept_layers(struct huggingface_config *c, int64_t layers, int64_t fe
                       (long long)layers, (long long)feature_layer);
 }
 
-static void add_window_note(struct huggingface_config *c, const cJSON *vision, int64_t layers) {
-    int full = cJSON_GetArraySize(huggingface_key(vision, "fullatt_block_indexes"));
-    huggingface_note(c,
-                     arena_format(c->arena,
-                                  "%lld of %lld vision blocks attend within windows: all are "
-                                  "priced with full attention, an upper bound",
-                                  (long long)(layers - (full > 0 ? full : 4)), (long long)layers));
+/* Qwen2.5-VL: windows of window_size pixels (112) a side, but for the blocks listed (four). */
+static bool add_window(struct huggingface_config *c, const cJSON *vision, const struct tower *t,
+                       int64_t kept, cJSON *module) {
+    int64_t pixels, full = 0;
+    if (!huggingface_count_or(c, vision, "window_size", 112, &pixels)) return false;
+    const cJSON *list = huggingface_key(vision, "fullatt_block_indexes"), *index;
+    cJSON_ArrayForEach(index, list) {
+        full += cJSON_IsNumber(index) && index->valuedouble < (double)kept;
+    }
+    if (list == NULL) full = kept < 4 ? kept : 4;
+    const int64_t side = pixels / t->patch_size > 0 ? pixels / t->patch_size : 1;
+    if (full >= kept) return true;
+    cJSON_AddNumberToObject(module, "attention_window", (double)(side * side));
+    cJSON_AddNumberToObject(module, "full_attention_blocks", (double)full);
+    huggingface_note(c, arena_format(c->arena,
+                                     "%lld of %lld vision blocks attend within windows of %lld "
+                                     "patches: a block is priced as their mean",
+                                     (long long)(kept - full), (long long)kept,
+                                     (long long)(side * side)));
+    return true;
 }
 
 static cJSON *tower_module(struct huggingface_config *c, const struct tower_family *f,
@@ -236,7 +249,6 @@ static bool finish(struct huggingface_config *c, const struct tower_family *f, c
         huggingface_leave_out(c, "vision blocks behind the layer that is read",
                               (t->layers - kept) * block_parameters(f, t));
     leave_out(c, f, vision, t);
-    if (is(f, "qwen2_5_vl")) add_window_note(c, vision, t->layers);
     *out = (struct huggingface_tower){
         .hidden = t->hidden,
         .layer_count = kept,
@@ -244,6 +256,7 @@ static bool finish(struct huggingface_config *c, const struct tower_family *f, c
         .class_token = f->class_token,
         .module = tower_module(c, f, t, kept, name),
     };
+    if (is(f, "qwen2_5_vl") && !add_window(c, vision, t, kept, out->module)) return false;
     return !is_qwen(f) || huggingface_count_or(c, vision, "spatial_merge_size", 2, &out->merge);
 }
 

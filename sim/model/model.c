@@ -154,6 +154,24 @@ const struct model *model_with_precision(struct arena *arena, const struct model
     return copy;
 }
 
+/* All blocks of a stack are one layer kind with one price: that of their mean. */
+static double mean_of_blocks(const struct module *m, double full, double windowed) {
+    const double share = (double)m->full_attention_blocks / (double)m->layer_count;
+    return share * full + (1 - share) * windowed;
+}
+
+double module_sequence_square(const struct module *m, double length) {
+    const double window = (double)m->attention_window;
+    if (window == 0 || length <= window) return length * length;
+    return mean_of_blocks(m, length * length, 2 * length * window - window * window);
+}
+
+double module_image_squares(const struct module *m, double patches, double square_sum) {
+    const double windowed = patches * (double)m->attention_window;
+    if (m->attention_window == 0 || windowed >= square_sum) return square_sum;
+    return mean_of_blocks(m, square_sum, windowed);
+}
+
 struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
                                      int64_t vision_tiles, int64_t language_tokens,
                                      double language_square_sum) {
@@ -162,7 +180,9 @@ struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
         .samples = samples,
         .vision_tiles = vision_tiles,
         .vision_tokens = vision_tiles * model->tile_vision_tokens,
-        .vision_square_sum = (double)vision_tiles * tile_tokens * tile_tokens,
+        .vision_square_sum =
+            module_image_squares(&model->modules[MODULE_VISION], (double)vision_tiles * tile_tokens,
+                                 (double)vision_tiles * tile_tokens * tile_tokens),
         .connector_tokens = vision_tiles * model->tile_language_tokens,
         .language_tokens = language_tokens,
         .language_square_sum = language_square_sum,

@@ -51,6 +51,9 @@ struct module {
     bool frozen;      /* no weight gradients, no optimizer state */
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
+    /* Of language models and vision encoders: all blocks but these attend within a window, of so many tokens
+     * back, or of so many patches beside each other. 0: all attend to everything. */
+    int64_t attention_window, full_attention_blocks;
     int64_t hidden, ffn_hidden, heads, kv_heads, head_dim;
     enum ffn_kind ffn;
     enum norm_kind norm;
@@ -239,6 +242,10 @@ const char *recompute_kind_name(enum recompute_kind kind);
 
 /* ---- shape of a batch ---- */
 /* Tiles of the model's own size, each a sequence of its own in the encoder. */
+/* Squared lengths as attention of the mean block counts them, less where blocks have windows: of causal
+ * sequences twice the pairs that see each other, of images the pairs. */
+double module_sequence_square(const struct module *module, double length);
+double module_image_squares(const struct module *module, double patches, double square_sum);
 struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
                                      int64_t vision_tiles, int64_t language_tokens,
                                      double language_square_sum);

@@ -58,6 +58,10 @@ static const struct field module_fields[] = {
       "key and value heads; null: as many as query heads", NULL },
     { "head_dim", FIELD_COUNT, AT(module.head_dim), 1, 1e5, "null", "",
       "width of a head; null: hidden / heads", NULL },
+    { "attention_window", FIELD_COUNT, AT(module.attention_window), 0, 1e8, "0", "tokens",
+      "blocks attend so many tokens back, or within so many patches of an image; 0: to all", NULL },
+    { "full_attention_blocks", FIELD_COUNT, AT(module.full_attention_blocks), 0, 1e4, "0", "",
+      "of the blocks, with a window: so many attend to all", NULL },
     { "ffn", FIELD_CHOICE, AT(module.ffn), 0, 0, NULL, "",
       "activation; swiglu has a third matrix, the gate", ffn_choices },
     { "norm", FIELD_CHOICE, AT(module.norm), 0, 0, NULL, "", "normalisation", norm_choices },
@@ -263,6 +267,21 @@ static bool resolve_heads(struct module_row *row, const struct module_place *pla
     return true;
 }
 
+static bool check_window(const struct module *m, const struct module_place *place,
+                         struct error *err) {
+    if (m->attention_window > 0 && m->role == MODULE_DIFFUSION_DECODER)
+        return mistake(place, "attention_window", err, NULL,
+                       "belongs to a language model or a vision encoder");
+    if (m->attention_window == 0 && m->full_attention_blocks > 0)
+        return mistake(place, "full_attention_blocks", err, "without a window all blocks are full",
+                       "needs \"attention_window\"");
+    if (m->full_attention_blocks <= m->layer_count) return true;
+    char text[160];
+    snprintf(text, sizeof text, "must be at most the %lld blocks, got %lld", (long long)m->layer_count,
+             (long long)m->full_attention_blocks);
+    return mistake(place, "full_attention_blocks", err, NULL, text);
+}
+
 static bool resolve_language(struct module *m, const struct module_place *place,
                              struct error *err) {
     if (m->patch_size > 0)
@@ -365,7 +384,8 @@ static bool resolve_module(const struct loader *loader, struct module_row *row,
         return mistake(place, "role", loader->err, NULL, text);
     }
     if (!check_sources(place->file, row->sources, loader->err)) return false;
-    if (!resolve_heads(row, place, loader->err)) return false;
+    if (!resolve_heads(row, place, loader->err) || !check_window(&row->module, place, loader->err))
+        return false;
     bool ok = role == MODULE_DIFFUSION_DECODER             ? resolve_decoder(m, place, loader->err)
               : !refuse_latent_keys(m, place, loader->err) ? false
               : role == MODULE_VISION                      ? resolve_vision(m, place, loader->err)

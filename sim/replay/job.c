@@ -174,8 +174,8 @@ static void make_shapes(struct job *job) {
         job->shapes[i] =
             batch_shape_of_group(job->scenario->model, job->dataset, b->samples + b->starts[group],
                                  (int64_t)(b->starts[group + 1] - b->starts[group]), b->packed);
-        batch_shape_as_sequence(&job->shapes[i], batch_plan_sequence_tokens(b, group),
-                                b->joint_attention);
+        batch_shape_as_sequence(&job->shapes[i], job->scenario->model,
+                                batch_plan_sequence_tokens(b, group), b->joint_attention);
     }
     job->typical = batch_shape_mean(job->shapes, count);
     job->largest = batch_shape_largest(job->shapes, count);

@@ -2,7 +2,8 @@
  *
  * Attention stays within a sequence: in the encoder that is a tile, or an image of native
  * resolution; in the language model a packed sample, or a padded row; in a diffusion decoder a clip,
- * which also attends to the text of its own sample.
+ * which also attends to the text of its own sample. Where blocks have windows the squares are those of
+ * the mean block.
  */
 #include "sim/step/batch_shape.h"
 
@@ -25,26 +26,29 @@ static void add_clips(struct batch_shape *shape, const struct model *model,
 struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
                                         const uint32_t *samples, int64_t count, bool packed) {
     struct batch_shape shape = { .samples = count };
+    const struct module *vision = &model->modules[MODULE_VISION],
+                        *language = &model->modules[MODULE_LANGUAGE];
     int64_t longest = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct sample *sample = &dataset->samples[samples[i]];
         int64_t length = sample->language_tokens;
         shape.vision_tiles += sample->vision_tiles;
         shape.useful_language_tokens += length;
-        shape.language_square_sum += (double)length * (double)length;
+        shape.language_square_sum += module_sequence_square(language, (double)length);
         if (length > longest) longest = length;
         if (dataset->vision_patches != NULL) {
             int64_t patches = dataset->vision_patches[samples[i]];
             shape.vision_tokens += patches;
-            shape.vision_square_sum += (double)dataset->vision_squares[samples[i]];
+            shape.vision_square_sum += module_image_squares(
+                vision, (double)patches, (double)dataset->vision_squares[samples[i]]);
         }
     }
     shape.language_tokens = shape.useful_language_tokens;
     if (!packed) {
         shape.language_tokens = longest * count;
-        shape.language_square_sum = (double)longest * (double)longest * (double)count;
+        shape.language_square_sum =
+            module_sequence_square(language, (double)longest) * (double)count;
     }
-    const struct module *vision = &model->modules[MODULE_VISION];
     if (vision->layer_count == 0) {
         shape.vision_tokens = 0;
         shape.vision_square_sum = 0;
@@ -55,7 +59,8 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
     } else {
         double tile = (double)model->tile_vision_tokens;
         shape.vision_tokens = shape.vision_tiles * model->tile_vision_tokens;
-        shape.vision_square_sum = (double)shape.vision_tiles * tile * tile;
+        shape.vision_square_sum = module_image_squares(
+            vision, (double)shape.vision_tokens, (double)shape.vision_tiles * tile * tile);
         shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
     }
     if (dataset->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
@@ -63,16 +68,17 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
     return shape;
 }
 
-void batch_shape_as_sequence(struct batch_shape *shape, int64_t sequence_tokens,
-                             bool joint_attention) {
+void batch_shape_as_sequence(struct batch_shape *shape, const struct model *model,
+                             int64_t sequence_tokens, bool joint_attention) {
+    const struct module *language = &model->modules[MODULE_LANGUAGE];
     if (sequence_tokens > shape->language_tokens) {
         double padding = (double)(sequence_tokens - shape->language_tokens);
         shape->language_tokens = sequence_tokens;
-        shape->language_square_sum += padding * padding;
+        shape->language_square_sum += module_sequence_square(language, padding);
     }
     if (joint_attention)
         shape->language_square_sum =
-            (double)shape->language_tokens * (double)shape->language_tokens;
+            module_sequence_square(language, (double)shape->language_tokens);
 }
 
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count) {

@@ -17,8 +17,8 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
                                         const uint32_t *samples, int64_t count, bool packed);
 /* The same micro-batch as one packed sequence: padded to sequence_tokens (0: as it is), and with
  * joint_attention under one mask. Padding attends like a sample of its own, or with all others. */
-void batch_shape_as_sequence(struct batch_shape *shape, int64_t sequence_tokens,
-                             bool joint_attention);
+void batch_shape_as_sequence(struct batch_shape *shape, const struct model *model,
+                             int64_t sequence_tokens, bool joint_attention);
 /* Nearly equal share `index` of `pieces` of its images, without the text; one piece: the whole. With
  * `clips` of its video clips, each with its text; they count as of their mean length. */
 struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips, int64_t pieces,

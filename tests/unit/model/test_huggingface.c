@@ -170,32 +170,33 @@ static void what_is_not_modelled_is_refused(void **state) {
     }
 }
 
-/* A window is not modelled: said where one is in effect, and only there. */
-static void windows_in_effect_are_noted(void **state) {
+/* Written to the module and said where one is in effect, and only there. Models of two layers. */
+static void windows_in_effect_are_modelled(void **state) {
     (void)state;
     static const struct {
         const char *type, *keys;
         bool noted;
+        int full; /* blocks without a window */
     } cases[] = {
-        { "mistral", ", \"sliding_window\": 4096", true },
-        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 32768", true },
-        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 4096", false },
-        { "mistral", ", \"sliding_window\": null", false },
-        { "mistral", "", true }, /* MistralConfig has 4096 */
-        { "llama", "", false },
-        { "qwen2", ", \"sliding_window\": 4096", false },
-        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": false", false },
-        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": true", true },
-        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 1", true },
-        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 2", false },
+        { "mistral", ", \"sliding_window\": 4096", true, 0 },
+        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 32768", true, 0 },
+        { "mistral", ", \"sliding_window\": 4096, \"max_position_embeddings\": 4096", false, 0 },
+        { "mistral", ", \"sliding_window\": null", false, 0 },
+        { "mistral", "", true, 0 }, /* MistralConfig has 4096 */
+        { "llama", "", false, 0 },
+        { "qwen2", ", \"sliding_window\": 4096", false, 0 },
+        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": false", false, 0 },
+        { "qwen2", ", \"sliding_window\": 4096, \"use_sliding_window\": true", true, 0 },
+        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 1", true, 1 },
+        { "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 2", false, 0 },
         { "qwen3",
           ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\", "
           "\"sliding_attention\"]",
-          true },
+          true, 1 },
         { "qwen3",
           ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\", "
           "\"full_attention\"]",
-          false },
+          false, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -211,7 +212,15 @@ static void windows_in_effect_are_noted(void **state) {
         bool noted = false;
         for (int64_t n = 0; n < m.note_count; n++)
             noted |= strstr(m.notes[n], "4096 tokens back") != NULL &&
-                     strstr(m.notes[n], "upper bound") != NULL;
+                     strstr(m.notes[n], "priced as their mean") != NULL;
+        const cJSON *language = cJSON_GetObjectItem(m.file, "language");
+        const cJSON *window = cJSON_GetObjectItem(language, "attention_window");
+        assert_int_equal(window != NULL, cases[i].noted);
+        if (window != NULL) {
+            assert_true(window->valuedouble == 4096);
+            assert_true(cJSON_GetObjectItem(language, "full_attention_blocks")->valuedouble ==
+                        cases[i].full);
+        }
         if (noted != cases[i].noted)
             fail_msg("%s%s: %s", cases[i].type, cases[i].keys, noted ? "noted" : "not noted");
         cJSON_Delete(m.file);
@@ -251,7 +260,7 @@ int main(void) {
         cmocka_unit_test(counts_are_those_published),
         cmocka_unit_test(biases_without_a_switch_are_left_out),
         cmocka_unit_test(what_is_not_modelled_is_refused),
-        cmocka_unit_test(windows_in_effect_are_noted),
+        cmocka_unit_test(windows_in_effect_are_modelled),
         cmocka_unit_test(bounds_are_below_the_published_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

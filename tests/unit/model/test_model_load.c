@@ -409,6 +409,25 @@ static const struct {
       "  hint: each key and value head serves the same number of query heads\n"
       "  while loading the language module\n"
       "  while loading model 'FILE'" },
+    { "full blocks without a window",
+      "{ \"name\": \"t\", \"source\": \"s\",\n"
+      "  \"language\": { \"module\": \"llama3-8b\",\n"
+      "    \"full_attention_blocks\": 5 } }",
+      "FILE:3:30: error: /language/full_attention_blocks: needs \"attention_window\"\n"
+      "     3 |     \"full_attention_blocks\": 5 } }\n"
+      "       |                              ^\n"
+      "  hint: without a window all blocks are full\n"
+      "  while loading the language module\n"
+      "  while loading model 'FILE'" },
+    { "more full blocks than blocks",
+      "{ \"name\": \"t\", \"source\": \"s\",\n"
+      "  \"language\": { \"module\": \"llama3-8b\", \"attention_window\": 4096,\n"
+      "    \"full_attention_blocks\": 33 } }",
+      "FILE:3:30: error: /language/full_attention_blocks: must be at most the 32 blocks, got 33\n"
+      "     3 |     \"full_attention_blocks\": 33 } }\n"
+      "       |                              ^~\n"
+      "  while loading the language module\n"
+      "  while loading model 'FILE'" },
     { "an image that the patches do not fill",
       "{ \"name\": \"t\", \"source\": \"s\",\n"
       "  \"vision\": { \"module\": \"eva-clip-1b\", \"image_size\": 450 } }",

@@ -61,15 +61,53 @@ static void a_sequence_is_padded_and_masked(void **state) {
         { 8192, true, 8192, 8192.0 * 8192 },
         { 4096, false, 5000, 13e6 }, /* a longer one stays as it is */
     };
+    const struct model *model = &(struct model){ .modules[MODULE_LANGUAGE] = { .layer_count = 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct batch_shape shape = { .language_tokens = 5000,
                                      .useful_language_tokens = 5000,
                                      .language_square_sum = 13e6 };
-        batch_shape_as_sequence(&shape, cases[i].sequence_tokens, cases[i].joint);
+        batch_shape_as_sequence(&shape, model, cases[i].sequence_tokens, cases[i].joint);
         assert_int_equal(shape.language_tokens, cases[i].tokens);
         assert_int_equal(shape.useful_language_tokens, 5000);
         assert_true(shape.language_square_sum == cases[i].squares);
     }
+}
+
+/* Three of four blocks see 1000 tokens back: each token of a longer sequence 1000 others, but the first
+ * thousand fewer. Six of seven blocks of the encoder attend within windows of 64 patches. */
+static void windows_count_as_the_mean_block(void **state) {
+    (void)state;
+    const struct model model = {
+        .modules[MODULE_LANGUAGE] = { .layer_count = 4,
+                                      .attention_window = 1000,
+                                      .full_attention_blocks = 1 },
+        .modules[MODULE_VISION] = { .layer_count = 7,
+                                    .attention_window = 64,
+                                    .full_attention_blocks = 1,
+                                    .merge = 2 },
+    };
+    struct sample samples[] = { { 3000, 1, 0 }, { 800, 1, 0 } };
+    uint32_t patches[] = { 6400, 64 };
+    uint64_t squares[] = { 6400 * 6400, 64 * 64 };
+    const struct dataset dataset = {
+        .samples = samples, .sample_count = 2, .vision_patches = patches, .vision_squares = squares
+    };
+    const uint32_t items[] = { 0, 1 };
+    /* 2 x (1000 x 3000 - 1000 x 1000 / 2) */
+    const double of_3000 = (3000.0 * 3000 + 3 * 5e6) / 4;
+    struct batch_shape shape = batch_shape_of_group(&model, &dataset, items, 2, true);
+    assert_true(shape.language_square_sum == of_3000 + 800.0 * 800);
+    assert_true(fabs(shape.vision_square_sum - ((6400.0 * 6400 + 6 * 64 * 6400.0) / 7 + 64 * 64)) <
+                1e-3);
+    shape = batch_shape_of_group(&model, &dataset, items, 2, false); /* padded to 3000 */
+    assert_true(shape.language_square_sum == 2 * of_3000);
+    batch_shape_as_sequence(&shape, &model, 0, true);
+    assert_true(shape.language_square_sum == (6000.0 * 6000 + 3 * 11e6) / 4);
+    /* Continuous where the window begins, and without one as it was. */
+    assert_true(module_sequence_square(&model.modules[MODULE_LANGUAGE], 1000) == 1e6);
+    const struct module plain = { .layer_count = 4 };
+    assert_true(module_sequence_square(&plain, 3000) == 9e6);
+    assert_true(module_image_squares(&plain, 6400, 5e7) == 5e7);
 }
 
 /* Pieces of a micro-batch of clips: every clip and token once, and nearly equal. */
@@ -113,6 +151,7 @@ int main(void) {
         cmocka_unit_test(native_images_are_sequences_of_their_own),
         cmocka_unit_test(test_pieces_of_clips_add_up),
         cmocka_unit_test(a_sequence_is_padded_and_masked),
+        cmocka_unit_test(windows_count_as_the_mean_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
