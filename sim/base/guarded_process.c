@@ -59,8 +59,11 @@ static _Noreturn void vanish(void) {
 static _Noreturn void live_as_child(guarded_work work, void *context, struct guarded_process *guard,
                                     pid_t parent) {
     static const int own[] = { SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE };
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        signal(own[i], SIG_DFL);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        struct sigaction old;
+        sigaction(own[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN) signal(own[i], SIG_DFL); /* as under nohup */
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) vanish(); /* it died before the line above */
     work(context, guard);
@@ -82,11 +85,14 @@ static bool hear(int from_child, void *report, size_t report_bytes) {
     return message.last;
 }
 
-/* Leaves it to be waited for. how: WNOHANG or 0. */
+/* Leaves it to be waited for, so that no other process gets its number; only where the caller ignores
+ * SIGCHLD does the system clear it away (ECHILD). how: WNOHANG or 0. */
 static bool has_ended(pid_t child, int how) {
     siginfo_t ended = { 0 };
-    while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT | how) < 0 && errno == EINTR)
-        continue;
+    while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT | how) < 0) {
+        if (errno == EINTR) continue;
+        return true;
+    }
     return ended.si_pid == child;
 }
 
@@ -98,14 +104,14 @@ static enum guarded_end listen_to(pid_t child, int from_child, double until_s, v
         double left_s = until_s - wall_s();
         if (left_s <= 0) {
             end = GUARDED_KILLED;
+            kill(child, SIGKILL);
+            has_ended(child, 0);
             break;
         }
         int wait_ms = (int)fmin(LOOK_MS, ceil(left_s * 1000));
         if (can_read(from_child, wait_ms) && hear(from_child, report, report_bytes))
             return GUARDED_DONE;
     }
-    kill(child, SIGKILL);
-    has_ended(child, 0);
     while (can_read(from_child, 0))
         if (hear(from_child, report, report_bytes)) return GUARDED_DONE;
     return end;

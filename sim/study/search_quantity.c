@@ -49,6 +49,7 @@ static const struct solver_study *study(struct quantity_source *s, enum monolith
     struct error err = { 0 };
     struct solver_study *result = arena_new(s->arena, struct solver_study);
     if (!solver_study_run(s->execution->job, solver, result, &err)) return NULL;
+    if (solver != MONOLITHIC_COUNT && !result->solvers[solver].ran) return NULL;
     return s->solver[solver] = result;
 }
 

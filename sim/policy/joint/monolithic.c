@@ -174,7 +174,8 @@ void monolithic_solve(const struct segment_graph *g, enum monolithic_solver solv
     double start = wall_s();
     struct monolithic_program p;
     make_program(&p, g, horizon_ns);
-    *result = (struct monolithic_result){ .best_ns = horizon_ns,
+    *result = (struct monolithic_result){ .ran = true,
+                                          .best_ns = horizon_ns,
                                           .bound_ns = p.bound_ns,
                                           .passes = p.pass_count,
                                           .choices = p.choice_count };

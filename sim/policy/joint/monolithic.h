@@ -10,8 +10,8 @@
  *     monolithic_solve(graph, MONOLITHIC_GLPK, horizon_ns, &budget, &result);
  *     if (result.solved) ... result.best_ns is the optimum
  *
- * Repeatable under a budget of work (`effort`) alone; wall time is a guard. Z3 does not always heed either:
- * it has a process of its own, which is killed a little behind the wall time.
+ * Repeatable under a budget of work (`effort`) alone; wall time is a guard. Z3 looks at its limits only in
+ * its search, so it has a process of its own, which is killed a little behind the wall time.
  */
 #ifndef BALLAST_SIM_POLICY_JOINT_MONOLITHIC_H
 #define BALLAST_SIM_POLICY_JOINT_MONOLITHIC_H
@@ -31,7 +31,8 @@ struct monolithic_budget {
 
 struct monolithic_result {
     bool solved; /* best_ns is proven to be the least */
-    bool killed; /* the solver heeded neither budget, or crashed, and was ended from outside */
+    bool ran;    /* false: no process could be made for it */
+    bool killed; /* it came back too late, or crashed, and was ended from outside */
     int64_t best_ns, bound_ns; /* best known, horizon_ns at first; no schedule is faster */
     int64_t passes, choices, effort; /* binary variables; what was spent */
     double wall_s;

@@ -1,12 +1,13 @@
 /* monolithic_z3.c - the monolithic program for Z3: difference constraints, a boolean for each choice, and
- * pseudo-boolean sums for memory. The makespan is closed in by bisection, one check each.
+ * pseudo-boolean sums for memory. The makespan is closed in by bisection, one check each, under an
+ * assumption: Z3 counts neither time nor work in push(), which took many minutes with 12 micro-batches.
  *
  * Times are ticks of 10 us, durations rounded up, so that numbers stay small; what Z3 proves is proven of
  * that rounding, and results are given to the tick.
  *
- * Z3 looks at its time and resource limits between steps of its own, and some programs have a step of many
- * minutes (12 micro-batches of T2V-S). So it runs in a process of its own, which is killed where it comes
- * back too late; what it had proven by then is kept.
+ * Z3 looks at its limits between steps of its own, none while the program is built, and ends the process
+ * where memory is short. So it runs in a process of its own, which is killed where it comes back too late;
+ * what it had proven by then is kept.
  */
 #include "sim/policy/joint/monolithic_program.h"
 
@@ -22,15 +23,19 @@
 
 enum { TICK_NS = 10000 };
 
-/* What Z3 gets above its own limit before it is killed: it ends a check some way behind it. */
-#define GRACE_S(seconds) (0.5 + 0.1 * (seconds))
+/* What Z3 gets above its own limit before it is killed: measured ends of a check lie up to 0.3 s behind
+ * it, more where the machine is busy. */
+static double grace_s(double seconds) {
+    return 1 + 0.2 * seconds;
+}
 
 struct builder {
     const struct monolithic_program *p;
     Z3_context context;
     Z3_solver solver;
-    Z3_sort integer;
+    Z3_sort integer, boolean;
     Z3_ast *starts, *choices;
+    Z3_ast end; /* no pass ends later */
 };
 
 static int64_t ticks(int64_t ns) {
@@ -56,6 +61,7 @@ static void add_times(struct builder *b) {
     for (int32_t t = 0; t < p->pass_count; t++) {
         b->starts[t] = Z3_mk_const(b->context, Z3_mk_int_symbol(b->context, t), b->integer);
         add(b, Z3_mk_ge(b->context, b->starts[t], number(b, ticks(p->head_ns[t]))));
+        add(b, at_least(b, b->end, b->starts[t], ticks(p->tail_ns[t])));
     }
     for (int32_t k = 0; k < p->edge_count; k++)
         add(b, at_least(b, b->starts[p->edges[k].after], b->starts[p->edges[k].before],
@@ -64,11 +70,10 @@ static void add_times(struct builder *b) {
 
 static void add_choices(struct builder *b) {
     const struct monolithic_program *p = b->p;
-    Z3_sort boolean = Z3_mk_bool_sort(b->context);
     for (int32_t c = 0; c < p->choice_count; c++) {
         Z3_ast first = b->starts[p->choices[c].first], second = b->starts[p->choices[c].second];
         b->choices[c] = Z3_mk_const(
-            b->context, Z3_mk_int_symbol(b->context, p->pass_count + c), boolean);
+            b->context, Z3_mk_int_symbol(b->context, p->pass_count + c), b->boolean);
         add(b, Z3_mk_implies(b->context, b->choices[c],
                              at_least(b, second, first,
                                       ticks(p->occupied_ns[p->choices[c].first]))));
@@ -191,21 +196,23 @@ static void conclude(struct monolithic_result *result, int64_t low, int64_t high
     if (result->solved) result->bound_ns = result->best_ns;
 }
 
-static void bisect(struct builder *b, const struct monolithic_budget *budget,
+/* A schedule that ends by `tick`? */
+static Z3_lbool check(struct builder *b, int64_t tick) {
+    Z3_ast by_then = Z3_mk_fresh_const(b->context, "by", b->boolean);
+    add(b, Z3_mk_implies(b->context, by_then, Z3_mk_le(b->context, b->end, number(b, tick))));
+    return Z3_solver_check_assumptions(b->context, b->solver, 1, &by_then);
+}
+
+static void bisect(struct builder *b, const struct monolithic_budget *budget, double until_s,
                    struct monolithic_result *result, struct guarded_process *guard) {
     const struct monolithic_program *p = b->p;
     int64_t low = p->bound_ns / TICK_NS, high = ticks(p->horizon_ns);
-    double until_s = wall_s() + budget->seconds;
     while (low < high) {
         double left_s = until_s - wall_s();
         int64_t left = budget->effort - result->effort, middle = low + (high - low) / 2;
         if (left_s <= 0 || left <= 0) break;
-        Z3_solver_push(b->context, b->solver);
-        for (int32_t t = 0; t < p->pass_count; t++)
-            add(b, Z3_mk_le(b->context, b->starts[t],
-                            number(b, middle - ticks(p->tail_ns[t]))));
         set_budget(b, left, left_s);
-        Z3_lbool answer = Z3_solver_check(b->context, b->solver);
+        Z3_lbool answer = check(b, middle);
         result->effort = effort_of(b);
         if (answer == Z3_L_TRUE) {
             int64_t found = makespan(b);
@@ -213,7 +220,6 @@ static void bisect(struct builder *b, const struct monolithic_budget *budget,
         } else if (answer == Z3_L_FALSE) {
             low = middle + 1;
         }
-        Z3_solver_pop(b->context, b->solver, 1);
         conclude(result, low, high);
         guarded_process_tell(guard, result);
         if (answer == Z3_L_UNDEF) break;
@@ -225,6 +231,7 @@ static void bisect(struct builder *b, const struct monolithic_budget *budget,
 struct task {
     const struct monolithic_program *p;
     const struct monolithic_budget *budget;
+    double until_s;
     struct monolithic_result result;
 };
 
@@ -235,14 +242,17 @@ static void solve(void *context, struct guarded_process *guard) {
     struct builder b = { .p = p, .context = Z3_mk_context(config) };
     Z3_del_config(config);
     b.integer = Z3_mk_int_sort(b.context);
+    b.boolean = Z3_mk_bool_sort(b.context);
+    b.end = Z3_mk_fresh_const(b.context, "end", b.integer);
     b.solver = Z3_mk_simple_solver(b.context);
     Z3_solver_inc_ref(b.context, b.solver);
+    set_budget(&b, task->budget->effort, task->budget->seconds); /* building can work too */
     b.starts = memory_alloc(sizeof *b.starts * (size_t)p->pass_count);
     b.choices = memory_alloc(sizeof *b.choices * (size_t)(p->choice_count + 1));
     add_times(&b);
     add_choices(&b);
     add_all_memory(&b);
-    bisect(&b, task->budget, &task->result, guard);
+    bisect(&b, task->budget, task->until_s, &task->result, guard);
     free(b.starts);
     free(b.choices);
     Z3_solver_dec_ref(b.context, b.solver);
@@ -251,17 +261,19 @@ static void solve(void *context, struct guarded_process *guard) {
 
 void monolithic_z3(const struct monolithic_program *p, const struct monolithic_budget *budget,
                    struct monolithic_result *result) {
-    struct task task = { p, budget, *result };
-    double limit_s = budget->seconds + GRACE_S(budget->seconds);
-    result->killed =
-        guarded_process_run(solve, &task, limit_s, result, sizeof *result) != GUARDED_DONE;
+    struct task task = { p, budget, wall_s() + budget->seconds, *result };
+    double limit_s = budget->seconds + grace_s(budget->seconds);
+    enum guarded_end end = guarded_process_run(solve, &task, limit_s, result, sizeof *result);
+    result->ran = end != GUARDED_NOT_STARTED;
+    result->killed = end == GUARDED_KILLED || end == GUARDED_CRASHED;
 }
 
 #else
 
 void monolithic_z3(const struct monolithic_program *p, const struct monolithic_budget *budget,
                    struct monolithic_result *result) {
-    (void)p, (void)budget, (void)result; /* not built with Z3: nothing is found or proven */
+    (void)p, (void)budget;
+    result->ran = false; /* not built with Z3 */
 }
 
 #endif

@@ -100,6 +100,35 @@ static void test_ends(void **state) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left, not even a dead one */
 }
 
+static void hang_up_and_tell(void *context, struct guarded_process *guard) {
+    raise(SIGHUP);
+    tell(guard, *(int64_t *)context);
+}
+
+/* What the caller ignores its child ignores (nohup); where no child is waited for, a crash is noticed. */
+static void test_ignored_signals(void **state) {
+    (void)state;
+    struct report report = { .value = -1 };
+    int64_t asked = 51;
+    signal(SIGHUP, SIG_IGN);
+    assert_int_equal(guarded_process_run(hang_up_and_tell, &asked, 60, &report, sizeof report),
+                     GUARDED_DONE);
+    assert_int_equal(report.value, 51);
+    signal(SIGHUP, SIG_DFL);
+    report.value = -1;
+    assert_int_equal(guarded_process_run(hang_up_and_tell, &asked, 60, &report, sizeof report),
+                     GUARDED_CRASHED);
+    assert_int_equal(report.value, -1);
+
+    signal(SIGCHLD, SIG_IGN);
+    double start = wall_s();
+    assert_int_equal(guarded_process_run(tell_and_crash, &asked, 60, &report, sizeof report),
+                     GUARDED_CRASHED);
+    assert_int_equal(report.value, 51);
+    if (wall_s() - start > 30) fail_msg("noticed after %.1f s", wall_s() - start);
+    signal(SIGCHLD, SIG_DFL);
+}
+
 struct slot {
     struct report report;
     enum guarded_end end;
@@ -137,6 +166,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_ignored_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
