@@ -36,10 +36,10 @@ struct stack_fields {
     double reserved_fraction, context_GiB, communicator_MiB;
 };
 
-static const char *const tensor_traffic_names[] = { "beside", "alone", "copied", "merged",
-                                                    "each", NULL };
+static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
+                                                    "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "dynamic", NULL };
-static const char *const recompute_style_names[] = { "whole", "needed", "operators", NULL };
+static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
@@ -120,7 +120,8 @@ static const struct field stack_rows[] = {
     { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
     { "shard_copy_bytes", FIELD_DOUBLE, AT(shard_copy_bytes), 0, 64, "0", "bytes",
-      "moved per trainable parameter and micro-batch by copies around the gathers and reductions of "
+      "moved per trainable parameter and micro-batch by copies around the gathers and reductions "
+      "of "
       "ZeRO-2 and 3",
       NULL },
     { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",

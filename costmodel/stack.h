@@ -31,7 +31,12 @@ struct stack_factor {
 };
 
 /* How a block is recomputed; sim/model/model.h says what each means. */
-enum stack_recompute { STACK_RECOMPUTE_WHOLE, STACK_RECOMPUTE_NEEDED, STACK_RECOMPUTE_OPERATORS };
+enum stack_recompute {
+    STACK_RECOMPUTE_WHOLE,
+    STACK_RECOMPUTE_NEEDED,
+    STACK_RECOMPUTE_OPERATORS,
+    STACK_RECOMPUTE_CORE
+};
 
 /* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused one. */
 enum stack_keeps {

@@ -470,7 +470,9 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
     case RECOMPUTE_FULL: {
         const int64_t first = out->count;
         layer_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need, out);
-        if (split->recompute_style != RECOMPUTE_WHOLE) forward_until_needed(out, first);
+        if (split->recompute_style == RECOMPUTE_NEEDED ||
+            split->recompute_style == RECOMPUTE_OPERATORS)
+            forward_until_needed(out, first);
         return;
     }
     case RECOMPUTE_SELECTIVE:
@@ -480,7 +482,7 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
             if (d.tokens > 0) block_selective_forward(&e);
             return;
         }
-        if (split->attention == ATTENTION_NAIVE)
+        if (split->attention == ATTENTION_NAIVE || split->recompute_style == RECOMPUTE_CORE)
             layer_attention_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need,
                                       out);
         return;

@@ -162,8 +162,10 @@ enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEX
  *              (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody reads).
  *              Selective: core attention.
  *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
- *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them. */
-enum recompute_style { RECOMPUTE_WHOLE, RECOMPUTE_NEEDED, RECOMPUTE_OPERATORS };
+ *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them.
+ *   core       full as whole. Selective: core attention, fused or not (Megatron-core checkpoints
+ *              whatever kernel it has; the other styles repeat unfused attention alone). */
+enum recompute_style { RECOMPUTE_WHOLE, RECOMPUTE_NEEDED, RECOMPUTE_OPERATORS, RECOMPUTE_CORE };
 
 /* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
  * for every member but the degrees. */

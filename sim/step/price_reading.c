@@ -98,6 +98,12 @@ static bool has_unfused_attention(const struct price_table *table, enum layer_ki
     return table->split.attention == ATTENTION_NAIVE && layer_kind_is_block(kind);
 }
 
+/* Selective recomputation runs its attention again. */
+static bool repeats_attention(const struct price_table *table, enum layer_kind kind) {
+    return has_unfused_attention(table, kind) ||
+           (table->split.recompute_style == RECOMPUTE_CORE && layer_kind_is_block(kind));
+}
+
 static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
@@ -179,7 +185,7 @@ static double recompute_flop(const struct price_table *table, enum layer_kind ki
         return prices->again_flop_fraction[how] * prices->flop_fixed +
                (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);
     if (how == RECOMPUTE_FULL) return forward_flop(table, kind, shape, prices);
-    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
+    if (how == RECOMPUTE_NONE || !repeats_attention(table, kind)) return 0;
     return attention_flop(table, kind, shape);
 }
 
@@ -236,7 +242,7 @@ static void device_times(const struct price_table *table, enum layer_kind kind,
         if (prices->again[how].count > 0)
             sum_list(table, &prices->again[how], attention_ns, &time->recompute_ns[how],
                      &time->recompute_comm_ns[how]);
-    if (!has_unfused_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
+    if (!repeats_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
     for (int64_t run = 0, i = 0; run < forward->run_count; run++)
         for (int64_t k = 0; k < forward->runs[run].count; k++)
             time->recompute_ns[RECOMPUTE_SELECTIVE] += attention_ns[i++];
@@ -398,7 +404,7 @@ int64_t price_table_recompute_operators(const struct price_table *table, enum la
                               prices->again[how].count > 0 ? &prices->again[how]
                                                            : &prices->lists[PASS_SET_FORWARD],
                               kind, shape, PASS_SET_FORWARD, waits.recompute_ns[how], out);
-    if (how == RECOMPUTE_NONE || !has_unfused_attention(table, kind)) return 0;
+    if (how == RECOMPUTE_NONE || !repeats_attention(table, kind)) return 0;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = attention_works(table, kind, PASS_SET_FORWARD, shape, works);
     return attention_operators(table, kind, works, count, out);

@@ -201,14 +201,14 @@ static void price_again(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape, struct kind_prices *out) {
     const struct model *model = table->scenario->model;
     const int64_t layer = table->layer_of_kind[kind];
-    if (table->split.recompute_style == RECOMPUTE_WHOLE || !layer_can_recompute(model, layer))
+    const enum recompute_style style = table->split.recompute_style;
+    if (style == RECOMPUTE_WHOLE || style == RECOMPUTE_CORE || !layer_can_recompute(model, layer))
         return;
     struct operator_list whole = { 0 };
     layer_operators(model, layer, shape, &table->split, PASS_SET_FORWARD, table->need[kind],
                     &whole);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        if (how == RECOMPUTE_SELECTIVE && table->split.recompute_style != RECOMPUTE_OPERATORS)
-            continue;
+        if (how == RECOMPUTE_SELECTIVE && style != RECOMPUTE_OPERATORS) continue;
         struct operator_list list = { 0 };
         layer_recompute_operators(model, layer, shape, &table->split, (enum recompute_kind)how,
                                   table->need[kind], &list);

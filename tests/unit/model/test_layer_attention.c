@@ -473,16 +473,18 @@ static void test_recompute_operators(void **state) {
     const struct model *m = gpt(arena, true);
     struct batch_shape shape = model_batch_shape(m, 2, 0, TOKENS, 2 * 2048.0 * 2048.0);
     int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
-    for (int attention = 0; attention < ATTENTION_KIND_COUNT; attention++) {
+    for (int k = 0; k < 2 * ATTENTION_KIND_COUNT; k++) {
+        const int attention = k / 2;
         struct tensor_split split = naive_8;
         split.attention = (enum attention_kind)attention;
+        split.recompute_style = k % 2 == 0 ? RECOMPUTE_WHOLE : RECOMPUTE_CORE;
         struct operator_list forward = block_operators(m, &shape, split, PASS_SET_FORWARD);
         struct operator_list core = attention_operators(m, &shape, split, PASS_SET_FORWARD);
         static const struct operator_list nothing = { 0 };
         const struct operator_list *want[RECOMPUTE_KIND_COUNT] = {
             [RECOMPUTE_NONE] = &nothing,
             [RECOMPUTE_FULL] = &forward,
-            [RECOMPUTE_SELECTIVE] = attention == ATTENTION_NAIVE ? &core : &nothing,
+            [RECOMPUTE_SELECTIVE] = attention == ATTENTION_NAIVE || k % 2 == 1 ? &core : &nothing,
         };
         for (int kind = 0; kind < RECOMPUTE_KIND_COUNT; kind++) {
             struct operator_list got = { 0 };
@@ -535,10 +537,9 @@ static void test_recompute_styles(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         language->precision = cases[i].precision;
-        struct tensor_split split = { .tp = 1,
-                                      .cp = 1,
-                                      .attention = ATTENTION_FLASH,
-                                      .recompute_style = cases[i].style };
+        struct tensor_split split = {
+            .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .recompute_style = cases[i].style
+        };
         struct operator_list again = { 0 };
         layer_recompute_operators(m, block, &shape, &split, cases[i].kind, both, &again);
         double matmul = 0, attention = 0;
@@ -546,20 +547,18 @@ static void test_recompute_styles(void **state) {
             if (again.operators[k].kind == OPERATOR_MATMUL) matmul += again.operators[k].flop;
             if (again.operators[k].kind == OPERATOR_ATTENTION) attention += again.operators[k].flop;
         }
-        const double columns = cases[i].k_only ? kv + h + f
-                               : cases[i].matmuls
-                                   ? h + 2 * kv + h + 2 * f + (cases[i].down ? f : 0)
-                                   : 0;
+        const double columns = cases[i].k_only    ? kv + h + f
+                               : cases[i].matmuls ? h + 2 * kv + h + 2 * f + (cases[i].down ? f : 0)
+                                                  : 0;
         if (fabs(matmul - 2 * t * h * columns) > 1)
             fail_msg("case %zu: %g FLOP, want %g", i, matmul, 2 * t * h * columns);
         if ((attention > 0) != cases[i].attention) fail_msg("case %zu: attention", i);
         operator_list_free(&again);
     }
     /* Kept in style "operators": the input, q, v, gate, down and attention's output and statistics. */
-    struct tensor_split split = { .tp = 1,
-                                  .cp = 1,
-                                  .attention = ATTENTION_FLASH,
-                                  .recompute_style = RECOMPUTE_OPERATORS };
+    struct tensor_split split = {
+        .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .recompute_style = RECOMPUTE_OPERATORS
+    };
     language->precision = PRECISION_BF16;
     assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) ==
                 t * (2 * (h + h + kv + f + h + h) + 4 * 32));

@@ -496,8 +496,14 @@ static void test_flop_are_those_of_the_model(void **state) {
             for (int64_t layer = 0; layer < model->layer_count; layer++) {
                 struct gradient_need need = model_gradient_need(model, layer);
                 want += model_layer_training_flop(model, layer, &shapes[i]);
-                if (f.plan.recompute[layer] == RECOMPUTE_FULL && (need.input || need.weight))
-                    want_again += model_layer_flop(model, layer, &shapes[i]);
+                if (f.plan.recompute[layer] == RECOMPUTE_NONE || (!need.input && !need.weight))
+                    continue;
+                want_again += model_layer_flop(model, layer, &shapes[i]);
+                if (f.plan.recompute[layer] == RECOMPUTE_FULL) continue;
+                /* selective: core attention alone, which Megatron-core repeats though it is fused */
+                struct batch_shape without = shapes[i];
+                without.language_square_sum = without.vision_square_sum = 0;
+                want_again -= model_layer_flop(model, layer, &without);
             }
         }
         price_table_prepare(f.prices, shapes, 4);
