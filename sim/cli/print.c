@@ -174,6 +174,23 @@ static void print_step_samples(const struct job *job) {
                job->samples_per_step, asked);
 }
 
+/* What the limits of the batching policy would have to be to take every sample. */
+static void print_largest_sample(const struct dataset *d) {
+    int64_t tokens = 0, vision = 0;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        const int64_t images = d->vision_patches != NULL ? (int64_t)d->vision_patches[i]
+                                                         : (int64_t)d->samples[i].vision_tiles;
+        if (images > vision) vision = images;
+        if (d->samples[i].language_tokens > tokens) tokens = d->samples[i].language_tokens;
+    }
+    char text[2][32];
+    printf("  oversize: more than policy.batching takes; samples hold up to %s %s and %s language "
+           "tokens\n",
+           cli_thousands(vision, text[0]),
+           d->vision_patches != NULL ? "vision patches" : "vision tiles",
+           cli_thousands(tokens, text[1]));
+}
+
 static void print_left_out(const struct job *job) {
     if (job->samples_left_out == 0) return;
     const struct batch_plan *b = &job->batches;
@@ -186,6 +203,8 @@ static void print_left_out(const struct job *job) {
            cli_decimals(percent, 1), percent, cli_thousands(b->oversize_skipped, oversize),
            cli_thousands(b->lost_with_last_group, lost),
            cli_thousands(b->leftover_dropped, leftover));
+    if (percent > WARN_LEFT_OUT_PERCENT && b->oversize_skipped > 0 && job->dataset->clip_ms == NULL)
+        print_largest_sample(job->dataset);
 }
 
 void print_answer(const struct execution *e) {
