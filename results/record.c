@@ -65,6 +65,8 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, inputs, TEXT),
     COLUMN(run_record, pair_band_fraction, REAL),
     COLUMN(run_record, left_out_fraction, REAL),
+    COLUMN(run_record, dropped_fraction, REAL),
+    COLUMN(run_record, asked_samples_per_step, COUNT),
 };
 
 static const struct record_column iteration_columns[] = {
@@ -175,6 +177,9 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, run_id, COUNT),
     COLUMN(sweep_row_record, outcome, TEXT),
     COLUMN(sweep_row_record, left_out_fraction, REAL),
+    COLUMN(sweep_row_record, dropped_fraction, REAL),
+    COLUMN(sweep_row_record, samples_per_step, REAL),
+    COLUMN(sweep_row_record, asked_samples_per_step, COUNT),
 };
 
 static const struct record_column sweep_rejection_columns[] = {

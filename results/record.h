@@ -45,6 +45,8 @@ struct run_record {
     const char *inputs; /* JSON; NULL: unknown */
     double pair_band_fraction;
     double left_out_fraction; /* of the samples; total_days, gpu_days and money are of the others */
+    double dropped_fraction;
+    int64_t asked_samples_per_step; /* negative: NULL */
 };
 
 /* Last groups that are not full leave out a little; more than this share of the samples is another
@@ -133,7 +135,8 @@ struct sweep_row_record {
     int64_t on_front; /* 0, 1 */
     int64_t run_id;
     const char *outcome;
-    double left_out_fraction;
+    double left_out_fraction, dropped_fraction, samples_per_step;
+    int64_t asked_samples_per_step; /* negative: NULL */
 };
 
 struct sweep_rejection_record {

@@ -114,6 +114,16 @@ static void write_left_out(const struct report *r) {
                 (long long)others);
 }
 
+/* A packed micro-batch holds many samples. */
+static void write_step_samples(const struct report *r) {
+    const struct run_record *best = r->runs[r->best];
+    const double held = (double)best->sample_count / (double)best->iteration_count,
+                 asked = (double)best->asked_samples_per_step;
+    if (best->iteration_count > 0 && asked > 0 && fabs(held / asked - 1) > 0.05)
+        fprintf(r->out, "<p>A step of it holds %.0f samples, the scenario asks for %.0f.</p>\n", held,
+                asked);
+}
+
 static void write_against_second(const struct report *r) {
     const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
     const double less = fabs(second->left_out_fraction - best->left_out_fraction);
@@ -215,6 +225,7 @@ bool report_answer(const struct report *r) {
                 ? "; some operators are priced <b>outside the measured range</b>, see below"
                 : "");
     write_left_out(r);
+    write_step_samples(r);
     if (r->second >= 0) write_against_second(r);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);

@@ -18,9 +18,10 @@
 --   7  run.inputs.
 --   8  run.pair_band_fraction.
 --   9  run.left_out_fraction, sweep_row.left_out_fraction.
+--  10  run.dropped_fraction, run.asked_samples_per_step; the same and samples_per_step in sweep_row.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 9;
+PRAGMA user_version = 10;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -83,7 +84,9 @@ CREATE TABLE run (
     planner_exposed_ms    REAL,                -- by how much it exceeds the iteration before, mean; in no other time
     inputs                TEXT CHECK (inputs IS NULL OR json_valid(inputs)), -- JSON array: files that were read with their hashes, the samples' hash, values of --set
     pair_band_fraction         REAL,                -- two runs of this GPU and stack err against each other by a factor of no more than 1 + this
-    left_out_fraction     REAL                 -- of the samples, that the batching policy gives to no rank; total_days is of the others
+    left_out_fraction     REAL,                -- of the samples, that the batching policy gives to no rank; total_days is of the others
+    dropped_fraction      REAL,                -- of those others, that the sampler leaves out of a pass because they fill no round of all ranks; total_days makes up for them by more steps
+    asked_samples_per_step INTEGER             -- as the scenario asks; NULL: it asks for micro-batches. sample_count / iteration_count is what a step holds
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -236,6 +239,9 @@ CREATE TABLE sweep_row (
     run_id            INTEGER REFERENCES run ON DELETE SET NULL, -- its run; NULL: not replayed
     outcome           TEXT,                -- hash of what the race saw: layouts of equal outcome are one layout by different fields; NULL: not raced
     left_out_fraction REAL,                -- of the samples, as in run
+    dropped_fraction  REAL,                -- of the samples, as in run
+    samples_per_step  REAL,                -- that a step holds, mean of a pass over the data
+    asked_samples_per_step INTEGER,        -- that the scenario asks for; NULL: it asks for micro-batches
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -411,7 +417,7 @@ SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, repl
        gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,
        gpu_days, money_usd, on_demand_usd, mfu_fraction, band_fraction, verdict, memory_peak_bytes,
        1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front,
-       left_out_fraction
+       left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step
 FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.

@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 9
+#define STORE_SCHEMA_VERSION 10
 
 struct store;
 

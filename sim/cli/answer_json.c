@@ -130,9 +130,11 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON_AddNumberToObject(batches, "dist_ratio_vision", b->dist_ratio_vision);
     cJSON_AddNumberToObject(batches, "dist_ratio_language", b->dist_ratio_language);
     cJSON_AddNumberToObject(batches, "epoch_steps", e->job->epoch_steps);
+    cJSON_AddNumberToObject(batches, "pass_steps", e->job->pass_steps);
     cJSON_AddNumberToObject(batches, "samples_per_step", e->job->samples_per_step);
     cJSON_AddNumberToObject(batches, "samples_left_out", (double)e->job->samples_left_out);
     cJSON_AddNumberToObject(batches, "samples_left_out_fraction", job_left_out_fraction(e->job));
+    cJSON_AddNumberToObject(batches, "samples_dropped_fraction", job_dropped_fraction(e->job));
     cJSON_AddStringToObject(o, "dataset_status", e->job->dataset->status);
     cJSON *notes = cJSON_AddArrayToObject(o, "data_notes");
     for (int64_t i = 0; i < e->job->data_note_count; i++)

@@ -207,6 +207,14 @@ static void print_left_out(const struct job *job) {
         print_largest_sample(job->dataset);
 }
 
+static void print_dropped(const struct job *job) {
+    const double fraction = job_dropped_fraction(job);
+    if (fraction == 0) return;
+    printf("  each pass of the sampler drops %.*f %% of the samples, which fill no round of all "
+           "ranks: an epoch of all of them takes %.4g passes\n",
+           cli_decimals(fraction * 100, 1), fraction * 100, job->epoch_steps / job->pass_steps);
+}
+
 void print_answer(const struct execution *e) {
     print_head(e);
     print_breakdown(e->replay);
@@ -216,6 +224,7 @@ void print_answer(const struct execution *e) {
            b->average_batch_size, b->pad_ratio, b->dist_ratio_vision, b->dist_ratio_language);
     print_step_samples(e->job);
     print_left_out(e->job);
+    print_dropped(e->job);
     puts("Assumed:");
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         printf("  - %s\n", e->job->data_notes[i]);

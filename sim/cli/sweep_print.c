@@ -5,7 +5,7 @@
 #include <string.h>
 #include "sim/base/amount.h"
 
-enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20 };
+enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20, NOTABLE_STEP_PERCENT = 5 };
 
 static void add_number(cJSON *object, const char *key, double value) {
     if (isnan(value))
@@ -48,6 +48,10 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
                             1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
     add_number(o, "samples_left_out_fraction", r->left_out_fraction);
+    add_number(o, "samples_dropped_fraction", r->dropped_fraction);
+    add_number(o, "samples_per_step", r->samples_per_step);
+    add_number(o, "asked_samples_per_step",
+               r->asked_samples_per_step > 0 ? (double)r->asked_samples_per_step : NAN);
     cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
     for_each_alike(sweep, index, add_label, cJSON_AddArrayToObject(o, "alike"));
     if (r->run_id >= 0) cJSON_AddNumberToObject(o, "run_id", (double)r->run_id);
@@ -236,23 +240,44 @@ static void print_alike(struct sweep *sweep, int64_t shown) {
     }
 }
 
-static double samples_per_step(const struct comparison_run *run) {
-    return (double)run->record.sample_count / (double)run->record.iteration_count;
+/* A packed micro-batch holds many samples: layouts that are asked for equal batches may take unequal ones,
+ * and all of them other ones than asked. */
+static void print_batch_sizes(const struct sweep *sweep, int64_t shown) {
+    double least = INFINITY, most = 0;
+    bool as_asked = true;
+    for (int64_t i = 0; i < shown; i++) {
+        const struct sweep_row_record *row = &sweep->rows[sweep->best[i]];
+        const double asked = (double)row->asked_samples_per_step;
+        least = fmin(least, row->samples_per_step);
+        most = fmax(most, row->samples_per_step);
+        as_asked = as_asked && !(asked > 0 && fabs(row->samples_per_step / asked - 1) >
+                                                  NOTABLE_STEP_PERCENT * 0.01);
+    }
+    const bool alike = !(most > 1.1 * least);
+    if (alike && as_asked) return;
+    fputs("  a step holds", stdout);
+    for (int64_t i = 0; i < shown; i++) {
+        const struct sweep_row_record *row = &sweep->rows[sweep->best[i]];
+        printf("%s %.0f samples", i > 0 ? "," : "", row->samples_per_step);
+        if (!as_asked && row->asked_samples_per_step > 0)
+            printf(" of %ld asked for", (long)row->asked_samples_per_step);
+        printf(" in %ld", (long)i + 1);
+    }
+    puts(alike ? ": layouts that keep to what is asked take more steps and may train otherwise"
+               : ": they compare only if such batches train equally well");
 }
 
-/* A packed micro-batch holds many samples: layouts that are asked for equal batches may take unequal ones. */
-static void print_batch_sizes(const struct sweep *sweep) {
-    double least = INFINITY, most = 0;
-    for (int64_t i = 0; i < sweep->top_count; i++) {
-        least = fmin(least, samples_per_step(&sweep->top[i]));
-        most = fmax(most, samples_per_step(&sweep->top[i]));
+/* What the sampler drops of a pass is made up for, so that all rows train as many samples. */
+static void print_dropped(const struct sweep *sweep, int64_t shown) {
+    bool any = false;
+    for (int64_t i = 0; i < shown; i++) {
+        const double dropped = sweep->rows[sweep->best[i]].dropped_fraction;
+        if (!record_leaves_out(dropped)) continue;
+        printf("%s %.1f %% in %ld", any ? "," : "  the sampler drops of each pass over the data",
+               dropped * 100, (long)i + 1);
+        any = true;
     }
-    if (!(most > 1.1 * least)) return;
-    fputs("  a step holds", stdout);
-    for (int64_t i = 0; i < sweep->top_count; i++)
-        printf("%s %.0f samples in %ld", i > 0 ? "," : "", samples_per_step(&sweep->top[i]),
-               (long)i + 1);
-    puts(": they compare only if such batches train equally well");
+    if (any) puts(": days and money hold the steps that make up for it");
 }
 
 static void print_best(struct sweep *sweep, int64_t shown) {
@@ -267,7 +292,8 @@ static void print_best(struct sweep *sweep, int64_t shown) {
         print_row(sweep, sweep->best[i], columns);
     }
     print_alike(sweep, shown);
-    print_batch_sizes(sweep);
+    print_batch_sizes(sweep, shown);
+    print_dropped(sweep, shown);
 }
 
 static void print_leaving_out(const struct sweep *sweep) {

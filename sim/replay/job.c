@@ -96,6 +96,12 @@ double job_left_out_fraction(const struct job *job) {
     return (double)job->samples_left_out / (double)job->batches.samples_in;
 }
 
+double job_dropped_fraction(const struct job *job) {
+    const struct batch_plan *b = &job->batches;
+    const int64_t dropped = b->dropped_by_sampler - b->repeated_by_sampler;
+    return dropped > 0 ? (double)dropped / (double)b->samples_packed : 0;
+}
+
 int64_t job_samples_asked(const struct scenario *s) {
     const struct batching_policy *policy = s->batching.row;
     return policy->packs ? 1 : s->micro_batch_samples;
@@ -148,7 +154,8 @@ static bool make_batches(struct job *job, struct error *err) {
 
     int64_t per_rank = job->batches.per_rank;
     job->epoch_iterations = per_rank / s->micro_batches_per_rank;
-    job->epoch_steps = (double)per_rank / (double)s->micro_batches_per_rank;
+    job->pass_steps = (double)per_rank / (double)s->micro_batches_per_rank;
+    job->epoch_steps = job->pass_steps / (1 - job_dropped_fraction(job));
     if (job->epoch_iterations == 0) {
         error_set(
             err,

@@ -36,7 +36,10 @@ struct job {
     struct step_model *step;
     int64_t iteration_count;  /* to replay */
     int64_t epoch_iterations; /* whole ones in the data */
-    double epoch_steps;       /* with the rest that does not fill a step, pro rata */
+    double pass_steps;        /* of one pass of the sampler, the rest that fills no step pro rata */
+    /* To train as many samples as packing kept: what the sampler drops of a pass is made up for by
+     * steps of the next, and what it repeats is not counted off. */
+    double epoch_steps;
     /* Samples of a step: on average over the epoch's whole ones, and as the scenario asks (0: it
      * gives the number of micro-batches instead). A packing policy makes each micro-batch a group. */
     double samples_per_step;
@@ -63,6 +66,8 @@ const char *job_data_key(struct arena *arena, const struct scenario *scenario);
 const char *job_batch_key(struct arena *arena, const struct scenario *scenario);
 /* Of the samples, what packing gives to no rank. */
 double job_left_out_fraction(const struct job *job);
+/* Of what packing kept, what a pass of the sampler deals less; epoch_steps makes up for it. */
+double job_dropped_fraction(const struct job *job);
 /* Of a micro-batch, from the batching policy: 1 of one that packs, whatever the scenario says. */
 int64_t job_samples_asked(const struct scenario *scenario);
 

@@ -325,6 +325,9 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->loading_ms = c[REPLAY_LOADING] * 1e3;
     run->goodput_fraction = r->goodput_fraction;
     run->left_out_fraction = job_left_out_fraction(e->job);
+    run->dropped_fraction = job_dropped_fraction(e->job);
+    if (e->job->asked_samples_per_step > 0)
+        run->asked_samples_per_step = e->job->asked_samples_per_step;
 }
 
 struct iteration_record *execution_iterations(const struct execution *e, struct arena *arena) {

@@ -14,7 +14,9 @@
 
 static double gpu_days(struct quantity_source *s, int64_t index) {
     (void)index;
-    return s->execution->replay->gpu_days;
+    /* Papers time the passes of their sampler, whatever it drops of one. */
+    const struct job *job = s->execution->job;
+    return s->execution->replay->gpu_days * (job->pass_steps / job->epoch_steps);
 }
 
 static double step_time(struct quantity_source *s, int64_t index) {

@@ -100,6 +100,10 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
                       const struct replay *r, const struct job *job, const char *status) {
     row->status = status;
     row->left_out_fraction = job_left_out_fraction(job);
+    row->dropped_fraction = job_dropped_fraction(job);
+    row->samples_per_step = job->samples_per_step;
+    row->asked_samples_per_step =
+        job->asked_samples_per_step > 0 ? job->asked_samples_per_step : -1;
     row->replayed_iterations = r->iteration_count;
     row->step_time_mean_ms = r->step_time_mean_s * 1e3;
     if (r->iteration_count > 1) {

@@ -237,6 +237,39 @@ static void test_samples_of_a_step(void **state) {
     }
 }
 
+/* Seventeen samples on four ranks: one is over. More steps make up for what is dropped. */
+static void test_an_epoch_holds_what_the_sampler_drops(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy;
+        double dropped, steps;
+    } cases[] = {
+        { "{\"name\":\"isf\",\"qv\":1,\"qt\":4096}", 1.0 / 17, 4 },
+        { "random", 1.0 / 17, 4 },
+    };
+    FILE *file = fopen(fixture_path("seventeen.csv"), "w");
+    assert_non_null(file);
+    fputs("vision_tiles,text_tokens\n", file);
+    for (int i = 0; i < 17; i++)
+        fputs("1,10\n", file);
+    assert_int_equal(fclose(file), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char policy[128];
+        snprintf(policy, sizeof policy, "policy.batching=%s", cases[k].policy);
+        const char *const overrides[] = { policy, "cluster.gpu_count=4", "layout.tp=1", "layout.pp=1",
+                                          "training.global_batch={\"samples\":4}", NULL };
+        struct scenario *s = fixture_scenario("seventeen.csv", overrides);
+        struct job *job = fixture_job(s);
+        if (fabs(job_dropped_fraction(job) - cases[k].dropped) > 1e-12 ||
+            job->pass_steps != cases[k].steps ||
+            fabs(job->epoch_steps * (1 - cases[k].dropped) - cases[k].steps) > 1e-12)
+            fail_msg("%s: %g dropped, %g steps a pass, %g an epoch", cases[k].policy,
+                     job_dropped_fraction(job), job->pass_steps, job->epoch_steps);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
+}
+
 static void test_oracle(void **state) {
     (void)state;
     static const char *const none[] = { NULL };
@@ -362,6 +395,7 @@ int main(void) {
         cmocka_unit_test(test_tokens_of_tiles),
         cmocka_unit_test(test_the_notes_of_the_data_set_arrive),
         cmocka_unit_test(test_samples_of_a_step),
+        cmocka_unit_test(test_an_epoch_holds_what_the_sampler_drops),
         cmocka_unit_test(test_oracle),
         cmocka_unit_test(test_oracle_simulates_iterations),
         cmocka_unit_test(test_oracle_of_layers),

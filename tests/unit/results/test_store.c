@@ -237,6 +237,8 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "ALTER TABLE span DROP COLUMN module; ALTER TABLE span DROP COLUMN sub_batch;"
         "ALTER TABLE run DROP COLUMN inputs; ALTER TABLE run DROP COLUMN pair_band_fraction;"
         "ALTER TABLE run DROP COLUMN left_out_fraction;"
+        "ALTER TABLE run DROP COLUMN dropped_fraction;"
+        "ALTER TABLE run DROP COLUMN asked_samples_per_step;"
         "PRAGMA user_version = 1;";
     static const char *const tables =
         "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";

@@ -1,0 +1,15 @@
+-- upgrade_10.sql - from the tables of version 9 to those of version 10.
+ALTER TABLE run ADD COLUMN dropped_fraction REAL;
+ALTER TABLE run ADD COLUMN asked_samples_per_step INTEGER;
+ALTER TABLE sweep_row ADD COLUMN dropped_fraction REAL;
+ALTER TABLE sweep_row ADD COLUMN samples_per_step REAL;
+ALTER TABLE sweep_row ADD COLUMN asked_samples_per_step INTEGER;
+DROP VIEW sweep_result;
+CREATE VIEW sweep_result AS
+SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,
+       gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,
+       gpu_days, money_usd, on_demand_usd, mfu_fraction, band_fraction, verdict, memory_peak_bytes,
+       1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front,
+       left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step
+FROM sweep_row ORDER BY sweep_id, row_index;
+PRAGMA user_version = 10;
