@@ -11,9 +11,10 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
     "settled curve: cuBLASLt after 10,000 warm-ups at 253-257 TFLOP/s (Azure/AI-benchmarking-"     \
     "guide), 257 with random data (thonking.ai), SGLang collector median 248"
 #define HBM2E_SETTLED                                                                              \
-    "settled curve: torch.mm at the 500 W of the published machines with this part: 0.6 of the "   \
-    "peak in bf16 (pytorch/ao benchmarks/float8/float8_roofline.py of 2024; eight shapes 0.55 to " \
-    "0.61 and fp8 as at 700 W, pytorch-labs/float8_experimental pull requests 38 and 100)"
+    "settled curve: torch.mm on the published machines with this part, taken to run at their 500 " \
+    "W: 0.6 of the peak in bf16 (pytorch/ao benchmarks/float8/float8_roofline.py of 2024; four "   \
+    "shapes 0.55 to 0.61 and fp8 0.66 to 0.71 of its peak, as at 700 W, "                          \
+    "pytorch-labs/float8_experimental pull requests 38 and 100)"
 #define HOPPER_SETTLED                                                                             \
     "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
     "for long kernels at the 700 W limit"

@@ -166,11 +166,12 @@ static void print_groups(const struct validation *v) {
 
 /* Rows that neither a factor nor a band was made of. */
 static void print_unseen(const struct validation *unseen) {
-    puts("## Runs that nothing was made of\n\n"
+    puts("## Runs that nothing was fitted on\n\n"
          "Rows of [calibrate/measured/unseen](../calibrate/measured/unseen/README.md), collected "
-         "after the factors and the bands above: no factor and no band is made of them, and "
-         "most of their sources were never looked at before. What they showed at first, and the "
-         "causes that were found in them, stand in that README. Row by row: "
+         "after the factors and the bands above: no factor, no band and no constant is fitted to "
+         "them. Causes were searched in them since, so this table tells how well they are "
+         "described; what they showed at first sight, which is what to expect of runs from "
+         "elsewhere, stands in that README. Row by row: "
          "`ballast validate calibrate/measured/unseen/*.csv`.\n");
     print_group_table(unseen);
 }
