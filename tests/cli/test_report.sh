@@ -61,8 +61,8 @@ for text in 'Sweep: small sweep' 'The sweep holds cheaper configurations' 'The 5
 done
 # Runs of a sweep go by what tells them apart; small jobs are in hours and seconds.
 runs_of() { sed -n '/<table id="runs"/,/<\/table>/p' "$1"; }
-[[ $(runs_of "$work/sweep.html" | grep -cE 'title="run [0-9]">pp [12]<') -eq 2 ]] || fail "the runs of a sweep have long names"
-grep -q 'All runs: tp 4, recompute none, hardware h100-80g-sxm' "$work/sweep.html" || fail "what the names leave out is not said"
+[[ $(runs_of "$work/sweep.html" | grep -cE 'title="run [0-9]">tp [24], recompute (none|full)<') -eq 2 ]] || fail "the runs of a sweep have long names"
+grep -q 'All runs: pp 1, hardware h100-80g-sxm' "$work/sweep.html" || fail "what the names leave out is not said"
 runs_of "$work/sweep.html" | grep -q 'data-key="days"[^>]*><button>seconds' || fail "a short job is in days"
 if command -v gnuplot > /dev/null; then
     ballast plot heatmap --db "$work/s.db" --x layout.tp --y cluster.hardware -o "$work/map.svg"
