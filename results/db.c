@@ -55,6 +55,9 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
     case SQLITE_CANTOPEN:
         error_set(err, "cannot %s database '%s'%s%s", db->mode == DB_WRITE ? "write" : "open",
                   db->path, colon, reason);
+        /* A name that the file system does not take is the input's fault. */
+        internal = system_errno != ENOENT && system_errno != ENAMETOOLONG && system_errno != ELOOP;
+        if (!internal) break;
         error_hint(err, db->mode == DB_WRITE
                             ? "the file and its folder must allow writing"
                             : "a database left by a killed process must be opened once where its "

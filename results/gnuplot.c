@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,17 +37,9 @@ static bool write_terminal(FILE *script, const char *path, double width, double 
     return true;
 }
 
-/* What renames a finished picture into place would replace a device or a pipe. */
-static bool check_target(const char *path, struct error *err) {
-    struct stat status;
-    if (!error_check_output(err, path)) return false;
-    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
-    return error_set(err, "cannot write %s: it is not a file", path);
-}
-
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,
                    struct error *err) {
-    if (!check_target(path, err)) return false;
+    if (!error_check_output_file(err, path)) return false;
     int file = memfd_create("script", MFD_CLOEXEC);
     FILE *script = file >= 0 ? fdopen(file, "w+") : NULL;
     if (script == NULL) return error_system(err, "cannot make a script for gnuplot");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void append(struct error *err, const char *prefix, const char *format, va_list args) {
     if (err == NULL) return;
@@ -53,12 +54,49 @@ static bool is_of_the_name(int code) {
            code == ENOENT || code == ENOTDIR;
 }
 
+/* What holds `path`: "." for a bare name. False: that name is too long. */
+static bool folder_of(const char *path, char folder[PATH_MAX]) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (length >= PATH_MAX) return false;
+    snprintf(folder, PATH_MAX, "%.*s", length > 0 ? (int)length : 1, length > 0 ? path : ".");
+    return true;
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool is_link_to_nothing(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && stat(path, &status) != 0 &&
+           errno == ENOENT;
+}
+
+/* `what`: "cannot write", "cannot make the folder". False: errno has no better words for it. */
+static bool explain_name(struct error *err, const char *what, const char *path, int code) {
+    char folder[PATH_MAX];
+    if (code != ENOENT && code != ENOTDIR) return false;
+    if (folder_of(path, folder) && !is_folder(folder)) {
+        error_set(err, "%s %s: there is no folder '%s'", what, path, folder);
+        return true;
+    }
+    if (is_link_to_nothing(path)) {
+        error_set(err, "%s %s: it is a link to nothing", what, path);
+        return true;
+    }
+    return false;
+}
+
 bool error_output(struct error *err, const char *path) {
     const int code = errno;
-    const char *slash = strrchr(path, '/');
-    if ((code == ENOENT || code == ENOTDIR) && slash != NULL && slash != path)
-        return error_set(err, "cannot write %s: there is no folder '%.*s'", path,
-                         (int)(slash - path), path);
+    if (explain_name(err, "cannot write", path, code)) return false;
     if (code == EISDIR) {
         error_set(err, "cannot write %s: it is a folder", path);
         return error_hint(err, "name a file in it");
@@ -71,32 +109,60 @@ bool error_output(struct error *err, const char *path) {
 
 bool error_output_folder(struct error *err, const char *path) {
     const int code = errno;
+    if (explain_name(err, "cannot make the folder", path, code)) return false;
     if (code == EEXIST || code == ENOTDIR)
         return error_set(err, "cannot make the folder %s: a file has this name", path);
+    errno = code;
     error_system(err, "cannot make the folder %s", path);
     if (err != NULL) err->internal = !is_of_the_name(code);
     return false;
 }
 
+/* 0, or why nothing can be put beside `path`. */
+static int folder_code(const char *path) {
+    char folder[PATH_MAX];
+    struct stat status;
+    if (!folder_of(path, folder)) return ENAMETOOLONG;
+    if (stat(folder, &status) != 0) return errno;
+    if (!S_ISDIR(status.st_mode)) return ENOTDIR;
+    return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
 bool error_check_output(struct error *err, const char *path) {
     struct stat status;
-    const char *slash = strrchr(path, '/');
-    int code = 0;
+    int code;
     if (stat(path, &status) == 0) {
+        /* Some write the file itself, some put another in its place: either right will do. */
         if (S_ISDIR(status.st_mode)) code = EISDIR;
-    } else if (slash != NULL && slash != path) {
-        char folder[PATH_MAX];
-        if (slash - path >= (long)sizeof folder) {
-            code = ENAMETOOLONG;
-        } else {
-            snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-            if (stat(folder, &status) != 0) code = errno;
-            else if (!S_ISDIR(status.st_mode)) code = ENOTDIR;
-        }
+        else code = access(path, W_OK) == 0 ? 0 : folder_code(path);
+    } else {
+        code = errno != ENOENT || is_link_to_nothing(path) ? errno : folder_code(path);
     }
     if (code == 0) return true;
     errno = code;
     return error_output(err, path);
+}
+
+bool error_check_output_file(struct error *err, const char *path) {
+    struct stat status;
+    if (!error_check_output(err, path)) return false;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
+    return error_set(err, "cannot write %s: it is not a file", path);
+}
+
+bool error_check_output_folder(struct error *err, const char *path) {
+    struct stat status;
+    int code;
+    if (stat(path, &status) == 0) {
+        if (!S_ISDIR(status.st_mode)) code = EEXIST;
+        else if (access(path, W_OK | X_OK) == 0) return true;
+        else return error_system(err, "cannot write in the folder %s", path);
+    } else {
+        code = errno != ENOENT || is_link_to_nothing(path) ? errno : folder_code(path);
+    }
+    if (code == 0) return true;
+    errno = code;
+    return error_output_folder(err, path);
 }
 
 bool error_at(struct error *err, const char *file, long line, long column, const char *format,

@@ -30,9 +30,15 @@ bool error_at(struct error *err, const char *file, long line, long column, const
 bool error_output(struct error *err, const char *path);
 /* The same for a folder that could not be made. */
 bool error_output_folder(struct error *err, const char *path);
-/* False, as error_output, where a folder has this name or none is there to hold it: to be asked
- * before the work whose result goes there. */
+/* To be asked before the work whose result goes there; false, as error_output, where a folder has this
+ * name, none is there to hold it, or it may not be written; or the name is too long, or a link in a
+ * circle or to nothing. What only the attempt tells (a full disk, a file system that takes no files) is
+ * left to it. */
 bool error_check_output(struct error *err, const char *path);
+/* Also where it is a device or a pipe, which what renames a finished file into place would replace. */
+bool error_check_output_file(struct error *err, const char *path);
+/* The same for a folder that is there, or is to be made inside one that is. */
+bool error_check_output_folder(struct error *err, const char *path);
 bool error_context(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool error_hint(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));

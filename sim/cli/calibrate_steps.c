@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "calibrate/fit/calibrate.h"
 #include "sim/cli/validation_page.h"
 #include "sim/study/stack_fit.h"
@@ -49,13 +50,13 @@ static bool write_document(const cJSON *document, const char *path, struct error
 
 /* ---- files ---- */
 
-static bool make_folder(struct arena *arena, const char *path, struct error *err) {
+static bool make_folder(struct arena *arena, const char *path, bool *made, struct error *err) {
     char *part = arena_text(arena, path);
     for (char *at = part + 1;; at++) {
         const char end = *at;
         if (end != '/' && end != '\0') continue;
         *at = '\0';
-        if (!cli_make_folder(part, NULL, err)) return false;
+        if (!cli_make_folder(part, made, err)) return false;
         if (end == '\0') return true;
         *at = end;
     }
@@ -120,7 +121,6 @@ static bool has_rows(const struct stack_fit *fit, const struct stack *stack) {
 /* The paths that were written, NULL at the end; NULL: error. */
 static const char **write_stacks(struct cli *cli, const struct stack_fit *fit,
                                  const char *directory, bool whole, struct error *err) {
-    if (!make_folder(cli->arena, directory, err)) return NULL;
     const char **paths = arena_array(cli->arena, const char *, fit->stacks.count + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < fit->stacks.count; i++) {
@@ -222,14 +222,19 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
         error_hint(&err, "ballast calibrate fit --steps %s -o my/stacks", path);
         return cli_error(&err);
     }
+    /* Only the attempt tells whether the folder can be made, and fitting takes long. */
+    bool made = false;
+    if (!make_folder(cli->arena, directory, &made, &err)) return cli_error(&err);
     struct progress progress = cli_progress(cli, "fitting", "stacks");
     struct stack_fit *fit =
         stack_fit_run(cli->arena, &cli->scenario_options, path, split_ids(cli->arena, row_ids),
                       cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
-    if (fit == NULL) return cli_error(&err);
-    const char **paths = write_stacks(cli, fit, directory, whole, &err);
-    if (paths == NULL) return cli_error(&err);
+    const char **paths = fit != NULL ? write_stacks(cli, fit, directory, whole, &err) : NULL;
+    if (paths == NULL) {
+        if (made) rmdir(directory); /* unless something was written */
+        return cli_error(&err);
+    }
     if (cli->common.json) {
         print_json(fit, paths);
         return EXIT_DONE;

@@ -63,11 +63,6 @@ bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error 
 bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);
-/* False and an error where no file can be written, or `path` is a device or a pipe, which would be
- * replaced by what renames a finished file into place. */
-bool cli_check_output(const char *path, struct error *err);
-/* False and an error where a file has this name: to be asked before the work whose results go there. */
-bool cli_check_folder(const char *path, struct error *err);
 /* Makes it unless it is there; `made` (may be NULL): it was not. */
 bool cli_make_folder(const char *path, bool *made, struct error *err);
 /* Removes a file that was not finished, but no device and no pipe. */

@@ -173,7 +173,7 @@ static bool write_file(const char *path, const char *text, struct error *err) {
 
 static bool check_output_name(const char *path, struct error *err) {
     size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0) return cli_check_output(path, err);
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0) return error_check_output_file(err, path);
     return error_set(err, "--output %s: the name must end in .json", path);
 }
 

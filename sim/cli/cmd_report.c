@@ -139,7 +139,7 @@ static int run(struct cli *cli, void *options) {
     }
     if ((given || all) && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
     char made[] = "/tmp/ballast-report-XXXXXX";
-    bool ok = cli_check_output(o->output, &err);
+    bool ok = error_check_output_file(&err, o->output);
     const bool simulated = ok && !given && !all;
     if (simulated) {
         int descriptor = mkstemp(made);

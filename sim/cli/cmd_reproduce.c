@@ -379,7 +379,8 @@ static int run(struct cli *cli, void *options) {
     const struct reproduce_options *o = options;
     struct error err = { 0 };
     struct store *store = NULL;
-    if (o->pictures != NULL && !cli_check_folder(o->pictures, &err)) return cli_error(&err);
+    if (o->pictures != NULL && !error_check_output_folder(&err, o->pictures))
+        return cli_error(&err);
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
         return cli_error(&err);
     if (cli_has_overrides(cli))

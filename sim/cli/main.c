@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include "sim/base/field.h"
+#include "sim/base/wall_clock.h"
 #include "sim/cli/cli.h"
 #include "sim/plugin.h"
 
@@ -133,20 +133,6 @@ bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank,
                      (long)ranks - 1);
 }
 
-bool cli_check_output(const char *path, struct error *err) {
-    struct stat status;
-    if (!error_check_output(err, path)) return false;
-    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
-    return error_set(err, "cannot write %s: it is not a file", path);
-}
-
-bool cli_check_folder(const char *path, struct error *err) {
-    struct stat status;
-    if (stat(path, &status) != 0 || S_ISDIR(status.st_mode)) return true;
-    errno = ENOTDIR;
-    return error_output_folder(err, path);
-}
-
 bool cli_make_folder(const char *path, bool *made, struct error *err) {
     struct stat status;
     const bool new = mkdir(path, 0777) == 0;
@@ -163,14 +149,8 @@ void cli_remove_unfinished(const char *path) {
     if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
 }
 
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 struct progress cli_progress(const struct cli *cli, const char *label, const char *unit) {
-    double now = wall_s();
+    double now = wall_clock_s();
     return (struct progress){ .label = label,
                               .unit = unit,
                               .enabled = !cli->common.quiet,
@@ -181,7 +161,7 @@ struct progress cli_progress(const struct cli *cli, const char *label, const cha
 
 void cli_progress_update(void *context, int64_t done, int64_t total) {
     struct progress *p = context;
-    double now = wall_s();
+    double now = wall_clock_s();
     /* Work that is over in a moment needs no bar. */
     if (!p->enabled || now - p->last_s < (p->terminal ? 0.2 : 5.0) || total <= 0) return;
     p->last_s = now;

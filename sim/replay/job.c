@@ -4,15 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "sim/base/units.h"
+#include "sim/base/wall_clock.h"
 #include "sim/scenario/scenario_fields.h"
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* Encoders of fixed tiles have no price for anything else. */
 static bool check_resolution(const struct job *job, struct error *err) {
@@ -74,7 +68,7 @@ static void take_notes(struct job *job) {
 
 static bool load_data(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
-    double start = wall_s();
+    double start = wall_clock_s();
     struct dataset_options options = { .tiling = &s->tiling };
     if (s->dataset_fields.tile_language_tokens > 0)
         options.tile_language_tokens = s->dataset_fields.tile_language_tokens;
@@ -88,7 +82,7 @@ static bool load_data(struct job *job, struct error *err) {
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
     if (!check_resolution(job, err) || !check_video(job, err)) return false;
     take_notes(job);
-    job->load_s = wall_s() - start;
+    job->load_s = wall_clock_s() - start;
     return true;
 }
 
@@ -136,7 +130,7 @@ static void limit_iterations(struct job *job) {
 static bool make_batches(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
     const struct batching_policy *policy = s->batching.row;
-    double start = wall_s();
+    double start = wall_clock_s();
     struct batch_request request = {
         .dataset = job->dataset,
         .dp = s->layout.dp,
@@ -145,7 +139,7 @@ static bool make_batches(struct job *job, struct error *err) {
     };
     if (!policy->plan(&request, s->batching.parameters, &job->batches, err))
         return error_context(err, "while batching with policy \"%s\"", policy->name);
-    job->batch_s = wall_s() - start;
+    job->batch_s = wall_clock_s() - start;
     if (job->batches.limits_chosen)
         job->data_notes[job->data_note_count++] =
             arena_format(job->arena, "%s chose qv %ld and qt %ld from the data", policy->name,

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "sim/base/wall_clock.h"
 #include "sim/replay/replay.h"
 #include "sim/study/large_benchmark.h"
 #include "sim/study/planner_benchmark.h"
@@ -15,12 +15,6 @@
 enum { REPEAT_LIMIT = 64 };
 #define EPOCH_SCENARIO "examples/internvl-6b-20b-isf.json"
 #define SWEEP_FILE "examples/vlm-8-stages-sweep.json"
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 struct bench {
     const struct scenario_options *options;
@@ -59,9 +53,9 @@ static bool bench_isf(struct bench *b, const char *dataset_name, const char *key
     for (int64_t i = 0; ok && i < b->repeats; i++) {
         struct batch_request request = { .dataset = d, .dp = 8, .micro_batch = 1, .seed = 1024 };
         struct batch_plan plan;
-        double start = wall_s();
+        double start = wall_clock_s();
         ok = isf->plan(&request, parameters, &plan, b->err);
-        values[i] = (wall_s() - start) * 1e3;
+        values[i] = (wall_clock_s() - start) * 1e3;
         if (!ok) break;
         groups = plan.group_count;
         batch_plan_free(&plan);
@@ -141,12 +135,12 @@ static bool bench_engine(struct bench *b) {
     double events[REPEAT_LIMIT], relaxed[REPEAT_LIMIT];
     bool ok = engine_run_events(engine, graph, b->err);
     for (int64_t i = 0; ok && i < b->repeats; i++) {
-        double start = wall_s();
+        double start = wall_clock_s();
         ok = engine_run_events(engine, graph, b->err);
-        events[i] = (double)engine->event_count / (wall_s() - start);
-        start = wall_s();
+        events[i] = (double)engine->event_count / (wall_clock_s() - start);
+        start = wall_clock_s();
         ok = ok && engine_run(engine, graph, b->err);
-        relaxed[i] = (double)graph->task_count / (wall_s() - start);
+        relaxed[i] = (double)graph->task_count / (wall_clock_s() - start);
     }
     if (ok) {
         keep(b, "engine_events_per_s",
@@ -172,10 +166,10 @@ static bool bench_operators(struct bench *b, const struct job *job) {
     bool ok = true;
     for (int64_t i = -1; ok && i < b->repeats; i++) { /* one to warm up */
         struct rank_outcome outcome;
-        double start = wall_s();
+        double start = wall_clock_s();
         ok = step_run_rank(runner, FIDELITY_OPERATOR, job->shapes, count, &outcome, b->err);
         tasks = step_runner_task_count(runner);
-        if (i >= 0) values[i] = (double)tasks / (wall_s() - start);
+        if (i >= 0) values[i] = (double)tasks / (wall_clock_s() - start);
     }
     if (ok)
         keep(b, "operator_events_per_s",
@@ -203,13 +197,13 @@ static bool bench_price(struct bench *b, const struct job *job) {
         groups[kind] = layout_communicator(&s->layout, (enum communicator_kind)kind);
     double values[REPEAT_LIMIT], sum = 0;
     for (int64_t r = 0; r < b->repeats; r++) {
-        double start = wall_s();
+        double start = wall_clock_s();
         for (int round = 0; round < ROUNDS; round++)
             for (int64_t i = 0; i < list.count; i++)
                 sum += cost_model_price(s->cost_model, &list.operators[i],
                                         &groups[list.operators[i].communicator])
                            .seconds;
-        values[r] = (wall_s() - start) * 1e9 / ROUNDS / (double)list.count;
+        values[r] = (wall_clock_s() - start) * 1e9 / ROUNDS / (double)list.count;
     }
     ballast_check(sum > 0);
     keep(b, "operator_price_ns",
@@ -233,14 +227,14 @@ struct epoch_work {
 
 static void run_epoch(void *shared) {
     struct epoch_work *w = shared;
-    double start = wall_s();
+    double start = wall_clock_s();
     struct scenario *s = scenario_load(w->options, w->path, &w->err);
     struct job *job = s != NULL ? job_create(s, &w->err) : NULL;
     struct replay_options options = { .fidelity = FIDELITY_STAGE, .threads = 1 };
-    double replay_start = wall_s();
+    double replay_start = wall_clock_s();
     struct replay *replay = job != NULL ? replay_run(job, &options, &w->err) : NULL;
-    w->replay_s = wall_s() - replay_start;
-    w->total_s = wall_s() - start;
+    w->replay_s = wall_clock_s() - replay_start;
+    w->total_s = wall_clock_s() - start;
     w->ok = replay != NULL;
     if (replay != NULL) {
         w->steps = replay->iteration_count;

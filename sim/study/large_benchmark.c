@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "sim/base/wall_clock.h"
 #include "sim/replay/replay.h"
 
 struct kept_plan {
@@ -18,12 +18,6 @@ struct keeper {
     struct kept_plan *plans; /* owned, by rank */
     int64_t at;
 };
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static size_t entry_bytes(const struct job_plan *plan, const struct iteration_plan *it) {
     return sizeof *it->entries * (size_t)(plan->stage_count * it->entry_count);
@@ -74,14 +68,14 @@ static bool run_planned(struct large_work *w, struct job *job) {
     memset(keeper.plans, 0, sizeof *keeper.plans * (size_t)w->rank_count);
     job->step->iteration_parameters = &shared;
     job->step->iteration_planner = &keeping;
-    double start = wall_s(), planned_s = 0;
+    double start = wall_clock_s(), planned_s = 0;
     bool ok = replay_once(job, &planned_s, &w->err);
-    double both_s = wall_s() - start;
+    double both_s = wall_clock_s() - start;
     keeper.at = 0;
     job->step->iteration_planner = &repeating;
-    start = wall_s();
+    start = wall_clock_s();
     ok = ok && replay_once(job, &w->step_s, &w->err);
-    double own_s = wall_s() - start;
+    double own_s = wall_clock_s() - start;
     w->simulate_s += own_s;
     w->plan_s = both_s - own_s;
     ballast_check(!ok || w->step_s == planned_s);
@@ -102,7 +96,7 @@ void large_benchmark_run(struct large_work *w) {
     struct scenario_options options = { .directory = w->options->directory,
                                         .overrides = overrides };
     struct arena *arena = arena_create();
-    double start = wall_s();
+    double start = wall_clock_s();
     struct scenario *s = scenario_load(
         &options, arena_format(arena, "%s/papers/dip/vlm-xl.json", options.directory), &w->err);
     struct job *job = s != NULL ? job_create(s, &w->err) : NULL;
@@ -110,11 +104,11 @@ void large_benchmark_run(struct large_work *w) {
     if (w->ok) {
         w->rank_count = job->batches.rank_count;
         if (w->planned) {
-            w->simulate_s = wall_s() - start;
+            w->simulate_s = wall_clock_s() - start;
             w->ok = run_planned(w, job);
         } else {
             w->ok = replay_once(job, &w->step_s, &w->err);
-            w->simulate_s = wall_s() - start;
+            w->simulate_s = wall_clock_s() - start;
         }
     }
     job_destroy(job);

@@ -1,18 +1,12 @@
 /* planner_benchmark.c - times the searcher and the memory step on iterations of shipped scenarios. */
 #include "sim/study/planner_benchmark.h"
 
-#include <time.h>
 #include "sim/base/units.h"
+#include "sim/base/wall_clock.h"
 #include "sim/policy/joint/segment_search.h"
 #include "sim/study/planner_study.h"
 
 #define SEARCH_S 0.5
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 struct work {
     int threads;
@@ -82,10 +76,10 @@ static void fill_memory(void *context, const struct planner_study *study) {
     struct interleaver *x = interleaver_create(g);
     interleaver_run(x, order, TURN_ALTERNATE, &schedule);
     interleaver_destroy(x);
-    double start = wall_s();
+    double start = wall_clock_s();
     struct memory_step_result result =
         memory_step(study->iteration, study->plan, study->segments, &schedule);
-    w->figures->program_ms = (wall_s() - start) * 1e3 / g->rank_count;
+    w->figures->program_ms = (wall_clock_s() - start) * 1e3 / g->rank_count;
     w->figures->program_gap_fraction = result.gap_fraction;
     w->figures->pairs = g->segment_count;
     w->figures->rank_count = g->rank_count;

@@ -1,7 +1,7 @@
 /* solver_study.c - the policy's own search, then a solver that starts from micro-batches in turn. */
 #include "sim/study/solver_study.h"
 
-#include <time.h>
+#include "sim/base/wall_clock.h"
 #include "sim/study/planner_study.h"
 
 /* GLPK's nodes and Z3's resource units that take some 4 s at 3 micro-batches of VLM-S (264 choices) on one
@@ -16,12 +16,6 @@ struct visit {
     enum monolithic_solver solver;
     struct solver_study *study;
 };
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int64_t in_turn(const struct segment_graph *g) {
     int32_t *order = arena_array(g->arena, int32_t, g->class_count);
@@ -38,9 +32,9 @@ static void look(void *context, const struct planner_study *planner) {
     struct segment_graph *g = planner->segments->graph;
     struct segment_schedule schedule;
     schedule.tasks = arena_array(g->arena, struct segment_task, segment_schedule_size(g));
-    double start = wall_s();
+    double start = wall_clock_s();
     v->study->makespan_ns = dip_order(g, planner->segments->chunk_of, &v->options, &schedule);
-    v->study->search_s = wall_s() - start;
+    v->study->search_s = wall_clock_s() - start;
     v->study->bound_ns = segment_graph_bound_ns(g);
     if (v->solver == MONOLITHIC_COUNT || !monolithic_built(v->solver)) return;
     int64_t horizon_ns = in_turn(g);

@@ -4,15 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "sim/base/wall_clock.h"
 
 #define COMMIT_INTERVAL_S 0.25
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- rows and rejections ---- */
 
@@ -71,7 +65,7 @@ static bool commit_pending(struct sweep_run *run, struct error *err) {
     }
     ok = ok && store_end(store, err);
     run->pending_count = 0;
-    run->committed_s = wall_s();
+    run->committed_s = wall_clock_s();
     return ok;
 }
 
@@ -95,7 +89,7 @@ static void evaluate_one(void *context, int64_t i, int thread_index) {
     if (item->state != ITEM_DONE || run->options->store == NULL) return;
     pthread_mutex_lock(&run->lock);
     run->pending[run->pending_count++] = i;
-    if (!run->store_failed && wall_s() - run->committed_s > COMMIT_INTERVAL_S)
+    if (!run->store_failed && wall_clock_s() - run->committed_s > COMMIT_INTERVAL_S)
         run->store_failed = !commit_pending(run, &run->store_err);
     pthread_mutex_unlock(&run->lock);
 }
@@ -239,7 +233,7 @@ static bool note_round(struct sweep_run *run, int64_t count, struct error *err) 
 static bool race_mine(struct sweep_run *run, struct error *err) {
     share_out(run);
     if (!sweep_inputs_check(run, err)) return false;
-    run->committed_s = wall_s();
+    run->committed_s = wall_clock_s();
     thread_pool_run(run->pool, run->mine_end - run->mine_begin, evaluate_one, run);
     if (run->store_failed) *err = run->store_err;
     return !run->store_failed && commit_pending(run, err);
@@ -278,7 +272,7 @@ static void clear_round(struct sweep_run *run, int64_t count) {
 bool sweep_race(struct sweep_run *run, struct error *err) {
     int64_t total = run->sweep->configurations;
     const struct sweep_options *o = run->options;
-    double start = wall_s();
+    double start = wall_clock_s();
     bool ok = true;
     run->progress.best_total_days = run->progress.best_gpu_days = run->progress.best_money_usd =
         NAN;
@@ -290,6 +284,6 @@ bool sweep_race(struct sweep_run *run, struct error *err) {
         if (o->progress != NULL)
             o->progress(o->progress_context, SWEEP_RACE, run->round_begin + count, total);
     }
-    run->sweep->race_s = wall_s() - start;
+    run->sweep->race_s = wall_clock_s() - start;
     return ok;
 }

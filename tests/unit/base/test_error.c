@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "sim/base/error.h"
@@ -95,6 +97,68 @@ static void test_check_output(void **state) {
     assert_string_equal(err.text, "cannot write /dev/null/x: there is no folder '/dev/null'");
     assert_false(error_check_output(&err, "/proc/none/x"));
     assert_false(err.internal);
+    assert_true(error_check_output_file(&err, "a-name-of-no-file"));
+    assert_false(error_check_output_file(&err, "/dev/null"));
+    assert_string_equal(err.text, "cannot write /dev/null: it is not a file");
+    /* The folder is there; that nothing can be made in it is another matter. */
+    errno = ENOENT;
+    assert_false(error_output(&err, "/proc/x"));
+    assert_string_equal(err.text, "cannot write /proc/x: No such file or directory");
+}
+
+/* Names whose trouble is known before anything is written. */
+static void test_names_that_cannot_be_written(void **state) {
+    (void)state;
+    char folder[] = "/tmp/ballast-error-XXXXXX", loop[64], dangling[64], inside[64], below[80];
+    assert_non_null(mkdtemp(folder));
+    snprintf(loop, sizeof loop, "%s/loop", folder);
+    snprintf(dangling, sizeof dangling, "%s/dangling", folder);
+    snprintf(inside, sizeof inside, "%s/x", folder);
+    snprintf(below, sizeof below, "%s/none/x", folder);
+    assert_int_equal(symlink(loop, loop), 0);
+    assert_int_equal(symlink(below, dangling), 0);
+    static char name[400] = "/tmp/";
+    memset(name + 5, 'a', 300);
+    const struct {
+        const char *path, *want;
+    } cases[] = {
+        { name, "File name too long" },
+        { loop, "Too many levels of symbolic links" },
+        { dangling, "it is a link to nothing" },
+        { below, "there is no folder" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        assert_false(error_check_output(&err, cases[i].path));
+        assert_non_null(strstr(err.text, cases[i].want));
+        assert_false(err.internal);
+        assert_false(error_check_output_folder(&err, cases[i].path));
+        assert_non_null(strstr(err.text, cases[i].want));
+        assert_false(err.internal);
+    }
+    struct error err = { 0 };
+    assert_true(error_check_output(&err, inside));
+    assert_true(error_check_output_folder(&err, inside));
+    assert_true(error_check_output_folder(&err, folder));
+    snprintf(below, sizeof below, "%s/", inside);
+    assert_true(error_check_output_folder(&err, below));
+    unlink(loop);
+    unlink(dangling);
+    rmdir(folder);
+}
+
+static void check_a_folder_without_rights(void) {
+    struct error err = { 0 };
+    char folder[] = "/tmp/ballast-error-XXXXXX", inside[64];
+    if (mkdtemp(folder) == NULL || chmod(folder, 0500) != 0) return;
+    snprintf(inside, sizeof inside, "%s/x", folder);
+    /* Root may write everywhere. */
+    if (geteuid() == 0 && (chown(folder, 65534, 65534) != 0 || setuid(65534) != 0)) return;
+    const bool refused = !error_check_output(&err, inside) && err.internal &&
+                         !error_check_output_folder(&err, inside) && err.internal &&
+                         !error_check_output_folder(&err, folder) && err.internal;
+    fprintf(stderr, "%s\n", refused ? err.text : "not refused");
+    rmdir(folder);
 }
 
 static void test_context_and_hint(void **state) {
@@ -181,6 +245,15 @@ static void test_bugs_stop_the_program(void **state) {
     assert_non_null(strstr(text, ": 1 + 1 == 3\n"));
 }
 
+static void test_rights_are_looked_at(void **state) {
+    (void)state;
+    char text[512];
+    const int status = status_of(check_a_folder_without_rights, text, sizeof text);
+    assert_true(WIFEXITED(status));
+    assert_non_null(strstr(text, "cannot write in the folder /tmp/ballast-error-"));
+    assert_non_null(strstr(text, "Permission denied"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
@@ -188,6 +261,8 @@ int main(void) {
         cmocka_unit_test(test_system),
         cmocka_unit_test(test_output),
         cmocka_unit_test(test_check_output),
+        cmocka_unit_test(test_names_that_cannot_be_written),
+        cmocka_unit_test(test_rights_are_looked_at),
         cmocka_unit_test(test_context_and_hint),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_long_texts_are_cut),
