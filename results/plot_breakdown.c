@@ -8,7 +8,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
-/* Blue is work, orange is communication, grey is waiting; where greys stand together they also differ
+/* Blue is work, orange is communication, grey is waiting, green waiting for samples; where greys stand together they also differ
  * in pattern. Names as `ballast run` prints them. */
 static const struct part_color {
     const char *part;
@@ -28,6 +28,7 @@ static const struct part_color {
     { "imbalance between stages", "#8A8A8A", "#000000", "solid 1.0" },
     { "imbalance over time", "#6E6E6E", "#000000", "pattern 4" },
     { "imbalance between ranks", "#C9C9C9", "#000000", "solid 1.0" },
+    { "data loading", "#009E73", "#FFFFFF", "solid 1.0" },
     { "unexplained", "#CC79A7", "#000000", "solid 1.0" },
 };
 enum { PART_COLOR_COUNT = sizeof part_colors / sizeof part_colors[0] };
@@ -154,6 +155,7 @@ const struct plot_part plot_parts[PLOT_PARTS] = {
     { "imbalance between stages", offsetof(struct run_record, stage_imbalance_ms) },
     { "imbalance over time", offsetof(struct run_record, time_imbalance_ms) },
     { "imbalance between ranks", offsetof(struct run_record, rank_imbalance_ms) },
+    { "data loading", offsetof(struct run_record, loading_ms) },
 };
 
 double plot_part_ms(const struct run_record *run, int part) {

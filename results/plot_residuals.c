@@ -60,6 +60,8 @@ bool plot_residuals(const char *path, const char *title, const struct validation
         " fs solid noborder\n"
         "set arrow from graph 0, first 0 to graph 1, first 0 nohead back lc rgb '#000000' lw 1.5\n",
         (int)count);
+    /* Rows are counted: no tick stands between two. */
+    if (count <= 10) fputs("set xtics 1\n", g.script);
     static const int shapes[] = { 7, 5, 9, 13, 11, 3, 2, 1 };
     const char *separator = "plot ";
     for (int64_t k = 0; k < group_count; k++)

@@ -179,8 +179,8 @@ static bool write_page(struct report *r) {
     if (!report_answer(r) || !write_runs(r)) return false;
     if (!report_picture(
             r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
-            "Blue is work, orange is communication, grey is waiting. The best run stands "
-            "first."))
+            "Blue is work, orange is communication, grey is waiting, green waiting for "
+            "samples. The best run stands first."))
         return false;
     if (!report_sweep(r) || !write_details(r)) return false;
     fprintf(out,

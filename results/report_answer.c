@@ -52,10 +52,19 @@ static int largest_part(const struct run_record *run) {
     return most;
 }
 
+/* After those of a step: what GPUs that fail take on top of all steps. */
+enum { PART_FAILURES = PLOT_PARTS, CAUSES };
+
+static const char *cause_name(int part) {
+    return part == PART_FAILURES ? "checkpoints and failures" : plot_parts[part].name;
+}
+
 /* What a part of the step costs over the whole training: comparable whatever a step holds. */
 static double part_gpu_days(const struct run_record *run, int part) {
+    const double goodput = isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
+    if (part == PART_FAILURES) return run->gpu_days * (1 - goodput);
     const double ms = plot_part_ms(run, part);
-    return isfinite(ms) ? ms / run->step_time_mean_ms * run->gpu_days : 0;
+    return isfinite(ms) ? ms / run->step_time_mean_ms * run->gpu_days * goodput : 0;
 }
 
 static bool matters(const struct run_record *best, const struct run_record *second, int part) {
@@ -70,7 +79,7 @@ static const char *share_text(const struct report *r, double value, double total
 static void write_causes(const struct report *r, const struct run_record *best,
                          const struct run_record *second) {
     bool any = false;
-    for (int p = 0; p < PLOT_PARTS; p++)
+    for (int p = 0; p < CAUSES; p++)
         any = any || matters(best, second, p);
     if (!any) return;
     const struct amount_unit unit = amount_of_gpu_days(second->gpu_days);
@@ -80,12 +89,12 @@ static void write_causes(const struct report *r, const struct run_record *best,
             "<th class=\"n\">best</th><th class=\"n\">next</th><th class=\"n\">difference</th></tr>"
             "</thead><tbody>\n",
             unit.name);
-    for (int p = 0; p < PLOT_PARTS; p++) {
+    for (int p = 0; p < CAUSES; p++) {
         const double a = part_gpu_days(best, p) * unit.per_day,
                      b = part_gpu_days(second, p) * unit.per_day;
         if (!matters(best, second, p)) continue;
         fputs("<tr>", r->out);
-        html_cell(r->out, plot_parts[p].name);
+        html_cell(r->out, cause_name(p));
         html_number_cell(r->out, a, share_text(r, a, total));
         html_number_cell(r->out, b, share_text(r, b, total));
         html_number_cell(

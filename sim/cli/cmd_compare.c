@@ -172,7 +172,7 @@ static void print_causes(const struct comparison_row *rows, int64_t count, struc
         double all = 0;
         for (int64_t i = 0; i < count; i++)
             all += rows[i].parts_gpu_days[part];
-        if (all == 0 && part == COMPARISON_PARTS - 1) continue; /* data loading, rarely stated */
+        if (all == 0 && comparison_part_is_rare(part)) continue;
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
             printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_day);
@@ -194,7 +194,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         printf("warning: %s\n", warnings[i]);
     puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, where "
          "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
-         "same for all runs.");
+         "same for all runs. With GPUs that fail: also\nover when they do.");
     printf("sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
            "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
            "stacks both bands together);\nlikely: beyond that chance; open: not even that, or a run "

@@ -55,11 +55,50 @@ static void print_recomputing(const struct execution *e, int64_t parts) {
     fputs("]", stdout);
 }
 
+static void print_length(const struct execution *e) {
+    const struct replay *r = e->replay;
+    const struct scenario *s = e->scenario;
+    char steps[32];
+    if (replay_never_finishes(r)) {
+        printf("  training    never finishes: with %ld GPUs a failure comes every %.3g min\n",
+               (long)layout_rank_count(&s->layout),
+               s->what_if.gpu_mtbf_hours * 60 / (double)layout_rank_count(&s->layout));
+        return;
+    }
+    const struct amount_unit time = amount_of_days(r->total_days),
+                             work = amount_of_gpu_days(r->gpu_days);
+    const double length = r->total_days * time.per_day, used = r->gpu_days * work.per_day;
+    printf("  training    %.*f %s, %.*f %s", cli_decimals(length, time.decimals), length, time.name,
+           cli_decimals(used, work.decimals), used, work.name);
+    if (!isnan(r->money_usd))
+        printf(", %.*f USD", cli_decimals(r->money_usd, amount_money_decimals(r->money_usd)),
+               r->money_usd);
+    printf("   (%s steps of %ld epoch%s)\n",
+           cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
+           (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
+}
+
+static void print_goodput(const struct replay *r) {
+    if (isnan(r->checkpoint_interval_s)) return;
+    if (r->goodput_fraction < 1e-4) {
+        puts("  goodput     below 0.01 %: hardly a stretch of training, checkpoint and restart passes "
+             "without a failure");
+        return;
+    }
+    printf("  goodput     %.2f %% of that time: ", r->goodput_fraction * 100);
+    if (isinf(r->checkpoint_interval_s))
+        puts("it ends before a first checkpoint, the rest is lost to failures and restarts");
+    else
+        printf("a checkpoint every %.1f min, the rest is lost to checkpoints, failures and "
+               "restarts\n",
+               r->checkpoint_interval_s / 60);
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
     const struct layout *l = &s->layout;
-    char samples[32], steps[32], label[64];
+    char samples[32], label[64];
     printf("%s\n", s->name);
     printf("  %s (%.1f B) on %s%s, %s fidelity\n", s->model->name,
            (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
@@ -84,22 +123,8 @@ static void print_head(const struct execution *e) {
     printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
            r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
            r->step_time_p99_s, outside);
-    const struct amount_unit time = amount_of_days(r->total_days),
-                             work = amount_of_gpu_days(r->gpu_days);
-    const double length = r->total_days * time.per_day, used = r->gpu_days * work.per_day;
-    printf("  training    %.*f %s, %.*f %s", cli_decimals(length, time.decimals), length, time.name,
-           cli_decimals(used, work.decimals), used, work.name);
-    if (!isnan(r->money_usd))
-        printf(", %.*f USD", cli_decimals(r->money_usd, amount_money_decimals(r->money_usd)),
-               r->money_usd);
-    printf("   (%s steps of %ld epoch%s)\n",
-           cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
-           (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
-    if (!isnan(r->checkpoint_interval_s))
-        printf(
-            "  goodput     %.2f %% of that time: a checkpoint every %.1f min, the rest is lost to "
-            "checkpoints, failures and restarts\n",
-            r->goodput_fraction * 100, r->checkpoint_interval_s / 60);
+    print_length(e);
+    print_goodput(r);
     printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
            cli_thousands(r->samples, samples));
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,

@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "sim/base/random.h"
 #include "sim/base/thread_pool.h"
 #include "sim/base/units.h"
+#include "sim/base/wall_clock.h"
 #include "sim/replay/goodput.h"
 
 /* Keeps the stream of stragglers apart from others of the same seed. */
@@ -470,17 +470,20 @@ static void merge_stages(const struct job *job, struct replay *replay, const str
 }
 
 /* With GPUs that fail, wall time is longer than the steps. */
-static void lose_to_failures(const struct scenario *s, struct replay *replay) {
+static void lose_to_failures(const struct scenario *s, double useful_s, struct replay *replay) {
     const struct scenario_what_if *w = &s->what_if;
     replay->goodput_fraction = 1;
     replay->checkpoint_interval_s = NAN;
     if (isnan(w->gpu_mtbf_hours)) return;
-    double mtbf_s = w->gpu_mtbf_hours * 3600 / (double)layout_rank_count(&s->layout);
-    replay->checkpoint_interval_s = isnan(w->checkpoint_interval_min)
-                                        ? goodput_best_interval_s(mtbf_s, w->checkpoint_s)
-                                        : w->checkpoint_interval_min * 60;
-    replay->goodput_fraction = goodput_fraction(mtbf_s, replay->checkpoint_interval_s,
-                                                w->checkpoint_s, w->restart_min * 60);
+    const struct goodput_loss loss = {
+        .mtbf_s = w->gpu_mtbf_hours * 3600 / (double)layout_rank_count(&s->layout),
+        .interval_s = w->checkpoint_interval_min * 60,
+        .checkpoint_s = w->checkpoint_s,
+        .restart_s = w->restart_min * 60,
+    };
+    const struct goodput goodput = goodput_of_training(&loss, useful_s);
+    replay->checkpoint_interval_s = goodput.interval_s;
+    replay->goodput_fraction = goodput.fraction;
 }
 
 /* The plan of an iteration is made beside the iteration before it. */
@@ -513,10 +516,10 @@ static void answer(const struct job *job, struct replay *replay) {
         replay->vision_tiles += replay->iterations[i].vision_tiles;
     }
     step_time_statistics(replay);
-    lose_to_failures(s, replay);
-    replay->total_days = replay->step_time_mean_s * job->epoch_steps *
-                         (double)s->training_fields.epochs / SECONDS_PER_DAY /
-                         replay->goodput_fraction;
+    const double useful_s =
+        replay->step_time_mean_s * job->epoch_steps * (double)s->training_fields.epochs;
+    lose_to_failures(s, useful_s, replay);
+    replay->total_days = useful_s / SECONDS_PER_DAY / replay->goodput_fraction;
     replay->gpu_days = replay->total_days * (double)layout_rank_count(&s->layout);
     replay->money_usd = replay->gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
     int64_t layers[LAYER_KIND_COUNT];
@@ -536,8 +539,7 @@ static void answer(const struct job *job, struct replay *replay) {
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,
                           struct error *err) {
-    struct timespec start, end;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    const double start_s = wall_clock_s();
     struct arena *arena = arena_create();
     struct replay *replay = arena_new(arena, struct replay);
     replay->arena = arena;
@@ -596,10 +598,12 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         replay_destroy(replay);
         return NULL;
     }
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    replay->wall_s =
-        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    replay->wall_s = wall_clock_s() - start_s;
     return replay;
+}
+
+bool replay_never_finishes(const struct replay *replay) {
+    return replay->goodput_fraction < 1 && replay->total_days > REPLAY_NEVER_DAYS;
 }
 
 void replay_destroy(struct replay *replay) {

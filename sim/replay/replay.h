@@ -70,7 +70,8 @@ struct replay {
     double step_time_mean_s, step_time_p50_s, step_time_p95_s, step_time_p99_s;
     double total_days, gpu_days, money_usd; /* all epochs; money is NaN without a price */
     /* Of total_days, the part in which training gets ahead: 1 unless what_if has GPUs fail. */
-    double goodput_fraction, checkpoint_interval_s; /* NaN: no checkpoints */
+    double goodput_fraction;
+    double checkpoint_interval_s; /* NaN: no GPU fails; INFINITY: done before the first checkpoint */
     double mfu_fraction, hfu_fraction;
     double classes_s[REPLAY_CLASS_COUNT];
     int64_t stage_count, part_count;
@@ -99,6 +100,10 @@ struct replay {
 struct replay *replay_run(const struct job *job, const struct replay_options *options,
                           struct error *err);
 void replay_destroy(struct replay *replay);
+
+/* A training of more days never finishes: failures come before the next checkpoint. */
+#define REPLAY_NEVER_DAYS 36500.0
+bool replay_never_finishes(const struct replay *replay);
 
 /* A GPU is tight above this share of its memory. */
 #define REPLAY_TIGHT_FRACTION 0.92

@@ -10,6 +10,9 @@
  * Introduction to Variance Estimation, chapter 8). Between the two, the part that contents explain
  * shrinks with the share of the epoch that is left, as in a sample of a finite population. Deviations
  * over seeds, against which this was held: docs/MODEL.md section 9.
+ *
+ * Where what_if has GPUs fail, how often they do in one training is chance too: its variance follows
+ * from the same process as its mean (goodput.h), independent of the draw, so the two add.
  */
 #include "sim/study/comparison.h"
 
@@ -19,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/units.h"
+#include "sim/replay/goodput.h"
 
 #define CONFIDENCE_LIKELY 0.975
 
@@ -35,9 +39,17 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "gradient reduction",
     "optimizer and gather",
     "data loading",
+    "checkpoints and failures",
 };
 
-static const size_t part_offsets[COMPARISON_PARTS] = {
+enum { PART_LOADING = 11, PART_FAILURES = 12 };
+
+bool comparison_part_is_rare(int part) {
+    return part == PART_LOADING || part == PART_FAILURES;
+}
+
+/* Of a step; checkpoints and failures come on top of all steps. */
+static const size_t part_offsets[PART_FAILURES] = {
     offsetof(struct run_record, compute_ms),
     offsetof(struct run_record, padding_ms),
     offsetof(struct run_record, recompute_ms),
@@ -58,9 +70,15 @@ const char *comparison_verdict_name(enum comparison_verdict verdict) {
     return verdict_names[verdict];
 }
 
+static double goodput_of(const struct run_record *run) {
+    return isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
+}
+
 static double part_gpu_days(const struct run_record *run, int part) {
+    const double goodput = goodput_of(run);
+    if (part == PART_FAILURES) return run->gpu_days * (1 - goodput);
     double ms = *(const double *)((const char *)run + part_offsets[part]);
-    return isnan(ms) ? 0 : ms / run->step_time_mean_ms * run->gpu_days;
+    return isnan(ms) ? 0 : ms / run->step_time_mean_ms * run->gpu_days * goodput;
 }
 
 static bool same_steps(const struct comparison_run *a, const struct comparison_run *b) {
@@ -152,10 +170,43 @@ static double epochs_of(const struct comparison_run *r) {
 /* Of an epoch's steps, how many were replayed; 0 where the record does not say. */
 static double replayed_share(const struct comparison_run *r) {
     const struct run_record *run = &r->record;
-    const double goodput = isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
-    const double steps = run->total_days * SECONDS_PER_DAY * goodput /
+    const double steps = run->total_days * SECONDS_PER_DAY * goodput_of(run) /
                          (run->step_time_mean_ms * 1e-3 * epochs_of(r));
     return steps > 0 ? fmin(1, (double)r->iteration_count / steps) : 0;
+}
+
+static double number_of(const cJSON *scenario, const char *section, const char *key) {
+    const cJSON *value =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(scenario, section), key);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* Of the GPU-days, because failures come by chance; 0 where none were asked for. */
+static double failure_variance(const struct comparison_run *r) {
+    const struct run_record *run = &r->record;
+    cJSON *scenario =
+        run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
+    const double gpus = number_of(scenario, "cluster", "gpu_count");
+    const struct goodput_loss loss = {
+        .mtbf_s = number_of(scenario, "what_if", "gpu_mtbf_hours") * 3600 / gpus,
+        .interval_s = number_of(scenario, "what_if", "checkpoint_interval_min") * 60,
+        .checkpoint_s = number_of(scenario, "what_if", "checkpoint_s"),
+        .restart_s = number_of(scenario, "what_if", "restart_min") * 60,
+    };
+    cJSON_Delete(scenario);
+    if (isnan(loss.mtbf_s) || isnan(loss.checkpoint_s) || isnan(loss.restart_s)) return 0;
+    const double useful_s = run->total_days * goodput_of(run) * SECONDS_PER_DAY;
+    return pow(goodput_deviation_s(&loss, useful_s) / SECONDS_PER_DAY * gpus, 2);
+}
+
+/* The chance of the draw and that of failures; of the latter nothing was estimated. */
+static struct variance with_failures(struct variance draw, double failures) {
+    if (failures == 0 || !isfinite(draw.of_mean)) return draw;
+    const double sum = draw.of_mean + failures;
+    const double freedom = draw.of_mean > 0
+                               ? draw.freedom * pow(sum / draw.of_mean, 2) /* Satterthwaite */
+                               : 1e9;
+    return (struct variance){ sum, freedom };
 }
 
 static struct variance paired_variance(const struct comparison_run *a,
@@ -345,6 +396,8 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->paired = same_steps(reference, r);
         struct variance variance =
             row->paired ? paired_variance(reference, r) : welch_variance(reference, r);
+        if (i > 0)
+            variance = with_failures(variance, failure_variance(reference) + failure_variance(r));
         double error = sqrt(variance.of_mean), freedom = fmax(variance.freedom, 1);
         double difference = fabs(r->record.gpu_days - reference->record.gpu_days);
         row->confidence_fraction = error > 0        ? gsl_cdf_tdist_P(difference / error, freedom)

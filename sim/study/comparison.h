@@ -33,18 +33,21 @@ enum comparison_verdict {
 };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
-enum { COMPARISON_PARTS = 12 };
+enum { COMPARISON_PARTS = 13 };
+/* Those that only section what_if states. */
+bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
 struct comparison_row {
     double gpu_days, speedup; /* reference / this one */
     double delta_fraction;    /* this / reference - 1 */
-    double parts_gpu_days[COMPARISON_PARTS];
+    double parts_gpu_days[COMPARISON_PARTS]; /* sum to gpu_days */
     double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
     bool paired;                                   /* same samples in the same steps */
     bool fits;                                     /* not out of memory */
     double confidence_fraction; /* that the sign of the difference is not chance */
-    /* 95 % interval of delta_fraction over the draw of the samples (comparison.c); NaN from a single step. */
+    /* 95 % interval of delta_fraction over the draw of the samples and, where GPUs fail, over how
+     * often they do (comparison.c); NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
     double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
     enum comparison_verdict verdict;

@@ -242,8 +242,9 @@ static void test_a_slower_network_is_a_network_of_less_bandwidth(void **state) {
 /* Money is wall time: what failures take is paid for. */
 static void test_failures(void **state) {
     (void)state;
-    struct answer base = WITH("layout.tp=2");
-    struct answer failing = WITH("what_if.gpu_mtbf_hours=100", "what_if.checkpoint_interval_min=10",
+#define LONG "layout.tp=2", "training.epochs=10000"
+    struct answer base = WITH(LONG);
+    struct answer failing = WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_interval_min=10",
                                  "what_if.checkpoint_s=30", "what_if.restart_min=5");
     double mtbf = 100 * 3600 / 8.0; /* 8 GPUs */
     double want = 600 / (mtbf * exp(300 / mtbf) * (exp(630 / mtbf) - 1));
@@ -253,7 +254,8 @@ static void test_failures(void **state) {
     assert_true(failing.replay->step_time_mean_s == base.replay->step_time_mean_s);
     assert_true(base.replay->goodput_fraction == 1);
     struct answer best =
-        WITH("what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30", "what_if.restart_min=5");
+        WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30",
+             "what_if.restart_min=5");
     assert_true(best.replay->goodput_fraction >= failing.replay->goodput_fraction);
     forget(&base);
     forget(&failing);

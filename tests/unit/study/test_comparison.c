@@ -235,6 +235,39 @@ static void test_parts_sum_to_the_whole(void **state) {
             assert_true(fabs(rows[1].parts_delta_gpu_days[part] + 1) < 1e-12);
 }
 
+/* 10 GPU-days of which a fifth goes to failures, on 8 GPUs with one failure an hour. */
+static const char setup_failing[] =
+    "{\"model\":{\"name\":\"m\"},\"dataset\":{\"name\":\"d\"},\"cluster\":{\"hardware\":\"h\","
+    "\"gpu_count\":8},\"layout\":{\"backend\":\"a\"},\"what_if\":{\"gpu_mtbf_hours\":8,"
+    "\"checkpoint_interval_min\":10,\"checkpoint_s\":0,\"restart_min\":0}}";
+
+static void test_failures_are_a_part_and_a_chance(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS];
+    struct comparison_run runs[2] = { make_run(a, 1, 0.1, 1), make_run(b, 1, 0.1, 1) };
+    for (int k = 0; k < 2; k++)
+        runs[k].record.total_days = 10.0 / 8;
+    runs[1].record.total_days = 12.5 / 8;
+    runs[1].record.gpu_days = 12.5;
+    runs[1].record.goodput_fraction = 0.8;
+    runs[1].record.resolved_scenario = setup_failing;
+    struct comparison_row rows[2];
+    comparison_make(runs, 2, rows);
+    const int last = COMPARISON_PARTS - 1;
+    assert_string_equal(comparison_part_names[last], "checkpoints and failures");
+    for (int part = 0; part < last; part++)
+        assert_true(fabs(rows[1].parts_delta_gpu_days[part]) < 1e-12);
+    assert_true(fabs(rows[1].parts_delta_gpu_days[last] - 2.5) < 1e-12);
+    /* The steps are the same to the nanosecond; 180 stretches of 10 min are not: each has mean
+     * M (exp(x) - 1) and variance M^2 (exp(2 x) - 2 x exp(x) - 1), here with x = 1 / 6. */
+    const double x = 1.0 / 6, hours = sqrt(180 * (exp(2 * x) - 2 * x * exp(x) - 1));
+    const double half = 1.959964 * hours / 24 * 8 / 10;
+    assert_true(fabs(rows[1].delta_fraction - 0.25) < 1e-12);
+    if (fabs((rows[1].delta_high_fraction - 0.25) / half - 1) > 0.2)
+        fail_msg("half an interval is %g, of failures alone %g", rows[1].delta_high_fraction - 0.25, half);
+    assert_true(rows[1].delta_high_fraction - 0.25 >= half);
+}
+
 /* One step tells nothing about randomness. */
 static void test_one_step_is_open(void **state) {
     (void)state;
@@ -298,6 +331,7 @@ int main(void) {
         cmocka_unit_test(test_contents_are_data),
         cmocka_unit_test(test_another_share_of_the_samples_saves_nothing),
         cmocka_unit_test(test_parts_sum_to_the_whole),
+        cmocka_unit_test(test_failures_are_a_part_and_a_chance),
         cmocka_unit_test(test_one_step_is_open),
         cmocka_unit_test(test_a_reference_that_does_not_fit),
         cmocka_unit_test(test_warnings),

@@ -2,6 +2,8 @@
 #include "tests/unit/replay/replay_fixture.h"
 
 #include <math.h>
+#include "results/plot.h"
+#include "sim/study/comparison.h"
 #include "sim/study/execution.h"
 
 static const struct provenance provenance = { .command_line = "ballast run scenario.json" };
@@ -91,6 +93,32 @@ static void test_all_columns_are_filled(void **state) {
         if (columns.row_count == 0) fail_msg("%s: no row", tables[k].sql);
     }
     store_close(store);
+    execution_destroy(e);
+}
+
+/* What pictures, reports and comparisons divide a step into is the whole step, whatever slows it. */
+static void test_the_parts_are_the_whole(void **state) {
+    (void)state;
+    static const char *const set[] = { "what_if.data_loading_ms_per_sample=1000",
+                                       "what_if.data_loading_overlaps=false",
+                                       "what_if.gpu_mtbf_hours=100", NULL };
+    struct execution *e = execute(set, FIDELITY_STAGE, 1);
+    struct comparison_run run = { .label = "run" };
+    struct arena *arena = arena_create();
+    execution_record(e, &provenance, arena, &run.record);
+    assert_true(run.record.loading_ms > 0);
+    double drawn_ms = 0, compared = 0;
+    for (int part = 0; part < PLOT_PARTS; part++)
+        drawn_ms += plot_part_ms(&run.record, part);
+    if (fabs(drawn_ms / run.record.step_time_mean_ms - 1) > 1e-9)
+        fail_msg("%g ms are drawn of a step of %g ms", drawn_ms, run.record.step_time_mean_ms);
+    struct comparison_row row;
+    comparison_make(&run, 1, &row);
+    for (int part = 0; part < COMPARISON_PARTS; part++)
+        compared += row.parts_gpu_days[part];
+    if (fabs(compared / run.record.gpu_days - 1) > 1e-9)
+        fail_msg("%g of %g GPU-days are compared", compared, run.record.gpu_days);
+    arena_destroy(arena);
     execution_destroy(e);
 }
 
@@ -345,6 +373,7 @@ static void test_stage_layers_in_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_columns_are_filled),
+        cmocka_unit_test(test_the_parts_are_the_whole),
         cmocka_unit_test(test_planned_iterations_are_stored),
         cmocka_unit_test(test_the_breakdown_explains_everything),
         cmocka_unit_test(test_threads_do_not_change_the_digest),
