@@ -22,6 +22,7 @@ enum { JSON_DEPTH_LIMIT = 64, JSON_EXCERPT_WIDTH = 96 };
 
 struct override {
     struct override *next;
+    const char *option; /* "--set" */
     char *path;       /* "/cluster/gpu_count" */
     char *assignment; /* "cluster.gpu_count=64", as the user wrote it */
 };
@@ -276,7 +277,7 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
         value_at = s.at;
     }
     if (o != NULL) {
-        error_set(err, "--set %s: %s: %s", o->assignment, path, message);
+        error_set(err, "%s %s: %s: %s", o->option, o->assignment, path, message);
         return hint != NULL && hint[0] != '\0' ? error_hint(err, "%s", hint) : false;
     }
     size_t start = value_at, length = 1;
@@ -535,9 +536,11 @@ static cJSON *walk_path(cJSON *at, char *path, char **key) {
     return at;
 }
 
-static void remember_override(struct json *json, const char *assignment, size_t path_length) {
+static void remember_override(struct json *json, const char *option, const char *assignment,
+                              size_t path_length) {
     struct override *o = memory_alloc(sizeof *o);
     o->next = json->overrides;
+    o->option = option;
     o->assignment = text_copy(assignment, strlen(assignment));
     o->path = memory_alloc(path_length + 2);
     o->path[0] = '/';
@@ -575,27 +578,29 @@ bool json_remove(struct json *json, const char *path, struct error *err) {
            error_set(err, "--unset %s: there is no such key in %s", path, json->name);
 }
 
-bool json_override(struct json *json, const char *assignment, struct error *err) {
+bool json_override_by(struct json *json, const char *option, const char *assignment,
+                      struct error *err) {
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
-        return error_set(err, "--set %s: expected path=value, for example layout.tp=4", assignment);
+        return error_set(err, "%s %s: expected path=value, for example layout.tp=4", option,
+                         assignment);
     const char *foreign = utf8_invalid(assignment, strlen(assignment));
     if (foreign != NULL)
-        return error_set(err, "--set: the assignment holds a byte 0x%02X that is no UTF-8",
+        return error_set(err, "%s: the assignment holds a byte 0x%02X that is no UTF-8", option,
                          (unsigned char)*foreign);
     const char *text = equals + 1;
     char *path = text_copy(assignment, (size_t)(equals - assignment));
     int limit = JSON_DEPTH_LIMIT - 1 - count_dots(path);
     bool ok = true;
     if (has_empty_part(path))
-        ok = error_set(err, "--set %s: the path has an empty part", assignment);
+        ok = error_set(err, "%s %s: the path has an empty part", option, assignment);
     else if (limit < 0 || too_deep_at(text, strlen(text), limit) < strlen(text))
-        ok = error_set(err, "--set %s: nested more than %d levels deep", assignment,
+        ok = error_set(err, "%s %s: nested more than %d levels deep", option, assignment,
                        JSON_DEPTH_LIMIT);
     char *key = path;
     cJSON *at = ok ? walk_path(json->root, path, &key) : NULL;
     if (ok && at == NULL)
-        ok = error_set(err, "--set %s: \"%s\" has nothing below it that could be set", assignment,
+        ok = error_set(err, "%s %s: \"%s\" has nothing below it that could be set", option, assignment,
                        key);
     if (ok) {
         cJSON *value = parse_value(text);
@@ -609,15 +614,19 @@ bool json_override(struct json *json, const char *assignment, struct error *err)
         } else {
             cJSON_Delete(value);
             value = NULL;
-            ok = error_set(err, "--set %s: the list has no item \"%s\"", assignment, key);
+            ok = error_set(err, "%s %s: the list has no item \"%s\"", option, assignment, key);
         }
         if (ok) {
-            remember_override(json, assignment, (size_t)(equals - assignment));
+            remember_override(json, option, assignment, (size_t)(equals - assignment));
             ok = check_tree(json, value, err);
         }
     }
     free(path);
     return ok;
+}
+
+bool json_override(struct json *json, const char *assignment, struct error *err) {
+    return json_override_by(json, "--set", assignment, err);
 }
 
 bool json_assign(struct json *json, const char *path, const cJSON *value) {

@@ -33,6 +33,9 @@ const char *json_name(const struct json *json);
 /* Sets the value at a dotted path ("cluster.gpu_count", list items by number) to JSON text, or to a
  * string when the text is not JSON. Objects on the way are made. `assignment` is "path=value". */
 bool json_override(struct json *json, const char *assignment, struct error *err);
+/* The same for an option of another name, a static text, which messages give instead of "--set". */
+bool json_override_by(struct json *json, const char *option, const char *assignment,
+                      struct error *err);
 
 /* Takes the key at a dotted path out of its object; it must be there. Messages about what is left
  * still find their lines. */

@@ -170,7 +170,7 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
     }
     const char *description = dataset_description_path(cli->arena, o->output);
     struct progress progress = cli_progress(cli, "writing", "samples");
-    bool ok = cli_check_output(o->output, err) && dataset_check_description(d, o->output, err) &&
+    bool ok = error_check_output_file(err, o->output) && dataset_check_description(d, o->output, err) &&
               dataset_write_csv_with(d, o->output, cli_progress_update, &progress, err);
     cli_progress_end(&progress);
     if (!ok || !dataset_write_description(d, o->output, err)) return cli_error(err);
@@ -200,6 +200,13 @@ static int run(struct cli *cli, void *options) {
     if (!importing && strcmp(verb, "stats") != 0) {
         error_set(&err, "unknown action \"%s\": dataset stats NAME, or dataset import FILE -o OUT",
                   verb);
+        return cli_error(&err);
+    }
+    if (importing ? o->plot != NULL : o->output != NULL) {
+        if (importing)
+            error_set(&err, "--plot belongs to dataset stats");
+        else
+            error_set(&err, "--output belongs to dataset import; a picture is --plot FILE");
         return cli_error(&err);
     }
     struct tiling tiling = tiling_default();

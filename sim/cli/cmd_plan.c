@@ -278,6 +278,22 @@ static int emit_flags(const struct launch_flags *f, bool json) {
     return EXIT_DONE;
 }
 
+/* Flags are for a cluster: whoever pastes them should know before it does. */
+static bool warn_of_memory(struct execution *e, struct arena *arena, struct error *err) {
+    struct planning_row own;
+    if (!planning_own(e->job, arena, &own, err)) return false;
+    if (own.fits) return true;
+    int64_t fullest = 0;
+    for (int64_t stage = 1; stage < e->job->plan.stage_count; stage++)
+        if (own.bytes[stage] > own.bytes[fullest]) fullest = stage;
+    fprintf(stderr,
+            "warning: this plan runs out of memory: stage %ld needs %.1f GiB for its largest "
+            "micro-batch, a GPU has %.1f\n",
+            (long)fullest + 1, own.bytes[fullest] / BYTES_PER_GiB,
+            cost_model_gpu(e->scenario->cost_model)->hbm_bytes / BYTES_PER_GiB);
+    return true;
+}
+
 static int run(struct cli *cli, void *options) {
     const struct plan_options *o = options;
     struct error err = { 0 };
@@ -306,7 +322,9 @@ static int run(struct cli *cli, void *options) {
     launch_flags_make(LAUNCH_DEEPSPEED, e->job, cli->arena, &deepspeed);
     int code = EXIT_DONE;
     struct planning p;
-    if (o->emit != EMIT_NOTHING) {
+    if (o->emit != EMIT_NOTHING && !warn_of_memory(e, cli->arena, &err)) {
+        code = cli_error(&err);
+    } else if (o->emit != EMIT_NOTHING) {
         code = emit_flags(o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, cli->common.json);
     } else if (!planning_make(e->job, o->limit, cli->arena, &p, &err)) {
         code = cli_error(&err);

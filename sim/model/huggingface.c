@@ -72,10 +72,23 @@ static bool llava_connector(struct huggingface_config *c, const struct huggingfa
     return true;
 }
 
+/* The merger ends at a width of the encoder's own config, which the language model must take. */
+static bool note_other_width(struct huggingface_config *c, const char *key, int64_t text_hidden) {
+    const cJSON *vision = huggingface_key(root_of(c), "vision_config");
+    int64_t width;
+    if (!huggingface_count_or(c, vision, key, text_hidden, &width)) return false;
+    if (width != text_hidden)
+        huggingface_note(c, arena_format(c->arena,
+                                         "vision_config says %s %lld, and the language model is "
+                                         "%lld wide: the connector is made to end at that",
+                                         key, (long long)width, (long long)text_hidden));
+    return true;
+}
+
 static bool qwen_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
                            int64_t text_hidden, cJSON *connector) {
-    (void)text_hidden;
     bool rms = strcmp(huggingface_text(root_of(c), "model_type", ""), "qwen2_5_vl") == 0;
+    if (!note_other_width(c, rms ? "out_hidden_size" : "hidden_size", text_hidden)) return false;
     cJSON_AddNumberToObject(connector, "merge", (double)tower->merge);
     cJSON_AddStringToObject(connector, "inner", "vision");
     cJSON_AddBoolToObject(connector, "norm", true);

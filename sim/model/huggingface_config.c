@@ -42,6 +42,16 @@ bool huggingface_count(struct huggingface_config *c, const cJSON *object, const 
     return huggingface_count_or(c, object, key, fallback, out);
 }
 
+bool huggingface_check_heads(struct huggingface_config *c, const cJSON *object,
+                             const char *heads_key, int64_t heads, const char *width_key,
+                             int64_t width) {
+    if (width % heads == 0) return true;
+    const cJSON *node = huggingface_key(object, heads_key);
+    return json_error(c->json, node != NULL ? node : object, c->err, NULL,
+                      "%s %lld does not divide %s %lld", heads_key, (long long)heads, width_key,
+                      (long long)width);
+}
+
 bool huggingface_flag(struct huggingface_config *c, const cJSON *object, const char *key,
                       bool fallback, bool *out) {
     const cJSON *node = huggingface_key(object, key);

@@ -27,6 +27,10 @@ bool huggingface_count_or(struct huggingface_config *c, const cJSON *object, con
                           int64_t derived, int64_t *out);
 bool huggingface_flag(struct huggingface_config *c, const cJSON *object, const char *key,
                       bool fallback, bool *out);
+/* False, at the heads' key (the object where it is missing), unless they divide the width. */
+bool huggingface_check_heads(struct huggingface_config *c, const cJSON *object,
+                             const char *heads_key, int64_t heads, const char *width_key,
+                             int64_t width);
 const char *huggingface_text(const cJSON *object, const char *key, const char *fallback);
 /* "_name_or_path", which whole dumps of a config leave empty, or else the type. */
 const char *huggingface_module_name(const cJSON *object, const char *model_type);

@@ -250,6 +250,19 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
                           &tied) ||
         (f->bias_key != NULL && !huggingface_flag(c, text, f->bias_key, f->bias, &attention_bias)))
         return NULL;
+    if (huggingface_key(text, "head_dim") == NULL && f->head_dim == 0 &&
+        !huggingface_check_heads(c, text, "num_attention_heads", heads, "hidden_size", hidden))
+        return NULL;
+    if (heads % kv_heads != 0) {
+        json_error(c->json,
+                   huggingface_key(text, "num_key_value_heads") != NULL
+                       ? huggingface_key(text, "num_key_value_heads")
+                       : huggingface_key(text, "num_attention_heads"),
+                   c->err, "each key and value head serves as many query heads",
+                   "num_key_value_heads %lld does not divide num_attention_heads %lld",
+                   (long long)kv_heads, (long long)heads);
+        return NULL;
+    }
     huggingface_note_defaults(c, model_type);
     const char *ffn = gated_activation(c, text);
     if (ffn == NULL) return NULL;

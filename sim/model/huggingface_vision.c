@@ -117,6 +117,7 @@ static bool read_tower(struct huggingface_config *c, const struct tower_family *
         !huggingface_count(c, vision, f->heads_key, f->heads, &t->heads) ||
         !huggingface_count(c, vision, "patch_size", f->patch_size, &t->patch_size) ||
         !huggingface_count_or(c, vision, channels_key, f->channels, &t->channels) ||
+        !huggingface_check_heads(c, vision, f->heads_key, t->heads, f->hidden_key, t->hidden) ||
         !read_activation(c, f, vision, t))
         return false;
     if (f->ffn_hidden > 0 &&

@@ -309,9 +309,16 @@ static bool read_files(struct reader *r) {
 
 static bool read_all(struct reader *r) {
     struct scenario *s = r->s;
+    const cJSON *vary = cJSON_GetObjectItemCaseSensitive(json_root(s->json), "vary");
+    if (vary != NULL)
+        return json_error(s->json, vary, r->err, "`ballast sweep` runs it",
+                          "this is a sweep, not a scenario");
     if (!field_table_read(&scenario_top_table, s->json, json_root(s->json), &r->top, s->arena,
                           r->err))
         return false;
+    if (r->top.name != NULL && r->top.name[0] == '\0')
+        return json_error(s->json, scenario_member(json_root(s->json), "name"), r->err,
+                          "leave it out: the file's name stands for it", "must not be empty");
     if (!read_section(r, &scenario_model_table, &r->top.model, &s->model_fields)) return false;
     if (!read_section(r, &scenario_dataset_table, &r->top.dataset, &s->dataset_fields))
         return false;
@@ -404,10 +411,14 @@ static bool change_all(struct json *json, const char *const *texts, change_one *
     return true;
 }
 
+static bool override_by_variant(struct json *json, const char *text, struct error *err) {
+    return json_override_by(json, "--variant", text, err);
+}
+
 bool scenario_change(const struct scenario_options *options, struct json *json, struct error *err) {
     return change_all(json, options->overrides, json_override, err) &&
            change_all(json, options->removals, json_remove, err) &&
-           change_all(json, options->variant, json_override, err);
+           change_all(json, options->variant, override_by_variant, err);
 }
 
 struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,

@@ -9,6 +9,9 @@
 #include "sim/scenario/scenario_reader.h"
 
 #define DEFAULT_GLOBAL_BATCH_SAMPLES 1024
+/* The fallbacks of section what_if. */
+#define CHECKPOINT_S                 30
+#define RESTART_MIN                  15
 
 bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
@@ -56,15 +59,6 @@ bool rule_layout(struct reader *r) {
                                   scenario_member(cluster, "gpus_per_node")),
                           r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus,
                           (long)node);
-    r->rule = "mesh-in-node";
-    int64_t mesh = s->cluster_fields.nvlink_mesh_gpus;
-    if (mesh == 1 || (mesh > node && gpus > node)) /* one node may be used in part */
-        return json_error(
-            s->json,
-            SUSPECT(r, scenario_member(cluster, "nvlink_mesh_gpus"),
-                    scenario_member(cluster, "gpus_per_node")),
-            r->err, "0 where the links go through a switch",
-            "a mesh of %ld GPUs in nodes of %ld: from 2 to all of a node", (long)mesh, (long)node);
     r->rule = "tp-in-node";
     if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
         return json_error(
@@ -117,6 +111,21 @@ bool rule_model(struct reader *r) {
                               (long)m->ffn_hidden, m->name);
     }
     const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    if (language->layer_count > 0 && language->kv_heads < s->layout.tp &&
+        s->layout.tp % language->kv_heads == 0)
+        scenario_assume(r, arena_format(s->arena,
+                                        "each of the %ld key and value heads of %s is held by %ld "
+                                        "tensor-parallel ranks (tp %ld)",
+                                        (long)language->kv_heads, language->name,
+                                        (long)(s->layout.tp / language->kv_heads),
+                                        (long)s->layout.tp));
+    if (s->layout.tp > s->layout.gpus_per_node)
+        scenario_assume(r, arena_format(s->arena,
+                                        "tensor-parallel groups of %ld span %ld nodes of %ld GPUs: "
+                                        "their collectives cross the network in every layer",
+                                        (long)s->layout.tp,
+                                        (long)(s->layout.tp / s->layout.gpus_per_node),
+                                        (long)s->layout.gpus_per_node));
     r->rule = "cp-divides-heads";
     if (s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL && language->layer_count > 0 &&
         language->heads / s->layout.tp % s->layout.cp != 0)
@@ -270,6 +279,13 @@ bool rule_schedule(struct reader *r) {
         return json_error(s->json, vpp, r->err, "\"policy\": { \"schedule\": \"interleaved\" }",
                           "schedule \"%s\" runs one chunk a stage, vpp asks for %ld",
                           schedule->name, (long)s->layout_fields.vpp);
+    r->rule = "interleaving-needs-vpp";
+    if (schedule->needs_chunks && s->layout_fields.vpp < 2)
+        return json_error(
+            s->json, SUSPECT(r, scenario_member(r->top.policy, "schedule"), vpp), r->err,
+            "\"layout\": { \"vpp\": 2 }, or leave the schedule out: one chunk a stage is 1f1b",
+            "schedule \"%s\" deals several chunks to a stage, vpp asks for %ld", schedule->name,
+            (long)s->layout_fields.vpp);
     r->rule = "whole-rounds";
     if (schedule->whole_rounds && s->micro_batches_per_rank % s->layout.pp != 0)
         return json_error(
@@ -337,6 +353,33 @@ static void stack_assumption(struct reader *r) {
 
 static bool is_given(const cJSON *section, const char *key) {
     return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
+}
+
+/* Settings of section what_if that wait for another one. */
+static void what_if_without_effect(struct reader *r) {
+    const struct scenario_what_if *w = &r->s->what_if;
+    const bool fails = !isnan(w->gpu_mtbf_hours);
+    const struct {
+        bool set, in_effect;
+        const char *text;
+    } all[] = {
+        { w->slow_gpu_rank != 0 || w->slow_gpu_stage != 0, w->slow_gpu_factor != 1,
+          "no GPU is slow: what_if.slow_gpu_factor is 1, whatever rank and stage are named" },
+        { w->straggler_factor != 1, w->straggler_fraction > 0,
+          "no rank straggles: what_if.straggler_fraction is 0, whatever straggler_factor says" },
+        { w->straggler_fraction > 0, w->straggler_factor != 1,
+          "no rank straggles: what_if.straggler_factor is 1, whatever straggler_fraction says" },
+        { w->slow_link_stage != 0, w->slow_link_factor != 1,
+          "no link is slow: what_if.slow_link_factor is 1, whatever slow_link_stage names" },
+        { w->data_loading_workers != 1 || !w->data_loading_overlaps,
+          w->data_loading_ms_per_sample > 0,
+          "loading takes no time: what_if.data_loading_ms_per_sample is 0" },
+        { !isnan(w->checkpoint_interval_min) || w->checkpoint_s != CHECKPOINT_S ||
+              w->restart_min != RESTART_MIN,
+          fails, "no checkpoints and no restarts: what_if.gpu_mtbf_hours is not given" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].set && !all[i].in_effect) scenario_assume(r, all[i].text);
 }
 
 /* Figures of section what_if that nobody gave, where they are in effect. */
@@ -416,6 +459,7 @@ void standing_assumptions(struct reader *r) {
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
     what_if_assumptions(r);
+    what_if_without_effect(r);
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(r, arena_format(s->arena,

@@ -77,6 +77,15 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
     const struct scenario *s = job->scenario;
     const struct layout *layout = &s->layout;
     FLAG(out, "--tensor-model-parallel-size %ld", (long)layout->tp);
+    const int64_t kv_heads = s->model->modules[MODULE_LANGUAGE].kv_heads;
+    if (s->model->modules[MODULE_LANGUAGE].layer_count > 0 && kv_heads < layout->tp)
+        NOTE(out, "the %ld key and value heads (--num-query-groups) are fewer than %ld "
+                  "tensor-parallel ranks: versions of Megatron-LM that do not replicate them refuse "
+                  "this",
+             (long)kv_heads, (long)layout->tp);
+    if (layout->tp > layout->gpus_per_node)
+        NOTE(out, "tensor-parallel groups of %ld span %ld nodes of %ld GPUs", (long)layout->tp,
+             (long)(layout->tp / layout->gpus_per_node), (long)layout->gpus_per_node);
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
     if (layout->cp > 1) FLAG(out, "--context-parallel-size %ld", (long)layout->cp);

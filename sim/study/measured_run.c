@@ -174,6 +174,18 @@ static bool known_column(const char *name) {
     return false;
 }
 
+/* A row that stands twice would count twice. */
+static bool check_row_ids(const struct csv *csv, const struct measured_runs *runs,
+                          struct error *err) {
+    for (int64_t i = 0; i < runs->count; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(runs->rows[i].row_id, runs->rows[k].row_id) == 0)
+                return error_at(err, csv->path, csv->lines[i], 0,
+                                "row_id: \"%.60s\" is line %ld's already", runs->rows[i].row_id,
+                                csv->lines[k]);
+    return true;
+}
+
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err) {
     const struct csv *csv = csv_load(arena, path, err);
@@ -188,6 +200,8 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
             return error_at(err, csv->path, 1, 0,
                             "the column \"%s\" is missing: this is not a file of measured runs",
                             needed[i]);
+    if (csv->row_count == 0)
+        return error_at(err, csv->path, 1, 0, "there is a header and no row below it");
     runs->notes = arena_array(arena, const char *, csv->column_count + 1);
     int64_t note_count = 0;
     for (int64_t i = 0; i < csv->column_count; i++)
@@ -197,5 +211,5 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
     runs->rows = arena_array(arena, struct measured_run, csv->row_count);
     for (int64_t row = 0; row < csv->row_count; row++)
         if (!read_row(arena, csv, row, places, &runs->rows[row], err)) return false;
-    return true;
+    return check_row_ids(csv, runs, err);
 }

@@ -67,6 +67,13 @@ static struct planning_row *add_row(const struct bench *b, enum planning_group g
     return row;
 }
 
+bool planning_own(struct job *job, struct arena *arena, struct planning_row *out,
+                  struct error *err) {
+    const struct bench b = { .job = job, .oracle = job_oracle(job), .arena = arena };
+    *out = (struct planning_row){ .group = PLANNING_OWN, .chosen = true };
+    return measure(&b, &job->plan, out, err);
+}
+
 /* The scenario's parameters for its own policy, the defaults for another; false where a policy
  * cannot do without parameters. */
 static bool parameters_of(const struct bench *b, const struct planner *planner,

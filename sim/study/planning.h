@@ -43,6 +43,10 @@ struct planning {
     int64_t best_simulated;
 };
 
+/* The scenario's own plan alone: what it needs, whether it fits. */
+bool planning_own(struct job *job, struct arena *arena, struct planning_row *out,
+                  struct error *err);
+
 /* exact_limit: partitions that the search for the best may simulate. */
 bool planning_make(struct job *job, int64_t exact_limit, struct arena *arena, struct planning *out,
                    struct error *err);

@@ -271,6 +271,16 @@ static void summarise_all(struct validation *v) {
 
 /* ---- running ---- */
 
+static bool check_shared_row(const struct measured_runs *a, const struct measured_runs *b,
+                             struct error *err) {
+    for (int64_t i = 0; i < a->count; i++)
+        for (int64_t k = 0; k < b->count; k++)
+            if (strcmp(a->rows[i].row_id, b->rows[k].row_id) == 0)
+                return error_set(err, "row \"%.60s\" stands in %s and in %s", a->rows[i].row_id,
+                                 b->path, a->path);
+    return true;
+}
+
 /* The rows of all files, one after another. */
 static bool read_files(struct validation *v, const char *const *paths, int64_t path_count,
                        struct error *err) {
@@ -278,6 +288,8 @@ static bool read_files(struct validation *v, const char *const *paths, int64_t p
     int64_t rows = 0, notes = 0;
     for (int64_t f = 0; f < path_count; f++) {
         if (!measured_runs_read(v->arena, paths[f], &files[f], err)) return false;
+        for (int64_t g = 0; g < f; g++)
+            if (!check_shared_row(&files[f], &files[g], err)) return false;
         rows += files[f].count;
         for (const char **note = files[f].notes; *note != NULL; note++)
             notes++;

@@ -1,5 +1,6 @@
 /* stages.c - recomputing blocks per stage as the scenario lists them (OmniBal Table 8's last
  * column). */
+#include "sim/policy/partition/partition.h"
 #include "sim/policy/recompute/recompute.h"
 
 struct stages_parameters {
@@ -15,7 +16,7 @@ static const struct field_table stages_table =
 
 static bool stages_check(const struct model *model, int64_t stage_count, const void *parameters,
                          struct error *err) {
-    (void)model;
+    const int64_t blocks = partition_block_count(model);
     const struct stages_parameters *p = parameters;
     if (!cJSON_IsArray(p->blocks) || cJSON_GetArraySize(p->blocks) != stage_count)
         return error_set(err, "blocks must be a list of %ld numbers, one per pipeline stage",
@@ -26,6 +27,9 @@ static bool stages_check(const struct model *model, int64_t stage_count, const v
             item->valuedouble != (double)(int64_t)item->valuedouble)
             return error_set(err,
                              "each stage needs a whole number of recomputing blocks, at least 0");
+        if (item->valuedouble > (double)blocks)
+            return error_set(err, "%.0f blocks of a stage cannot recompute: the model has %ld",
+                             item->valuedouble, (long)blocks);
     }
     return true;
 }

@@ -48,8 +48,9 @@ static int64_t interleaved_in_flight(const struct schedule_place *place) {
 
 const struct schedule_policy schedule_interleaved = {
     .name = "interleaved",
-    .help = "1F1B over layout.vpp model chunks a stage; micro-batches a multiple of the stages",
+    .help = "1F1B over layout.vpp (at least 2) model chunks a stage; micro-batches a multiple of the stages",
     .interleaves = true,
+    .needs_chunks = true,
     .whole_rounds = true,
     .order = interleaved_order,
     .in_flight = interleaved_in_flight,

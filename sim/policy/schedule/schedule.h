@@ -33,6 +33,7 @@ struct schedule_policy {
     const char *name;
     const char *help;
     bool interleaves; /* knows more than one chunk a stage */
+    bool needs_chunks; /* with a single chunk a stage it is not this schedule */
     /* Micro-batches must come in multiples of the stage count. */
     bool whole_rounds;
     /* Fills schedule_entry_count() entries; 0 <= stage < stage_count. */

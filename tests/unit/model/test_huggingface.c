@@ -139,7 +139,7 @@ static void what_is_not_modelled_is_refused(void **state) {
         { "{ \"model_type\": \"llama\", " SMALL ", \"hidden_act\": \"relu\" }",
           "activation \"relu\"" },
         { "{ \"model_type\": \"llama\", " SMALL ", \"num_key_value_heads\": 3 }",
-          "must divide the 4 query heads" },
+          "/num_key_value_heads: num_key_value_heads 3 does not divide num_attention_heads 4" },
         { "{ \"model_type\": \"llava\" }", "the language model's config is missing" },
         { "{ \"model_type\": \"llava\", \"text_config\": {} }",
           "the vision encoder's config is missing" },

@@ -377,14 +377,21 @@ static void test_killed_at_any_moment(void **state) {
     struct fixture *f = *state;
     int64_t least = 0;
     for (int round = 0; round < 12; round++) {
+        int stored[2];
+        assert_int_equal(pipe(stored), 0);
         pid_t child = fork();
         if (child == 0) {
             for (;;) { /* opens, stores, closes: the kill falls anywhere in it */
                 struct store *store = store_open(f->path, DB_WRITE, NULL);
                 if (store == NULL || !sample_store_run(store, "r", 1, NULL)) _exit(1);
                 store_close(store);
+                if (round == 0 && write(stored[1], "1", 1) != 1) _exit(1);
             }
         }
+        close(stored[1]);
+        char one; /* however slow the machine: something is stored before the first kill */
+        if (round == 0) assert_int_equal(read(stored[0], &one, 1), 1);
+        close(stored[0]);
         usleep(3000 + 7001 * (unsigned)round);
         kill(child, SIGKILL);
         int status;

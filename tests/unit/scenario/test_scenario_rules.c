@@ -467,16 +467,6 @@ static void test_rules_in_overrides(void **state) {
           "--set cluster.gpus_per_node=20: /cluster/gpus_per_node: 32 GPUs do not fill whole nodes "
           "of 20",
           NULL },
-        { "mesh above a node",
-          { "cluster.nvlink_mesh_gpus=16" },
-          "--set cluster.nvlink_mesh_gpus=16: /cluster/nvlink_mesh_gpus: a mesh of 16 GPUs in nodes "
-          "of 8: from 2 to all of a node",
-          "0 where the links go through a switch" },
-        { "mesh of one",
-          { "cluster.nvlink_mesh_gpus=1" },
-          "--set cluster.nvlink_mesh_gpus=1: /cluster/nvlink_mesh_gpus: a mesh of 1 GPUs in nodes "
-          "of 8: from 2 to all of a node",
-          "0 where the links go through a switch" },
         { "tp straddles nodes",
           { "cluster.gpu_count=24", "cluster.gpus_per_node=3" },
           "--set cluster.gpus_per_node=3: /cluster/gpus_per_node: tp 2 does not fit nodes of 3 "
@@ -511,6 +501,11 @@ static void test_rules_in_overrides(void **state) {
           "--set layout.vpp=2: /layout/vpp: schedule \"gpipe\" runs one chunk a stage, vpp asks "
           "for 2",
           "\"policy\": { \"schedule\": \"interleaved\" }" },
+        { "chunks without vpp",
+          { "policy.schedule=interleaved" },
+          "--set policy.schedule=interleaved: /policy/schedule: schedule \"interleaved\" deals "
+          "several chunks to a stage, vpp asks for 1",
+          "\"layout\": { \"vpp\": 2 }, or leave the schedule out: one chunk a stage is 1f1b" },
         { "heads dealt to context ranks",
           { "layout.cp_kind=all-to-all", "layout.cp=32", "layout.tp=1", "layout.pp=1" },
           "--set layout.cp=32: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 "
