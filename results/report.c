@@ -14,6 +14,8 @@
 #include "report_js.h"
 #include "results/html.h"
 #include "sim/base/units.h"
+#include "sim/scenario/scenario.h"
+#include "sim/scenario/scenario_fields.h"
 
 /* The cheapest that fits first, then what is no candidate, as stored. */
 static int by_cost(const void *a, const void *b) {
@@ -25,10 +27,45 @@ static int by_cost(const void *a, const void *b) {
     return (left->id > right->id) - (left->id < right->id);
 }
 
+/* Whether the run's section what_if holds anything but defaults. Keys that only one of them has are of
+ * another version. */
+static bool supposes(const struct run_record *run, const cJSON *defaults) {
+    if (run->resolved_scenario == NULL) return false;
+    cJSON *scenario = cJSON_Parse(run->resolved_scenario);
+    const cJSON *section = cJSON_GetObjectItemCaseSensitive(scenario, "what_if"), *value;
+    bool other = false;
+    cJSON_ArrayForEach(value, section) {
+        const cJSON *usual = cJSON_GetObjectItemCaseSensitive(defaults, value->string);
+        other = other || (usual != NULL && !cJSON_Compare(value, usual, true));
+    }
+    cJSON_Delete(scenario);
+    return other;
+}
+
+static void find_supposing(struct report *r) {
+    struct scenario_what_if nothing;
+    const bool read = field_table_read(&scenario_what_if_table, NULL, NULL, &nothing, r->arena, NULL);
+    ballast_check(read);
+    cJSON *defaults = field_table_write(&scenario_what_if_table, &nothing);
+    bool *list = arena_array(r->arena, bool, r->run_count + 1);
+    int64_t plain = 0, others = 0;
+    for (int64_t i = 0; i < r->run_count; i++) {
+        list[i] = supposes(r->runs[i], defaults);
+        if (!report_is_candidate(r->runs[i])) continue;
+        plain += !list[i];
+        others += list[i];
+    }
+    cJSON_Delete(defaults);
+    r->supposes = list;
+    r->passed_over = plain > 0 ? others : 0;
+}
+
+/* A network twice as fast is no choice: what supposes something competes with nothing that does not. */
 static void rank_runs(struct report *r) {
     r->best = r->second = -1;
+    find_supposing(r);
     for (int64_t i = 0; i < r->run_count; i++) {
-        if (!report_is_candidate(r->runs[i])) continue;
+        if (!report_is_candidate(r->runs[i]) || (r->passed_over > 0 && r->supposes[i])) continue;
         if (r->best < 0 || report_is_better(r->runs[i], r->runs[r->best])) {
             r->second = r->best;
             r->best = i;
@@ -73,6 +110,7 @@ static bool write_run_row(const struct report *r, int64_t index) {
     html_number_cell(out, (double)run->id, arena_format(r->arena, "%lld", (long long)run->id));
     fputs("<td>", out);
     report_verdict_tag(out, run);
+    if (r->supposes[index]) fputs(" <span class=\"tag tight\">what if</span>", out);
     fputs("</td>", out);
     html_number_cell(out, run->gpu_days, report_number(r, run->gpu_days * r->work.per_day, 2));
     html_number_cell(out, run->money_usd, report_number(r, run->money_usd, 2));

@@ -218,7 +218,7 @@ bool report_answer(const struct report *r) {
     fputs("</b> ", out);
     report_verdict_tag(out, best);
     if (r->run_count > 1)
-        fprintf(out, " costs least of %lld runs%s.", (long long)r->run_count,
+        fprintf(out, " costs least of %lld runs%s.", (long long)(r->run_count - r->passed_over),
                 isfinite(best->money_usd) ? "" : " (in GPU-days)");
     fputs("</p>\n<p>", out);
     html_text(out, arena_format(r->arena, "%s on %s; %lld x %s: %s. Policies: %s.", setup.model,
@@ -236,6 +236,11 @@ bool report_answer(const struct report *r) {
     write_left_out(r);
     write_step_samples(r);
     if (r->second >= 0) write_against_second(r);
+    if (r->passed_over > 0)
+        fprintf(out,
+                "<p>%lld of the runs suppose something (section what_if of their scenarios): they are "
+                "no choice, and compete with none of these.</p>\n",
+                (long long)r->passed_over);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);
     return true;

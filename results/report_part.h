@@ -20,6 +20,9 @@ struct report {
     const struct run_record *const *runs;
     int64_t run_count;
     int64_t best, second;          /* index in runs; -1: none */
+    /* By index: its section what_if is not the defaults. Such a run is the best only among its like. */
+    const bool *supposes;
+    int64_t passed_over; /* candidates that suppose something, where others do not */
     char folder[64];               /* of pictures, while the page is made */
     bool no_pictures;              /* gnuplot is missing: said once */
     struct amount_unit time, work; /* of the tables: of days and of GPU-days */

@@ -42,6 +42,15 @@ env PATH="$work/empty" "$program" report "$work/r.db" -o "$work/bare.html" --sce
 grep -q 'No picture: cannot start gnuplot' "$work/bare.html" || fail "a page without gnuplot does not say so"
 grep -q 'id="answer"' "$work/bare.html" || fail "a page without gnuplot has no answer"
 
+# A run that supposes a free network is no competitor.
+ballast run $small --set name=free --set what_if.nic_factor=1000 --db "$work/w.db" > /dev/null
+ballast run $small --set name=real --db "$work/w.db" > /dev/null
+ballast run $small --set name=worse --set policy.recompute=full --set layout.pp=4 --db "$work/w.db" > /dev/null
+ballast report "$work/w.db" -o "$work/what.html" 2> /dev/null
+grep -q '1 of the runs suppose something' "$work/what.html" || fail "a run that supposes something is not said"
+if grep -qE 'first"><b>free|Next best: free' "$work/what.html"; then fail "a run that supposes something competes"; fi
+[[ $(grep -c '>what if</span>' "$work/what.html") -eq 1 ]] || fail "the run that supposes something is not marked"
+
 # Two runs by name; a scenario simulated for the page alone.
 ballast report cheaper 1 --db "$work/r.db" -o "$work/two.html" 2> /dev/null
 [[ $(grep -c '^<tr' "$work/two.html") -ge 2 ]] || fail "runs by name"
