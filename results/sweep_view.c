@@ -1,5 +1,5 @@
 /* sweep_view.c - queries over the view sweep_result. A field's value is its text; an object (a policy
- * with parameters) goes by its name. */
+ * with parameters) goes by its name and these. */
 #include "results/sweep_view.h"
 
 #include <cjson/cJSON.h>
@@ -218,12 +218,16 @@ static bool add_cell(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
-/* SQL that gives the value of a field: texts and numbers as they are, objects by their name. */
+/* SQL that gives the value of a field: texts and numbers as they are, objects by their name and
+ * parameters: "isf qv 9, qt 4096". */
 static char *value_of(const char *field) {
-    return sqlite3_mprintf("CASE json_type(assignments, '$.\"%q\"') WHEN 'object' THEN"
-                           " json_extract(assignments, '$.\"%q\".name') ELSE"
-                           " json_extract(assignments, '$.\"%q\"') END",
-                           field, field, field);
+    return sqlite3_mprintf(
+        "CASE json_type(assignments, '$.\"%q\"') WHEN 'object' THEN"
+        " trim(coalesce(json_extract(assignments, '$.\"%q\".name'), '') || ' ' ||"
+        " replace(replace(replace(trim(json_remove(json_extract(assignments, '$.\"%q\"'), '$.name'),"
+        " '{}'), '\"', ''), ':', ' '), ',', ', ')) ELSE"
+        " json_extract(assignments, '$.\"%q\"') END",
+        field, field, field, field);
 }
 
 /* One map holds one thing: money only if all have a price. */

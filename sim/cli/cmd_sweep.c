@@ -50,6 +50,10 @@ static bool read_shard(const struct sweep_cli_options *o, struct sweep_options *
         count > 100000 || index < 1 || index > count)
         return error_set(err, "--shard %s: expected I/N with I from 1 to N, for example 3/8",
                          o->shard);
+    if (o->db == NULL)
+        return error_set(err, "--shard %s without --db: a part is worth nothing unless it is kept",
+                         o->shard) ||
+               error_hint(err, "add --db FILE; `ballast merge` joins the parts");
     out->shard_index = index - 1;
     out->shard_count = count;
     return true;

@@ -159,6 +159,11 @@ struct progress cli_progress(const struct cli *cli, const char *label, const cha
                               .last_s = now };
 }
 
+/* "0 layouts/s" would be a standstill. */
+static int rate_decimals(double rate) {
+    return rate >= 10 ? 0 : rate >= 1 ? 1 : 2;
+}
+
 void cli_progress_update(void *context, int64_t done, int64_t total) {
     struct progress *p = context;
     double now = wall_clock_s();
@@ -176,11 +181,11 @@ void cli_progress_update(void *context, int64_t done, int64_t total) {
         for (int i = 0; i < 30; i++)
             bar[i] = i < percent * 30 / 100 ? '#' : '.';
         bar[30] = '\0';
-        fprintf(stderr, "\r%s [%s] %3d %%  %.0f %s/s  %.0f s left ", p->label, bar, percent, rate,
-                unit, left_s);
+        fprintf(stderr, "\r%s [%s] %3d %%  %.*f %s/s  %.0f s left ", p->label, bar, percent,
+                rate_decimals(rate), rate, unit, left_s);
     } else {
-        fprintf(stderr, "%s: %lld of %lld %s, %.0f %s/s, %.0f s left\n", p->label, (long long)done,
-                (long long)total, p->unit, rate, unit, left_s);
+        fprintf(stderr, "%s: %lld of %lld %s, %.*f %s/s, %.0f s left\n", p->label, (long long)done,
+                (long long)total, p->unit, rate_decimals(rate), rate, unit, left_s);
     }
     p->shown = true;
 }

@@ -120,6 +120,7 @@ cJSON *json_sweep(struct sweep *sweep) {
     cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
     cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
     cJSON_AddNumberToObject(o, "leaving_out_samples", (double)sweep->leaving_out);
+    cJSON_AddNumberToObject(o, "top_wanted", (double)sweep->top_wanted);
     cJSON_AddNumberToObject(o, "replays_out_of_memory", (double)sweep->replays_out_of_memory);
     cJSON *best = cJSON_AddArrayToObject(o, "best");
     for (int64_t i = 0; i < shown_count(sweep); i++) {
@@ -185,10 +186,12 @@ static int money_decimals(double usd) {
     return cli_decimals(usd, amount_money_decimals(usd));
 }
 
-static void print_race_mark(const struct sweep_row_record *row) {
+/* A race of fewer steps than it was given has seen all that a pass holds. */
+static void print_race_mark(const struct sweep *sweep, const struct sweep_row_record *row) {
     if (sweep_row_is_replayed(row)) return;
-    printf("   (%ld step%s, not replayed)", (long)row->replayed_iterations,
-           row->replayed_iterations == 1 ? "" : "s");
+    const bool all = row->replayed_iterations < sweep->file->race_iterations;
+    printf("   (%s%ld step%s%s)", all ? "raced on all " : "", (long)row->replayed_iterations,
+           row->replayed_iterations == 1 ? "" : "s", all ? " of a pass" : ", not replayed");
 }
 
 static void print_left_out_mark(const struct sweep_row_record *row) {
@@ -214,7 +217,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
     print_left_out_mark(r);
-    if (sweep->top_count > 0) print_race_mark(r); /* beside replayed ones */
+    if (sweep->top_count > 0) print_race_mark(sweep, r); /* beside replayed ones */
     putchar('\n');
 }
 
@@ -280,6 +283,25 @@ static void print_dropped(const struct sweep *sweep, int64_t shown) {
     if (any) puts(": days and money hold the steps that make up for it");
 }
 
+static int64_t count_replays(const struct sweep *sweep) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        count += sweep_row_is_replayed(&sweep->rows[i]);
+    return count;
+}
+
+/* Replays end after so many tries: what was raced and not tried may belong among the best. */
+static void print_not_tried(struct sweep *sweep) {
+    const int64_t missing = sweep->top_wanted - sweep->top_count,
+                  raced = sweep->best_count - sweep->top_count;
+    if (missing <= 0 || raced <= 0 || sweep->top_count == 0) return;
+    printf("  only %ld of %ld asked for were found in %ld replays; %ld layouts that were raced were "
+           "not tried, the first: %s\n  (more \"race_iterations\" of the sweep foresee more of what "
+           "a replay finds)\n",
+           (long)sweep->top_count, (long)sweep->top_wanted, (long)count_replays(sweep), (long)raced,
+           sweep_label(sweep, sweep->best[sweep->top_count]));
+}
+
 static void print_best(struct sweep *sweep, int64_t shown) {
     static const char *const objectives[] = { "days", "GPU-days", "money" };
     printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
@@ -294,6 +316,7 @@ static void print_best(struct sweep *sweep, int64_t shown) {
     print_alike(sweep, shown);
     print_batch_sizes(sweep, shown);
     print_dropped(sweep, shown);
+    print_not_tried(sweep);
 }
 
 static void print_leaving_out(const struct sweep *sweep) {
@@ -381,6 +404,13 @@ static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision 
     }
 }
 
+/* A limit that lies inside the band is kept or missed by the error of the prediction. */
+static void print_coin_toss(const struct sweep_row_record *row, double value, double limit) {
+    if (value * (1 + row->band_fraction) <= limit) return;
+    printf("  it keeps that limit by %.1f %%, and the band is +- %.0f %%: it may well miss it\n",
+           (1 - value / limit) * 100, row->band_fraction * 100);
+}
+
 static void print_limit(struct sweep *sweep, int64_t index) {
     const struct sweep_row_record *r = &sweep->rows[index];
     const struct amount_unit time = amount_of_days(r->total_days),
@@ -391,7 +421,7 @@ static void print_limit(struct sweep *sweep, int64_t index) {
     if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
     printf(", %ld GPUs: %s", (long)r->gpu_count, sweep_label(sweep, index));
     print_left_out_mark(r);
-    print_race_mark(r);
+    print_race_mark(sweep, r);
     putchar('\n');
 }
 
@@ -400,10 +430,14 @@ static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
     if (d->cheapest_in_time >= 0) {
         printf("\nCheapest within %.10g days: ", f->deadline_days);
         print_limit(sweep, d->cheapest_in_time);
+        const struct sweep_row_record *row = &sweep->rows[d->cheapest_in_time];
+        print_coin_toss(row, row->total_days, f->deadline_days);
     }
     if (d->fastest_in_budget >= 0) {
         printf("\nFastest within %.10g USD: ", f->budget_usd);
         print_limit(sweep, d->fastest_in_budget);
+        const struct sweep_row_record *row = &sweep->rows[d->fastest_in_budget];
+        print_coin_toss(row, row->money_usd, f->budget_usd);
     }
 }
 

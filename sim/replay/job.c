@@ -137,8 +137,11 @@ static bool make_batches(struct job *job, struct error *err) {
         .micro_batch = job_samples_asked(s),
         .seed = (uint32_t)s->simulate_fields.seed,
     };
-    if (!policy->plan(&request, s->batching.parameters, &job->batches, err))
+    if (!policy->plan(&request, s->batching.parameters, &job->batches, err)) {
+        /* These data cannot be packed so: of a sweep that is one configuration less. */
+        if (err != NULL && err->rule == NULL) err->rule = "batching";
         return error_context(err, "while batching with policy \"%s\"", policy->name);
+    }
     job->batch_s = wall_clock_s() - start;
     if (job->batches.limits_chosen)
         job->data_notes[job->data_note_count++] =

@@ -67,6 +67,7 @@ struct sweep {
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */
+    int64_t top_wanted;            /* that were asked for; fewer where the tries were used up */
     int64_t leaving_out;           /* rows that fit and do not train all samples */
     bool all_leave_out;            /* of those that fit */
     int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */

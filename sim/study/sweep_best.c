@@ -140,15 +140,39 @@ static const char *short_value(struct arena *arena, const cJSON *value) {
     return kept;
 }
 
+/* Of a value with a name, the parameters in which it differs from others of the axis with that name:
+ * " qt 17000". */
+static const char *own_parameters(struct arena *arena, const struct sweep_axis *axis,
+                                  const cJSON *value) {
+    const char *text = "", *name = short_value(arena, value);
+    const cJSON *parameters = cJSON_IsObject(value) ? value : NULL, *parameter;
+    cJSON_ArrayForEach(parameter, parameters) {
+        bool differs = false;
+        for (int64_t v = 0; v < axis->value_count && !differs; v++) {
+            const cJSON *other = axis->values[v * axis->path_count];
+            differs = strcmp(short_value(arena, other), name) == 0 &&
+                      !cJSON_Compare(parameter,
+                                     cJSON_GetObjectItemCaseSensitive(other, parameter->string), 1);
+        }
+        if (!differs || strcmp(parameter->string, "name") == 0) continue;
+        char *printed = cJSON_PrintUnformatted(parameter);
+        text = arena_format(arena, "%s %s %s", text, parameter->string, printed);
+        cJSON_free(printed);
+    }
+    return text;
+}
+
 /* "tp 2, pp 4, batching isf": of values that are set together the first stands for all. */
 const char *sweep_label(struct sweep *sweep, int64_t row) {
     const char *label = "";
     cJSON *object = sweep_file_assignments(sweep->file, sweep->rows[row].row_index);
     for (int64_t a = 0; a < sweep->file->axis_count; a++) {
-        const char *path = sweep->file->axes[a].paths[0];
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, path);
-        label = arena_format(sweep->arena, "%s%s%s %s", label, a > 0 ? ", " : "",
-                             short_path(sweep->arena, path), short_value(sweep->arena, value));
+        const struct sweep_axis *axis = &sweep->file->axes[a];
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, axis->paths[0]);
+        label = arena_format(sweep->arena, "%s%s%s %s%s", label, a > 0 ? ", " : "",
+                             short_path(sweep->arena, axis->paths[0]),
+                             short_value(sweep->arena, value),
+                             own_parameters(sweep->arena, axis, value));
     }
     cJSON_Delete(object);
     return label;
@@ -296,16 +320,18 @@ static bool load_runs(struct sweep_run *run, struct comparison_run *runs, struct
     return sweep_team_agree(run->options->team, ok, err);
 }
 
-static bool replay_all(struct sweep_run *run, const int64_t *rows, int64_t count, int64_t wanted,
+/* Progress counts what this call replays: where some fail, more are to be done, never fewer are done. */
+static bool replay_all(struct sweep_run *run, const int64_t *rows, int64_t count,
                        struct comparison_run *runs, struct error *err) {
     const struct sweep_options *o = run->options;
-    const int64_t members = sweep_team_count(o->team), before = wanted - count;
+    const int64_t members = sweep_team_count(o->team), before = run->replay_count;
+    run->replay_count += count;
     bool ok = true;
     for (int64_t i = 0; ok && i < count; i += members) {
         const int64_t now = count - i < members ? count - i : members;
         ok = replay_together(run, rows + i, now, runs, err);
         if (ok && o->progress != NULL)
-            o->progress(o->progress_context, SWEEP_REPLAY, before + i + now, wanted);
+            o->progress(o->progress_context, SWEEP_REPLAY, before + i + now, run->replay_count);
     }
     return ok;
 }
@@ -365,7 +391,7 @@ static bool replay_answers(struct sweep_run *run, int64_t wanted, struct compari
         while (ok && (row = least_that_keeps(sweep, question, false)) >= 0 &&
                !sweep_row_is_replayed(&sweep->rows[row]) &&
                count_keeping(sweep, question) < enough) {
-            ok = replay_all(run, &row, 1, 1, runs, err);
+            ok = replay_all(run, &row, 1, runs, err);
             rank(sweep);
         }
     }
@@ -377,6 +403,7 @@ static void keep_top(struct sweep *sweep, const struct comparison_run *runs, int
     sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
     const int64_t good = count_replayed(sweep).good; /* a database may hold more than are asked for */
     sweep->top_count = good < wanted ? good : wanted;
+    sweep->top_wanted = wanted;
     for (int64_t i = 0; i < sweep->top_count; i++)
         sweep->top[i] = runs[sweep->best[i]];
     for (int64_t i = 0; i < sweep->row_count; i++)
@@ -394,7 +421,7 @@ bool sweep_replay_best(struct sweep_run *run, struct error *err) {
     bool ok = load_runs(run, runs, err);
     rank(sweep);
     while (ok && (count = choose_next(sweep, wanted, rows)) > 0) {
-        ok = replay_all(run, rows, count, wanted, runs, err);
+        ok = replay_all(run, rows, count, runs, err);
         rank(sweep);
     }
     if (ok && wanted > 0) ok = replay_answers(run, wanted, runs, err);

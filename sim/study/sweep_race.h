@@ -36,6 +36,7 @@ struct sweep_run {
     struct incumbents incumbents;
     struct sweep_round_record progress; /* of the rounds so far; round_index is the next one's */
     int64_t stored_rounds;              /* that the database holds: those stay as they are */
+    int64_t replay_count;               /* by this call */
     struct sweep_item items[SWEEP_ROUND];
     int64_t mine_begin, mine_end; /* of the items those that this member prepares and races */
     struct arena *received;       /* texts of the round's items from other members */

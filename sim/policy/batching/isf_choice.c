@@ -56,7 +56,7 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
     if (ratio < RATIO_STEP)
         return error_set(err,
                          "isf: the published choice of qv and qt needs %d language tokens for a "
-                         "tile at least: give qv and qt",
+                         "tile at least: give qv and qt, or set choose to \"paper\"",
                          RATIO_STEP);
     out->tokens_per_tile = (double)ratio;
     int64_t most_tiles, longest;
