@@ -78,6 +78,7 @@ static void key_value_backward(struct emitter *e) {
                         text_bytes(e));
     emit_cast(e, "cross key-value cast", PASS_BACKWARD, CAST_OF_OTHER, d->text_tokens,
               2 * d->kv_width);
+    emit_cast_again(e, "cross key-value operand", CAST_OF_OTHER, d->text_tokens, hidden);
     emit_linear_input_gradient(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width,
                                hidden);
     emit_collective(e, d->sequence_parallel ? "text reduce-scatter" : "text all-reduce",
@@ -95,11 +96,13 @@ void cross_attention_backward(struct emitter *e) {
     if (d->text_tokens == 0) return;
     emit_leave_backward(e, &cross_half);
     emit_cast(e, "cross proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
+    emit_cast_again(e, "cross proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_input_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_linear_weight_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     core_cross_attention(d, PASS_BACKWARD, e->activation, e->out);
     key_value_backward(e);
     emit_cast(e, "cross query cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->query_width);
+    emit_cast_again(e, "cross query operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &cross_half, "cross query", e->matmul, d->query_width);
     emit_enter_backward(e, &cross_half);
 }

@@ -59,6 +59,15 @@ bool rule_layout(struct reader *r) {
                                   scenario_member(cluster, "gpus_per_node")),
                           r->err, NULL, "%ld GPUs do not fill whole nodes of %ld", (long)gpus,
                           (long)node);
+    r->rule = "mesh-in-node";
+    int64_t mesh = s->cluster_fields.nvlink_mesh_gpus;
+    if (mesh == 1 || (mesh > node && gpus > node)) /* one node may be used in part */
+        return json_error(
+            s->json,
+            SUSPECT(r, scenario_member(cluster, "nvlink_mesh_gpus"),
+                    scenario_member(cluster, "gpus_per_node")),
+            r->err, "0 where the links go through a switch",
+            "a mesh of %ld GPUs in nodes of %ld: from 2 to all of a node", (long)mesh, (long)node);
     r->rule = "tp-in-node";
     if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
         return json_error(

@@ -167,7 +167,6 @@ static void test_sequences(void **state) {
     arena_destroy(arena);
 }
 
-/* A clip without a word of text only attends to itself. */
 /* Operands of cross attention are cast like those of self attention: in fp8 what no norm writes; the
  * text states come from another stage. */
 static void test_cross_casts(void **state) {
@@ -211,6 +210,44 @@ static void test_cross_casts(void **state) {
     arena_destroy(arena);
 }
 
+/* What the forward cast by rows alone is cast again for the weight gradient, by who casts: bytes a value. */
+static void test_cross_operands(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m =
+        model_with_precision(arena, fixture_model(arena, "t2v-s"), PRECISION_FP8);
+    struct batch_shape shape = clips_shape(m);
+    const double h = 3584, video = (double)shape.video_tokens,
+                 text = (double)shape.language_tokens;
+    const struct {
+        const char *name;
+        double values, fused, norm, dynamic;
+    } cases[] = {
+        { "cross query operand", video * h, 0, 2, 3 },
+        { "cross key-value operand", text * h, 0, 0, 3 },
+        { "cross proj operand", video * h, 0, 0, 3 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double want[] = { cases[i].fused, cases[i].norm, cases[i].dynamic };
+        for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
+            struct tensor_split split = { .tp = 1, .cp = 1, .casts = (enum stack_casts)casts };
+            struct operator_list list = { 0 };
+            layer_operators(m, fixture_layer(m, LAYER_DIFFUSION_BLOCK), &shape, &split,
+                            PASS_SET_BACKWARD, both, &list);
+            double bytes = 0;
+            for (int64_t k = 0; k < list.count; k++)
+                if (strcmp(list.operators[k].name, cases[i].name) == 0)
+                    bytes += list.operators[k].memory_bytes;
+            if (fabs(bytes - want[casts] * cases[i].values) > 1e-6 * bytes)
+                fail_msg("%s, casts %d: %g bytes, want %g", cases[i].name, casts, bytes,
+                         want[casts] * cases[i].values);
+            operator_list_free(&list);
+        }
+    }
+    arena_destroy(arena);
+}
+
+/* A clip without a word of text only attends to itself. */
 static void test_no_text(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -414,11 +451,11 @@ static void test_load_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip_tokens),  cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_cross_casts),    cmocka_unit_test(test_no_text),
-        cmocka_unit_test(test_conservation), cmocka_unit_test(test_cross_attention_bytes),
-        cmocka_unit_test(test_saved_bytes),  cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_clip_tokens),    cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_sequences),      cmocka_unit_test(test_cross_casts),
+        cmocka_unit_test(test_cross_operands), cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_conservation),   cmocka_unit_test(test_cross_attention_bytes),
+        cmocka_unit_test(test_saved_bytes),    cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_load_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -467,6 +467,16 @@ static void test_rules_in_overrides(void **state) {
           "--set cluster.gpus_per_node=20: /cluster/gpus_per_node: 32 GPUs do not fill whole nodes "
           "of 20",
           NULL },
+        { "mesh above a node",
+          { "cluster.nvlink_mesh_gpus=16" },
+          "--set cluster.nvlink_mesh_gpus=16: /cluster/nvlink_mesh_gpus: a mesh of 16 GPUs in nodes "
+          "of 8: from 2 to all of a node",
+          "0 where the links go through a switch" },
+        { "mesh of one",
+          { "cluster.nvlink_mesh_gpus=1" },
+          "--set cluster.nvlink_mesh_gpus=1: /cluster/nvlink_mesh_gpus: a mesh of 1 GPUs in nodes "
+          "of 8: from 2 to all of a node",
+          "0 where the links go through a switch" },
         { "tp straddles nodes",
           { "cluster.gpu_count=24", "cluster.gpus_per_node=3" },
           "--set cluster.gpus_per_node=3: /cluster/gpus_per_node: tp 2 does not fit nodes of 3 "
