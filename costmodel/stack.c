@@ -31,7 +31,8 @@ struct stack_fields {
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, fp16_gradient_bytes, shard_copy_bytes, shard_list_us;
+    double fp8_gradient_bytes, fp16_gradient_bytes;
+    double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
@@ -119,11 +120,10 @@ static const struct field stack_rows[] = {
       "reduced per trainable parameter; null: the backend's", NULL },
     { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
-    { "shard_copy_bytes", FIELD_DOUBLE, AT(shard_copy_bytes), 0, 64, "0", "bytes",
-      "moved per trainable parameter and micro-batch by copies around the gathers and reductions "
-      "of "
-      "ZeRO-2 and 3",
-      NULL },
+    { "gather_copy_bytes", FIELD_DOUBLE, AT(gather_copy_bytes), 0, 64, "0", "bytes",
+      "moved per parameter and micro-batch by copies around the gathers of ZeRO-3", NULL },
+    { "reduce_copy_bytes", FIELD_DOUBLE, AT(reduce_copy_bytes), 0, 64, "0", "bytes",
+      "moved per trainable parameter by copies before each reduction of ZeRO-2 and 3", NULL },
     { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
       "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards", NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
@@ -342,7 +342,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gradient_bytes = f.gradient_bytes,
         .gradient_reduce_bytes = f.gradient_reduce_bytes,
         .accumulate_bytes_moved = f.accumulate_bytes_moved,
-        .shard_copy_bytes = f.shard_copy_bytes,
+        .gather_copy_bytes = f.gather_copy_bytes,
+        .reduce_copy_bytes = f.reduce_copy_bytes,
         .shard_list_s = f.shard_list_us / 1e6,
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,

@@ -101,7 +101,8 @@ struct stack {
     double gather_time;             /* ZeRO-1 parameter gather over the ring's */
     double overlap_cost; /* compute lost per second that moves sharded bytes beside it */
     double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
-    double shard_copy_bytes; /* per parameter and micro-batch: copies around sharded collectives */
+    double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered */
+    double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */

@@ -85,16 +85,17 @@ struct step_model {
     /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
-    int64_t *trainable_part_parameters;
+    int64_t *part_parameters, *trainable_part_parameters;
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
     struct stage_memory *static_memory;            /* classes that do not change during a step */
-    int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients, part of its backward */
+    int64_t *accumulate_ns; /* per part: adding a micro-batch's gradients and copies around sharded
+                               collectives, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
     /* ZeRO-2 and 3 (one stage): the blocks as units; NULL otherwise */
     bool sharded;
     int64_t *unit_layer, unit_count;
     int64_t *unit_gather_ns, *unit_reduce_ns; /* by unit */
-    int64_t root_gather_ns, root_reduce_ns;
+    int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
     double root_bytes, largest_unit_bytes;
     double gather_moving, reduce_moving; /* shares that slow the compute beside (outer_price.h) */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after

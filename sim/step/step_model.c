@@ -65,6 +65,7 @@ static void count_layers(struct step_model *m) {
             bool whole = model->modules[model->layers[i].module_index].precision == PRECISION_FP32;
             double bytes = (double)parameters * (whole ? 4 : 2);
             m->rank_parameters[stage] += parameters;
+            m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
             if (!model_gradient_need(model, i).weight) continue;
             m->trainable_rank_parameters[stage] += parameters;
@@ -162,20 +163,41 @@ static void fill_static_memory(struct step_model *m) {
     }
 }
 
+/* One kernel's stream of bytes, for each call; 0 for none. */
+static int64_t moved_ns(const struct step_model *m, struct outer_call call, const char *name,
+                        double bytes) {
+    const struct communicator alone = { 1, 1, 1, 1 };
+    if (bytes <= 0) return 0;
+    const struct operator_work work =
+        operator_streaming(name, OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32, bytes);
+    return outer_ns(m, call, &work, &alone);
+}
+
 static void price_accumulation(struct step_model *m) {
     const struct scenario *s = m->scenario;
-    struct communicator alone = { 1, 1, 1, 1 };
-    const bool sharded = s->layout.zero_stage >= 2 && s->layout.zero_group > 1;
-    const double copied = sharded ? s->backend->shard_copy_bytes : 0;
+    const struct backend *backend = s->backend;
+    const bool sharded = s->layout.zero_group > 1,
+               gathers = sharded && s->layout.zero_stage == 3,
+               reduces = sharded && s->layout.zero_stage >= 2, once = step_reduces_once(m);
+    m->reduce_copy_ns = 0;
     for (int64_t part = 0; part < m->part_count; part++) {
-        struct operator_work work = operator_streaming(
-            copied > 0 ? "copies of sharded units" : "gradient accumulation", OPERATOR_ELEMENTWISE,
-            PASS_BACKWARD, PRECISION_FP32,
-            (double)m->trainable_part_parameters[part] *
-                (s->backend->accumulate_bytes_moved + copied));
-        const struct outer_call call = { OUTER_ACCUMULATION, part % m->stage_count,
-                                         (double)s->micro_batches_per_rank, 1 };
-        if (work.memory_bytes > 0) m->accumulate_ns[part] = outer_ns(m, call, &work, &alone);
+        const double all = (double)m->part_parameters[part],
+                     trained = (double)m->trainable_part_parameters[part];
+        const int64_t stage = part % m->stage_count;
+        const struct outer_call each = { OUTER_ACCUMULATION, stage,
+                                         (double)s->micro_batches_per_rank, 1 },
+                                last = { OUTER_REDUCTION, stage, 1, 1 };
+        m->accumulate_ns[part] =
+            moved_ns(m, each, "gradient accumulation", trained * backend->accumulate_bytes_moved) +
+            moved_ns(m, each, "copies of gathered weights",
+                     gathers ? all * backend->gather_copy_bytes : 0);
+        const int64_t reduce_ns =
+            moved_ns(m, once ? last : each, "copies of reduced gradients",
+                     reduces ? trained * backend->reduce_copy_bytes : 0);
+        if (once)
+            m->reduce_copy_ns += reduce_ns;
+        else
+            m->accumulate_ns[part] += reduce_ns;
     }
 }
 
@@ -239,7 +261,7 @@ static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) 
 }
 
 int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_t backward_ns) {
-    if (step_reduces_once(m)) return exposed_once_ns(m, backward_ns);
+    if (step_reduces_once(m)) return exposed_once_ns(m, backward_ns) + m->reduce_copy_ns;
     int64_t ns = m->synchronize_ns[stage];
     return m->scenario->layout.overlap_gradient_reduce ? exposed_ns(m, stage, ns, backward_ns) : ns;
 }
@@ -314,6 +336,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->recomputing =
         arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
     m->last_kind = arena_array(arena, enum layer_kind, m->part_count);
+    m->part_parameters = arena_array(arena, int64_t, m->part_count);
     m->trainable_part_parameters = arena_array(arena, int64_t, m->part_count);
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);

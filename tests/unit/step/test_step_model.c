@@ -169,7 +169,7 @@ static void test_reduces_once(void **state) {
 }
 
 /* Backward of one micro-batch under FSDP on two nodes with so fast a network. */
-static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double shard_copy_bytes) {
+static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double gather_copy_bytes) {
     const char *const setup[] = { "model=internlm2-20b",
                                   "cluster.gpu_count=16",
                                   "layout.backend=fsdp",
@@ -188,7 +188,7 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
     random_plan(&f, &mt, "1f1b");
     struct backend backend = *f.scenario->backend;
     backend.overlap_cost = overlap_cost;
-    backend.shard_copy_bytes = shard_copy_bytes;
+    backend.gather_copy_bytes = gather_copy_bytes;
     f.scenario->backend = &backend;
     f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
     /* Enough tokens to hide all but the ends of the traffic. */
@@ -202,6 +202,49 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
     const int64_t ns = cost.backward_ns;
     fixture_close(&f);
     return ns;
+}
+
+/* Weights are copied where ZeRO-3 gathers them, gradients once for each reduction. */
+static void test_sharded_copies(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage;
+        bool once;
+        double gather_bytes, reduce_bytes;
+        bool each_wanted, last_wanted;
+    } cases[] = {
+        { "layout.zero_stage=3", false, 8, 0, true, false },
+        { "layout.zero_stage=2", false, 8, 0, false, false },
+        { "layout.zero_stage=3", false, 0, 6, true, false },
+        { "layout.zero_stage=2", false, 0, 6, true, false },
+        { "layout.zero_stage=3", true, 0, 6, false, true },
+        { "layout.zero_stage=1", true, 8, 6, false, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                      cases[i].stage,          "layout.tp=1",
+                                      "layout.pp=1",           "layout.stack=none",
+                                      "policy.recompute=none", "training.global_batch.micro_batches=64",
+                                      NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        random_plan(&f, &mt, "1f1b");
+        struct backend backend = *f.scenario->backend;
+        backend.reduces_once = cases[i].once;
+        f.scenario->backend = &backend;
+        const struct step_model *without = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        backend.gather_copy_bytes = cases[i].gather_bytes;
+        backend.reduce_copy_bytes = cases[i].reduce_bytes;
+        const struct step_model *with = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const int64_t each_ns = with->accumulate_ns[0] - without->accumulate_ns[0];
+        const int64_t last_ns = step_exposed_reduce_ns(with, 0, 1000000) -
+                                step_exposed_reduce_ns(without, 0, 1000000);
+        if ((each_ns > 0) != cases[i].each_wanted || (last_ns > 0) != cases[i].last_wanted)
+            fail_msg("case %zu: %ld ns each, %ld ns in the last", i, (long)each_ns, (long)last_ns);
+        fixture_close(&f);
+    }
 }
 
 /* A list of shards costs the host a fixed time for each rank, in every gather and reduction. */
@@ -642,6 +685,7 @@ int main(void) {
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_overlap_cost),
         cmocka_unit_test(test_shard_lists),
+        cmocka_unit_test(test_sharded_copies),
         cmocka_unit_test(test_owner_broadcasts),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_unit_gradients),
