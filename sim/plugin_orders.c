@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "sim/base/units.h"
+#include "sim/base/wall_clock.h"
 #include "sim/plugin_adapter.h"
 
 void plugin_order_passes(const struct ballast_schedule *row, const struct schedule_place *place,
@@ -251,12 +251,9 @@ bool plugin_plan_iteration(const struct ballast_joint *row, const struct planner
     };
     fill_costs(&h, costs);
     fill_micro_batches(it, micro_batches);
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double start_s = wall_clock_s();
     const bool planned = plan_passes(row, &h, parameters);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    it->planner_s =
-        (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    it->planner_s = wall_clock_s() - start_s;
     return planned ||
            error_context(err, "while planning an iteration with \"%s\" of a plug-in", row->name);
 }

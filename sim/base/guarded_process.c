@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+#include "sim/base/wall_clock.h"
 
 /* How often a silent child is looked after. */
 enum { LOOK_MS = 50 };
@@ -33,12 +33,6 @@ struct guarded_process {
     struct message message;
     size_t report_bytes;
 };
-
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void send_message(struct guarded_process *guard) {
     /* One piece or, if the parent is gone, none: PR_SET_PDEATHSIG ends this process then. */
@@ -101,7 +95,7 @@ static enum guarded_end listen_to(pid_t child, int from_child, double until_s, v
                                   size_t report_bytes) {
     enum guarded_end end = GUARDED_CRASHED;
     while (!has_ended(child, WNOHANG)) {
-        double left_s = until_s - wall_s();
+        double left_s = until_s - wall_clock_s();
         if (left_s <= 0) {
             end = GUARDED_KILLED;
             kill(child, SIGKILL);
@@ -122,7 +116,7 @@ enum guarded_end guarded_process_run(guarded_work work, void *context, double se
     assert(report_bytes <= GUARDED_REPORT_BYTES);
     int ends[2];
     if (pipe(ends) != 0) return GUARDED_NOT_STARTED;
-    double until_s = wall_s() + seconds;
+    double until_s = wall_clock_s() + seconds;
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
         close(ends[0]);

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "results/plot.h"
+#include "sim/base/wall_clock.h"
 #include "sim/cli/cli.h"
 #include "sim/policy/batching/isf_choice.h"
 #include "sim/policy/batching/policies.h"
@@ -203,12 +203,6 @@ static void print_choice(const struct isf_choice *choice) {
 
 /* ---- the packing ---- */
 
-static double wall_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static void print(const struct cli *cli, const struct dataset *d,
                   const struct batching_policy *policy, const struct batch_plan *plan,
                   const struct batch_balance *b, const struct isf_choice *choice, double ms) {
@@ -358,9 +352,9 @@ static int run(struct cli *cli, void *options) {
         return settled ? EXIT_DONE : cli_error(&err);
     }
     struct batch_plan plan;
-    double start_ms = wall_ms();
+    const double start_s = wall_clock_s();
     bool ok = policy->plan(&request, parameters, &plan, &err);
-    double took_ms = wall_ms() - start_ms;
+    const double took_ms = (wall_clock_s() - start_s) * 1e3;
     if (ok) {
         struct batch_balance balance;
         struct isf_choice choice;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "sim/base/wall_clock.h"
 #include "sim/policy/joint/dip.h"
 #include "sim/policy/joint/joint.h"
 #include "sim/policy/joint/segment_search.h"
@@ -379,18 +379,11 @@ static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_pla
     return bound;
 }
 
-static double wall_s(const struct timespec *begin) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
-}
-
 static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *parameters,
                                const struct job_plan *plan, struct iteration_plan *it,
                                struct error *err) {
     (void)err;
-    struct timespec begin;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double start_s = wall_clock_s();
     struct dip_iteration d = { .p = parameters, .it = it };
     d.segments = modality_graph(oracle, plan, it);
     d.schedule.tasks = arena_array(it->scratch, struct segment_task,
@@ -401,7 +394,7 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     modality_write(&d.segments, &d.schedule, it);
     it->planned_ns = d.schedule.makespan_ns;
     it->bound_ns = free_bound_ns(&d, plan);
-    it->planner_s = wall_s(&begin);
+    it->planner_s = wall_clock_s() - start_s;
     it->timed = d.p->order == ORDER_SEARCH && d.p->search_s > 0;
     return true;
 }

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "sim/base/error.h"
+#include "sim/base/wall_clock.h"
 
 static const char *const names[MONOLITHIC_COUNT] = { [MONOLITHIC_GLPK] = "GLPK",
                                                      [MONOLITHIC_Z3] = "Z3" };
@@ -154,12 +154,6 @@ static void free_program(struct monolithic_program *p) {
     free(p->room_bytes);
 }
 
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 int64_t monolithic_choice_count(const struct segment_graph *g) {
     struct monolithic_program p;
     make_program(&p, g, 0);
@@ -171,7 +165,7 @@ int64_t monolithic_choice_count(const struct segment_graph *g) {
 void monolithic_solve(const struct segment_graph *g, enum monolithic_solver solver,
                       int64_t horizon_ns, const struct monolithic_budget *budget,
                       struct monolithic_result *result) {
-    double start = wall_s();
+    double start = wall_clock_s();
     struct monolithic_program p;
     make_program(&p, g, horizon_ns);
     *result = (struct monolithic_result){ .ran = true,
@@ -184,5 +178,5 @@ void monolithic_solve(const struct segment_graph *g, enum monolithic_solver solv
     else
         monolithic_z3(&p, budget, result);
     free_program(&p);
-    result->wall_s = wall_s() - start;
+    result->wall_s = wall_clock_s() - start;
 }

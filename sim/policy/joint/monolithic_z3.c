@@ -15,11 +15,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <z3.h>
 #include "sim/base/error.h"
 #include "sim/base/guarded_process.h"
 #include "sim/base/units.h"
+#include "sim/base/wall_clock.h"
 
 enum { TICK_NS = 10000 };
 
@@ -182,12 +182,6 @@ static int64_t makespan(struct builder *b) {
     return most;
 }
 
-static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Into `result`: what is proven once the makespan lies in [low, high], in ticks. */
 static void conclude(struct monolithic_result *result, int64_t low, int64_t high) {
     result->solved = low >= high;
@@ -208,7 +202,7 @@ static void bisect(struct builder *b, const struct monolithic_budget *budget, do
     const struct monolithic_program *p = b->p;
     int64_t low = p->bound_ns / TICK_NS, high = ticks(p->horizon_ns);
     while (low < high) {
-        double left_s = until_s - wall_s();
+        double left_s = until_s - wall_clock_s();
         int64_t left = budget->effort - result->effort, middle = low + (high - low) / 2;
         if (left_s <= 0 || left <= 0) break;
         set_budget(b, left, left_s);
@@ -261,7 +255,7 @@ static void solve(void *context, struct guarded_process *guard) {
 
 void monolithic_z3(const struct monolithic_program *p, const struct monolithic_budget *budget,
                    struct monolithic_result *result) {
-    struct task task = { p, budget, wall_s() + budget->seconds, *result };
+    struct task task = { p, budget, wall_clock_s() + budget->seconds, *result };
     double limit_s = budget->seconds + grace_s(budget->seconds);
     enum guarded_end end = guarded_process_run(solve, &task, limit_s, result, sizeof *result);
     result->ran = end != GUARDED_NOT_STARTED;

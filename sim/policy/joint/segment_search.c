@@ -15,8 +15,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "sim/base/error.h"
+#include "sim/base/wall_clock.h"
 
 enum { NONE = -1, RANDOM_SHARE = 3, RANDOM_OF = 10, MOVE_LIMIT = 4 };
 
@@ -72,7 +72,7 @@ struct search {
     int32_t *best_order;
     enum interleaver_turn best_turn;
     int64_t best_ns, reference_ns, round, rollouts;
-    struct timespec begin;
+    double start_s; /* of wall_clock_s */
 };
 
 /* ---- random streams: splitmix64, keyed by (seed, round, leaf) ---- */
@@ -106,9 +106,7 @@ static void shuffle(uint64_t *state, int32_t *items, int32_t count) {
 /* ---- scores ---- */
 
 static double wall_s(const struct search *s) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - s->begin.tv_sec) + (double)(now.tv_nsec - s->begin.tv_nsec) * 1e-9;
+    return wall_clock_s() - s->start_s;
 }
 
 static bool better(const struct search *s, int64_t ns, int64_t than) {
@@ -465,7 +463,7 @@ void segment_search(const struct segment_graph *graph, const struct segment_sear
                         .best_order = class_order,
                         .best_ns = SEGMENT_DEAD_END,
                         .reference_ns = SEGMENT_DEAD_END };
-    clock_gettime(CLOCK_MONOTONIC, &s.begin);
+    s.start_s = wall_clock_s();
     make_room(&s, threads);
     for (int32_t i = 0; i < graph->class_count; i++)
         class_order[i] = i;
