@@ -198,9 +198,10 @@ static bool read_value(const struct field *field, const struct json *json, const
     char *place = (char *)out + field->offset;
     bool null = cJSON_IsNull(node);
     /* null is a value only where the default says so: elsewhere it hides a mistake. */
-    if (null && field->type != FIELD_NODE &&
-        (field->fallback == NULL || strcmp(field->fallback, "null") != 0))
-        return wrong_type(field, json, node, err);
+    if (null && (field->fallback == NULL || strcmp(field->fallback, "null") != 0))
+        return field->type == FIELD_NODE
+                   ? json_error(json, node, err, field->help, "must not be null")
+                   : wrong_type(field, json, node, err);
     switch (field->type) {
     case FIELD_BOOL:
         if (null) {
