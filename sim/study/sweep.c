@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/study/sweep_axes.h"
 #include "sim/study/sweep_lock.h"
 #include "sim/study/sweep_race.h"
+#include "sim/study/sweep_where.h"
 
 /* ---- the front ---- */
 
@@ -182,7 +184,9 @@ static void run_destroy(struct sweep_run *run) {
 static bool run_phases(struct sweep_run *run, struct error *err) {
     struct sweep_team *team = run->options->team;
     struct sweep *sweep = run->sweep;
-    if (!sweep_team_agree(team, open_sweep(run, err), err)) return false;
+    const bool ready =
+        sweep_axes_check(sweep->file, &run->scenario_options, err) && open_sweep(run, err);
+    if (!sweep_team_agree(team, ready, err)) return false;
     sweep_exchange_known(run);
     if (!sweep_race(run, err)) return false;
     if (sweep->row_count > 0)
@@ -193,7 +197,8 @@ static bool run_phases(struct sweep_run *run, struct error *err) {
 
 struct sweep *sweep_run(const struct sweep_options *options, const char *path, struct error *err) {
     struct sweep_file *file = sweep_file_load(options->scenario_options, path, err);
-    if (!sweep_team_agree(options->team, file != NULL, err)) {
+    const bool known = file != NULL && sweep_where_check(file, options->scenario_options, err);
+    if (!sweep_team_agree(options->team, known, err)) {
         sweep_file_destroy(file);
         return NULL;
     }

@@ -260,17 +260,29 @@ static struct value bool_value(bool truth) {
     return (struct value){ .kind = VALUE_BOOL, .number = truth };
 }
 
-/* "policy.recompute" of a policy with a name is that name. */
-static struct value field_value(const cJSON *at, const char *path) {
+/* A batch without a unit counts samples. */
+static const cJSON *find_field(const cJSON *at, const char *path) {
     while (at != NULL && *path != '\0') {
         char key[128];
         size_t length = strcspn(path, ".");
-        if (length >= sizeof key) return (struct value){ 0 };
+        if (length >= sizeof key) return NULL;
         memcpy(key, path, length);
         key[length] = '\0';
-        at = cJSON_GetObjectItemCaseSensitive(at, key);
+        if (!cJSON_IsNumber(at) || strcmp(path, "samples") != 0)
+            at = cJSON_GetObjectItemCaseSensitive(at, key);
         path += length + (path[length] == '.');
     }
+    return at;
+}
+
+/* What was resolved goes before what was written: that may be a default's absence, or in another unit. */
+static const cJSON *field_of(const struct condition_scenario *s, const char *path) {
+    const cJSON *at = find_field(s->resolved, path);
+    return at != NULL ? at : find_field(s->written, path);
+}
+
+/* "policy.recompute" of a policy with a name is that name. */
+static struct value value_of(const cJSON *at) {
     if (cJSON_IsObject(at)) {
         const cJSON *name = cJSON_GetObjectItemCaseSensitive(at, "name");
         at = name != NULL ? name : cJSON_GetArraySize(at) == 1 ? at->child : NULL;
@@ -311,7 +323,22 @@ static struct value arithmetic(enum node_kind kind, struct value a, struct value
     }
 }
 
-static struct value evaluate(const struct node *n, const cJSON *scenario) {
+static struct value evaluate(const struct node *n, const struct condition_scenario *scenario);
+
+static bool is_in(struct value value, const struct node *list,
+                  const struct condition_scenario *scenario) {
+    const cJSON *field = list->kind == NODE_PATH ? field_of(scenario, list->text) : NULL, *one;
+    if (cJSON_IsArray(field)) {
+        cJSON_ArrayForEach(one, field) if (equal(value, value_of(one))) return true;
+        return false;
+    }
+    if (list->kind != NODE_LIST) return equal(value, evaluate(list, scenario));
+    for (const struct node *item = list->left; item != NULL; item = item->right)
+        if (equal(value, evaluate(item->left, scenario))) return true;
+    return false;
+}
+
+static struct value evaluate(const struct node *n, const struct condition_scenario *scenario) {
     switch (n->kind) {
     case NODE_NUMBER:
         return number_value(n->number);
@@ -321,7 +348,7 @@ static struct value evaluate(const struct node *n, const cJSON *scenario) {
     case NODE_FALSE:
         return bool_value(n->kind == NODE_TRUE);
     case NODE_PATH:
-        return field_value(scenario, n->text);
+        return value_of(field_of(scenario, n->text));
     case NODE_NULL:
     case NODE_LIST:
     case NODE_ITEM:
@@ -340,12 +367,7 @@ static struct value evaluate(const struct node *n, const cJSON *scenario) {
         break;
     }
     struct value a = evaluate(n->left, scenario);
-    if (n->kind == NODE_IN) {
-        if (n->right->kind != NODE_LIST) return bool_value(equal(a, evaluate(n->right, scenario)));
-        for (const struct node *item = n->right->left; item != NULL; item = item->right)
-            if (equal(a, evaluate(item->left, scenario))) return bool_value(true);
-        return bool_value(false);
-    }
+    if (n->kind == NODE_IN) return bool_value(is_in(a, n->right, scenario));
     struct value b = evaluate(n->right, scenario);
     switch (n->kind) {
     case NODE_EQUAL:
@@ -365,6 +387,98 @@ static struct value evaluate(const struct node *n, const cJSON *scenario) {
     }
 }
 
-bool condition_holds(const struct condition *condition, const cJSON *scenario) {
+bool condition_holds(const struct condition *condition, const struct condition_scenario *scenario) {
     return is_true(evaluate(condition->root, scenario));
+}
+
+/* ---- its fields ---- */
+
+struct visitor {
+    condition_visit *visit;
+    void *context;
+};
+
+/* A path or a text, used so beside `other` (NULL: alone). */
+static void visit_operand(const struct visitor *v, const struct node *n,
+                          enum condition_use_kind kind, const struct node *other) {
+    struct condition_use use = { .kind = kind };
+    if (n->kind == NODE_PATH)
+        use.path = n->text;
+    else if (n->kind == NODE_TEXT && kind == CONDITION_IS_NUMBER)
+        use.text = n->text;
+    else
+        return;
+    if (other != NULL && other->kind == NODE_TEXT && use.path != NULL) use.text = other->text;
+    v->visit(v->context, &use);
+}
+
+static enum condition_use_kind use_beside(const struct node *other) {
+    switch (other->kind) {
+    case NODE_TEXT:
+        return CONDITION_IS_TEXT;
+    case NODE_NUMBER:
+    case NODE_NEGATE:
+    case NODE_ADD:
+    case NODE_SUBTRACT:
+    case NODE_MULTIPLY:
+    case NODE_DIVIDE:
+    case NODE_REMAINDER:
+        return CONDITION_IS_NUMBER;
+    default:
+        return CONDITION_IS_ANY;
+    }
+}
+
+static void visit_fields(const struct visitor *v, const struct node *n);
+
+static void visit_in(const struct visitor *v, const struct node *n) {
+    if (n->right->kind != NODE_LIST) {
+        visit_operand(v, n->left, CONDITION_IS_ANY, NULL);
+        visit_operand(v, n->right, CONDITION_IS_LIST, n->left);
+        return;
+    }
+    if (n->right->left == NULL) visit_operand(v, n->left, CONDITION_IS_ANY, NULL);
+    for (const struct node *item = n->right->left; item != NULL; item = item->right) {
+        visit_operand(v, n->left, use_beside(item->left), item->left);
+        visit_fields(v, item->left);
+    }
+}
+
+static void visit_fields(const struct visitor *v, const struct node *n) {
+    if (n == NULL) return;
+    switch (n->kind) {
+    case NODE_PATH:
+        visit_operand(v, n, CONDITION_IS_ANY, NULL);
+        return;
+    case NODE_EQUAL:
+    case NODE_UNEQUAL:
+        visit_operand(v, n->left, use_beside(n->right), n->right);
+        visit_operand(v, n->right, use_beside(n->left), n->left);
+        break;
+    case NODE_IN:
+        visit_in(v, n);
+        break;
+    case NODE_NOT:
+    case NODE_AND:
+    case NODE_OR:
+    case NODE_LIST:
+    case NODE_ITEM:
+        visit_fields(v, n->left);
+        visit_fields(v, n->right);
+        return;
+    default:
+        if (n->left != NULL) visit_operand(v, n->left, CONDITION_IS_NUMBER, NULL);
+        if (n->right != NULL) visit_operand(v, n->right, CONDITION_IS_NUMBER, NULL);
+        break;
+    }
+    /* What lies deeper; paths right below were visited. */
+    if (n->left != NULL && n->left->kind != NODE_PATH) visit_fields(v, n->left);
+    if (n->right != NULL && n->right->kind != NODE_PATH && n->right->kind != NODE_LIST)
+        visit_fields(v, n->right);
+}
+
+void condition_for_each_field(const struct condition *condition, condition_visit *visit,
+                              void *context) {
+    const struct visitor visitor = { visit, context };
+    visit_fields(&visitor, condition->root);
 }

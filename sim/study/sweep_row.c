@@ -67,8 +67,9 @@ void sweep_item_resolve(struct sweep_item *item, const struct sweep_file *file,
         return;
     }
     cJSON *resolved = scenario_resolved(item->scenario);
+    const struct condition_scenario asked = { resolved, json_root(item->scenario->json) };
     for (int64_t i = 0; i < file->condition_count && item->state == ITEM_NEW; i++) {
-        if (condition_holds(file->conditions[i], resolved)) continue;
+        if (condition_holds(file->conditions[i], &asked)) continue;
         reject(item, "where", "the condition does not hold");
         item->condition = file->conditions[i];
     }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 #include "sim/study/sweep_condition.h"
 
@@ -12,7 +13,9 @@ static const char scenario_text[] =
     "{\"layout\": {\"tp\": 4, \"pp\": 8, \"sp\": true, \"dp\": null},"
     " \"cluster\": {\"hardware\": \"h100\", \"gpu_count\": 256},"
     " \"policy\": {\"batching\": {\"name\": \"isf\", \"qv\": 9}},"
-    " \"training\": {\"micro_batch\": {\"samples\": 2}}}";
+    " \"training\": {\"micro_batch\": {\"samples\": 2}, \"global_batch\": {\"micro_batches\": 8}},"
+    " \"model\": {\"frozen\": [\"vision\", \"connector\"]}}";
+static const char written_text[] = "{\"layout\": {\"tp\": 3}, \"training\": {\"global_batch\": 64}}";
 
 static void test_conditions(void **state) {
     (void)state;
@@ -51,17 +54,59 @@ static void test_conditions(void **state) {
         { "layout.tp % 0 == 0", false },
         { "1e3 == 1000", true },
         { "layout.tp==4&&layout.pp==8||1==2", true },
+        { "\"vision\" in model.frozen", true },
+        { "\"language\" in model.frozen", false },
+        { "layout.tp in layout.tp", true },
+        { "training.global_batch == 8", true },
+        { "training.global_batch.samples == 64", true }, /* as written: resolved in micro-batches */
+        { "training.global_batch.micro_batches == 8", true },
     };
     struct arena *arena = arena_create();
-    cJSON *scenario = cJSON_Parse(scenario_text);
+    cJSON *scenario = cJSON_Parse(scenario_text), *written = cJSON_Parse(written_text);
+    const struct condition_scenario asked = { scenario, written };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error err = { 0 };
         const struct condition *c = condition_parse(arena, cases[i].text, &err);
         if (c == NULL) fail_msg("%s: %s", cases[i].text, err.text);
-        if (condition_holds(c, scenario) != cases[i].want) fail_msg("%s", cases[i].text);
+        if (condition_holds(c, &asked) != cases[i].want) fail_msg("%s", cases[i].text);
         assert_string_equal(condition_text(c), cases[i].text);
     }
     cJSON_Delete(scenario);
+    cJSON_Delete(written);
+    arena_destroy(arena);
+}
+
+static void note_use(void *context, const struct condition_use *use) {
+    static const char *const kinds[] = { "any", "text", "number", "list" };
+    char *text = context;
+    size_t used = strlen(text);
+    snprintf(text + used, 256 - used, "%s:%s:%s ", use->path != NULL ? use->path : "", kinds[use->kind],
+             use->text != NULL ? use->text : "");
+}
+
+static void test_uses(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "a.b", "a.b:any: " },
+        { "not a.b or c.d == null", "a.b:any: c.d:any: " },
+        { "a.b == \"x\" and \"y\" != c.d", "a.b:text:x c.d:text:y " },
+        { "a.b * c.d <= 4", "a.b:number: c.d:number: " },
+        { "a.b == 4 and c.d == true", "a.b:number: c.d:any: " },
+        { "a.b in [\"x\", 1, c.d]", "a.b:text:x a.b:number: a.b:any: c.d:any: " },
+        { "a.b in [] and \"x\" in c.d", "a.b:any: c.d:list:x " },
+        { "a.b <= \"4\"", "a.b:number: :number:4 " },
+        { "(a.b == \"x\") == (c.d / 2 == 1)", "a.b:text:x c.d:number: " },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char got[256] = "";
+        const struct condition *c = condition_parse(arena, cases[i].text, NULL);
+        assert_non_null(c);
+        condition_for_each_field(c, note_use, got);
+        if (strcmp(got, cases[i].want) != 0) fail_msg("%s: got %s", cases[i].text, got);
+    }
     arena_destroy(arena);
 }
 
@@ -93,6 +138,7 @@ static void test_mistakes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_uses),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
