@@ -29,7 +29,8 @@ struct stack_fields {
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
-    double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost;
+    double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
+        data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double fp8_gradient_bytes, fp16_gradient_bytes;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
@@ -114,6 +115,8 @@ static const struct field stack_rows[] = {
     { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
       "compute time lost per time that moves ZeRO-2 and 3 traffic beside it, waits for NICs apart",
       NULL },
+    { "data_overlap_cost", FIELD_DOUBLE, AT(data_overlap_cost), 0, 10, "0", "",
+      "the same of hidden gradient reductions and parameter gathers of ZeRO-0 and 1", NULL },
     { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
       "kept per trainable parameter; null: the backend's", NULL },
     { "gradient_reduce_bytes", FIELD_DOUBLE, AT(gradient_reduce_bytes), 0, 64, "null", "bytes",
@@ -338,6 +341,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,
         .overlap_cost = f.overlap_cost,
+        .data_overlap_cost = f.data_overlap_cost,
         .owner_broadcasts = f.owner_broadcasts,
         .gradient_bytes = f.gradient_bytes,
         .gradient_reduce_bytes = f.gradient_reduce_bytes,

@@ -99,7 +99,8 @@ struct stack {
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
     double context_hidden_fraction; /* of CP traffic that it exposes */
     double gather_time;             /* ZeRO-1 parameter gather over the ring's */
-    double overlap_cost; /* compute lost per second that moves sharded bytes beside it */
+    double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
+    double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */
     double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
     double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered */
     double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */

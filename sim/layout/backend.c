@@ -102,6 +102,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
+    b->data_overlap_cost = stack->data_overlap_cost;
     b->gather_copy_bytes = stack->gather_copy_bytes;
     b->reduce_copy_bytes = stack->reduce_copy_bytes;
     b->shard_list_s = stack->shard_list_s;

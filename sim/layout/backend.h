@@ -25,7 +25,8 @@ struct backend {
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
     bool whole_logits;     /* see struct stack */
     bool reduces_once;     /* sharded gradients stay whole until the last micro-batch */
-    double overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes; /* see struct stack */
+    /* see struct stack */
+    double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;
     unsigned keeps; /* enum stack_keeps */

@@ -63,6 +63,13 @@ double outer_gather_moving(const struct step_model *m, double bytes) {
     return moving_share(&sum);
 }
 
+double outer_all_reduce_moving(const struct step_model *m, double bytes,
+                               const struct communicator *group) {
+    struct moving sum = { 0 };
+    add_moving(m, OPERATOR_ALL_REDUCE, bytes, group, &sum);
+    return moving_share(&sum);
+}
+
 double outer_reduce_moving(const struct step_model *m, double bytes) {
     const struct layout *layout = &m->scenario->layout;
     const struct communicator shards = layout_shard_group(layout),

@@ -34,6 +34,8 @@ int64_t outer_sharded_reduce_ns(const struct step_model *m, struct outer_call ca
  * (cost_model_moving_s()). */
 double outer_gather_moving(const struct step_model *m, double bytes);
 double outer_reduce_moving(const struct step_model *m, double bytes);
+double outer_all_reduce_moving(const struct step_model *m, double bytes,
+                               const struct communicator *group);
 /* ZeRO-3 whose collectives take lists, one view and one copy for each rank (shard_list_s): the host's time
  * for a block's gathers in forward, in backward, for its reductions, and to gather its persistent
  * vectors after the update. All 0 for other stacks. */

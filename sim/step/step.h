@@ -106,6 +106,8 @@ struct step_model {
     struct outer_list
         *record; /* writes down prices outside of layers (outer_operators.h); NULL: no */
     int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
+    double *synchronize_moving, *update_moving; /* per stage: shares of reduction and gather that slow
+                                                   the compute beside (outer_price.h) */
     int64_t update_ns;                 /* both, on the slowest stage, nothing hidden */
 };
 

@@ -213,19 +213,24 @@ static void price_synchronisation(struct step_model *m) {
         double reduced = trainable * s->backend->gradient_reduce_bytes;
         const struct outer_call reduce = { OUTER_REDUCTION, stage, 1, 1 },
                                 run = { OUTER_UPDATE, stage, 1, 1 };
-        if (layout->zero_stage <= 1)
+        const bool scatters = sharded_state && !s->backend->zero1_all_reduce;
+        if (layout->zero_stage <= 1) {
             m->synchronize_ns[stage] =
-                sharded_state && !s->backend->zero1_all_reduce
-                    ? outer_sharded_reduce_ns(m, reduce, reduced)
-                    : outer_collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
+                scatters ? outer_sharded_reduce_ns(m, reduce, reduced)
+                         : outer_collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
+            m->synchronize_moving[stage] = scatters ? outer_reduce_moving(m, reduced)
+                                                    : outer_all_reduce_moving(m, reduced, &all);
+        }
         double share = sharded_state ? trainable / (double)layout->zero_group : trainable;
         struct operator_work update =
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
-        if (sharded_state && layout->zero_stage < 3)
+        if (sharded_state && layout->zero_stage < 3) {
             m->gather_ns[stage] =
                 outer_gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
+            m->update_moving[stage] = outer_gather_moving(m, m->trainable_weight_bytes[stage]);
+        }
         if (layout->zero_stage == 3)
             for (int64_t unit = 0; unit < m->unit_count; unit++)
                 m->gather_ns[stage] += outer_block_lists(m, m->unit_layer[unit]).update_ns;
@@ -234,14 +239,27 @@ static void price_synchronisation(struct step_model *m) {
     }
 }
 
-/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. */
-static int64_t exposed_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
-                          int64_t beside_ns) {
+/* Passes of one part beside which a stage's traffic may hide. Interleaved parts come in turns of as
+ * many micro-batches as there are stages: those that have had their last backward, or wait for their
+ * first forward, have the turns of the others (Megatron-core, schedules.py and its grad_sync_func and
+ * param_sync_func). */
+static int64_t passes_beside(const struct step_model *m) {
+    if (m->plan->module_count > 0) return 1;
+    return 1 + (m->chunk_count - 1) * m->stage_count;
+}
+
+/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. What hides
+ * slows the passes beside it while it moves. */
+static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
+                             double moving, int64_t pass_ns) {
     int64_t layers = 0;
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
         layers += m->plan->first_layer[part + 1] - m->plan->first_layer[part];
-    int64_t hidden = communication_ns - communication_ns / layers;
-    return communication_ns - (hidden < beside_ns ? hidden : beside_ns);
+    const int64_t beside_ns = pass_ns * passes_beside(m);
+    int64_t hidden_ns = communication_ns - communication_ns / layers;
+    if (hidden_ns > beside_ns) hidden_ns = beside_ns;
+    return communication_ns - hidden_ns +
+           llround(m->scenario->backend->data_overlap_cost * moving * (double)hidden_ns);
 }
 
 /* The last backward's reductions wait for their blocks, and share the network with its gathers. */
@@ -263,12 +281,14 @@ static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) 
 int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_t backward_ns) {
     if (step_reduces_once(m)) return exposed_once_ns(m, backward_ns) + m->reduce_copy_ns;
     int64_t ns = m->synchronize_ns[stage];
-    return m->scenario->layout.overlap_gradient_reduce ? exposed_ns(m, stage, ns, backward_ns) : ns;
+    if (!m->scenario->layout.overlap_gradient_reduce) return ns;
+    return overlapped_ns(m, stage, ns, m->synchronize_moving[stage], backward_ns);
 }
 
 int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
     int64_t ns = m->gather_ns[stage];
-    if (m->scenario->layout.overlap_parameter_gather) ns = exposed_ns(m, stage, ns, forward_ns);
+    if (m->scenario->layout.overlap_parameter_gather)
+        ns = overlapped_ns(m, stage, ns, m->update_moving[stage], forward_ns);
     return m->optimizer_ns[stage] + ns;
 }
 
@@ -347,6 +367,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     m->optimizer_ns = arena_array(arena, int64_t, m->stage_count);
     m->gather_ns = arena_array(arena, int64_t, m->stage_count);
+    m->synchronize_moving = arena_array(arena, double, m->stage_count);
+    m->update_moving = arena_array(arena, double, m->stage_count);
     for (int64_t i = 0; i < scenario->model->layer_count; i++)
         m->has_ruled_layers = m->has_ruled_layers || price_table_of_layer(prices, i) != prices;
     m->offloaded = arena_array(arena, bool, scenario->model->layer_count);
@@ -384,6 +406,8 @@ void step_model_record(const struct step_model *model, struct arena *arena,
     scratch.synchronize_ns = arena_array(arena, int64_t, model->stage_count);
     scratch.optimizer_ns = arena_array(arena, int64_t, model->stage_count);
     scratch.gather_ns = arena_array(arena, int64_t, model->stage_count);
+    scratch.synchronize_moving = arena_array(arena, double, model->stage_count);
+    scratch.update_moving = arena_array(arena, double, model->stage_count);
     price_units(arena, &scratch);
     price_accumulation(&scratch);
     price_synchronisation(&scratch);

@@ -635,6 +635,42 @@ static void test_synchronisation(void **state) {
     }
 }
 
+/* Traffic of ZeRO-1 hides beside one pass of a part, and of an interleaved stage beside one turn of each
+ * other part more, but for its last bucket; what hides costs the passes what it moves. */
+static void test_hidden_synchronisation(void **state) {
+    (void)state;
+    static const struct {
+        int64_t chunks, hidden_passes;
+        double cost;
+    } cases[] = { { 1, 1, 0 }, { 3, 5, 0 }, { 1, 1, 1 }, { 3, 5, 0.5 } };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct step_fixture f;
+        fixture_open(&f, language_setup);
+        f.scenario->layout.overlap_gradient_reduce = true;
+        f.scenario->layout.overlap_parameter_gather = true;
+        struct backend backend = *f.scenario->backend;
+        backend.data_overlap_cost = cases[k].cost;
+        backend.zero1_all_reduce = false;
+        f.scenario->backend = &backend;
+        halves(&f);
+        struct step_model m = *f.step;
+        m.chunk_count = cases[k].chunks;
+        const int64_t whole_ns = m.synchronize_ns[0], gather_ns = m.gather_ns[0], pass_ns = 1000000;
+        const int64_t hidden_ns = cases[k].hidden_passes * pass_ns;
+        assert_true(whole_ns > 2 * hidden_ns && gather_ns > 2 * hidden_ns);
+        /* Two ranks of one node: all of the traffic moves bytes in it. */
+        const int64_t slowed_ns = (int64_t)(cases[k].cost * (double)hidden_ns);
+        assert_int_equal(step_exposed_reduce_ns(&m, 0, pass_ns), whole_ns - hidden_ns + slowed_ns);
+        assert_int_equal(step_exposed_update_ns(&m, 0, pass_ns),
+                         m.optimizer_ns[0] + gather_ns - hidden_ns + slowed_ns);
+        /* 25 layers, a bucket each. */
+        const int64_t last_ns = whole_ns / 25;
+        assert_int_equal(step_exposed_reduce_ns(&m, 0, whole_ns),
+                         last_ns + llround(cases[k].cost * (double)(whole_ns - last_ns)));
+        fixture_close(&f);
+    }
+}
+
 /* ---- costs of a stage ---- */
 
 static void test_classes_sum_to_both_passes(void **state) {
@@ -696,6 +732,7 @@ int main(void) {
         cmocka_unit_test(test_context_parallel_ranks_share_parameters),
         cmocka_unit_test(test_flop_are_those_of_the_model),
         cmocka_unit_test(test_synchronisation),
+        cmocka_unit_test(test_hidden_synchronisation),
         cmocka_unit_test(test_classes_sum_to_both_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
