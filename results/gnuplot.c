@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FONT_PIXELS = 17 };
+#define FONT_POINTS (GNUPLOT_FONT_PIXELS * 0.75) /* a point is 3/4 of such a pixel */
 
 static const char *extension(const char *path) {
     const char *dot = strrchr(path, '.');
@@ -24,14 +24,14 @@ static bool write_terminal(FILE *script, const char *path, double width, double 
     const char *kind = extension(path);
     if (strcmp(kind, ".png") == 0)
         fprintf(script, "set terminal pngcairo noenhanced size %g,%g font 'DejaVu Sans,%g'\n",
-                width, height, FONT_PIXELS * 0.75); /* a point is 3/4 of such a pixel */
+                width, height, FONT_POINTS);
     else if (strcmp(kind, ".svg") == 0)
         fprintf(script,
                 "set terminal svg noenhanced size %g,%g font 'DejaVu Sans,%d' background 'white'\n",
-                width, height, FONT_PIXELS);
+                width, height, GNUPLOT_FONT_PIXELS);
     else if (strcmp(kind, ".pdf") == 0)
-        fprintf(script, "set terminal pdfcairo noenhanced size %gin,%gin font 'DejaVu Sans,%g'\n",
-                width / 96, height / 96, FONT_PIXELS * 0.75);
+        fprintf(script, "set terminal pdfcairo noenhanced fontscale 0.82 size %gin,%gin font 'DejaVu Sans,%g'\n",
+                width / 96, height / 96, FONT_POINTS);
     else
         return false;
     return true;
@@ -47,7 +47,8 @@ bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, doub
         fclose(script);
         return error_set(err, "'%s': the name of a picture ends in .png, .svg or .pdf", path);
     }
-    *gnuplot = (struct gnuplot){ .script = script, .path = path };
+    const bool pixels = strcmp(extension(path), ".svg") == 0;
+    *gnuplot = (struct gnuplot){ script, path, pixels ? 1 : 0.75 };
     return true;
 }
 

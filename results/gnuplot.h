@@ -17,8 +17,10 @@
 
 struct gnuplot {
     FILE *script;
-    const char *path; /* borrowed */
+    const char *path;      /* borrowed */
+    double font_per_pixel; /* the unit in which the terminal counts font sizes */
 };
+enum { GNUPLOT_FONT_PIXELS = 17 }; /* of text without a font of its own */
 
 /* Opens the script and chooses the terminal by the extension of path. The size is in pixels of a
  * screen with 96 a inch. */

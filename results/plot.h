@@ -90,7 +90,10 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
 enum { PLOT_HEATMAP_LIMIT = 40 };
 struct plot_cell {
     double value;   /* NaN: there are points, and none fits in memory */
-    int64_t points; /* 0: no configuration is legal there */
+    int64_t points; /* priced configurations */
+    int64_t pruned; /* those that a bound left out; neither: no configuration is valid there */
+    int64_t steps;  /* that the value rests on */
+    bool replayed;  /* as far as the scenario asks; otherwise raced on a step or two */
 };
 struct plot_heatmap {
     const char *title, *x_label, *y_label, *unit; /* unit: of the values */

@@ -3,6 +3,7 @@
 #include "results/plot_style.h"
 
 #include <math.h>
+#include <string.h>
 #include "sim/base/units.h"
 
 const char *const plot_colors[PLOT_COLOR_COUNT] = {
@@ -21,6 +22,41 @@ void plot_set_style(struct gnuplot *g) {
           g->script);
 }
 
+static const char *fixed(char text[PLOT_NUMBER_SIZE], double value, int decimals) {
+    char plain[PLOT_NUMBER_SIZE / 2];
+    if (snprintf(plain, sizeof plain, "%.*f", decimals, value) >= (int)sizeof plain)
+        snprintf(plain, sizeof plain, "%.4g", value); /* beyond any money or time */
+    const size_t whole = strcspn(plain, ".e");
+    size_t at = 0;
+    for (size_t i = 0; plain[i] != '\0'; i++) {
+        if (i > 0 && i < whole && plain[i - 1] != '-' && (whole - i) % 3 == 0) text[at++] = ',';
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+const char *plot_number(char text[PLOT_NUMBER_SIZE], double value) {
+    const double size = fabs(value);
+    const int decimals = size >= 100 || !(size > 0) ? 0 : 2 - (int)floor(log10(size));
+    return fixed(text, value, decimals < 9 ? decimals : 9);
+}
+
+const char *plot_cut(char *out, size_t size, const char *text, size_t longest) {
+    static const char dots[] = "...";
+    if (longest > size - 1) longest = size - 1;
+    size_t kept = strlen(text);
+    const bool whole = kept <= longest;
+    if (!whole) {
+        kept = longest > strlen(dots) ? longest - strlen(dots) : 0;
+        while (kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80)
+            kept--; /* inside a character of UTF-8 */
+    }
+    memcpy(out, text, kept);
+    snprintf(out + kept, size - kept, "%s", whole ? "" : dots);
+    return out;
+}
+
 void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high) {
     static const int digits[] = { 1, 2, 5 };
     const char *comma = "";
@@ -29,7 +65,9 @@ void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high)
         for (int d = 0; d < 3; d++) {
             const double tic = decade * digits[d];
             if (tic < low || tic > high) continue;
-            fprintf(g->script, "%s'%.6g' %.9g", comma, tic, tic);
+            char text[PLOT_NUMBER_SIZE];
+            const int decimals = decade < 0.5 ? (int)lround(-log10(decade)) : 0;
+            fprintf(g->script, "%s'%s' %.9g", comma, fixed(text, tic, decimals), tic);
             comma = ", ";
         }
     fputs(")\n", g->script);

@@ -12,6 +12,11 @@ extern const char *const plot_colors[PLOT_COLOR_COUNT];
 /* set `what` 'text'; `text` has no special meaning to gnuplot. */
 void plot_set_text(struct gnuplot *g, const char *what, const char *text);
 void plot_set_style(struct gnuplot *g);
+/* 10,482; 482; 48.2; 4.82; 0.482: three digits at least, never an exponent. */
+enum { PLOT_NUMBER_SIZE = 48 };
+const char *plot_number(char text[PLOT_NUMBER_SIZE], double value);
+/* The text, or what `longest` bytes hold of it with "..." at the end; a character is never cut. */
+const char *plot_cut(char *out, size_t size, const char *text, size_t longest);
 /* Tics at 1, 2 and 5 of each decade: gnuplot names the decades only. */
 void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high);
 /* Nanoseconds of one unit of the axis: seconds for long pictures, so that an axis never shows more

@@ -86,7 +86,8 @@ bool report_sweep(struct report *r) {
          report_picture(
              r, "heatmap", draw_heatmap, &sweep, "least cost over two fields of the sweep",
              "The least cost of all configurations that share the values of two fields: where "
-             "the good region lies, and how much a wrong choice costs.") &&
+             "the good region lies, and how much a wrong choice costs. Framed cells were replayed; "
+             "\xe2\x89\x88 marks those that were raced on a step or two.") &&
          report_picture(
              r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
              "Every configuration; nothing is both faster and cheaper than the large dots.");

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
+#include "sim/base/amount.h"
 
 /* ---- the sweep ---- */
 
@@ -187,8 +188,8 @@ static bool choose_fields(struct store *store, int64_t sweep_id, struct arena *a
 struct cell_list {
     struct arena *arena;
     struct plot_heatmap *map;
-    int64_t capacity;
-    bool missing; /* a point lacks one of the fields */
+    double per_unit; /* of the picture's values, of a stored one */
+    bool missing;    /* a point lacks one of the fields */
 };
 
 static int64_t index_of(struct cell_list *list, const char **names, int64_t *count,
@@ -214,7 +215,11 @@ static bool add_cell(void *context, sqlite3_stmt *row, struct error *err) {
     if (column < 0 || line < 0)
         return error_set(err, "a heat map has at most %d values on an axis", PLOT_HEATMAP_LIMIT);
     map->cells[line * PLOT_HEATMAP_LIMIT + column] =
-        (struct plot_cell){ .value = real(row, 2), .points = sqlite3_column_int64(row, 3) };
+        (struct plot_cell){ .value = real(row, 2) * list->per_unit,
+                            .points = sqlite3_column_int64(row, 3),
+                            .pruned = sqlite3_column_int64(row, 4),
+                            .replayed = sqlite3_column_int64(row, 5) != 0,
+                            .steps = sqlite3_column_int64(row, 6) };
     return true;
 }
 
@@ -222,7 +227,8 @@ static bool add_cell(void *context, sqlite3_stmt *row, struct error *err) {
  * parameters: "isf qv 9, qt 4096". */
 static char *value_of(const char *field) {
     return sqlite3_mprintf(
-        "CASE json_type(assignments, '$.\"%q\"') WHEN 'object' THEN"
+        "CASE json_type(assignments, '$.\"%q\"') WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'"
+        " WHEN 'object' THEN"
         " trim(coalesce(json_extract(assignments, '$.\"%q\".name'), '') || ' ' ||"
         " replace(replace(replace(trim(json_remove(json_extract(assignments, '$.\"%q\"'), '$.name'),"
         " '{}'), '\"', ''), ':', ' '), ',', ', ')) ELSE"
@@ -231,10 +237,14 @@ static char *value_of(const char *field) {
 }
 
 /* One map holds one thing: money only if all have a price. */
-static bool note_unpriced(void *context, sqlite3_stmt *row, struct error *err) {
-    (void)row;
+struct costs {
+    bool priced;
+    double most_gpu_days;
+};
+
+static bool note_costs(void *context, sqlite3_stmt *row, struct error *err) {
     (void)err;
-    *(bool *)context = false;
+    *(struct costs *)context = (struct costs){ sqlite3_column_int64(row, 0) == 0, real(row, 1) };
     return true;
 }
 
@@ -242,16 +252,19 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
                         const char *y, struct arena *arena, struct plot_heatmap *map,
                         struct error *err) {
     if (!choose_fields(store, sweep_id, arena, &x, &y, err)) return false;
-    bool priced = true;
+    struct costs costs;
     if (!store_query(store,
-                     "SELECT 1 FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL"
-                     " AND money_usd IS NULL LIMIT 1",
-                     sweep_id, note_unpriced, &priced, err))
+                     "SELECT coalesce(sum(money_usd IS NULL), 0), max(gpu_days) FROM sweep_result"
+                     " WHERE sweep_id = ?1 AND verdict IS NOT NULL",
+                     sweep_id, note_costs, &costs, err))
         return false;
+    const bool priced = costs.priced;
+    const struct amount_unit work = amount_of_gpu_days(costs.most_gpu_days);
+    const char *unit = priced ? "USD" : work.name;
     *map = (struct plot_heatmap){
         .title = arena_format(arena, "%s: least %s of all configurations that fit", sweep,
-                              priced ? "money (USD)" : "GPU-days"),
-        .unit = priced ? "USD" : "GPU-days",
+                              priced ? "money" : unit),
+        .unit = unit,
         .x_label = x,
         .y_label = y,
         .x_names = arena_array(arena, const char *, PLOT_HEATMAP_LIMIT),
@@ -259,13 +272,15 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
         .cells = arena_array(arena, struct plot_cell, PLOT_HEATMAP_LIMIT * PLOT_HEATMAP_LIMIT),
     };
     char *x_value = value_of(x), *y_value = value_of(y);
+    /* SQLite takes columns beside min() from the row that holds it. */
     char *sql = sqlite3_mprintf(
         "SELECT %s AS x, %s AS y,"
-        " min(CASE WHEN verdict <> 'out of memory' THEN %s END), count(*)"
-        " FROM sweep_result WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS
+        " min(CASE WHEN verdict <> 'out of memory' THEN %s END), sum(verdict IS NOT NULL),"
+        " sum(status = 'pruned'), status = 'replayed', replayed_iterations"
+        " FROM sweep_result WHERE sweep_id = ?1" SWEEP_VIEW_NO_TWINS
         " GROUP BY x, y ORDER BY x, y",
         x_value, y_value, priced ? "money_usd" : "gpu_days");
-    struct cell_list list = { .arena = arena, .map = map };
+    struct cell_list list = { arena, map, priced ? 1 : work.per_day, false };
     bool ok = store_query(store, sql, sweep_id, add_cell, &list, err);
     sqlite3_free(x_value);
     sqlite3_free(y_value);

@@ -75,7 +75,7 @@ grep -q 'All runs: pp 1, hardware h100-80g-sxm' "$work/sweep.html" || fail "what
 runs_of "$work/sweep.html" | grep -q 'data-key="days"[^>]*><button>seconds' || fail "a short job is in days"
 if command -v gnuplot > /dev/null; then
     ballast plot heatmap --db "$work/s.db" --x layout.tp --y cluster.hardware -o "$work/map.svg"
-    grep -q '(best)' "$work/map.svg" || fail "the heat map marks no best cell"
+    grep -q '>best<' "$work/map.svg" || fail "the heat map marks no best cell"
     grep -q '>h100-80g-sxm<' "$work/map.svg" || fail "the heat map does not name its rows"
     ballast plot heatmap --db "$work/s.db" -o "$work/map.png"
     ballast plot pareto --db "$work/s.db" -o "$work/front.svg"

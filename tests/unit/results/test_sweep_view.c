@@ -1,0 +1,175 @@
+/* test_sweep_view.c - a stored sweep as its pictures read and show it. What is drawn skips where gnuplot is
+ * missing. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "results/plot_style.h"
+#include "results/sweep_view.h"
+#include "tests/unit/results/store_fixture.h"
+
+enum { SVG_LIMIT = 200000 };
+
+static bool has_gnuplot(void) {
+    if (system("gnuplot --version > /dev/null 2>&1") == 0) return true;
+    print_message("gnuplot is not installed: nothing drawn\n");
+    return false;
+}
+
+static void read_svg(const char *path, char text[SVG_LIMIT]) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, SVG_LIMIT - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* A configuration of the sweep below: no cost stands for one that was pruned. */
+struct configuration {
+    const char *assignments, *status, *verdict;
+    int64_t steps;
+    double days, usd;
+};
+
+static struct store *store_sweep(struct fixture *f, const struct configuration *rows,
+                                 int64_t count) {
+    struct store *store = must_open(f, DB_WRITE);
+    struct sweep_record sweep = { .name = "it's 100 %",
+                                  .tool_version = "0.1.0",
+                                  .source_commit = "abc",
+                                  .command_line = "ballast sweep",
+                                  .definition = "{}",
+                                  .row_count = count };
+    int64_t sweep_id;
+    must(f, store_begin_sweep(store, &sweep, &sweep_id, &f->err));
+    for (int64_t i = 0; i < count; i++) {
+        struct sweep_row_record row =
+            sample_sweep_row(arena_format(f->arena, "hash %ld", (long)i), i);
+        row.assignments = rows[i].assignments;
+        row.status = rows[i].status;
+        row.verdict = rows[i].verdict;
+        row.replayed_iterations = rows[i].steps;
+        row.total_days = rows[i].days;
+        row.gpu_days = 8 * rows[i].days;
+        row.money_usd = rows[i].usd;
+        must(f, store_add_sweep_rows(store, &row, 1, &f->err));
+    }
+    return store;
+}
+
+/* Two numbers of GPUs by four degrees: replayed, raced, out of memory, pruned, and nothing. */
+static const struct configuration map_rows[] = {
+    { "{\"gpus\":8,\"tp\":1}", "replayed", "fits", 40, 3, 10482.4 },
+    { "{\"gpus\":8,\"tp\":1}", "raced", "fits", 2, 9, 30000 },
+    { "{\"gpus\":16,\"tp\":1}", "raced", "tight", 2, 2, 11550.6 },
+    { "{\"gpus\":8,\"tp\":2}", "raced", "out of memory", 2, 1, 5 },
+    { "{\"gpus\":16,\"tp\":2}", "pruned", NULL, -1, NAN, NAN },
+    { "{\"gpus\":8,\"tp\":4}", "raced", "fits", 2, 4, 110000 },
+};
+
+static void test_a_cell_says_what_its_value_rests_on(void **state) {
+    struct fixture *f = *state;
+    struct store *store = store_sweep(f, map_rows, SAMPLE_COUNT(map_rows));
+    struct plot_heatmap map;
+    must(f, sweep_view_heatmap(store, 1, "s", "gpus", "tp", f->arena, &map, &f->err));
+    assert_int_equal(map.x_count, 2);
+    assert_int_equal(map.y_count, 3);
+    static const struct {
+        double value;
+        int64_t points, pruned, steps;
+        bool replayed;
+    } wanted[3][2] = {
+        { { 10482.4, 2, 0, 40, true }, { 11550.6, 1, 0, 2, false } },
+        { { NAN, 1, 0, 2, false }, { NAN, 0, 1, 0, false } },
+        { { 110000, 1, 0, 2, false }, { 0, 0, 0, 0, false } },
+    };
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 2; x++) {
+            const struct plot_cell *cell = &map.cells[y * PLOT_HEATMAP_LIMIT + x];
+            if (!(isnan(wanted[y][x].value) ? isnan(cell->value)
+                                            : fabs(cell->value - wanted[y][x].value) < 1e-6) ||
+                cell->points != wanted[y][x].points || cell->pruned != wanted[y][x].pruned ||
+                cell->replayed != wanted[y][x].replayed)
+                fail_msg("row %d, column %d: %g of %ld points, %ld pruned", y, x, cell->value,
+                         (long)cell->points, (long)cell->pruned);
+            if (cell->value > 0) assert_int_equal(cell->steps, wanted[y][x].steps);
+        }
+    store_close(store);
+}
+
+static void test_the_heat_map_in_each_format(void **state) {
+    if (!has_gnuplot()) skip();
+    struct fixture *f = *state;
+    struct store *store = store_sweep(f, map_rows, SAMPLE_COUNT(map_rows));
+    struct plot_heatmap map;
+    must(f, sweep_view_heatmap(store, 1, "it's 100 %", "gpus", "tp", f->arena, &map, &f->err));
+    static const char *const extensions[] = { "png", "pdf", "svg" };
+    const char *path = NULL;
+    for (int i = 0; i < 3; i++) {
+        path = arena_format(f->arena, "%s/map.%s", f->folder, extensions[i]);
+        must(f, plot_heatmap(path, &map, &f->err));
+    }
+    char text[SVG_LIMIT];
+    read_svg(path, text);
+    static const char *const shown[] = {
+        "10,482<",
+        "best<",
+        "\xe2\x89\x88 11,551<",
+        "+10 %<",
+        "\xe2\x89\x88 110,000<",
+        "x 10.5<",
+        "replayed in full, 40 steps<",
+        "only raced, 2 steps<",
+        "nothing fits in memory<",
+        "a bound left all out<",
+        "no valid configuration<",
+        ">USD<",
+        ">20,000<",
+        "it's 100 %: least money of all configurations that fit<",
+    };
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        if (strstr(text, shown[i]) == NULL) fail_msg("the heat map lacks \"%s\"", shown[i]);
+    assert_null(strstr(text, "e+0"));
+    store_close(store);
+}
+
+static void test_numbers_have_no_exponent(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = { { 1267712.4, "1,267,712" }, { 10482, "10,482" },    { 999.6, "1,000" },
+                  { 482.4, "482" },           { 48.24, "48.2" },      { 4.8249, "4.82" },
+                  { 0.482, "0.482" },         { 0.00123, "0.00123" }, { 0, "0" },
+                  { -1234.5, "-1,234" } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[PLOT_NUMBER_SIZE];
+        assert_string_equal(plot_number(text, cases[i].value), cases[i].text);
+    }
+}
+
+static void test_a_text_is_cut_between_characters(void **state) {
+    (void)state;
+    char out[16];
+    assert_string_equal(plot_cut(out, sizeof out, "short", 10), "short");
+    assert_string_equal(plot_cut(out, sizeof out, "a long text", 8), "a lon...");
+    assert_string_equal(plot_cut(out, sizeof out,
+                                 "abc\xc3\xa9"
+                                 "defgh",
+                                 7),
+                        "abc...");
+    assert_string_equal(plot_cut(out, sizeof out, "longer than there is room", 99),
+                        "longer than ...");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_cell_says_what_its_value_rests_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_the_heat_map_in_each_format, set_up, tear_down),
+        cmocka_unit_test(test_numbers_have_no_exponent),
+        cmocka_unit_test(test_a_text_is_cut_between_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
