@@ -151,6 +151,8 @@ static const struct record_column sweep_columns[] = {
     COLUMN(sweep_record, created_utc, TEXT),   COLUMN(sweep_record, tool_version, TEXT),
     COLUMN(sweep_record, source_commit, TEXT), COLUMN(sweep_record, command_line, TEXT),
     COLUMN(sweep_record, definition, TEXT),    COLUMN(sweep_record, row_count, INTEGER),
+    COLUMN(sweep_record, objective, TEXT),     COLUMN(sweep_record, deadline_days, REAL),
+    COLUMN(sweep_record, budget_usd, REAL),
 };
 
 static const struct record_column sweep_row_columns[] = {

@@ -119,6 +119,8 @@ struct sweep_record {
     const char *created_utc; /* NULL: now, by the store */
     const char *tool_version, *source_commit, *command_line, *definition;
     int64_t row_count;
+    const char *objective; /* NULL: unknown */
+    double deadline_days, budget_usd;
 };
 
 struct sweep_row_record {

@@ -19,9 +19,10 @@
 --   8  run.pair_band_fraction.
 --   9  run.left_out_fraction, sweep_row.left_out_fraction.
 --  10  run.dropped_fraction, run.asked_samples_per_step; the same and samples_per_step in sweep_row.
+--  11  sweep.objective, sweep.deadline_days, sweep.budget_usd.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 10;
+PRAGMA user_version = 11;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -210,7 +211,10 @@ CREATE TABLE sweep (
     source_commit TEXT NOT NULL,       -- of Ballast
     command_line  TEXT NOT NULL,       -- as typed when first started
     definition    TEXT NOT NULL CHECK (json_valid(definition)), -- JSON; a sweep resumes only under the same text
-    row_count     INTEGER NOT NULL     -- rows that the definition asks for
+    row_count     INTEGER NOT NULL,    -- rows that the definition asks for
+    objective     TEXT,                -- what the best have least of, a column of sweep_row; as the two below of the last call. NULL: unknown
+    deadline_days REAL,                -- the whole training was to take no longer; NULL: no limit was given
+    budget_usd    REAL                 -- it was to cost no more at the reserved price; NULL: no limit was given
 ) STRICT;
 
 -- One valid configuration of a sweep with its answer; those not yet here are still to do.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "schema_sql.h"
 #include "upgrade_10_sql.h"
+#include "upgrade_11_sql.h"
 #include "upgrade_2_sql.h"
 #include "upgrade_3_sql.h"
 #include "upgrade_4_sql.h"
@@ -37,7 +38,8 @@ static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgra
                                                             upgrade_3_sql, upgrade_4_sql,
                                                             upgrade_5_sql, upgrade_6_sql,
                                                             upgrade_7_sql, upgrade_8_sql,
-                                                            upgrade_9_sql, upgrade_10_sql };
+                                                            upgrade_9_sql, upgrade_10_sql,
+                                                            upgrade_11_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;
@@ -374,6 +376,29 @@ static bool find_sweep(struct store *store, const struct sweep_record *sweep, in
     return ok;
 }
 
+static void bind_real(sqlite3_stmt *statement, int index, double value) {
+    if (isnan(value))
+        sqlite3_bind_null(statement, index);
+    else
+        sqlite3_bind_double(statement, index, value);
+}
+
+/* What is chosen by may change from call to call; the rows do not depend on it. */
+static bool set_limits(struct store *store, const struct sweep_record *sweep, int64_t sweep_id,
+                       struct error *err) {
+    sqlite3_stmt *update = db_prepare(
+        store->db,
+        "UPDATE sweep SET objective = ?1, deadline_days = ?2, budget_usd = ?3 WHERE id = ?4", err);
+    if (update == NULL) return false;
+    sqlite3_bind_text(update, 1, sweep->objective, -1, SQLITE_STATIC);
+    bind_real(update, 2, sweep->deadline_days);
+    bind_real(update, 3, sweep->budget_usd);
+    sqlite3_bind_int64(update, 4, sweep_id);
+    const bool done = db_step(store->db, update, err) == DB_DONE;
+    sqlite3_finalize(update);
+    return done;
+}
+
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err) {
     ballast_check(store->run_id == 0);
@@ -383,6 +408,8 @@ bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, in
     if (found && *sweep_id == 0) {
         found = insert_rows(store, RECORD_SWEEP, sweep, 1, err);
         *sweep_id = sqlite3_last_insert_rowid(store->db->handle);
+    } else if (found) {
+        found = set_limits(store, sweep, *sweep_id, err);
     }
     if (found && (inside || commit(store, err))) {
         store->sweep_id = *sweep_id;

@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 10
+#define STORE_SCHEMA_VERSION 11
 
 struct store;
 
@@ -46,9 +46,10 @@ void store_abandon_run(struct store *store); /* does nothing if no run is begun 
 bool store_add(struct store *store, enum record_table_id table, const void *records, int64_t count,
                struct error *err);
 
-/* Takes up the sweep with this name and definition, or makes it. *sweep_id is for store_load(). A
- * sweep of that name with another definition or from another version of Ballast is an error. Between
- * store_begin() and store_end() it is a part of their transaction. */
+/* Takes up the sweep with this name and definition, or makes it; its objective and limits become those
+ * given. *sweep_id is for store_load(). A sweep of that name with another definition or from another
+ * version of Ballast is an error. Between store_begin() and store_end() it is a part of their
+ * transaction. */
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err);
 /* Several store_add() as one transaction; after a false of one of them, or of store_end(), nothing of

@@ -152,7 +152,10 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
                                    .source_commit = execution_commit(),
                                    .command_line = run->options->provenance->command_line,
                                    .definition = text,
-                                   .row_count = sweep->configurations };
+                                   .row_count = sweep->configurations,
+                                   .objective = sweep_file_objective(sweep->file),
+                                   .deadline_days = sweep->file->deadline_days,
+                                   .budget_usd = sweep->file->budget_usd };
     int64_t sweep_id, count = 0;
     bool ok = store_begin_sweep(store, &record, &sweep_id, err);
     cJSON_free(text);

@@ -332,6 +332,10 @@ void sweep_file_destroy(struct sweep_file *file) {
     arena_destroy(file->arena);
 }
 
+const char *sweep_file_objective(const struct sweep_file *file) {
+    return objective_names[file->objective];
+}
+
 /* ---- configurations ---- */
 
 static int64_t value_index(const struct sweep_file *file, int64_t axis, int64_t index) {

@@ -48,6 +48,8 @@ enum { SWEEP_TOP_LIMIT = 64 };
 struct sweep_file *sweep_file_load(const struct scenario_options *options, const char *path,
                                    struct error *err);
 void sweep_file_destroy(struct sweep_file *file);
+/* The column of sweep_row that the objective has least of: "money_usd". */
+const char *sweep_file_objective(const struct sweep_file *file);
 /* The scenario document of a configuration, which the caller hands to scenario_load_json(). */
 struct json *sweep_file_scenario(const struct sweep_file *file, int64_t index, struct error *err);
 /* {"layout.tp": 2, ...}; the caller deletes it. */

@@ -72,7 +72,7 @@ static void test_each_bad_file_has_its_sentence(void **state) {
         { "other program", make_other_program, DB_READ, "is a database of another program", false },
         { "newer, write", make_newer, DB_WRITE,
           "was written by a newer version (its tables are "
-          "version 99, known here are those up to 10)",
+          "version 99, known here are those up to 11)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
         { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },
@@ -143,7 +143,8 @@ static void test_nothing_stored_leaves_nothing(void **state) {
     struct fixture *f = *state;
     struct store *store = must_open(f, DB_WRITE);
     must(f, store_begin(store, &f->err));
-    const struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{}", 2 };
+    const struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{}", 2,
+                                  "gpu_days", NAN, NAN };
     int64_t sweep_id;
     must(f, store_begin_sweep(store, &sweep, &sweep_id, &f->err)); /* inside: not stored yet */
     store_close(store);

@@ -149,7 +149,8 @@ static void test_runs_are_found(void **state) {
 
 static void test_a_sweep_resumes(void **state) {
     struct fixture *f = *state;
-    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2 };
+    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2,
+                                  "gpu_days", 3.5, NAN };
     struct sweep_row_record rows[2] = { sample_sweep_row("a", 0), sample_sweep_row("b", 1) };
     rows[0].reason = "cannot fit";
     struct store *store = must_open(f, DB_WRITE);
@@ -164,10 +165,20 @@ static void test_a_sweep_resumes(void **state) {
     assert_int_equal(count_of(store, "SELECT count(*) FROM sweep_row"), 1);
     store_close(store);
 
+    /* With another limit it is the same sweep. */
     store = must_open(f, DB_WRITE);
+    int64_t count;
+    sweep.objective = "money_usd";
+    sweep.deadline_days = NAN;
+    sweep.budget_usd = 400;
     must(f, store_begin_sweep(store, &sweep, &again, &f->err));
     assert_int_equal(again, first);
-    int64_t count;
+    const struct sweep_record *kept =
+        store_load(store, RECORD_SWEEP, again, f->arena, &count, &f->err);
+    assert_int_equal(count, 1);
+    assert_string_equal(kept->objective, "money_usd");
+    assert_true(isnan(kept->deadline_days));
+    assert_float_equal(kept->budget_usd, 400, 1e-9);
     struct sweep_row_record *done =
         store_load(store, RECORD_SWEEP_ROW, again, f->arena, &count, &f->err);
     assert_int_equal(count, 1);
@@ -197,7 +208,8 @@ static void test_another_sweep_of_the_same_name(void **state) {
         { "{\"a\":1}", "0.1.0", "def",
           "sweep \"tp\" in '%s' was begun by another version of Ballast, 0.1.0 commit abc" },
     };
-    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2 };
+    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2,
+                                  "gpu_days", 3.5, NAN };
     struct store *store = must_open(f, DB_WRITE);
     int64_t id;
     must(f, store_begin_sweep(store, &sweep, &id, &f->err));
@@ -239,13 +251,15 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "ALTER TABLE run DROP COLUMN left_out_fraction;"
         "ALTER TABLE run DROP COLUMN dropped_fraction;"
         "ALTER TABLE run DROP COLUMN asked_samples_per_step;"
+        "ALTER TABLE sweep DROP COLUMN objective; ALTER TABLE sweep DROP COLUMN deadline_days;"
+        "ALTER TABLE sweep DROP COLUMN budget_usd;"
         "PRAGMA user_version = 1;";
     static const char *const tables =
         "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";
     /* Columns that ALTER TABLE adds come without the schema's comments. */
     static const char *const text =
         "SELECT sum(length(sql)) FROM sqlite_schema WHERE name NOT IN "
-        "('run', 'sweep_row', 'iteration', 'reproduction', 'span')";
+        "('run', 'sweep', 'sweep_row', 'iteration', 'reproduction', 'span')";
     struct store *store = must_open(f, DB_WRITE);
     struct run_record run = sample_run("kept");
     must(f, store_begin_run(store, &run, &f->err));

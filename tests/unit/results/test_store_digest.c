@@ -19,7 +19,8 @@ static struct store *new_store(const char *folder, const char *name) {
 /* A sweep over two runs, and the rows that stand alone. `swapped` stores the runs the other way. */
 static void fill(struct store *store, bool swapped) {
     struct error err = { 0 };
-    struct sweep_record sweep = { 0, "s", NULL, "0.1.0", "abc", "ballast sweep", "{}", 2 };
+    struct sweep_record sweep = { 0,    "s", NULL,       "0.1.0", "abc", "ballast sweep",
+                                  "{}", 2,   "gpu_days", NAN,     NAN };
     int64_t sweep_id;
     bool done = store_begin_sweep(store, &sweep, &sweep_id, &err);
     for (int i = 0; i < 2 && done; i++) {

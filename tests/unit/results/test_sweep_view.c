@@ -40,7 +40,9 @@ static struct store *store_sweep(struct fixture *f, const struct configuration *
                                   .source_commit = "abc",
                                   .command_line = "ballast sweep",
                                   .definition = "{}",
-                                  .row_count = count };
+                                  .row_count = count,
+                                  .deadline_days = NAN,
+                                  .budget_usd = NAN };
     int64_t sweep_id;
     must(f, store_begin_sweep(store, &sweep, &sweep_id, &f->err));
     for (int64_t i = 0; i < count; i++) {
