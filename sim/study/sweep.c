@@ -79,8 +79,10 @@ static bool finish(struct sweep_run *run, struct error *err) {
     if (!store_begin(store, err)) return false;
     bool ok = store_add_sweep_rejections(store, sweep->rejections, sweep->rejection_count, err);
     sqlite3_stmt *mark = ok ? db_prepare(store_db(store),
-                                         "UPDATE sweep_row SET on_front = ?1 WHERE sweep_id = ?2"
-                                         " AND configuration = ?3 AND on_front IS NOT ?1",
+                                         "UPDATE sweep_row SET on_front = ?1, verdict = ?4,"
+                                         " memory_peak_bytes = ?5 WHERE sweep_id = ?2"
+                                         " AND configuration = ?3 AND (on_front IS NOT ?1 OR"
+                                         " verdict IS NOT ?4 OR memory_peak_bytes IS NOT ?5)",
                                          err)
                             : NULL;
     ok = mark != NULL;
@@ -88,6 +90,11 @@ static bool finish(struct sweep_run *run, struct error *err) {
         sqlite3_bind_int64(mark, 1, sweep->rows[i].on_front);
         sqlite3_bind_int64(mark, 2, store_sweep_id(store));
         sqlite3_bind_text(mark, 3, sweep->rows[i].configuration, -1, SQLITE_STATIC);
+        sqlite3_bind_text(mark, 4, sweep->rows[i].verdict, -1, SQLITE_STATIC); /* NULL: pruned */
+        if (sweep->rows[i].memory_peak_bytes < 0)
+            sqlite3_bind_null(mark, 5);
+        else
+            sqlite3_bind_int64(mark, 5, sweep->rows[i].memory_peak_bytes);
         ok = db_step(store_db(store), mark, err) == DB_DONE;
         sqlite3_reset(mark);
     }

@@ -79,6 +79,17 @@ static void find_alike(struct sweep *sweep, const int64_t *order) {
     configuration_table_free(&outcomes);
 }
 
+/* A replay that ran out of memory, or needed more, speaks for the layouts alike: they are the same on every
+ * step, whatever their races saw of one. Times stay those of the steps that a row says it rests on. */
+static void share_verdicts(struct sweep *sweep) {
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *replayed = &sweep->rows[sweep->alike[i]];
+        if (sweep->alike[i] == i || !sweep_row_is_replayed(replayed)) continue;
+        sweep->rows[i].verdict = replayed->verdict;
+        sweep->rows[i].memory_peak_bytes = replayed->memory_peak_bytes;
+    }
+}
+
 static void count_leaving_out(struct sweep *sweep) {
     sweep->all_leave_out = true;
     sweep->leaving_out = 0;
@@ -108,6 +119,7 @@ static void rank(struct sweep *sweep) {
         order[i] = i;
     qsort_r(order, (size_t)sweep->row_count, sizeof *order, compare_rows, sweep);
     find_alike(sweep, order);
+    share_verdicts(sweep);
     sweep->best_count = 0;
     count_leaving_out(sweep);
     for (int64_t i = 0; i < sweep->row_count; i++)
