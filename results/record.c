@@ -182,6 +182,7 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, dropped_fraction, REAL),
     COLUMN(sweep_row_record, samples_per_step, REAL),
     COLUMN(sweep_row_record, asked_samples_per_step, COUNT),
+    COLUMN(sweep_row_record, memory_bound_bytes, COUNT),
 };
 
 static const struct record_column sweep_rejection_columns[] = {

@@ -139,6 +139,7 @@ struct sweep_row_record {
     const char *outcome;
     double left_out_fraction, dropped_fraction, samples_per_step;
     int64_t asked_samples_per_step; /* negative: NULL */
+    int64_t memory_bound_bytes;     /* the same */
 };
 
 struct sweep_rejection_record {

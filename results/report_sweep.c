@@ -101,7 +101,8 @@ bool report_sweep(struct report *r) {
         r->time.name, r->work.name);
     ok = store_query(
         r->store,
-        "SELECT row_index, total_days, gpu_days, money_usd, mfu_fraction, verdict, status,"
+        "SELECT row_index, total_days, gpu_days, money_usd, mfu_fraction,"
+        " verdict || iif(may_run_out, ', a heavier step may not', ''), status,"
         " assignments FROM sweep_result WHERE sweep_id = ?1 AND verdict <> 'out of"
         " memory'" SWEEP_VIEW_NO_TWINS
         " ORDER BY coalesce(money_usd, gpu_days), row_index LIMIT 50",

@@ -20,9 +20,10 @@
 --   9  run.left_out_fraction, sweep_row.left_out_fraction.
 --  10  run.dropped_fraction, run.asked_samples_per_step; the same and samples_per_step in sweep_row.
 --  11  sweep.objective, sweep.deadline_days, sweep.budget_usd.
+--  12  sweep_row.memory_bound_bytes.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 11;
+PRAGMA user_version = 12;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -246,6 +247,7 @@ CREATE TABLE sweep_row (
     dropped_fraction  REAL,                -- of the samples, as in run
     samples_per_step  REAL,                -- that a step holds, mean of a pass over the data
     asked_samples_per_step INTEGER,        -- that the scenario asks for; NULL: it asks for micro-batches
+    memory_bound_bytes INTEGER,            -- that no step of a pass exceeds on any GPU; NULL: not known (pruned, or the policy plans each step)
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -415,13 +417,16 @@ ORDER BY run_id, step_ms DESC, layer_kind, operator, pass, bound;
 
 -- Points of a sweep with their answers. on_front: no other point that fits in memory is at least as
 -- good in time, money (or GPU-days where there is no price) and memory, and better in one. Points that
--- leave out samples count only where all do.
+-- leave out samples count only where all do. may_run_out: it fits on the steps that were looked at, and the
+-- bound for a heavier one does not.
 CREATE VIEW sweep_result AS
 SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,
        gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,
        gpu_days, money_usd, on_demand_usd, mfu_fraction, band_fraction, verdict, memory_peak_bytes,
        1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front,
-       left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step
+       left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step,
+       memory_bound_bytes,
+       verdict <> 'out of memory' AND memory_bound_bytes > memory_capacity_bytes AS may_run_out
 FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.

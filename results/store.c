@@ -11,6 +11,7 @@
 #include "schema_sql.h"
 #include "upgrade_10_sql.h"
 #include "upgrade_11_sql.h"
+#include "upgrade_12_sql.h"
 #include "upgrade_2_sql.h"
 #include "upgrade_3_sql.h"
 #include "upgrade_4_sql.h"
@@ -39,7 +40,7 @@ static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgra
                                                             upgrade_5_sql, upgrade_6_sql,
                                                             upgrade_7_sql, upgrade_8_sql,
                                                             upgrade_9_sql, upgrade_10_sql,
-                                                            upgrade_11_sql };
+                                                            upgrade_11_sql, upgrade_12_sql };
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;

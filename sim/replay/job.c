@@ -189,6 +189,8 @@ static void price_shapes(struct job *job) {
     price_table_prepare(job->prices, job->shapes, job->batches.rank_count * job->batches.per_rank);
     price_table_prepare(job->prices, &job->typical, 1);
     price_table_prepare(job->prices, &job->largest, 1);
+    for (int64_t i = 0; i < job->window_count; i++)
+        price_table_prepare(job->prices, &job->windows[i].shape, 1);
 }
 
 /* Clips differ in length, so that the pieces of each micro-batch are shapes of their own. */
@@ -270,10 +272,32 @@ static void choose_iterations(const struct job *job, int64_t wanted, int64_t *ch
     free(fills);
 }
 
+/* Of the iterations that are whole; windows of one are the largest micro-batches. */
+static void measure_windows(struct job *job) {
+    const int64_t each = job->scenario->micro_batches_per_rank;
+    const int64_t lengths[JOB_WINDOW_LIMIT] = { 1, 2, 4, 8, 16, each };
+    for (int i = 0; i < JOB_WINDOW_LIMIT; i++) {
+        const int64_t length = lengths[i];
+        const int64_t before = job->window_count > 0 ? job->windows[job->window_count - 1].length : 0;
+        if (length <= before || length > each) continue;
+        struct job_window *window = &job->windows[job->window_count++];
+        window->length = length;
+        for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
+            const struct batch_shape of_rank[2] = {
+                window->shape,
+                batch_shape_largest_window(job->shapes + rank * job->batches.per_rank,
+                                           job->epoch_iterations, each, length)
+            };
+            window->shape = batch_shape_largest(of_rank, 2);
+        }
+    }
+}
+
 /* Keeps the shapes of some iterations and what was counted over all. */
 static void keep_typical_iterations(struct job *job, int64_t iterations) {
     const int64_t each = job->scenario->micro_batches_per_rank, old = job->batches.per_rank,
                   count = iterations * each;
+    measure_windows(job);
     int64_t *chosen = memory_alloc(sizeof *chosen * (size_t)iterations);
     choose_iterations(job, iterations, chosen);
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++)

@@ -18,6 +18,8 @@
 
 #include "sim/step/step.h"
 
+enum { JOB_WINDOW_LIMIT = 6 };
+
 struct job {
     struct arena *arena;
     const struct scenario *scenario;
@@ -29,6 +31,13 @@ struct job {
                                    shapes[r * batches.per_rank + i] */
     struct batch_shape typical; /* their mean */
     struct batch_shape largest; /* each size the largest of all */
+    /* Of a job that keeps a part of the iterations, what the heaviest steps of all hold: the largest mean of
+     * so many consecutive micro-batches of a rank and step, lengths rising. */
+    struct job_window {
+        int64_t length;
+        struct batch_shape shape;
+    } windows[JOB_WINDOW_LIMIT];
+    int64_t window_count;
     const char **data_notes;    /* what was assumed of the data, one sentence each */
     int64_t data_note_count;
     struct job_plan plan;

@@ -147,6 +147,57 @@ struct batch_shape batch_shape_smallest(const struct batch_shape *shapes, int64_
     return extreme(shapes, count, false);
 }
 
+/* Sums over a window that moves by one shape: it gains one and loses another. Sizes are whole and squares
+ * far below 2^53, so that nothing is lost on the way. */
+struct window {
+    double sums[12];
+};
+
+static void window_move(struct window *w, const struct batch_shape *shape, double sign) {
+    const double parts[12] = {
+        (double)shape->samples,          (double)shape->vision_tiles,
+        (double)shape->vision_tokens,    (double)shape->connector_tokens,
+        (double)shape->language_tokens,  (double)shape->useful_language_tokens,
+        (double)shape->video_clips,      (double)shape->video_tokens,
+        shape->vision_square_sum,        shape->language_square_sum,
+        shape->video_square_sum,         shape->cross_square_sum,
+    };
+    for (int i = 0; i < 12; i++)
+        w->sums[i] += sign * parts[i];
+}
+
+struct batch_shape batch_shape_largest_window(const struct batch_shape *shapes, int64_t groups,
+                                              int64_t each, int64_t length) {
+    struct window most = { 0 };
+    for (int64_t g = 0; g < groups; g++) {
+        const struct batch_shape *group = shapes + g * each;
+        struct window now = { 0 };
+        for (int64_t i = 0; i < each; i++) {
+            window_move(&now, &group[i], 1);
+            if (i >= length) window_move(&now, &group[i - length], -1);
+            for (int k = 0; k < 12; k++)
+                if (now.sums[k] > most.sums[k]) most.sums[k] = now.sums[k];
+        }
+    }
+    const double n = (double)length, *s = most.sums;
+#define MEAN(i) (int64_t) ceil(s[i] / n)
+    return (struct batch_shape){
+        .samples = MEAN(0),
+        .vision_tiles = MEAN(1),
+        .vision_tokens = MEAN(2),
+        .connector_tokens = MEAN(3),
+        .language_tokens = MEAN(4),
+        .useful_language_tokens = MEAN(5),
+        .video_clips = MEAN(6),
+        .video_tokens = MEAN(7),
+        .vision_square_sum = s[8] / n,
+        .language_square_sum = s[9] / n,
+        .video_square_sum = s[10] / n,
+        .cross_square_sum = s[11] / n,
+    };
+#undef MEAN
+}
+
 /* Of `count` things, those before `at` of `all`. */
 static int64_t share(int64_t count, int64_t at, int64_t all) {
     return count * at / all;

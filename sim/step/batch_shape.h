@@ -27,6 +27,11 @@ struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
 /* Element-wise largest: no micro-batch needs more memory than this one. */
 struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count);
+/* Element-wise the largest mean of `length` consecutive shapes, among `groups` sets of `each` consecutive ones
+ * that no window crosses; rounded up: what so many micro-batches of a step hold together is no more than
+ * `length` times this one's, whatever is a sum over tokens. */
+struct batch_shape batch_shape_largest_window(const struct batch_shape *shapes, int64_t groups,
+                                              int64_t each, int64_t length);
 /* Element-wise smallest. */
 struct batch_shape batch_shape_smallest(const struct batch_shape *shapes, int64_t count);
 

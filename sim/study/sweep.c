@@ -67,6 +67,13 @@ static int compare_by_index(const void *a, const void *b) {
     return (l->row_index > r->row_index) - (l->row_index < r->row_index);
 }
 
+static void bind_bytes(sqlite3_stmt *statement, int place, int64_t bytes) {
+    if (bytes < 0)
+        sqlite3_bind_null(statement, place);
+    else
+        sqlite3_bind_int64(statement, place, bytes);
+}
+
 /* What only the whole sweep knows, in one transaction. */
 static bool finish(struct sweep_run *run, struct error *err) {
     struct sweep *sweep = run->sweep;
@@ -80,9 +87,11 @@ static bool finish(struct sweep_run *run, struct error *err) {
     bool ok = store_add_sweep_rejections(store, sweep->rejections, sweep->rejection_count, err);
     sqlite3_stmt *mark = ok ? db_prepare(store_db(store),
                                          "UPDATE sweep_row SET on_front = ?1, verdict = ?4,"
-                                         " memory_peak_bytes = ?5 WHERE sweep_id = ?2"
-                                         " AND configuration = ?3 AND (on_front IS NOT ?1 OR"
-                                         " verdict IS NOT ?4 OR memory_peak_bytes IS NOT ?5)",
+                                         " memory_peak_bytes = ?5, memory_bound_bytes = ?6"
+                                         " WHERE sweep_id = ?2 AND configuration = ?3"
+                                         " AND (on_front IS NOT ?1 OR verdict IS NOT ?4"
+                                         " OR memory_peak_bytes IS NOT ?5"
+                                         " OR memory_bound_bytes IS NOT ?6)",
                                          err)
                             : NULL;
     ok = mark != NULL;
@@ -91,10 +100,8 @@ static bool finish(struct sweep_run *run, struct error *err) {
         sqlite3_bind_int64(mark, 2, store_sweep_id(store));
         sqlite3_bind_text(mark, 3, sweep->rows[i].configuration, -1, SQLITE_STATIC);
         sqlite3_bind_text(mark, 4, sweep->rows[i].verdict, -1, SQLITE_STATIC); /* NULL: pruned */
-        if (sweep->rows[i].memory_peak_bytes < 0)
-            sqlite3_bind_null(mark, 5);
-        else
-            sqlite3_bind_int64(mark, 5, sweep->rows[i].memory_peak_bytes);
+        bind_bytes(mark, 5, sweep->rows[i].memory_peak_bytes);
+        bind_bytes(mark, 6, sweep->rows[i].memory_bound_bytes);
         ok = db_step(store_db(store), mark, err) == DB_DONE;
         sqlite3_reset(mark);
     }

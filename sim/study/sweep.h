@@ -79,6 +79,9 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
 void sweep_destroy(struct sweep *sweep);
 /* Otherwise its figures are those of the race: of a step or two. */
 bool sweep_row_is_replayed(const struct sweep_row_record *row);
+/* Whether it fits on the steps that were looked at, and a heavier one of the pass may run out of memory: a
+ * bound says so, which is never too low. */
+bool sweep_row_may_run_out(const struct sweep_row_record *row);
 /* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out unless
  * all do, because what trains less takes less time. */
 bool sweep_row_counts(const struct sweep *sweep, int64_t row);

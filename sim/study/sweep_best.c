@@ -44,6 +44,11 @@ bool sweep_row_is_replayed(const struct sweep_row_record *row) {
     return strcmp(row->status, "replayed") == 0;
 }
 
+bool sweep_row_may_run_out(const struct sweep_row_record *row) {
+    return row->verdict != NULL && !is_out_of_memory(row) &&
+           row->memory_bound_bytes > row->memory_capacity_bytes;
+}
+
 /* What was replayed in full stands before what was only raced, and what trains all samples before what
  * leaves some out. */
 static int compare_rows(const void *a, const void *b, void *context) {
@@ -87,6 +92,7 @@ static void share_verdicts(struct sweep *sweep) {
         if (sweep->alike[i] == i || !sweep_row_is_replayed(replayed)) continue;
         sweep->rows[i].verdict = replayed->verdict;
         sweep->rows[i].memory_peak_bytes = replayed->memory_peak_bytes;
+        sweep->rows[i].memory_bound_bytes = replayed->memory_bound_bytes;
     }
 }
 
@@ -203,6 +209,8 @@ static bool replay_row(struct sweep_run *run, int64_t row_index, struct arena *a
     e->scenario->name =
         arena_format(arena, "%s [%s]", sweep->file->name, sweep_label(sweep, row_index));
     sweep_row_answer(row, e->scenario, e->replay, e->job, "replayed");
+    if (e->replay->iteration_count >= e->job->epoch_iterations)
+        row->memory_bound_bytes = row->memory_peak_bytes;
     sweep_assignments(sweep, row_index);
     struct record_bytes bytes = { 0 };
     const bool ok = execution_rows_make(e, run->options->provenance, arena, out, err);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "results/sha256.h"
 #include "sim/base/units.h"
-#include "sim/replay/replay.h"
+#include "sim/replay/memory_bound.h"
 
 /* ---- reading ---- */
 
@@ -254,6 +254,8 @@ void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incum
     struct replay *replay = replay_run(job, &options, &err);
     if (replay != NULL) {
         sweep_row_answer(row, s, replay, job, "raced");
+        const double bound = memory_bound(job, replay);
+        if (!isnan(bound)) row->memory_bound_bytes = llround(bound);
         find_outcome(item, job);
         row->outcome = item->outcome;
     } else {

@@ -131,6 +131,8 @@ static void make_prices(struct shared *thing) {
     price_table_prepare(thing->prices, batched->shapes, count);
     price_table_prepare(thing->prices, &batched->typical, 1);
     price_table_prepare(thing->prices, &batched->largest, 1);
+    for (int64_t i = 0; i < batched->window_count; i++)
+        price_table_prepare(thing->prices, &batched->windows[i].shape, 1);
     price_table_memorise(thing->prices, batched->shapes, count);
     /* Rules for single blocks may make them cheaper than others: no bound then. */
     if (price_table_variant_count(thing->prices) == 0)

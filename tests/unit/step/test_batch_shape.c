@@ -146,12 +146,48 @@ static void test_pieces_of_clips_add_up(void **state) {
     }
 }
 
+/* Of four groups of six shapes: each size of each window of consecutive ones is within the mean. */
+static void test_largest_window(void **state) {
+    (void)state;
+    enum { GROUPS = 4, EACH = 6 };
+    struct batch_shape shapes[GROUPS * EACH];
+    for (int64_t i = 0; i < GROUPS * EACH; i++)
+        shapes[i] = (struct batch_shape){ .samples = 1,
+                                          .language_tokens = 100 + i * 37 % 23 * 50,
+                                          .vision_tokens = i * 41 % 17 * 1025,
+                                          .language_square_sum = (double)(i * 13 % 19) * 1e4 };
+    for (int64_t length = 1; length <= EACH; length++) {
+        struct batch_shape got = batch_shape_largest_window(shapes, GROUPS, EACH, length);
+        int64_t tokens = 0, vision = 0;
+        double squares = 0;
+        for (int64_t g = 0; g < GROUPS; g++)
+            for (int64_t first = 0; first + length <= EACH; first++) {
+                int64_t own_tokens = 0, own_vision = 0;
+                double own_squares = 0;
+                for (int64_t i = first; i < first + length; i++) {
+                    own_tokens += shapes[g * EACH + i].language_tokens;
+                    own_vision += shapes[g * EACH + i].vision_tokens;
+                    own_squares += shapes[g * EACH + i].language_square_sum;
+                }
+                if (own_tokens > tokens) tokens = own_tokens;
+                if (own_vision > vision) vision = own_vision;
+                if (own_squares > squares) squares = own_squares;
+            }
+        assert_int_equal(got.samples, 1);
+        assert_int_equal(got.language_tokens, (tokens + length - 1) / length);
+        assert_int_equal(got.vision_tokens, (vision + length - 1) / length);
+        assert_true(got.language_square_sum == squares / (double)length);
+        assert_int_equal(got.video_tokens, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_images_are_sequences_of_their_own),
         cmocka_unit_test(test_pieces_of_clips_add_up),
         cmocka_unit_test(a_sequence_is_padded_and_masked),
         cmocka_unit_test(windows_count_as_the_mean_block),
+        cmocka_unit_test(test_largest_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
