@@ -103,8 +103,23 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         cJSON_AddNumberToObject(table, "rows_calibrated_on", (double)s->rows_calibrated_on);
         cJSON_AddNumberToObject(table, "mean_abs_relative_error", s->mean_abs_relative_error);
         cJSON_AddNumberToObject(table, "worst_relative_error", s->worst_relative_error);
+        cJSON_AddNumberToObject(table, "figures", (double)s->figures);
+        cJSON_AddNumberToObject(table, "figures_met", (double)s->figures_met);
+        cJSON *missed = cJSON_AddArrayToObject(table, "figures_missed");
+        for (int64_t k = 0; k < s->figures - s->figures_met; k++)
+            cJSON_AddItemToArray(missed, cJSON_CreateString(s->missed[k]));
     }
     return o;
+}
+
+/* How many printed times and speed-ups some reading meets, and which none does. */
+static void print_figures(const struct reproduction_summary *s) {
+    printf("%ld of %ld printed GPU-days and speed-ups within %.0f and %.0f %% by at least one "
+           "reading",
+           (long)s->figures_met, (long)s->figures, REPRODUCTION_TIME_LIMIT * 100,
+           REPRODUCTION_RATIO_LIMIT * 100);
+    for (int64_t k = 0; k < s->figures - s->figures_met; k++)
+        printf("%s%s", k == 0 ? "; not " : ", ", s->missed[k]);
 }
 
 static void print_sensitivity(const struct reproduction_value *v) {
@@ -214,6 +229,10 @@ static void print(const struct reproduction *r) {
                "relative error)\n",
                s->table, (long)s->rows, s->mean_abs_relative_error * 100,
                s->worst_relative_error * 100, (long)s->rows_without_relative_error);
+        if (s->figures == 0) continue;
+        fputs("  ", stdout);
+        print_figures(s);
+        putchar('\n');
     }
     puts("Nothing is fitted to these rows unless marked; every row names the scenario that gives "
          "it.\nValues and sources of the inputs: --markdown or --json.");
@@ -266,6 +285,10 @@ static void print_markdown(const struct reproduction *r) {
                "relative error.\n",
                (long)s->rows, s->mean_abs_relative_error * 100, s->worst_relative_error * 100,
                (long)s->rows_without_relative_error);
+        if (s->figures == 0) continue;
+        putchar('\n');
+        print_figures(s);
+        puts(".");
     }
 }
 

@@ -337,6 +337,44 @@ static bool read_selected(struct context *c) {
     return true;
 }
 
+/* How far off a printed time or speed-up may be; NaN: another quantity. */
+static double figure_limit(const struct reproduction_value *v) {
+    if (isnan(v->relative_error) || v->calibrated_on) return NAN;
+    if (strcmp(v->quantity, "gpu_days") == 0) return REPRODUCTION_TIME_LIMIT;
+    const size_t length = strlen(v->quantity), ending = strlen("speedup");
+    return length >= ending && strcmp(v->quantity + length - ending, "speedup") == 0
+               ? REPRODUCTION_RATIO_LIMIT
+               : NAN;
+}
+
+static bool same_figure(const struct reproduction_value *a, const struct reproduction_value *b) {
+    return strcmp(a->table, b->table) == 0 && strcmp(a->row, b->row) == 0 &&
+           strcmp(a->quantity, b->quantity) == 0;
+}
+
+static void count_figures(const struct reproduction *r, struct reproduction_summary *s) {
+    s->missed = arena_array(r->arena, const char *, s->rows + 1);
+    for (int64_t i = 0; i < r->value_count; i++) {
+        const struct reproduction_value *v = &r->values[i];
+        const double limit = figure_limit(v);
+        if (strcmp(v->table, s->table) != 0 || isnan(limit)) continue;
+        bool counted = false, met = false;
+        for (int64_t k = 0; k < r->value_count; k++) {
+            const struct reproduction_value *reading = &r->values[k];
+            if (!same_figure(v, reading) || isnan(figure_limit(reading))) continue;
+            counted |= k < i;
+            met |= fabs(reading->relative_error) <= limit;
+        }
+        if (counted) continue;
+        if (met)
+            s->figures_met++;
+        else
+            s->missed[s->figures - s->figures_met] =
+                arena_format(r->arena, "%s.%s", v->row, v->quantity);
+        s->figures++;
+    }
+}
+
 static void summarise(struct reproduction *r) {
     int64_t *counted = arena_array(r->arena, int64_t, r->summary_count + 1);
     for (int64_t i = 0; i < r->value_count; i++) {
@@ -356,6 +394,7 @@ static void summarise(struct reproduction *r) {
     }
     for (int64_t k = 0; k < r->summary_count; k++) {
         if (counted[k] > 0) r->summaries[k].mean_abs_relative_error /= (double)counted[k];
+        count_figures(r, &r->summaries[k]);
     }
 }
 

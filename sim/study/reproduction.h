@@ -46,7 +46,15 @@ struct reproduction_summary {
     int64_t rows, rows_without_relative_error, rows_calibrated_on;
     double mean_abs_relative_error; /* of predictions: rows calibrated on do not count */
     double worst_relative_error;    /* signed */
+    /* Printed GPU-days and speed-ups, each counted once though several readings may stand beside it;
+     * met: at least one reading is within REPRODUCTION_TIME_LIMIT or REPRODUCTION_RATIO_LIMIT. */
+    int64_t figures, figures_met;
+    const char **missed; /* [figures - figures_met], as "<row>.<quantity>" */
 };
+
+/* How near a time has to come, and a ratio of two, in which the scale of both cancels. */
+#define REPRODUCTION_TIME_LIMIT  0.15
+#define REPRODUCTION_RATIO_LIMIT 0.10
 
 /* The numbers of a table's picture. */
 struct reproduction_picture {
