@@ -145,7 +145,7 @@ static void print_head(const struct execution *e) {
 static void print_breakdown(const struct replay *r) {
     puts("\nWhere the time of a mean step goes");
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
-        if (class == REPLAY_LOADING && r->classes_s[class] == 0) continue;
+        if (replay_class_is_rare(class) && r->classes_s[class] == 0) continue;
         double share = r->classes_s[class] / r->step_time_mean_s;
         int bars = (int)lround(share * 40);
         printf("  %-31s %10.1f ms %6.1f %%  %.*s\n", replay_class_name((enum replay_class) class),

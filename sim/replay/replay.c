@@ -21,6 +21,7 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_PADDING] = "padding",
     [REPLAY_RECOMPUTE] = "recompute",
     [REPLAY_TENSOR] = "tensor-parallel communication",
+    [REPLAY_CONTEXT] = "context-parallel communication",
     [REPLAY_SEND] = "pipeline sends",
     [REPLAY_BUBBLE] = "pipeline bubble",
     [REPLAY_STAGE_IMBALANCE] = "imbalance between stages",
@@ -33,6 +34,10 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
 
 const char *replay_class_name(enum replay_class class) {
     return class_names[class];
+}
+
+bool replay_class_is_rare(enum replay_class class) {
+    return class == REPLAY_CONTEXT || class == REPLAY_LOADING;
 }
 
 static const char *const verdict_names[] = { "fits", "tight", "out of memory" };
@@ -371,6 +376,7 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_PADDING] = class_ns[TIME_PADDING] * scale;
     c[REPLAY_RECOMPUTE] = class_ns[TIME_RECOMPUTE] * scale;
     c[REPLAY_TENSOR] = class_ns[TIME_COMMUNICATION] * scale;
+    c[REPLAY_CONTEXT] = class_ns[TIME_CONTEXT] * scale;
     c[REPLAY_SEND] = class_ns[TIME_SEND] * scale;
     c[REPLAY_RANK_IMBALANCE] = (wait_ns + class_ns[TIME_WAIT]) * scale;
     c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S) + class_ns[TIME_DATA] * scale;

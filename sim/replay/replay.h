@@ -37,6 +37,7 @@ enum replay_class {
     REPLAY_PADDING,
     REPLAY_RECOMPUTE,
     REPLAY_TENSOR,
+    REPLAY_CONTEXT,
     REPLAY_SEND,
     REPLAY_BUBBLE, /* (stages - 1) / micro-batches of the mean stage's work: an ideal pipeline's */
     REPLAY_STAGE_IMBALANCE, /* stages differ on average */
@@ -48,6 +49,8 @@ enum replay_class {
     REPLAY_CLASS_COUNT
 };
 const char *replay_class_name(enum replay_class class); /* "pipeline bubble" */
+/* Most scenarios have nothing of it: not to be spoken of where it is 0. */
+bool replay_class_is_rare(enum replay_class class);
 
 enum verdict { VERDICT_FITS, VERDICT_TIGHT, VERDICT_OUT_OF_MEMORY };
 const char *verdict_name(enum verdict verdict); /* "fits", "tight", "out of memory" */

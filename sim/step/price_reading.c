@@ -73,9 +73,11 @@ static int64_t exposed_ring_ns(const struct price_table *table, const struct pri
 
 /* `attention_ns`: its operators of core attention, in order. */
 static void sum_list(const struct price_table *table, const struct priced_list *list,
-                     const int64_t *attention_ns, int64_t *ns, int64_t *comm_ns) {
+                     const int64_t *attention_ns, int64_t *ns, int64_t *comm_ns,
+                     int64_t *context_ns) {
     *ns = list->fixed_ns;
     *comm_ns = list->comm_ns;
+    *context_ns = list->context_ns;
     for (int64_t run = 0; run < list->run_count; run++) {
         int64_t attention = 0;
         for (int64_t i = 0; i < list->runs[run].count; i++)
@@ -83,15 +85,16 @@ static void sum_list(const struct price_table *table, const struct priced_list *
         int64_t exposed = run == list->ring_run ? exposed_ring_ns(table, list, attention) : 0;
         *ns += attention + exposed;
         *comm_ns += exposed;
+        *context_ns += exposed;
     }
 }
 
 static void list_time(const struct price_table *table, const struct priced_list *list,
                       enum layer_kind kind, enum pass_set set, const struct batch_shape *shape,
-                      int64_t *ns, int64_t *comm_ns) {
+                      int64_t *ns, int64_t *comm_ns, int64_t *context_ns) {
     int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
     if (list->run_count > 0) attention_times(table, kind, set, shape, attention_ns);
-    sum_list(table, list, attention_ns, ns, comm_ns);
+    sum_list(table, list, attention_ns, ns, comm_ns, context_ns);
 }
 
 static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
@@ -232,16 +235,18 @@ static void device_times(const struct price_table *table, enum layer_kind kind,
                              *backward = &prices->lists[PASS_SET_BACKWARD];
     int64_t attention_ns[ATTENTION_OPERATOR_LIMIT] = { 0 };
     if (forward->run_count > 0) attention_times(table, kind, PASS_SET_FORWARD, shape, attention_ns);
-    sum_list(table, forward, attention_ns, &time->forward_ns, &time->forward_comm_ns);
+    sum_list(table, forward, attention_ns, &time->forward_ns, &time->forward_comm_ns,
+             &time->forward_context_ns);
     list_time(table, backward, kind, PASS_SET_BACKWARD, shape, &time->backward_ns,
-              &time->backward_comm_ns);
+              &time->backward_comm_ns, &time->backward_context_ns);
     if (time->backward_ns == 0) return;
     time->recompute_ns[RECOMPUTE_FULL] = time->forward_ns;
     time->recompute_comm_ns[RECOMPUTE_FULL] = time->forward_comm_ns;
+    time->recompute_context_ns[RECOMPUTE_FULL] = time->forward_context_ns;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (prices->again[how].count > 0)
             sum_list(table, &prices->again[how], attention_ns, &time->recompute_ns[how],
-                     &time->recompute_comm_ns[how]);
+                     &time->recompute_comm_ns[how], &time->recompute_context_ns[how]);
     if (!repeats_attention(table, kind) || prices->again[RECOMPUTE_SELECTIVE].count > 0) return;
     for (int64_t run = 0, i = 0; run < forward->run_count; run++)
         for (int64_t k = 0; k < forward->runs[run].count; k++)

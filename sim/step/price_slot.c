@@ -132,6 +132,24 @@ static void overlap_tensor_parallel(const struct price_table *table,
     }
 }
 
+/* What the list takes longer than without the collectives of context parallelism. */
+static int64_t context_ns(const struct operator_list *list, const struct priced_list *priced) {
+    struct operator_time *rest = NULL;
+    for (int64_t i = 0; i < list->count; i++) {
+        if (list->operators[i].communicator != COMMUNICATOR_CONTEXT || priced->operators[i].ns == 0)
+            continue;
+        if (rest == NULL) {
+            rest = memory_alloc(sizeof *rest * (size_t)list->count);
+            memcpy(rest, priced->operators, sizeof *rest * (size_t)list->count);
+        }
+        rest[i].ns = 0;
+    }
+    if (rest == NULL) return 0;
+    const int64_t ns = priced->fixed_ns - list_makespan_ns(rest, list->count);
+    free(rest);
+    return ns;
+}
+
 /* Takes `list`. */
 static void price_list(const struct price_table *table, enum layer_kind kind,
                        struct operator_list list, struct priced_list *out) {
@@ -167,6 +185,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
     out->comm_ns = out->fixed_ns - compute_ns;
+    out->context_ns = context_ns(&list, out);
     operator_list_free(&list);
     if (!table->sums_only) return;
     free(out->operators);

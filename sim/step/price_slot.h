@@ -37,6 +37,7 @@ struct priced_list {
     int64_t run_count;
     int64_t ring_run;          /* has a ring right before it; NO_RUN: none */
     int64_t fixed_ns, comm_ns; /* without attention and the ring beside it */
+    int64_t context_ns;        /* of comm_ns, what context parallelism adds */
     int64_t ring_ns;
     double band_ns;    /* sum of ns x band */
     double outside_ns; /* priced outside the measured range */

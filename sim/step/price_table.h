@@ -19,8 +19,10 @@ struct layer_time {
     int64_t forward_ns, backward_ns; /* communication included */
     /* tensor- and context-parallel communication, exposed part */
     int64_t forward_comm_ns, backward_comm_ns;
+    int64_t forward_context_ns, backward_context_ns; /* of it, that of context parallelism */
     /* before the backward of a block that recomputes so; communication included */
-    int64_t recompute_ns[RECOMPUTE_KIND_COUNT], recompute_comm_ns[RECOMPUTE_KIND_COUNT];
+    int64_t recompute_ns[RECOMPUTE_KIND_COUNT], recompute_comm_ns[RECOMPUTE_KIND_COUNT],
+        recompute_context_ns[RECOMPUTE_KIND_COUNT];
     /* Bytes of one rank: from forward to backward, and on top while the layer runs. */
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes;
     /* Model FLOPs of all TP ranks: of forward and backward as model_layer_training_flop() defines

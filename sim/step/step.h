@@ -48,7 +48,8 @@ double stage_memory_device(const struct stage_memory *memory);
  * whatever kind, is padding. */
 enum time_class {
     TIME_COMPUTE,
-    TIME_COMMUNICATION, /* tensor- and context-parallel, and copies to the host, exposed */
+    TIME_COMMUNICATION, /* tensor-parallel, and copies to the host, exposed */
+    TIME_CONTEXT,       /* context-parallel, exposed */
     TIME_RECOMPUTE,
     TIME_PADDING,
     TIME_SEND, /* sends that block compute */

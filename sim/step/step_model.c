@@ -516,9 +516,11 @@ static void add_layers(enum layer_kind kind, int64_t count,
                        const struct layer_time *time, double padded, struct stage_cost *cost) {
     int64_t passes_ns = count * (time->forward_ns + time->backward_ns);
     int64_t recompute_ns = 0, recompute_comm_ns = 0;
+    int64_t context_ns = count * (time->forward_context_ns + time->backward_context_ns);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         recompute_ns += recomputing[how] * time->recompute_ns[how];
         recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
+        context_ns += recomputing[how] * time->recompute_context_ns[how];
     }
     int64_t communication_ns =
         count * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
@@ -528,7 +530,8 @@ static void add_layers(enum layer_kind kind, int64_t count,
 
     double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
     double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
-    cost->class_ns[TIME_COMMUNICATION] += useful * (double)communication_ns;
+    cost->class_ns[TIME_COMMUNICATION] += useful * (double)(communication_ns - context_ns);
+    cost->class_ns[TIME_CONTEXT] += useful * (double)context_ns;
     cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;
     cost->class_ns[TIME_COMPUTE] +=
         useful * ((double)(passes_ns + recompute_ns - communication_ns) - recompute_alone);

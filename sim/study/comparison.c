@@ -31,6 +31,7 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "padding",
     "recompute",
     "tensor communication",
+    "context communication",
     "pipeline sends",
     "bubble",
     "imbalance of stages",
@@ -42,10 +43,10 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "checkpoints and failures",
 };
 
-enum { PART_LOADING = 11, PART_FAILURES = 12 };
+enum { PART_CONTEXT = 4, PART_LOADING = 12, PART_FAILURES = 13 };
 
 bool comparison_part_is_rare(int part) {
-    return part == PART_LOADING || part == PART_FAILURES;
+    return part == PART_CONTEXT || part == PART_LOADING || part == PART_FAILURES;
 }
 
 /* Of a step; checkpoints and failures come on top of all steps. */
@@ -54,6 +55,7 @@ static const size_t part_offsets[PART_FAILURES] = {
     offsetof(struct run_record, padding_ms),
     offsetof(struct run_record, recompute_ms),
     offsetof(struct run_record, exposed_tensor_ms),
+    offsetof(struct run_record, exposed_context_ms),
     offsetof(struct run_record, exposed_pipeline_ms),
     offsetof(struct run_record, bubble_ms),
     offsetof(struct run_record, stage_imbalance_ms),

@@ -33,8 +33,8 @@ enum comparison_verdict {
 };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
-enum { COMPARISON_PARTS = 13 };
-/* Those that only section what_if states. */
+enum { COMPARISON_PARTS = 14 };
+/* Those of context parallelism and of section what_if: not to be spoken of where all runs have 0. */
 bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 

@@ -13,6 +13,7 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_PADDING] = "a batching policy that packs (isf) or groups by length",
     [REPLAY_RECOMPUTE] = "keep more activations where memory allows (policy.recompute)",
     [REPLAY_TENSOR] = "a smaller layout.tp, or links that are faster inside the node",
+    [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind",
     [REPLAY_SEND] = "a backend that overlaps sends, or cuts where less is sent",
     [REPLAY_BUBBLE] = "more micro-batches per step or fewer stages",
     [REPLAY_STAGE_IMBALANCE] = "another policy.partition: the slowest stage sets the pace",
@@ -264,7 +265,7 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
     if (!critical_path(e, x, arena, err)) return false;
     x->advice = arena_array(arena, struct advice, REPLAY_CLASS_COUNT);
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
-        if (class == REPLAY_LOADING && e->replay->classes_s[class] == 0) continue;
+        if (replay_class_is_rare(class) && e->replay->classes_s[class] == 0) continue;
         struct advice one = { replay_class_name((enum replay_class) class), advice_text(e, class),
                               e->replay->classes_s[class] / e->replay->step_time_mean_s };
         int64_t at = x->advice_count++;

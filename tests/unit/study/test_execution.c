@@ -69,7 +69,7 @@ static bool check_columns(void *context, sqlite3_stmt *row, struct error *err) {
 static const struct {
     const char *sql, *allowed;
 } tables[] = {
-    { "SELECT * FROM run WHERE id = ?1", " failure exposed_context_ms planner_mean_ms planner_exposed_ms "
+    { "SELECT * FROM run WHERE id = ?1", " failure planner_mean_ms planner_exposed_ms "
       "asked_samples_per_step " },
     { "SELECT * FROM iteration WHERE run_id = ?1", " planner_ns " },
     { "SELECT * FROM stage WHERE run_id = ?1", "" },
