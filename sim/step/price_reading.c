@@ -219,12 +219,6 @@ double price_table_flop(const struct price_table *table, enum layer_kind kind,
     return prices == NULL ? 0 : forward_flop(table, kind, shape, prices);
 }
 
-double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
-                                  const struct batch_shape *shape, enum recompute_kind how) {
-    const struct kind_prices *prices = prices_of(table, kind, shape);
-    return prices == NULL ? 0 : recompute_flop(table, kind, shape, prices, how);
-}
-
 /* ---- one layer, all at once ---- */
 
 /* What the device needs. */

@@ -114,9 +114,6 @@ double price_table_workspace_bytes(const struct price_table *table, enum layer_k
 /* Model FLOPs of one layer's forward, whole model (all TP ranks). */
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape);
-/* The same of what a block that recomputes so runs again. */
-double price_table_recompute_flop(const struct price_table *table, enum layer_kind kind,
-                                  const struct batch_shape *shape, enum recompute_kind how);
 /* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
  */
 double price_table_band(const struct price_table *table, const struct batch_shape *shape,

@@ -138,10 +138,11 @@ int64_t step_unit_count(const struct step_model *model, int64_t module,
 /* How the blocks of a part recompute by the plan; how many there are and what each way costs and keeps. */
 void step_planned_blocks(const struct step_model *model, int64_t part, struct pass_choice *blocks);
 void step_block_options(const struct step_model *model, int64_t part,
-                        const struct batch_shape *shape, struct pass_cost *pass);
+                        const struct layer_time times[LAYER_KIND_COUNT], struct pass_cost *pass);
 /* FLOPs recomputed under the choice less those under the plan. */
 double step_choice_flop(const struct step_model *model, int64_t part,
-                        const struct batch_shape *shape, const struct pass_choice *choice);
+                        const struct layer_time times[LAYER_KIND_COUNT],
+                        const struct pass_choice *choice);
 /* What a stage has for activations and workspace, fragmentation taken off. */
 double step_activation_capacity(const struct step_model *model, int64_t stage);
 

@@ -31,9 +31,9 @@ struct step_runner {
     bool chosen; /* choices hold for the last run */
     bool split;  /* into the plan's sub-batches */
     struct layer_time (*unit_times)[LAYER_KIND_COUNT]; /* by micro-batch */
-    /* Of the sub-microbatches of the module that is being priced, by unit; its parts share them. */
+    /* Of sub-microbatches, which the parts of a module share: piece_first[module] + unit. */
     struct layer_time (*piece_times)[LAYER_KIND_COUNT];
-    int64_t piece_capacity;
+    int64_t *piece_first, piece_capacity;
     int32_t *compute, *communication, *link_forward, *link_backward; /* resources by stage */
     int32_t *nic; /* shared outgoing NICs by stage, or NO_TASK */
     /* while building: the last send of each stage that leaves its node, or NO_TASK */
@@ -67,6 +67,14 @@ static inline struct batch_shape shape_at(const struct step_runner *r, const str
     bool clips = m->plan->module_count > 0 &&
                  m->plan->modules[m->module_of_chunk[at->part / m->stage_count]].clips;
     return batch_shape_piece(&r->shapes[at->micro_batch], clips, at->pieces, at->sub);
+}
+
+/* Priced before the passes are. */
+static inline const struct layer_time *times_at(const struct step_runner *r,
+                                                const struct place_in_step *at) {
+    if (at->pieces == 1) return r->unit_times[at->micro_batch];
+    int64_t module = r->model->module_of_chunk[at->part / r->model->stage_count];
+    return r->piece_times[r->piece_first[module] + at->cell - r->cell_first[at->part]];
 }
 
 typedef void (*cell_visit)(struct step_runner *r, const struct place_in_step *at, void *context);

@@ -640,16 +640,15 @@ int64_t step_unit_count(const struct step_model *m, int64_t module,
     return (shape->vision_tiles + planned->sub_batch - 1) / planned->sub_batch;
 }
 
-void step_block_options(const struct step_model *m, int64_t part, const struct batch_shape *shape,
-                        struct pass_cost *pass) {
+void step_block_options(const struct step_model *m, int64_t part,
+                        const struct layer_time times[LAYER_KIND_COUNT], struct pass_cost *pass) {
     enum layer_kind kind = LAYER_VISION_BLOCK;
     pass->blocks = block_count(m, part, &kind);
     if (pass->blocks == 0) return;
-    struct layer_time time;
-    price_table_layer(m->prices, kind, shape, &time);
+    const struct layer_time *time = &times[kind];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        pass->recompute_ns[how] = time.recompute_ns[how];
-        pass->block_bytes[how] = time.backward_ns > 0 ? time.saved_bytes[how] : 0;
+        pass->recompute_ns[how] = time->recompute_ns[how];
+        pass->block_bytes[how] = time->backward_ns > 0 ? time->saved_bytes[how] : 0;
     }
 }
 
@@ -662,7 +661,8 @@ void step_planned_blocks(const struct step_model *m, int64_t part, struct pass_c
             (int16_t)m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT + how];
 }
 
-double step_choice_flop(const struct step_model *m, int64_t part, const struct batch_shape *shape,
+double step_choice_flop(const struct step_model *m, int64_t part,
+                        const struct layer_time times[LAYER_KIND_COUNT],
                         const struct pass_choice *choice) {
     enum layer_kind kind = LAYER_VISION_BLOCK;
     const int16_t *chosen = chosen_blocks(choice);
@@ -671,8 +671,7 @@ double step_choice_flop(const struct step_model *m, int64_t part, const struct b
         &m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
     double flop = 0;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        flop += (double)(chosen[how] - planned[how]) *
-                price_table_recompute_flop(m->prices, kind, shape, (enum recompute_kind)how);
+        flop += (double)(chosen[how] - planned[how]) * times[kind].recompute_flop[how];
     return flop;
 }
 

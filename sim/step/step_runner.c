@@ -25,6 +25,7 @@ struct step_runner *step_runner_create(const struct step_model *model) {
         *times[i] = memory_alloc(sizeof **times[i] * (size_t)model->part_count);
     r->memory = memory_alloc(sizeof *r->memory * stages);
     r->cell_first = memory_alloc(sizeof *r->cell_first * (size_t)(model->part_count + 1));
+    r->piece_first = memory_alloc(sizeof *r->piece_first * (size_t)(model->module_count + 1));
     return r;
 }
 
@@ -40,6 +41,7 @@ void step_runner_destroy(struct step_runner *r) {
     free(r->choices);
     free(r->unit_times);
     free(r->piece_times);
+    free(r->piece_first);
     free(r->forward_first);
     free(r->forward_last);
     free(r->backward_first);
@@ -157,7 +159,6 @@ static bool check_order(const struct step_runner *r, const char *name, struct er
 static void fill_pass_cost(struct step_runner *r, const struct place_in_step *at, void *context) {
     (void)context;
     const struct stage_cost *cost = &r->costs[at->cell];
-    struct batch_shape shape = shape_at(r, at);
     struct pass_cost *pass = &r->pass_costs[at->cell];
     *pass = (struct pass_cost){ .forward_ns = cost->forward_ns,
                                 .backward_ns = cost->backward_ns,
@@ -165,7 +166,7 @@ static void fill_pass_cost(struct step_runner *r, const struct place_in_step *at
                                 .workspace_bytes = cost->workspace_bytes };
     if (sends_to(r, at->part + 1, at->micro_batch)) pass->send_forward_ns = cost->send_forward_ns;
     if (sends_to(r, at->part - 1, at->micro_batch)) pass->send_backward_ns = cost->send_backward_ns;
-    step_block_options(r->model, at->part, &shape, pass);
+    step_block_options(r->model, at->part, times_at(r, at), pass);
 }
 
 static bool plan_iteration(struct step_runner *r, struct error *err) {
@@ -313,48 +314,48 @@ static void slow_down(struct step_runner *r) {
 }
 
 static void price_cell(struct step_runner *r, const struct place_in_step *at, void *context) {
-    const struct layer_time(*whole)[LAYER_KIND_COUNT] = context;
-    const struct step_model *m = r->model;
+    (void)context;
     const struct layer_time *locked = r->locked != NULL ? r->locked[at->micro_batch] : NULL;
     const struct pass_choice *choice = r->chosen ? &r->choices[at->cell] : NULL;
-    if (at->pieces == 1) {
-        step_stage_cost_as(m, at->part, &r->shapes[at->micro_batch], whole[at->micro_batch], locked,
-                           choice, &r->costs[at->cell]);
-        return;
-    }
-    struct batch_shape shape = shape_at(r, at);
-    step_stage_cost_as(m, at->part, &shape, r->piece_times[at->cell - r->cell_first[at->part]],
-                       locked, choice, &r->costs[at->cell]);
+    struct batch_shape piece;
+    if (at->pieces > 1) piece = shape_at(r, at);
+    step_stage_cost_as(r->model, at->part, at->pieces > 1 ? &piece : &r->shapes[at->micro_batch],
+                       times_at(r, at), locked, choice, &r->costs[at->cell]);
 }
 
 static void price_piece(struct step_runner *r, const struct place_in_step *at, void *context) {
-    (void)context;
+    struct layer_time(*times)[LAYER_KIND_COUNT] = context;
     if (at->pieces == 1) return; /* unit_times has it */
     struct batch_shape shape = shape_at(r, at);
-    step_layer_times(r->model, &shape, r->piece_times[at->cell - r->cell_first[at->part]]);
+    step_layer_times(r->model, &shape, times[at->cell - r->cell_first[at->part]]);
 }
 
-/* Of the module of a part. */
-static void price_pieces(struct step_runner *r, int64_t part) {
-    int64_t units = r->cell_first[part + 1] - r->cell_first[part];
-    if (units > r->piece_capacity) {
-        r->piece_capacity = units;
-        r->piece_times = memory_realloc(r->piece_times, sizeof *r->piece_times * (size_t)units);
-    }
-    for_each_cell(r, part, price_piece, NULL);
-}
-
-static void price_cells(struct step_runner *r) {
+/* Of every micro-batch, and of every sub-microbatch of each module. */
+static void price_layers(struct step_runner *r) {
+    const struct step_model *m = r->model;
     r->unit_times =
         memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->micro_batch_count);
     for (int64_t i = 0; i < r->micro_batch_count; i++)
-        step_layer_times(r->model, &r->shapes[i], r->unit_times[i]);
-    for (int64_t part = 0, module = -1; part < r->model->part_count; part++) {
-        int64_t own = r->model->module_of_chunk[part / r->model->stage_count];
-        if (own != module) price_pieces(r, part);
-        module = own;
-        for_each_cell(r, part, price_cell, r->unit_times);
+        step_layer_times(m, &r->shapes[i], r->unit_times[i]);
+    r->piece_first[0] = 0;
+    for (int64_t i = 0; i < m->module_count; i++)
+        r->piece_first[i + 1] = r->piece_first[i] +
+                                r->units[i * (r->micro_batch_count + 1) + r->micro_batch_count];
+    if (r->piece_first[m->module_count] > r->piece_capacity) {
+        r->piece_capacity = r->piece_first[m->module_count];
+        r->piece_times =
+            memory_realloc(r->piece_times, sizeof *r->piece_times * (size_t)r->piece_capacity);
     }
+    for (int64_t part = 0, module = -1; part < m->part_count; part++) {
+        int64_t own = m->module_of_chunk[part / m->stage_count];
+        if (own != module) for_each_cell(r, part, price_piece, r->piece_times + r->piece_first[own]);
+        module = own;
+    }
+}
+
+static void price_cells(struct step_runner *r) {
+    for (int64_t part = 0; part < r->model->part_count; part++)
+        for_each_cell(r, part, price_cell, NULL);
     if (r->is_slow) slow_down(r);
 }
 
@@ -377,9 +378,8 @@ static void find_finish(struct step_runner *r, const struct place_in_step *at, v
 /* What the choices of the planner recompute less than the plan. */
 static void correct_flop(struct step_runner *r, const struct place_in_step *at, void *context) {
     struct rank_outcome *outcome = context;
-    struct batch_shape shape = shape_at(r, at);
     outcome->recompute_flop +=
-        step_choice_flop(r->model, at->part, &shape, &r->choices[at->cell]);
+        step_choice_flop(r->model, at->part, times_at(r, at), &r->choices[at->cell]);
 }
 
 static bool run_graph(struct step_runner *r, bool rebuild, struct rank_outcome *outcome,
@@ -426,6 +426,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
                                       .backward_ns = r->backward_ns,
                                       .recompute_ns = r->recompute_ns,
                                       .memory = r->memory };
+    price_layers(r);
     price_cells(r);
     if (rebuild && !fill_order(r, err)) return false;
     r->chosen = rebuild && any_choice(r);
