@@ -217,11 +217,6 @@ static int64_t *kept_backward_ns(const struct dip_iteration *d, const struct job
     return kept_ns;
 }
 
-static void fill_memory(struct dip_iteration *d, const struct job_plan *plan) {
-    memory_step(d->it, plan, &d->segments, &d->schedule);
-    segment_order_time(d->segments.graph, &d->schedule);
-}
-
 /* Micro-batches in turn. */
 static void plain_order(struct dip_iteration *d) {
     struct segment_graph *g = d->segments.graph;
@@ -292,24 +287,45 @@ static void take_filled(struct dip_iteration *d, const struct filled *f) {
     d->schedule.makespan_ns = f->makespan_ns;
 }
 
-/* No memory step makes this order faster: every block keeps everything. */
-static int64_t order_bound_ns(const struct dip_iteration *d, const int64_t *kept_ns) {
+struct busy_rank {
+    int32_t rank;
+    int64_t busy_ns;
+};
+
+static int busiest_first(const void *left, const void *right) {
+    const struct busy_rank *a = left, *b = right;
+    if (a->busy_ns != b->busy_ns) return a->busy_ns > b->busy_ns ? -1 : 1;
+    return a->rank - b->rank;
+}
+
+/* By what their passes take. */
+static void sort_ranks(const struct segment_graph *g, const struct segment_pass *passes,
+                       struct busy_rank *ranks) {
+    for (int32_t r = 0; r < g->rank_count; r++)
+        ranks[r] = (struct busy_rank){ r, 0 };
+    for (int64_t i = 0; i < (int64_t)g->segment_count * g->rank_count; i++)
+        ranks[i % g->rank_count].busy_ns += passes[i].forward_ns + passes[i].backward_ns;
+    qsort(ranks, (size_t)g->rank_count, sizeof *ranks, busiest_first);
+}
+
+/* The memory step on d->schedule, which is timed by it. False, and half done: the order is no faster than
+ * limit_ns. Ranks that are not done yet count as if their blocks kept everything, and no order becomes
+ * faster when a pass becomes longer; so the ranks that are expected to be the longest come first. */
+static bool fill_memory(struct dip_iteration *d, const struct job_plan *plan,
+                        const int64_t *kept_ns, const struct busy_rank *ranks, int64_t limit_ns) {
     struct segment_graph *g = d->segments.graph;
-    int64_t n = (int64_t)g->segment_count * g->rank_count;
-    int64_t *planned_ns = arena_array(d->it->scratch, int64_t, n);
-    struct segment_schedule timed = {
-        .tasks = arena_array(d->it->scratch, struct segment_task, segment_schedule_size(g))
-    };
-    memcpy(timed.tasks, d->schedule.tasks,
-           sizeof *timed.tasks * (size_t)segment_schedule_size(g));
-    for (int64_t i = 0; i < n; i++) {
-        planned_ns[i] = g->passes[i].backward_ns;
+    for (int64_t i = 0; i < (int64_t)g->segment_count * g->rank_count; i++)
         g->passes[i].backward_ns = kept_ns[i];
+    if (segment_order_time(g, &d->schedule) >= limit_ns) return false;
+    struct memory_step_result result = { 0 };
+    for (int64_t i = 0, look = 1; i < g->rank_count; i++) {
+        memory_step_rank(d->it, plan, &d->segments, &d->schedule, ranks[i].rank, &result);
+        bool last = i + 1 == g->rank_count;
+        if (!last && (limit_ns == INT64_MAX || i + 1 < look)) continue;
+        look *= 2;
+        if (segment_order_time(g, &d->schedule) >= limit_ns) return false;
     }
-    segment_order_time(g, &timed);
-    for (int64_t i = 0; i < n; i++)
-        g->passes[i].backward_ns = planned_ns[i];
-    return timed.makespan_ns;
+    return true;
 }
 
 /* Into d->schedule, before the memory step; false: there is none, or it is the search's own. */
@@ -328,15 +344,16 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     const int64_t *kept_ns = kept_backward_ns(d, plan);
     keep_filled(d, &before);
     struct segment_schedule found = { .tasks = before.tasks };
-    fill_memory(d, plan);
+    struct busy_rank *ranks = arena_array(d->it->scratch, struct busy_rank, g->rank_count);
+    sort_ranks(g, g->passes, ranks);
+    fill_memory(d, plan, kept_ns, ranks, INT64_MAX);
     keep_filled(d, &best);
     int32_t last = f->count + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
     for (int32_t k = 0; k < last; k++) {
         memcpy(g->passes, before.passes, before.pass_bytes);
         if (!finalist_order(d, f, k, &found)) continue;
-        if (order_bound_ns(d, kept_ns) >= best.makespan_ns) continue;
-        fill_memory(d, plan);
-        if (d->schedule.makespan_ns < best.makespan_ns) keep_filled(d, &best);
+        sort_ranks(g, best.passes, ranks);
+        if (fill_memory(d, plan, kept_ns, ranks, best.makespan_ns)) keep_filled(d, &best);
     }
     take_filled(d, &best);
 }

@@ -37,6 +37,7 @@ void modality_plan(const struct planner_oracle *oracle, const struct modality_op
 /* Segments numbered by micro-batch, module, sub-microbatch and chunk; in the scratch arena. unit_of
  * and chunk_of give each segment's place in the iteration. */
 struct memory_candidate;
+struct rank_program;
 struct modality_segments {
     struct segment_graph *graph;
     int32_t *chunk_of, *unit_of, *sub_of;
@@ -44,6 +45,7 @@ struct modality_segments {
      * rank x segment_count + segment. */
     const struct memory_candidate **candidates;
     int32_t *candidate_counts;
+    struct rank_program *program; /* room for that of one rank */
 };
 struct modality_segments modality_graph(const struct planner_oracle *oracle,
                                         const struct job_plan *plan,
@@ -57,9 +59,13 @@ struct memory_step_result {
     double gap_fraction; /* the largest of the ranks */
     int64_t infeasible;  /* ranks that do not fit even with everything dropped */
 };
-/* Picks how each pass recomputes so that memory is filled, rank by rank, for the order given; writes
+/* Picks how each pass of a rank recomputes so that its memory is filled, for the order given; writes
  * iteration->choices and the graph's backward times and bytes. Times of the schedule are stale
- * afterwards. */
+ * afterwards. Ranks do not depend on each other. */
+void memory_step_rank(const struct iteration_plan *iteration, const struct job_plan *plan,
+                      struct modality_segments *segments, const struct segment_schedule *schedule,
+                      int64_t rank, struct memory_step_result *result);
+/* All ranks. */
 struct memory_step_result memory_step(const struct iteration_plan *iteration,
                                       const struct job_plan *plan,
                                       struct modality_segments *segments,

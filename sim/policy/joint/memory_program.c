@@ -137,25 +137,45 @@ static int64_t list_upgrades(struct solver *s) {
     return count;
 }
 
-static bool fits(const struct solver *s, int32_t pair, double bytes) {
-    for (int32_t k = s->p->first[pair]; k <= s->p->last[pair]; k++)
-        if (s->use[k] + bytes > s->p->capacity_bytes[k]) return false;
-    return true;
+enum { LANES = 4 };
+
+/* What is left at the fullest event of the pair's life; in lanes, which need not wait for each other. */
+static double room_of(const struct solver *s, int32_t pair) {
+    const double *use = s->use, *capacity = s->p->capacity_bytes;
+    double least[LANES] = { INFINITY, INFINITY, INFINITY, INFINITY };
+    int32_t k = s->p->first[pair], last = s->p->last[pair];
+    for (; k + LANES - 1 <= last; k += LANES)
+        for (int i = 0; i < LANES; i++) {
+            double left = capacity[k + i] - use[k + i];
+            least[i] = left < least[i] ? left : least[i];
+        }
+    for (; k <= last; k++)
+        least[0] = fmin(least[0], capacity[k] - use[k]);
+    return fmin(fmin(least[0], least[1]), fmin(least[2], least[3]));
 }
 
-/* Use only grows and a later upgrade of a pair is larger, so one that does not fit is its last. */
+static double step_bytes(const struct memory_program *p, int32_t pair, int32_t from, int32_t to) {
+    return candidate(p, pair, to)->bytes - candidate(p, pair, from)->bytes;
+}
+
+/* Use only grows and a later upgrade of a pair is larger, so one that does not fit is its last. Upgrades
+ * of a pair that follow each other, as those of equal layers do, are taken together. */
 static void greedy(struct solver *s, int32_t *chosen) {
     const struct memory_program *p = s->p;
     memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);
     memset(s->full, 0, sizeof *s->full * (size_t)p->pair_count);
     memcpy(s->use, s->least, sizeof *s->use * (size_t)(p->event_count + 1));
     int64_t count = list_upgrades(s);
-    for (int64_t u = 0; u < count; u++) {
-        int32_t pair = s->upgrades[u].pair, to = s->upgrades[u].to;
-        if (s->full[pair]) continue;
-        double bytes = candidate(p, pair, to)->bytes - candidate(p, pair, chosen[pair])->bytes;
-        s->full[pair] = !fits(s, pair, bytes);
-        if (s->full[pair]) continue;
+    for (int64_t u = 0; u < count;) {
+        int32_t pair = s->upgrades[u].pair, from = chosen[pair], to = from;
+        double room = s->full[pair] ? 0 : room_of(s, pair);
+        for (; u < count && s->upgrades[u].pair == pair; u++) {
+            if (s->full[pair]) continue;
+            s->full[pair] = step_bytes(p, pair, from, s->upgrades[u].to) > room;
+            if (!s->full[pair]) to = s->upgrades[u].to;
+        }
+        if (to == from) continue;
+        double bytes = step_bytes(p, pair, from, to);
         for (int32_t k = p->first[pair]; k <= p->last[pair]; k++)
             s->use[k] += bytes;
         chosen[pair] = to;

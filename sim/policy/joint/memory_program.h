@@ -46,7 +46,8 @@ int32_t memory_candidates(const struct memory_group *groups, int32_t group_count
 struct memory_program {
     int32_t pair_count, event_count;
     const int32_t *first, *last;
-    const struct memory_candidate *const *candidates; /* by pair, sorted by bytes */
+    /* By pair, sorted by bytes, which are whole: their sums are the same in any order. */
+    const struct memory_candidate *const *candidates;
     const int32_t *candidate_counts;
     const double *capacity_bytes; /* by event: what the pairs alive may take together */
 };

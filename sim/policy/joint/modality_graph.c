@@ -1,5 +1,6 @@
 /* modality_graph.c - an iteration of a modality-aware plan as a segment graph, and the memory step on
  * an order of it. */
+#include <math.h>
 #include <string.h>
 #include "sim/policy/joint/dip.h"
 #include "sim/policy/joint/memory_program.h"
@@ -111,13 +112,15 @@ struct rank_program {
     double *capacity;
 };
 
-static struct rank_program make_room(struct arena *arena, int64_t segments) {
-    return (struct rank_program){
+static struct rank_program *make_room(struct arena *arena, int64_t segments) {
+    struct rank_program *room = arena_new(arena, struct rank_program);
+    *room = (struct rank_program){
         .first = arena_array(arena, int32_t, segments),
         .last = arena_array(arena, int32_t, segments),
         .chosen = arena_array(arena, int32_t, segments),
         .capacity = arena_array(arena, double, 2 * segments),
     };
+    return room;
 }
 
 /* What the pass takes and keeps beside the choice of its blocks. */
@@ -140,7 +143,7 @@ static int32_t list_candidates(const struct pass_cost *cost, enum recompute_kind
     int32_t count = memory_candidates(&group, 1, CANDIDATES, candidates);
     for (int32_t i = 0; i < count; i++) {
         candidates[i].seconds += seconds;
-        candidates[i].bytes += bytes;
+        candidates[i].bytes = ceil(candidates[i].bytes + bytes);
     }
     return count;
 }
@@ -201,12 +204,17 @@ static void take_choice(const struct pass_cost *cost, enum recompute_kind planne
         bytes += (double)candidate->counts[0][how] * cost->block_bytes[how];
     }
     pass->backward_ns = backward;
-    pass->bytes = bytes;
+    pass->bytes = ceil(bytes);
 }
 
-static void solve_rank(const struct iteration_plan *it, const struct job_plan *plan,
-                       const struct modality_segments *s, const struct segment_schedule *schedule,
-                       int64_t rank, struct rank_program *room, struct memory_step_result *out) {
+void memory_step_rank(const struct iteration_plan *it, const struct job_plan *plan,
+                      struct modality_segments *s, const struct segment_schedule *schedule,
+                      int64_t rank, struct memory_step_result *out) {
+    if (s->candidates == NULL) {
+        make_candidates(it, plan, s);
+        s->program = make_room(it->scratch, s->graph->segment_count);
+    }
+    struct rank_program *room = s->program;
     int64_t n = s->graph->segment_count;
     const struct segment_task *tasks = segment_schedule_rank(s->graph, schedule, rank);
     for (int32_t k = 0; k < 2 * n; k++) {
@@ -239,9 +247,7 @@ struct memory_step_result memory_step(const struct iteration_plan *it, const str
                                       struct modality_segments *s,
                                       const struct segment_schedule *schedule) {
     struct memory_step_result result = { 0 };
-    if (s->candidates == NULL) make_candidates(it, plan, s);
-    struct rank_program room = make_room(it->scratch, s->graph->segment_count);
     for (int64_t rank = 0; rank < plan->stage_count; rank++)
-        solve_rank(it, plan, s, schedule, rank, &room, &result);
+        memory_step_rank(it, plan, s, schedule, rank, &result);
     return result;
 }

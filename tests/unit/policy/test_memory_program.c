@@ -100,8 +100,10 @@ static void draw(struct random_mt *mt, int32_t pairs, double share, struct insta
         group.options[0] = (struct memory_option){ size * 2e-3, size * 10e6 };
         group.options[1] = (struct memory_option){ 0, size * 170e6 };
         in->counts[i] = memory_candidates(&group, 1, CANDIDATES, in->candidates[i]);
-        for (int32_t k = 0; k < in->counts[i]; k++)
+        for (int32_t k = 0; k < in->counts[i]; k++) {
             in->candidates[i][k].seconds += 0.1 * size; /* the passes themselves */
+            in->candidates[i][k].bytes = ceil(in->candidates[i][k].bytes);
+        }
         in->lists[i] = in->candidates[i];
     }
     for (int32_t k = 0; k < 2 * pairs; k++) {
