@@ -13,7 +13,9 @@
  * On a full rank nearly every ready forward is refused again and again. A refusal holds until a
  * backward of the rank frees memory, and for every forward that is no smaller and whose micro-batch is
  * no more urgent (both follow from the sums in can_finish(), which are exact: bytes are whole numbers);
- * the least such refusals are kept.
+ * the least such refusals are kept, and where among the ready forwards the search for one that fits goes on.
+ *
+ * A run with a limit ends as soon as what must follow a pass (segment_tail.h) says that it is too long.
  */
 #include "sim/policy/joint/interleaver.h"
 
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/error.h"
+#include "sim/policy/joint/segment_tail.h"
 
 struct arrival {
     int64_t ready_ns;
@@ -39,14 +42,18 @@ enum { REFUSAL_LIMIT = 8 };
 struct queue {
     uint64_t *ready; /* bit set over positions */
     int32_t ready_count;
+    /* Forwards, where memory is short: none before `from` fits until a backward of the rank, and `known`
+     * (-1: none) does until one of its passes. */
+    int32_t from, known;
     struct arrival *later;
     int32_t later_count;
+    int64_t soonest_ns; /* of those in `later`; INT64_MAX: none */
 };
 
 struct rank_state {
     struct queue queue[2];
     int64_t free_ns; /* end of the last pass, with its blocking send */
-    int64_t next_ns; /* start of the next pass; INT64_MAX: none can run */
+    int64_t left_ns; /* with a limit: its passes to come and the least that follows its last one */
     bool last_backward, checks_memory;
     double live_bytes;
     int32_t head; /* index into micro_order: the first that has not finished on this rank */
@@ -60,6 +67,7 @@ struct interleaver {
     int32_t words;
     enum interleaver_turn turn;
     struct rank_state *ranks;
+    int64_t *next_ns; /* by rank: start of the next pass; INT64_MAX: none can run */
     int32_t *position_of, *segment_at;
     int32_t *forward_waits, *backward_waits; /* by segment: predecessors, successors to go */
     int64_t *forward_ready, *backward_ready; /* latest of their arrivals so far */
@@ -75,6 +83,7 @@ struct interleaver {
     double *most_need; /* by rank: of any micro-batch, all its forwards to come */
     bool *tight;       /* by rank: all activations together do not fit */
     void *block; /* everything above */
+    struct segment_tails tails; /* owned, one block; NULL until a run has a limit */
 };
 
 static void *take(char **at, size_t bytes) {
@@ -112,7 +121,7 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
     size_t per_queue = words * 8 + segments * sizeof(struct arrival) + 64;
     size_t bytes = ranks * (sizeof(struct rank_state) + 2 * per_queue) +
                    segments * (4 * sizeof(int32_t) + 2 * sizeof(int64_t)) + micro * 12 +
-                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 17 + 16 * 64;
+                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 25 + 16 * 64;
     x->block = memory_alloc(bytes);
     memset(x->block, 0, bytes);
     char *at = x->block;
@@ -122,6 +131,7 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
             x->ranks[r].queue[q].ready = take(&at, words * 8);
             x->ranks[r].queue[q].later = take(&at, segments * sizeof(struct arrival));
         }
+    x->next_ns = take(&at, ranks * sizeof(int64_t));
     x->forward_ready = take(&at, segments * sizeof(int64_t));
     x->backward_ready = take(&at, segments * sizeof(int64_t));
     x->position_of = take(&at, segments * sizeof(int32_t));
@@ -147,6 +157,7 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
 void interleaver_destroy(struct interleaver *x) {
     if (x == NULL) return;
     free(x->block);
+    free(x->tails.forward_ns);
     free(x);
 }
 
@@ -155,6 +166,7 @@ void interleaver_destroy(struct interleaver *x) {
 static inline void add_ready(struct queue *q, int32_t position) {
     q->ready[position >> 6] |= UINT64_C(1) << (position & 63);
     q->ready_count++;
+    if (position < q->from) q->from = position;
 }
 
 static inline void drop_ready(struct queue *q, int32_t position) {
@@ -162,14 +174,29 @@ static inline void drop_ready(struct queue *q, int32_t position) {
     q->ready_count--;
 }
 
+static inline void add_later(struct queue *q, int32_t position, int64_t ready_ns) {
+    q->later[q->later_count++] = (struct arrival){ ready_ns, position };
+    if (ready_ns < q->soonest_ns) q->soonest_ns = ready_ns;
+}
+
+static inline void find_soonest(struct queue *q) {
+    q->soonest_ns = INT64_MAX;
+    for (int32_t i = 0; i < q->later_count; i++)
+        if (q->later[i].ready_ns < q->soonest_ns) q->soonest_ns = q->later[i].ready_ns;
+}
+
 static inline void promote(struct queue *q, int64_t now_ns) {
+    if (q->soonest_ns > now_ns) return;
+    q->soonest_ns = INT64_MAX;
     for (int32_t i = 0; i < q->later_count;) {
-        if (q->later[i].ready_ns > now_ns) {
-            i++;
+        struct arrival arrival = q->later[i];
+        if (arrival.ready_ns <= now_ns) {
+            add_ready(q, arrival.position);
+            q->later[i] = q->later[--q->later_count];
             continue;
         }
-        add_ready(q, q->later[i].position);
-        q->later[i] = q->later[--q->later_count];
+        if (arrival.ready_ns < q->soonest_ns) q->soonest_ns = arrival.ready_ns;
+        i++;
     }
 }
 
@@ -183,13 +210,6 @@ static inline int32_t first_ready(const struct queue *q, int32_t words, int32_t 
         bits = q->ready[word];
     }
     return word * 64 + __builtin_ctzll(bits);
-}
-
-static inline int64_t earliest(const struct queue *q) {
-    int64_t least = INT64_MAX;
-    for (int32_t i = 0; i < q->later_count; i++)
-        if (q->later[i].ready_ns < least) least = q->later[i].ready_ns;
-    return least;
 }
 
 /* ---- memory ---- */
@@ -237,20 +257,24 @@ static bool fits(struct interleaver *x, int32_t rank, int32_t segment) {
 
 /* The most urgent ready forward that fits, or -1. */
 static int32_t ready_forward(struct interleaver *x, int32_t rank) {
-    const struct rank_state *state = &x->ranks[rank];
-    const struct queue *q = &state->queue[FORWARD];
-    int32_t position = first_ready(q, x->words, 0);
-    if (!state->checks_memory) return position;
-    while (position >= 0 && !fits(x, rank, x->segment_at[position]))
+    struct rank_state *state = &x->ranks[rank];
+    struct queue *q = &state->queue[FORWARD];
+    if (!state->checks_memory) return first_ready(q, x->words, 0);
+    int32_t position = first_ready(q, x->words, q->from);
+    while (position >= 0 && position != q->known && !fits(x, rank, x->segment_at[position]))
         position = first_ready(q, x->words, position + 1);
+    q->from = position >= 0 ? position : x->words * 64;
+    q->known = position;
     return position;
 }
 
-static int64_t earliest_forward(struct interleaver *x, int32_t rank) {
+/* When the first of the forwards that fit and are not ready is, if before limit_ns; else that. */
+static int64_t earliest_forward(struct interleaver *x, int32_t rank, int64_t limit_ns) {
     const struct rank_state *state = &x->ranks[rank];
     const struct queue *q = &state->queue[FORWARD];
-    if (!state->checks_memory) return earliest(q);
-    int64_t least = INT64_MAX;
+    int64_t least = limit_ns;
+    if (q->soonest_ns >= limit_ns) return limit_ns;
+    if (!state->checks_memory) return q->soonest_ns;
     for (int32_t i = 0; i < q->later_count; i++)
         if (q->later[i].ready_ns < least && fits(x, rank, x->segment_at[q->later[i].position]))
             least = q->later[i].ready_ns;
@@ -262,12 +286,11 @@ static void set_next(struct interleaver *x, int32_t rank) {
     struct queue *forward = &state->queue[FORWARD], *backward = &state->queue[BACKWARD];
     if (backward->ready_count > 0 ||
         (forward->ready_count > 0 && (!state->checks_memory || ready_forward(x, rank) >= 0))) {
-        state->next_ns = state->free_ns;
+        x->next_ns[rank] = state->free_ns;
         return;
     }
-    int64_t next = earliest_forward(x, rank), other = earliest(backward);
-    if (other < next) next = other;
-    state->next_ns = next == INT64_MAX || next > state->free_ns ? next : state->free_ns;
+    int64_t next = earliest_forward(x, rank, backward->soonest_ns);
+    x->next_ns[rank] = next == INT64_MAX || next > state->free_ns ? next : state->free_ns;
 }
 
 /* ---- one pass ---- */
@@ -280,13 +303,13 @@ static inline void arrive(struct interleaver *x, int32_t rank, int queue, int32_
     if (ready_ns <= state->free_ns)
         add_ready(q, position);
     else
-        q->later[q->later_count++] = (struct arrival){ ready_ns, position };
+        add_later(q, position, ready_ns);
     if (queue == FORWARD && state->checks_memory) {
         set_next(x, rank);
         return;
     }
     int64_t start = ready_ns > state->free_ns ? ready_ns : state->free_ns;
-    if (start < state->next_ns) state->next_ns = start;
+    if (start < x->next_ns[rank]) x->next_ns[rank] = start;
 }
 
 static void leave_forward(struct interleaver *x, int32_t rank, int32_t segment, int64_t sent_ns,
@@ -324,6 +347,7 @@ static void account(struct interleaver *x, int32_t rank, int32_t segment, bool b
     const struct segment_graph *g = x->graph;
     struct rank_state *state = &x->ranks[rank];
     if (!state->checks_memory) return;
+    state->queue[FORWARD].known = -1;
     const struct segment_pass *pass = segment_graph_pass(g, segment, rank);
     int64_t row = (int64_t)rank * g->micro_batch_count, cell = row + g->micro_batch_of[segment];
     if (!backward) {
@@ -334,6 +358,7 @@ static void account(struct interleaver *x, int32_t rank, int32_t segment, bool b
     }
     state->live_bytes -= pass->bytes;
     state->refusal_count = 0;
+    state->queue[FORWARD].from = 0;
     x->live_bytes[cell] -= pass->bytes;
     x->unfinished[cell]--;
     while (state->head < g->micro_batch_count &&
@@ -350,6 +375,7 @@ static int64_t run_pass(struct interleaver *x, int32_t rank, int32_t segment, bo
     int64_t finish = start_ns + (backward ? pass->backward_ns : pass->forward_ns);
     int64_t sent = finish + (backward ? pass->send_backward_ns : pass->send_forward_ns);
     state->free_ns = g->send_blocks_compute ? sent : finish;
+    state->left_ns -= state->free_ns - start_ns;
     state->last_backward = backward;
     account(x, rank, segment, backward);
     if (schedule != NULL)
@@ -371,10 +397,13 @@ static void reset(struct interleaver *x) {
         struct rank_state *state = &x->ranks[r];
         for (int q = 0; q < 2; q++) {
             memset(state->queue[q].ready, 0, (size_t)x->words * 8);
-            state->queue[q].ready_count = state->queue[q].later_count = 0;
+            state->queue[q].ready_count = state->queue[q].later_count = state->queue[q].from = 0;
+            state->queue[q].soonest_ns = INT64_MAX;
+            state->queue[q].known = -1;
         }
         state->free_ns = 0;
-        state->next_ns = INT64_MAX;
+        state->left_ns = x->tails.rank_ns != NULL ? x->tails.rank_ns[r] : 0;
+        x->next_ns[r] = INT64_MAX;
         state->last_backward = true; /* so that the first of two is a forward */
         state->checks_memory = x->tight[r];
         state->live_bytes = 0;
@@ -439,8 +468,9 @@ static void take_later(struct queue *q, int32_t position) {
     for (int32_t i = 0; i < q->later_count; i++) {
         if (q->later[i].position != position) continue;
         q->later[i] = q->later[--q->later_count];
-        return;
+        break;
     }
+    find_soonest(q);
 }
 
 /* Chooses the next pass of the rank and takes it out of its queue. */
@@ -460,18 +490,43 @@ static int32_t choose(struct interleaver *x, int32_t rank, bool *backward) {
         return position;
     }
     *backward = true;
-    int32_t position = earliest_position(x, rank, BACKWARD, state->next_ns);
+    int32_t position = earliest_position(x, rank, BACKWARD, x->next_ns[rank]);
     if (position < 0) {
         *backward = false;
-        position = earliest_position(x, rank, FORWARD, state->next_ns);
+        position = earliest_position(x, rank, FORWARD, x->next_ns[rank]);
     }
     ballast_check(position >= 0);
     take_later(&state->queue[*backward], position);
     return position;
 }
 
-int64_t interleaver_run(struct interleaver *x, const int32_t *class_order,
-                        enum interleaver_turn turn, struct segment_schedule *schedule) {
+/* The first of those that can start first. Even and odd ones apart, which need not wait for each other. */
+static inline int32_t next_rank(const int64_t *next_ns, int32_t count) {
+    int32_t even = 0, odd = count > 1 ? 1 : 0;
+    int64_t even_ns = next_ns[even], odd_ns = next_ns[odd];
+    for (int32_t r = 2; r + 1 < count; r += 2) {
+        even = next_ns[r] < even_ns ? r : even;
+        even_ns = next_ns[r] < even_ns ? next_ns[r] : even_ns;
+        odd = next_ns[r + 1] < odd_ns ? r + 1 : odd;
+        odd_ns = next_ns[r + 1] < odd_ns ? next_ns[r + 1] : odd_ns;
+    }
+    if (count % 2 == 1 && next_ns[count - 1] < even_ns) {
+        even = count - 1;
+        even_ns = next_ns[even];
+    }
+    return odd_ns < even_ns || (odd_ns == even_ns && odd < even) ? odd : even;
+}
+
+/* Whether no schedule that begins like this ends before limit_ns. */
+static inline bool too_long(const struct interleaver *x, int32_t rank, int32_t segment,
+                            bool backward, int64_t now_ns, int64_t limit_ns) {
+    int64_t cell = (int64_t)segment * x->graph->rank_count + rank;
+    int64_t tail = backward ? x->tails.backward_ns[cell] : x->tails.forward_ns[cell];
+    return limit_ns - now_ns <= tail || limit_ns - now_ns <= x->ranks[rank].left_ns;
+}
+
+static int64_t run(struct interleaver *x, const int32_t *class_order, enum interleaver_turn turn,
+                   int64_t limit_ns, struct segment_schedule *schedule) {
     const struct segment_graph *g = x->graph;
     x->turn = turn;
     reset(x);
@@ -479,19 +534,37 @@ int64_t interleaver_run(struct interleaver *x, const int32_t *class_order,
     start(x);
     int64_t makespan = 0, left = 2 * (int64_t)g->segment_count * g->rank_count;
     for (; left > 0; left--) {
-        int32_t rank = 0;
-        for (int32_t r = 1; r < g->rank_count; r++)
-            if (x->ranks[r].next_ns < x->ranks[rank].next_ns) rank = r;
-        int64_t now = x->ranks[rank].next_ns;
-        if (now == INT64_MAX) break;
+        int32_t rank = next_rank(x->next_ns, g->rank_count);
+        int64_t now = x->next_ns[rank];
+        if (now == INT64_MAX) return SEGMENT_DEAD_END;
         bool backward;
-        int32_t position = choose(x, rank, &backward);
-        x->ranks[rank].next_ns = INT64_MAX; /* set again below, after what the pass gives itself */
-        int64_t end = run_pass(x, rank, x->segment_at[position], backward, now, schedule);
+        int32_t segment = x->segment_at[choose(x, rank, &backward)];
+        if (limit_ns != SEGMENT_DEAD_END && too_long(x, rank, segment, backward, now, limit_ns))
+            return limit_ns;
+        x->next_ns[rank] = INT64_MAX; /* set again below, after what the pass gives itself */
+        int64_t end = run_pass(x, rank, segment, backward, now, schedule);
         set_next(x, rank);
         if (end > makespan) makespan = end;
     }
-    if (left > 0) makespan = SEGMENT_DEAD_END;
+    return makespan < limit_ns ? makespan : limit_ns;
+}
+
+int64_t interleaver_run(struct interleaver *x, const int32_t *class_order,
+                        enum interleaver_turn turn, struct segment_schedule *schedule) {
+    int64_t makespan = run(x, class_order, turn, SEGMENT_DEAD_END, schedule);
     if (schedule != NULL) schedule->makespan_ns = makespan;
     return makespan;
+}
+
+static void measure_tails(struct interleaver *x) {
+    size_t ranks = (size_t)x->graph->rank_count, cells = (size_t)x->graph->segment_count * ranks;
+    int64_t *block = memory_alloc(sizeof *block * (2 * cells + ranks));
+    x->tails = (struct segment_tails){ block, block + cells, block + 2 * cells };
+    segment_tails_fill(x->graph, &x->tails);
+}
+
+int64_t interleaver_run_below(struct interleaver *x, const int32_t *class_order,
+                              enum interleaver_turn turn, int64_t limit_ns) {
+    if (x->tails.rank_ns == NULL) measure_tails(x);
+    return run(x, class_order, turn, limit_ns, NULL);
 }

@@ -28,5 +28,9 @@ enum interleaver_turn { TURN_ALTERNATE, TURN_URGENT, TURN_COUNT };
  * tasks. Returns the makespan. */
 int64_t interleaver_run(struct interleaver *interleaver, const int32_t *class_order,
                         enum interleaver_turn turn, struct segment_schedule *schedule);
+/* The same for who wants to know it only if it is less than limit_ns: returns limit_ns otherwise, as soon
+ * as what is left to run on a rank says so. */
+int64_t interleaver_run_below(struct interleaver *interleaver, const int32_t *class_order,
+                              enum interleaver_turn turn, int64_t limit_ns);
 
 #endif

@@ -6,6 +6,11 @@
 #include <string.h>
 #include "sim/base/error.h"
 
+/* When the passes of a segment on a rank are done and sent; -1: not yet. */
+struct pass_times {
+    int64_t forward_finish, forward_sent, backward_sent;
+};
+
 struct rank_list {
     int64_t free_ns;
     int32_t done;
@@ -15,40 +20,29 @@ struct runner {
     const struct segment_graph *graph;
     struct segment_schedule *schedule;
     struct rank_list *ranks;
-    int64_t *forward_finish, *forward_sent, *backward_sent; /* by segment x rank; -1: not yet */
+    struct pass_times *times; /* [segment x rank_count + rank]; owned, and the ranks behind it */
 };
-
-static int64_t *cells(const struct segment_graph *g) {
-    size_t count = (size_t)g->segment_count * (size_t)g->rank_count;
-    int64_t *values = memory_alloc(sizeof *values * count);
-    for (size_t i = 0; i < count; i++)
-        values[i] = -1;
-    return values;
-}
 
 static struct runner runner_start(const struct segment_graph *g,
                                   struct segment_schedule *schedule) {
     struct runner r = { .graph = g, .schedule = schedule };
-    r.ranks = memory_alloc(sizeof *r.ranks * (size_t)g->rank_count);
-    memset(r.ranks, 0, sizeof *r.ranks * (size_t)g->rank_count);
-    r.forward_finish = cells(g);
-    r.forward_sent = cells(g);
-    r.backward_sent = cells(g);
+    size_t cells = (size_t)g->segment_count * (size_t)g->rank_count, ranks = (size_t)g->rank_count;
+    r.times = memory_alloc(sizeof *r.times * cells + sizeof *r.ranks * ranks);
+    r.ranks = (struct rank_list *)(r.times + cells);
+    for (size_t i = 0; i < cells; i++)
+        r.times[i] = (struct pass_times){ -1, -1, -1 };
+    memset(r.ranks, 0, sizeof *r.ranks * ranks);
     return r;
 }
 
-static void runner_end(struct runner *r) {
-    free(r->ranks);
-    free(r->forward_finish);
-    free(r->forward_sent);
-    free(r->backward_sent);
-}
-
-static int64_t latest(const int32_t *list, int32_t from, int32_t to, const int64_t *sent,
-                      int32_t ranks, int32_t rank) {
+/* The latest of the segments' forwards on the last rank, or backwards on the first; -1: not known yet. */
+static int64_t latest(const struct runner *r, const int32_t *list, int32_t from, int32_t to,
+                      bool backward) {
+    int32_t ranks = r->graph->rank_count;
     int64_t most = 0;
     for (int32_t i = from; i < to; i++) {
-        int64_t value = sent[(int64_t)list[i] * ranks + rank];
+        const struct pass_times *times = &r->times[(int64_t)list[i] * ranks];
+        int64_t value = backward ? times[0].backward_sent : times[ranks - 1].forward_sent;
         if (value < 0) return -1;
         if (value > most) most = value;
     }
@@ -58,41 +52,39 @@ static int64_t latest(const int32_t *list, int32_t from, int32_t to, const int64
 /* When the inputs of a pass are there; -1: not known yet. */
 static int64_t ready_ns(const struct runner *r, int32_t rank, int32_t segment, bool backward) {
     const struct segment_graph *g = r->graph;
-    int64_t cell = (int64_t)segment * g->rank_count + rank;
+    const struct pass_times *times = &r->times[(int64_t)segment * g->rank_count + rank];
     if (!backward) {
-        if (rank > 0) return r->forward_sent[cell - 1];
-        return latest(g->predecessors, g->predecessor_first[segment],
-                      g->predecessor_first[segment + 1], r->forward_sent, g->rank_count,
-                      g->rank_count - 1);
+        if (rank > 0) return times[-1].forward_sent;
+        return latest(r, g->predecessors, g->predecessor_first[segment],
+                      g->predecessor_first[segment + 1], false);
     }
-    if (rank + 1 < g->rank_count) {
-        /* It also needs its own forward, which other ranks may have passed before. */
-        return r->forward_finish[cell] < 0 ? -1 : r->backward_sent[cell + 1];
-    }
-    if (r->forward_finish[cell] < 0) return -1;
+    /* It also needs its own forward, which other ranks may have passed before. */
+    if (times->forward_finish < 0) return -1;
+    if (rank + 1 < g->rank_count) return times[1].backward_sent;
     int32_t from = g->successor_first[segment], to = g->successor_first[segment + 1];
-    if (from == to) return r->forward_finish[cell];
-    return latest(g->successors, from, to, r->backward_sent, g->rank_count, 0);
+    if (from == to) return times->forward_finish;
+    return latest(r, g->successors, from, to, true);
 }
 
-static void run_task(struct runner *r, int32_t rank, int32_t segment, bool backward,
+static void run_task(struct runner *r, int32_t rank, struct segment_task *task,
                      int64_t inputs_ns) {
     const struct segment_graph *g = r->graph;
     struct rank_list *list = &r->ranks[rank];
-    const struct segment_pass *pass = segment_graph_pass(g, segment, rank);
+    const struct segment_pass *pass = segment_graph_pass(g, task->segment, rank);
+    struct pass_times *times = &r->times[(int64_t)task->segment * g->rank_count + rank];
     int64_t begin = inputs_ns > list->free_ns ? inputs_ns : list->free_ns;
-    int64_t finish = begin + (backward ? pass->backward_ns : pass->forward_ns);
-    int64_t sent = finish + (backward ? pass->send_backward_ns : pass->send_forward_ns);
+    int64_t finish = begin + (task->backward ? pass->backward_ns : pass->forward_ns);
+    int64_t sent = finish + (task->backward ? pass->send_backward_ns : pass->send_forward_ns);
     list->free_ns = g->send_blocks_compute ? sent : finish;
-    int64_t cell = (int64_t)segment * g->rank_count + rank;
-    if (backward) {
-        r->backward_sent[cell] = sent;
+    list->done++;
+    if (task->backward) {
+        times->backward_sent = sent;
     } else {
-        r->forward_finish[cell] = finish;
-        r->forward_sent[cell] = sent;
+        times->forward_finish = finish;
+        times->forward_sent = sent;
     }
-    segment_schedule_rank(g, r->schedule, rank)[list->done++] =
-        (struct segment_task){ segment, backward, begin, finish };
+    task->start_ns = begin;
+    task->finish_ns = finish;
     if (list->free_ns > r->schedule->makespan_ns) r->schedule->makespan_ns = list->free_ns;
 }
 
@@ -109,17 +101,17 @@ int64_t segment_order_time(const struct segment_graph *g, struct segment_schedul
             struct segment_task *tasks = segment_schedule_rank(g, schedule, rank);
             struct rank_list *list = &r.ranks[rank];
             while (list->done < 2 * g->segment_count) {
-                struct segment_task task = tasks[list->done];
-                int64_t inputs = ready_ns(&r, rank, task.segment, task.backward);
+                struct segment_task *task = &tasks[list->done];
+                int64_t inputs = ready_ns(&r, rank, task->segment, task->backward);
                 if (inputs < 0) break;
-                run_task(&r, rank, task.segment, task.backward, inputs);
+                run_task(&r, rank, task, inputs);
                 progress = true;
                 left--;
             }
         }
     }
     if (left > 0) schedule->makespan_ns = SEGMENT_DEAD_END;
-    runner_end(&r);
+    free(r.times);
     return schedule->makespan_ns;
 }
 

@@ -177,6 +177,13 @@ static int by_level_up(const void *left, const void *right) {
     return a->class < b->class ? -1 : 1;
 }
 
+/* All orders of a graph meet a dead end or none does, so that one which is given up meets none. */
+static int64_t run_order(const struct search *s, struct interleaver *interleaver,
+                         const int32_t *order, enum interleaver_turn turn, int64_t best_ns) {
+    return s->options->worst ? interleaver_run(interleaver, order, turn, NULL)
+                             : interleaver_run_below(interleaver, order, turn, best_ns);
+}
+
 static void try_order(struct search *s, const struct class_key *keys, bool backwards) {
     int32_t n = s->graph->class_count;
     int32_t *order = s->scratch[0].order;
@@ -185,7 +192,8 @@ static void try_order(struct search *s, const struct class_key *keys, bool backw
     /* The worst is sought among the paper's own schedules, as its Figure 9 does. */
     for (int turn = 0; turn < (s->options->worst ? TURN_ALTERNATE + 1 : TURN_COUNT); turn++) {
         s->rollouts++;
-        int64_t ns = interleaver_run(s->scratch[0].interleaver, order, turn, NULL);
+        int64_t ns = run_order(s, s->scratch[0].interleaver, order, turn, s->best_ns);
+        if (s->rollouts == 1) s->reference_ns = ns;
         if (ns != SEGMENT_DEAD_END && !better(s, ns, s->best_ns)) tell(s, order, turn);
         offer(s, ns, order, turn);
     }
@@ -205,10 +213,6 @@ static void try_first_orders(struct search *s) {
         int32_t micro_batch = g->micro_batch_of[g->class_members[g->class_first[c]]];
         keys[c] = (struct class_key){ c, micro_batch, level_of(g, c), work[micro_batch] };
     }
-    for (int32_t c = 0; c < g->class_count; c++)
-        s->scratch[0].order[c] = c;
-    s->reference_ns =
-        interleaver_run(s->scratch[0].interleaver, s->scratch[0].order, TURN_ALTERNATE, NULL);
     try_order(s, keys, false);
     qsort(keys, (size_t)g->class_count, sizeof *keys, by_level);
     try_order(s, keys, false);
@@ -347,7 +351,7 @@ static void roll_out(void *context, int64_t index, int thread_index) {
         /* A quarter of the rollouts takes the turns that the best does not take. */
         enum interleaver_turn turn = s->best_turn;
         if (!s->options->worst && below(&random, 4) == 0) turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
-        int64_t ns = interleaver_run(scratch->interleaver, scratch->order, turn, NULL);
+        int64_t ns = run_order(s, scratch->interleaver, scratch->order, turn, leaf->best_ns);
         if (!better(s, ns, leaf->best_ns)) continue;
         leaf->best_ns = ns;
         leaf->turn = turn;
@@ -420,8 +424,8 @@ static void search_depth_first(struct search *s) {
         order[i] = i;
     while (!out_of_budget(s) && next_permutation(order, n)) {
         s->rollouts++;
-        offer(s, interleaver_run(s->scratch[0].interleaver, order, TURN_ALTERNATE, NULL), order,
-              TURN_ALTERNATE);
+        int64_t ns = run_order(s, s->scratch[0].interleaver, order, TURN_ALTERNATE, s->best_ns);
+        offer(s, ns, order, TURN_ALTERNATE);
     }
     free(order);
 }

@@ -62,6 +62,19 @@ static struct vlm drawn(struct random_mt *mt, int32_t *images) {
     return v;
 }
 
+/* Below a limit the makespan, at it and above the limit itself. Once each in front of and behind ns. */
+static void check_limits(struct interleaver *x, const int32_t *order, enum interleaver_turn turn,
+                         int64_t ns) {
+    const int64_t limits[] = { 1, ns / 2, ns - 1, ns, ns + 1, 2 * ns, SEGMENT_DEAD_END };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        int64_t want = ns < limits[i] ? ns : limits[i];
+        int64_t got = interleaver_run_below(x, order, turn, limits[i]);
+        if (got != want)
+            fail_msg("%ld ns, limit %ld: got %ld", (long)ns, (long)limits[i], (long)got);
+    }
+    assert_int_equal(interleaver_run(x, order, turn, NULL), ns);
+}
+
 static void test_drawn_iterations(void **state) {
     (void)state;
     struct random_mt mt;
@@ -84,6 +97,7 @@ static void test_drawn_iterations(void **state) {
         /* The same order, timed alone, and again without recording. */
         assert_int_equal(segment_order_time(g, &schedule), ns);
         assert_int_equal(interleaver_run(x, order, turn, NULL), ns);
+        check_limits(x, order, turn, ns);
         interleaver_destroy(x);
         arena_destroy(arena);
     }
@@ -118,6 +132,11 @@ static void test_memory(void **state) {
         if (fault != NULL) fail_msg("round %d: %s", round, fault);
         for (int32_t r = 0; r < g->rank_count; r++)
             assert_true(segment_order_peak_bytes(g, &schedule, r) <= v.capacity_bytes);
+        int32_t order[64];
+        in_turn(order, g->class_count);
+        struct interleaver *x = interleaver_create(g);
+        check_limits(x, order, TURN_ALTERNATE, ns);
+        interleaver_destroy(x);
         v.capacity_bytes = 0;
         struct segment_schedule wide;
         held += greedy(vlm_graph(arena, &v, NULL), &wide) < ns;
