@@ -75,6 +75,7 @@ struct cost_model {
     const char *across_source;
     const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
     struct stack_use stack;
+    double slowest_gpu_time; /* of a stack's kernels that compute, over the median GPU's */
     struct rule_list rules;
     const struct step_bands *bands; /* NULL: none */
     struct cost_model_file files[FILES_MAX];
@@ -492,6 +493,7 @@ static struct price price_of(const struct cost_model *model,
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision) {
     model->stack = stack_on(stack, model->gpu.name, precision);
+    model->slowest_gpu_time = stack_slowest_gpu_time(model->network.gpu_count);
 }
 
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range) {
@@ -542,7 +544,9 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
         p->seconds += stack->launch_gap_s - p->launch_s;
         p->launch_s = stack->launch_gap_s;
     }
-    const double factor = stack_time_factor(&model->stack, work);
+    const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
+    const double factor =
+        stack_time_factor(&model->stack, work) * (computes ? model->slowest_gpu_time : 1);
     p->seconds *= factor;
     p->launch_s *= factor;
     p->compute_s *= factor;

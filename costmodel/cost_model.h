@@ -72,6 +72,7 @@ struct cluster_network {
     /* GPUs of a node whose links go straight to each other: 4, shared evenly (the four-GPU boards of
      * A100 and Hopper), or 8, the cube mesh of V100; 0: all hang on a switch. */
     int64_t nvlink_mesh_gpus;
+    int64_t gpu_count; /* of the job, whose steps wait for the slowest; 0: one alone */
 };
 
 /* A cluster file, scenarios/clusters/<name>.json: what stands there when nothing overrides it. */

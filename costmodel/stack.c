@@ -23,9 +23,9 @@ struct stack_fields {
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits;
-    int recompute_style, tensor_traffic, casts;
+    int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
-    double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double norm_traffic, norm_backward_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
@@ -41,6 +41,7 @@ struct stack_fields {
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "dynamic", NULL };
+static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
@@ -68,6 +69,8 @@ static const struct field stack_rows[] = {
       "parameters are gathered behind the next forward", NULL },
     { "norm_traffic", FIELD_DOUBLE, AT(norm_traffic), 0.1, 100, "1", "",
       "memory traffic of a norm over the fused kernel's", NULL },
+    { "norm_backward_traffic", FIELD_DOUBLE, AT(norm_backward_traffic), 0.1, 100, "null", "",
+      "the same in backward; null: as norm_traffic", NULL },
     { "elementwise_traffic", FIELD_DOUBLE, AT(elementwise_traffic), 0.1, 100, "1", "",
       "of activation, residual and dropout", NULL },
     { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
@@ -99,6 +102,10 @@ static const struct field stack_rows[] = {
     { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
       "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, nothing",
       casts_names },
+    { "linear_gradients", FIELD_CHOICE, AT(linear_gradients), 0, 0, "\"fused\"", "",
+      "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, k, "
+      "v, gate and up; sums of biases with both",
+      linear_gradients_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -321,6 +328,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .overlap_gradient_reduce = f.overlap_gradient_reduce,
         .overlap_parameter_gather = f.overlap_parameter_gather,
         .norm_traffic = f.norm_traffic,
+        .norm_backward_traffic =
+            isnan(f.norm_backward_traffic) ? f.norm_traffic : f.norm_backward_traffic,
         .elementwise_traffic = f.elementwise_traffic,
         .rotary_traffic = f.rotary_traffic,
         .loss_traffic = f.loss_traffic,
@@ -335,6 +344,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .attention_fitted = f.attention_fitted,
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
         .casts = (enum stack_casts)f.casts,
+        .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .reduces_once = f.reduces_once,
         .whole_logits = f.whole_logits,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,

@@ -67,6 +67,15 @@ enum stack_casts {
                    * columns are cast one by one (torchao) */
 };
 
+/* What automatic differentiation runs around the gradients of a block's linear layers. */
+enum stack_linear_gradients {
+    LINEAR_GRADIENTS_FUSED, /* kernels write them where they belong, biases are summed on the way */
+    LINEAR_GRADIENTS_SPLIT, /* those of q, k and v are joined to that of their one product, and each
+                             * bias's is a sum of its own over the output's gradient */
+    LINEAR_GRADIENTS_APART  /* q, k, v, gate and up are products of their own, whose gradients of the
+                             * common input are added one to another; biases as above */
+};
+
 /* A figure that the file states, and where it comes from. */
 struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
@@ -81,7 +90,8 @@ struct stack {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
     bool gpt_dropout; /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
-    double norm_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double norm_traffic, norm_backward_traffic;
+    double elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     enum stack_recompute recompute_style;
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */
@@ -92,6 +102,7 @@ struct stack {
     bool attention_fitted;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum stack_linear_gradients linear_gradients;
     bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
     bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
@@ -157,6 +168,8 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
  * calibrated. */
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,
                               enum precision precision);
+/* Time of a kernel bound by the clock on the slowest of so many GPUs of one model, over their median. */
+double stack_slowest_gpu_time(int64_t gpu_count);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);
 /* Time of the priced operator over the price of its kernel. */

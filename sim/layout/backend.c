@@ -122,6 +122,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->recompute_style = stack->recompute_style;
     b->tensor_traffic = stack->tensor_traffic;
     b->casts = stack->casts;
+    b->linear_gradients = stack->linear_gradients;
     b->whole_logits = stack->whole_logits;
     b->reduces_once = stack->reduces_once;
 }

@@ -38,6 +38,7 @@ struct backend {
     enum stack_recompute recompute_style;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum stack_linear_gradients linear_gradients;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

@@ -65,6 +65,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
     d.tensor_traffic = split->tensor_traffic;
     d.casts = split->casts;
+    d.linear_gradients = split->linear_gradients;
     d.loss_vocabulary = split->whole_logits ? d.module->vocabulary : d.vocabulary;
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;

@@ -20,6 +20,7 @@ struct layer_division {
     bool sequence_parallel; /* and tp > 1 */
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum stack_linear_gradients linear_gradients;
     int64_t element_bytes;   /* of an activation */
     int64_t tokens;          /* rows of the layer inside a TP region */
     int64_t shard_tokens;    /* rows outside: divided by tp under sequence parallelism */

@@ -206,6 +206,27 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
     emit_linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
 }
 
+void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    if (d->linear_gradients == LINEAR_GRADIENTS_FUSED) return;
+    const bool attention = half == &emitter_attention_half;
+    const bool gated = d->up_width > d->ffn_width;
+    const int64_t out = attention ? d->qkv_width : d->up_width;
+    /* a bias: the output's gradient is read once more; joined: read and written; added: two are read
+     * and one written */
+    double columns = 0;
+    if (e->need.weight && (attention ? d->module->qkv_bias : d->module->linear_bias))
+        columns += (double)out;
+    if (d->linear_gradients == LINEAR_GRADIENTS_APART)
+        columns += (attention ? 2 : gated ? 1 : 0) * 3 * (double)d->module->hidden;
+    else if (attention)
+        columns += 2 * (double)out;
+    if (columns > 0)
+        emit_operator(e, operator_streaming("linear gradients", OPERATOR_ELEMENTWISE, PASS_BACKWARD,
+                                            e->activation,
+                                            emit_gathered_bytes(e, d->tokens, 1) * columns));
+}
+
 void emit_enter_backward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     /* the norm reads its input and a gradient and writes one */

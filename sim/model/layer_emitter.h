@@ -59,6 +59,9 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half);
 /* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
                           enum precision precision, int64_t out);
+/* What automatic differentiation runs around the half's column-parallel products, beside their matmuls
+ * (enum stack_linear_gradients); nothing where the kernels are fused. */
+void emit_linear_gradients(struct emitter *e, const struct half_names *half);
 void emit_enter_backward(struct emitter *e, const struct half_names *half);
 
 #endif

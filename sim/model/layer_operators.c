@@ -123,6 +123,7 @@ static void block_backward(struct emitter *e) {
     emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
                 2 * d->up_width + d->ffn_width);
+    emit_linear_gradients(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
     emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_mlp_half, "up", e->matmul, d->up_width);
@@ -140,6 +141,7 @@ static void block_backward(struct emitter *e) {
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
+    emit_linear_gradients(e, &emitter_attention_half);
     emit_cast(e, "qkv cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->qkv_width);
     emit_cast_again(e, "qkv operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_attention_half, "qkv", e->matmul, d->qkv_width);

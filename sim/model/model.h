@@ -182,6 +182,7 @@ struct tensor_split {
     unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum stack_linear_gradients linear_gradients;
     bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
 };
 

@@ -275,6 +275,7 @@ static bool read_files(struct reader *r) {
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
         .nvlink_mesh_gpus = s->cluster_fields.nvlink_mesh_gpus,
+        .gpu_count = s->cluster_fields.gpu_count,
     };
     const enum precision precision = (enum precision)s->training_fields.precision;
     struct rule_list rules;
@@ -460,6 +461,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
                                   .keeps = s->backend->keeps,
                                   .tensor_traffic = s->backend->tensor_traffic,
                                   .casts = s->backend->casts,
+                                  .linear_gradients = s->backend->linear_gradients,
                                   .whole_logits = s->backend->whole_logits };
 }
 

@@ -420,6 +420,8 @@ static void add_language(cJSON *definition, const struct row *row) {
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    if (gpt) cJSON_AddStringToObject(language, "qkv_bias", "all");
+    cJSON_AddBoolToObject(language, "linear_bias", gpt);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
     cJSON_AddBoolToObject(language, "dropout",

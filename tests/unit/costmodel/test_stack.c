@@ -65,13 +65,13 @@ static void test_find(void **state) {
     arena_destroy(arena);
 }
 
-/* One factor on A100, none on H100; twice the traffic of norms; a fifth of TP traffic hidden. */
+/* One factor on A100, none on H100; thrice the traffic of norms in backward; twice the traffic of norms; a fifth of TP traffic hidden. */
 static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
-    "\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
+    "\"norm_backward_traffic\":3,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
-    "\"sources\":{\"norm_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
+    "\"sources\":{\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
     "\"attention_forward_time\":\"x\"}}";
 
 static const struct stack *load_text(struct arena *arena, const char *content, struct error *err) {
@@ -120,10 +120,53 @@ static void test_prices(void **state) {
     const struct price a = cost_model_price(plain, &norm, NULL),
                        b = cost_model_price(with, &norm, NULL);
     assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
+    const struct operator_work backward =
+        operator_streaming("n", OPERATOR_NORM, PASS_BACKWARD, PRECISION_BF16, 1e9);
+    const struct price c = cost_model_price(plain, &backward, NULL),
+                       d = cost_model_price(with, &backward, NULL);
+    assert_true(fabs(d.seconds - 1.1 * (c.launch_s + 3 * c.memory_s)) < 1e-12);
     assert_false(stack_on(stack, "h100-80g-sxm", PRECISION_BF16).calibrated);
     assert_true(stack_on(stack, "a100-40g-sxm", PRECISION_FP16).calibrated);
     assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP8).calibrated);
     assert_false(stack_on(stack, "a100-40g-sxm", PRECISION_FP4).calibrated);
+    arena_destroy(arena);
+}
+
+/* Of a stack's kernels those that compute wait for the slowest GPU of the job; without a stack none. */
+static void test_slowest_gpu(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    /* expected largest of n standard normal variables, Tippett 1925: 0.564, 1.424, 2.344, 3.241 */
+    static const struct {
+        int64_t gpu_count;
+        double want;
+    } cases[] = { { 0, 0 }, { 1, 0 }, { 2, 0.564 }, { 8, 1.424 }, { 64, 2.344 }, { 1024, 3.241 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double got = (stack_slowest_gpu_time(cases[i].gpu_count) - 1) * 5.4 / 0.08;
+        if (fabs(got - cases[i].want) > 0.03)
+            fail_msg("%ld GPUs: got %g deviations, want %g", (long)cases[i].gpu_count, got,
+                     cases[i].want);
+    }
+    struct cluster_network network = { .gpus_per_node = 8,
+                                       .nic_bytes_per_s_per_gpu = 25e9,
+                                       .gpu_count = 64 };
+    const struct stack *stack = load_text(arena, text, &err);
+    struct cost_model *plain = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+    struct cost_model *with = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+    cost_model_use_stack(with, stack, PRECISION_BF16);
+    const struct operator_work matmul =
+        operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 4096, 4096, 4096);
+    const struct operator_work norm =
+        operator_streaming("n", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16, 1e9);
+    const double slowest = stack_slowest_gpu_time(64);
+    assert_true(slowest > 1.03 && slowest < 1.04);
+    assert_true(fabs(cost_model_price(with, &matmul, NULL).seconds /
+                         cost_model_price(plain, &matmul, NULL).seconds -
+                     1.1 * slowest) < 1e-9);
+    const struct price a = cost_model_price(plain, &norm, NULL);
+    assert_true(fabs(cost_model_price(with, &norm, NULL).seconds -
+                     1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
     arena_destroy(arena);
 }
 
@@ -254,6 +297,7 @@ int main(void) {
         cmocka_unit_test(test_shipped),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_slowest_gpu),
         cmocka_unit_test(test_usual_factors),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_mistakes),

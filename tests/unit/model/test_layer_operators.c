@@ -310,6 +310,47 @@ static void test_tensor_traffic(void **state) {
     arena_destroy(arena);
 }
 
+/* What autograd moves around the gradients of a block's linear layers, columns of an activation. */
+static void test_linear_gradients(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct {
+        const char *model; /* gpt-175b: biases and no gate; llama3-8b: a gate and no biases */
+        enum stack_linear_gradients how;
+        double attention, mlp; /* 0: no kernel */
+    } cases[] = {
+        { "llama3-8b", LINEAR_GRADIENTS_FUSED, 0, 0 },
+        { "llama3-8b", LINEAR_GRADIENTS_SPLIT, 2 * (4096 + 2 * 1024), 0 },
+        { "llama3-8b", LINEAR_GRADIENTS_APART, 2 * 3 * 4096, 3 * 4096 },
+        { "gpt-175b", LINEAR_GRADIENTS_FUSED, 0, 0 },
+        { "gpt-175b", LINEAR_GRADIENTS_SPLIT, 3 * 3 * 12288, 49152 },
+        { "gpt-175b", LINEAR_GRADIENTS_APART, 3 * 12288 + 2 * 3 * 12288, 49152 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = fixture_model(arena, cases[i].model);
+        struct batch_shape shape = fixture_group(m);
+        struct tensor_split split = split_of(1, false);
+        split.linear_gradients = cases[i].how;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_BACKWARD,
+                         (struct gradient_need){ true, true });
+        double got[2] = { 0, 0 };
+        int count = 0;
+        for (int64_t k = 0; k < list.count; k++)
+            if (strcmp(list.operators[k].name, "linear gradients") == 0)
+                got[count++] = list.operators[k].memory_bytes / (2 * (double)shape.language_tokens);
+        /* the MLP's comes first in backward */
+        const double mlp = cases[i].mlp > 0 ? got[0] : 0;
+        const double attention = cases[i].mlp > 0 ? got[1] : got[0];
+        if (count != (cases[i].attention > 0) + (cases[i].mlp > 0) ||
+            !(fabs(mlp - cases[i].mlp) < 1e-6 && fabs(attention - cases[i].attention) < 1e-6))
+            fail_msg("%s, %d: got %d kernels, %g and %g", cases[i].model, (int)cases[i].how, count,
+                     attention, mlp);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 /* ---- conservation ---- */
 
 static double flop_of(const struct operator_list *list, enum operator_kind kind) {
@@ -485,6 +526,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_tensor_traffic),
+        cmocka_unit_test(test_linear_gradients),
         cmocka_unit_test(test_conservation),
         cmocka_unit_test(test_padded_heads),
         cmocka_unit_test(test_frozen_has_no_weight_gradient),
