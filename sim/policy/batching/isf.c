@@ -17,6 +17,10 @@
  * leaves their samples in the data set. Training without them would lose samples in silence, so
  * that both rules keep them unless leftovers says "drop".
  *
+ * The program packs tiles. Patches of native resolution would hardly ever equal the threshold, so that
+ * only text would finish a group: they finish one from the threshold on, which stands as far below
+ * qv as qt - 128 below the usual qt, by 1 / 32; and the default of 9 tiles is 9 x 1,024 patches.
+ *
  * Both skip (and count) samples that exceed qv or qt alone. Algorithm 1 of the paper would give
  * each of them a group of its own that breaks the limits; its data, cut at qt, has none.
  *
@@ -59,12 +63,13 @@ static const char *const choose_names[] = {
 };
 
 static const char *const limit_words[] = { "auto", NULL };
-enum { LIMIT_AUTO = FIELD_COUNT_WORD, DEFAULT_QV = 9, DEFAULT_QT = 4096 };
+enum { LIMIT_AUTO = FIELD_COUNT_WORD, DEFAULT_QV = 9, DEFAULT_QT = 4096, NATIVE_QV = 9 * 1024 };
 
 #define AT(member) offsetof(struct isf_parameters, member)
 static const struct field fields[] = {
     { "qv", FIELD_COUNT, AT(qv), 0, 1e9, "9", "tiles",
-      "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the data",
+      "most vision tiles in a group (native resolution: patches, 9216 by default); auto: qv and qt "
+      "from the data",
       limit_words },
     { "qt", FIELD_COUNT, AT(qt), 1, 1e9, "4096", "tokens",
       "most language tokens in a group; auto: qv and qt from the data", limit_words },
@@ -75,13 +80,14 @@ static const struct field fields[] = {
     { "target_batch_size", FIELD_COUNT, AT(target_batch_size), 1, 1e6, "4", "samples",
       "choose code: samples of a group on average, at least; at most one more", NULL },
     { "vision_threshold", FIELD_COUNT, AT(vision_threshold), 0, 1e9, "null", "tiles",
-      "a group with this many tiles is finished; null: qv", NULL },
+      "a group with this many tiles is finished; null: qv (native resolution: 31 / 32 of it)", NULL },
     { "llm_threshold", FIELD_COUNT, AT(llm_threshold), 0, 1e9, "null", "tokens",
       "a group with at least this many tokens is finished; null: qt - 128", NULL },
     { "threshold_rule", FIELD_CHOICE, AT(threshold_rule), 0, 0, "\"code\"", "",
       "code: finished when tiles == vision_threshold, and the last open group is lost if the last "
       "sample is oversized, as in the published program; paper: finished when tiles >= "
-      "vision_threshold, and nothing is lost",
+      "vision_threshold, and nothing is lost. Patches of native resolution hardly ever meet a number "
+      "exactly: >= under both",
       rule_names },
     { "leftovers", FIELD_CHOICE, AT(leftovers), 0, 0, "\"keep\"", "",
       "groups unfinished after the last pass; keep: use them as they are; drop: leave their "
@@ -249,7 +255,7 @@ static bool nothing_packed(const struct isf_parameters *p, const struct limits *
     if (plan->oversize_skipped == plan->samples_in) {
         error_set(err,
                   "isf: each of the %lld samples alone exceeds qv = %lld tiles or qt = %lld tokens",
-                  (long long)plan->samples_in, (long long)p->qv, (long long)p->qt);
+                  (long long)plan->samples_in, (long long)limits->qv, (long long)p->qt);
         return error_hint(err, "raise qv and qt to the size of the largest sample at least");
     }
     if (plan->lost_with_last_group > 0) {
@@ -277,12 +283,16 @@ static bool plan_given(const struct batch_request *request, const struct isf_par
     }
     struct entries entries;
     if (!entries_make(&entries, request->dataset, err)) return false;
+    const bool native = request->dataset->vision_patches != NULL;
+    const int64_t qv = native && p->qv == DEFAULT_QV ? NATIVE_QV : p->qv;
     const struct limits limits = {
-        .qv = p->qv,
+        .qv = qv,
         .qt = p->qt,
-        .vision_threshold = p->vision_threshold < 0 ? p->qv : p->vision_threshold,
+        .vision_threshold = p->vision_threshold >= 0 ? p->vision_threshold
+                            : native                 ? qv - qv / 32
+                                                     : qv,
         .llm_threshold = p->llm_threshold < 0 ? p->qt - 128 : p->llm_threshold,
-        .tiles_exact = p->threshold_rule == RULE_CODE,
+        .tiles_exact = p->threshold_rule == RULE_CODE && !native,
         .loses_open_group = p->threshold_rule == RULE_CODE,
     };
     size_t count = (size_t)request->dataset->sample_count;
@@ -297,7 +307,7 @@ static bool plan_given(const struct batch_request *request, const struct isf_par
     uint32_t sampler_seed = sampler_seed_of(p->sampler_seed, 0, request) + (uint32_t)request->epoch;
     ok = ok &&
          sampler_deal_groups((enum sampler)p->sampler, sampler_seed, "isf", request, plan, err);
-    plan->qv = p->qv;
+    plan->qv = qv;
     plan->qt = p->qt;
     if (!ok) batch_plan_free(plan);
     return ok;

@@ -9,13 +9,19 @@
  * Each pair is packed with dp 8 and its pad and dist ratios are added; the least sum wins.
  * The program leaves out samples that exceed a pair. Its own data fit the first one; for data that do
  * not, the walk starts at the first pair that holds every sample, goes down no further than there, and
- * takes it if its average batch is above the range already.
+ * takes it if its average batch is above the range already. It knows tiles only: at native resolution
+ * 1,024 patches, those of its tiles of 448 pixels, count as one.
  */
 #include "sim/policy/batching/isf_choice.h"
 
 #include <math.h>
 
-enum { LENGTH_BIN = 256, RATIO_STEP = 16, START_QT = 4096 };
+enum { LENGTH_BIN = 256, RATIO_STEP = 16, START_QT = 4096, PATCHES_OF_A_TILE = 1024 };
+
+/* What the walk counts Qv in, in the vision units of the data. */
+static int64_t walk_unit(const struct dataset *d) {
+    return d->vision_patches != NULL ? PATCHES_OF_A_TILE : 1;
+}
 
 static void largest_sample(const struct dataset *d, int64_t *most_tiles, int64_t *longest) {
     *most_tiles = *longest = 0;
@@ -46,6 +52,7 @@ static int64_t ratio_of(const struct dataset *d) {
         tokens += (double)((length + LENGTH_BIN - 1) / LENGTH_BIN * LENGTH_BIN);
         tiles += (double)batch_sample_vision(d, (uint32_t)i);
     }
+    tiles /= (double)walk_unit(d);
     int64_t ratio = (int64_t)floor(tokens / count / fmax(tiles / count, 1));
     return RATIO_STEP * ((ratio + 1) / RATIO_STEP);
 }
@@ -59,8 +66,10 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
                          "tile at least: give qv and qt, or set choose to \"paper\"",
                          RATIO_STEP);
     out->tokens_per_tile = (double)ratio;
+    const int64_t unit = walk_unit(d);
     int64_t most_tiles, longest;
     largest_sample(d, &most_tiles, &longest);
+    most_tiles = (most_tiles + unit - 1) / unit;
     int64_t qt = START_QT, qv = qt / ratio, up = 0;
     if (most_tiles > qv) up = most_tiles - qv;
     if (longest > qt + up * ratio) up = (longest - qt + ratio - 1) / ratio;
@@ -70,10 +79,10 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
     while (out->step_count < ISF_CHOICE_LIMIT && qv >= 1 && qv >= most_tiles && qt > LENGTH_BIN &&
            qt >= longest) {
         struct batch_balance balance;
-        if (!try(context, qv, qt, &balance, err)) return false;
+        if (!try(context, qv * unit, qt, &balance, err)) return false;
         double size = balance.average_batch_size;
         bool kept = size >= (double)target && size <= (double)target + 1;
-        out->steps[out->step_count++] = (struct isf_choice_step){ qv,
+        out->steps[out->step_count++] = (struct isf_choice_step){ qv * unit,
                                                                   qt,
                                                                   size,
                                                                   balance.pad_ratio,
@@ -83,7 +92,7 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
         double sum = balance.pad_ratio + balance.dist_ratio_vision + balance.dist_ratio_language;
         if (kept && sum < best) {
             best = sum;
-            out->qv = qv;
+            out->qv = qv * unit;
             out->qt = qt;
         }
         exceeded = exceeded || size > (double)target + 1;
@@ -93,7 +102,7 @@ static bool choose_by_code(const struct dataset *d, int64_t target, isf_try try,
     }
     if (isfinite(best)) return true;
     if (up > 0 && exceeded) {
-        out->qv = first_qv;
+        out->qv = first_qv * unit;
         out->qt = first_qt;
         return true;
     }

@@ -7,7 +7,8 @@
  *
  * paper (section 5.1): Qt is the longest sample; Qv is what Qt holds at the mean tokens of a tile.
  * code: a walk over pairs that keep the mean ratio of tokens to tiles; of those whose average batch
- * lies between the target and one more, the one with the smallest pad and dist ratios.
+ * lies between the target and one more, the one with the smallest pad and dist ratios. At native
+ * resolution Qv counts patches and goes in steps of 1,024.
  */
 #ifndef BALLAST_SIM_POLICY_BATCHING_ISF_CHOICE_H
 #define BALLAST_SIM_POLICY_BATCHING_ISF_CHOICE_H
@@ -26,7 +27,7 @@ struct isf_choice_step {
 
 struct isf_choice {
     int64_t qv, qt;
-    double tokens_per_tile;
+    double tokens_per_tile; /* native resolution: paper of a patch, code of 1,024 patches */
     struct isf_choice_step steps[ISF_CHOICE_LIMIT]; /* code: in order; paper: none */
     int64_t step_count;
 };

@@ -430,8 +430,31 @@ static void native_resolution_counts_patches(void **state) {
     assert_true(plan.group_count == 2 || plan.group_count == 3);
     assert_true(balance.max_vision_tiles == 1200 || balance.max_vision_tiles == 900);
     batch_plan_free(&plan);
+    /* 9, the default, is 9 x 1,024 patches: one group. */
+    plan_make("isf", "{\"qv\": 9}", &request, &plan);
+    assert_int_equal(plan.qv, 9216);
+    assert_int_equal(plan.group_count, 1);
+    batch_plan_free(&plan);
+}
+
+/* A sum of patches near qv finishes a group; tiles have to meet it. */
+static void native_resolution_finishes_near_qv(void **state) {
+    (void)state;
+    static const uint32_t pairs[][2] = { { 970, 100 } };
+    uint32_t patches[] = { 970 };
+    struct small_dataset small;
+    small_dataset_make(&small, pairs, 1);
+    struct batch_request request = request_for(&small.dataset, 1, 1024);
+    struct batch_plan plan;
     struct error err = { 0 };
-    assert_false(plan_try("isf", "{\"qv\": 9}", &request, &plan, &err));
+    const char *json = "{\"qv\": 1000, \"qt\": 4096, \"leftovers\": \"drop\"}";
+    assert_false(plan_try("isf", json, &request, &plan, &err));
+    small.dataset.vision_patches = patches;
+    plan_make("isf", json, &request, &plan); /* 970 >= 1000 - 31 */
+    assert_int_equal(plan.group_count, 1);
+    batch_plan_free(&plan);
+    patches[0] = 968;
+    assert_false(plan_try("isf", json, &request, &plan, &err));
 }
 
 static void impossible_requests(void **state) {
@@ -600,6 +623,7 @@ int main(void) {
         cmocka_unit_test(small_data),
         cmocka_unit_test(trailing_oversized_sample),
         cmocka_unit_test(native_resolution_counts_patches),
+        cmocka_unit_test(native_resolution_finishes_near_qv),
         cmocka_unit_test(impossible_requests),
         cmocka_unit_test(groups_keep_the_limits),
         cmocka_unit_test(shuffle_equals_the_plain_one),

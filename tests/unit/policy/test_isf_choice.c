@@ -161,6 +161,28 @@ static void every_sample_fits_the_choice(void **state) {
     }
 }
 
+/* Patches go in steps of a tile's 1,024: 1,500 patches and 700 tokens a sample are 768 tokens to 1.46 tiles. */
+static void patches_count_by_tiles(void **state) {
+    (void)state;
+    uint32_t patches[] = { 1500, 1500 };
+    struct sample samples[] = { { 700, 1, 0 }, { 700, 1, 0 } };
+    struct dataset dataset = { .name = "native",
+                               .samples = samples,
+                               .sample_count = 2,
+                               .vision_patches = patches };
+    struct isf_choice choice;
+    struct error err = { 0 };
+    double patches_per_sample = 1500;
+    if (!isf_choose(ISF_CODE, &dataset, 4, made_up_try, &patches_per_sample, &choice, &err))
+        fail_msg("%s", err.text);
+    assert_true(choice.tokens_per_tile == 512); /* 16 floor((524 + 1) / 16) */
+    assert_int_equal(choice.steps[0].qv, 8 * 1024);
+    assert_int_equal(choice.steps[0].qt, 4096);
+    assert_true(choice.qv % 1024 == 0);
+    const double size = (double)choice.qv / patches_per_sample;
+    assert_true(size >= 4 && size <= 5);
+}
+
 /* A sample with many tiles must fit; text alone has no tiles to limit. */
 static void paper_rule_on_awkward_data(void **state) {
     (void)state;
@@ -185,6 +207,7 @@ int main(void) {
         cmocka_unit_test(published_walk),
         cmocka_unit_test(walks_up_and_down),
         cmocka_unit_test(every_sample_fits_the_choice),
+        cmocka_unit_test(patches_count_by_tiles),
         cmocka_unit_test(paper_rule_on_awkward_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
