@@ -306,8 +306,8 @@ static void test_rules_in_the_file(void **state) {
         { "policy: parameter of the wrong type", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
-          "most vision tiles (native resolution: patches) in a group; auto: qv and qt from the "
-          "data" },
+          "most vision tiles in a group (native resolution: patches, 9216 by default); auto: qv and "
+          "qt from the data" },
         { "groups of a sequence without ranks that share it", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"sp\": 4 } }",
           "7:48: error: /policy/batching/sp: batching joins 4 groups into one sequence for as many "
