@@ -276,8 +276,42 @@ static void test_bmp_simulates_its_candidates(void **state) {
     }
 }
 
+static double partition_seconds(const char *policy, const char *frozen) {
+    const char *const overrides[] = { frozen, NULL };
+    struct partition_job p = fixture_job("internvl-6b-8b", "\"pp\": 7", 7, 32, policy, overrides);
+    double seconds;
+    bool fits;
+    struct error err = { 0 };
+    assert_true(partition_evaluate(&p.oracle, &p.job->plan, &seconds, &fits, &err));
+    fixture_close(&p);
+    return seconds;
+}
+
+/* A frozen encoder runs no backward: weighed by its forward alone, it would fill stages that wait. */
+static void test_frozen_modules_weigh_what_they_run(void **state) {
+    (void)state;
+    static const char *const cases[] = { "model.frozen=[\"vision\"]",
+                                         "model.frozen=[\"vision\", \"language\"]" };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const double best =
+            partition_seconds("\"recompute\": \"none\", \"partition\": \"exact\"", cases[k]);
+        const double bmp =
+            partition_seconds("\"recompute\": \"none\", \"partition\": \"bmp\"", cases[k]);
+        const double profile =
+            partition_seconds("\"recompute\": \"none\", \"partition\": \"profile\"", cases[k]);
+        const double forward = partition_seconds(
+            "\"recompute\": \"none\", \"partition\": {\"name\": \"bmp\", \"time\": \"forward\"}",
+            cases[k]);
+        if (bmp > 1.03 * best || profile > 1.10 * best)
+            fail_msg("%s: bmp %g s, profile %g s, best %g s", cases[k], bmp, profile, best);
+        if (k == 0 && forward < 1.2 * best)
+            fail_msg("%s: the forward alone gives %g s, best %g s", cases[k], forward, best);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frozen_modules_weigh_what_they_run),
         cmocka_unit_test(test_exact_against_all_partitions),
         cmocka_unit_test(test_exact_with_a_limit),
         cmocka_unit_test(test_bmp_on_random_blocks),

@@ -187,8 +187,9 @@ static const struct field bmp_fields[] = {
       "the partition to start from: filled greedily, or the exact min-max", anchor_names },
     { "units", FIELD_CHOICE, AT(units), 0, 0, "\"relative\"", "",
       "what is added: both metrics as shares of the anchor's, or ms^2 and MiB", units_names },
-    { "time", FIELD_CHOICE, AT(time), 0, 0, "\"forward\"", "",
-      "of a block: its forward, as OmniBal profiles, or forward and backward",
+    { "time", FIELD_CHOICE, AT(time), 0, 0, "\"auto\"", "",
+      "of a block: its forward, as OmniBal profiles, or forward and backward; auto: forward, and both "
+      "where a module is frozen",
       partition_time_names },
 };
 #undef AT

@@ -2,7 +2,8 @@
  *
  * min-max: the exact minimum of the slowest stage, by dynamic programming. min-variance: the exact
  * minimum of the sum of squared differences to the mean stage, OmniBal eq. (4). Times are those of
- * the mean micro-batch, of layers alone: forward as the paper profiles it, or forward and backward.
+ * the mean micro-batch, of layers alone: forward as the paper profiles it, or forward and backward,
+ * without which a frozen encoder would count as much as one that also runs its backward.
  * Recomputation, memory and communication are not looked at.
  */
 #include "sim/policy/partition/partition.h"
@@ -21,17 +22,29 @@ static const struct field profile_fields[] = {
     { "method", FIELD_CHOICE, offsetof(struct profile_parameters, method), 0, 0, "\"min-max\"", "",
       "what is smallest: the slowest stage, or the variance of stage times (OmniBal eq. 4)",
       method_names },
-    { "time", FIELD_CHOICE, offsetof(struct profile_parameters, time), 0, 0, "\"forward\"", "",
-      "of a layer: its forward, as OmniBal profiles, or forward and backward",
+    { "time", FIELD_CHOICE, offsetof(struct profile_parameters, time), 0, 0, "\"auto\"", "",
+      "of a layer: its forward, as OmniBal profiles, or forward and backward; auto: forward, and both "
+      "where a module is frozen",
       partition_time_names },
 };
 static const struct field_table profile_table =
     FIELD_TABLE("profile", "stages of about equal priced time", profile_fields);
 
-const char *const partition_time_names[] = { "forward", "step", NULL };
+const char *const partition_time_names[] = { [PARTITION_TIME_AUTO] = "auto",
+                                             [PARTITION_TIME_FORWARD] = "forward",
+                                             [PARTITION_TIME_STEP] = "step",
+                                             NULL };
+
+static bool has_frozen_blocks(const struct model *model) {
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (model->modules[role].frozen && model->modules[role].layer_count > 0) return true;
+    return false;
+}
 
 double *partition_profile(struct arena *arena, const struct planner_oracle *oracle, int time) {
     const struct model *model = oracle->model;
+    const bool both = time == PARTITION_TIME_STEP ||
+                      (time == PARTITION_TIME_AUTO && has_frozen_blocks(model));
     int64_t block_count = partition_block_count(model);
     double *seconds = arena_array(arena, double, block_count);
     for (int64_t block = 0; block < block_count; block++) {
@@ -39,7 +52,7 @@ double *partition_profile(struct arena *arena, const struct planner_oracle *orac
         for (int64_t i = partition_stage_start(model, block); i < end; i++) {
             seconds[block] +=
                 oracle->layer_seconds(oracle->context, i, &oracle->typical, PASS_SET_FORWARD);
-            if (time == PARTITION_TIME_STEP)
+            if (both)
                 seconds[block] +=
                     oracle->layer_seconds(oracle->context, i, &oracle->typical, PASS_SET_BACKWARD);
         }
