@@ -5,6 +5,7 @@
  *
  *     internvl_chat, internvl   pixel shuffle, LayerNorm, Linear, GELU, Linear (inner: language)
  *     llava, llava_next, ...    Linear, GELU, Linear (inner: language); one Linear if "linear"
+ *     gemma3                    norm of each patch (the encoder's), mean, RMS norm, one Linear without bias
  *     qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear (inner: merged)
  */
 #include "sim/model/huggingface.h"
@@ -97,7 +98,42 @@ static bool qwen_connector(struct huggingface_config *c, const struct huggingfac
     return true;
 }
 
+static bool square_root(int64_t count, int64_t *root) {
+    *root = (int64_t)llround(sqrt((double)count));
+    return *root * *root == count;
+}
+
+/* Means of as many patches as make an image mm_tokens_per_image tokens. */
+static bool gemma_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
+                            int64_t text_hidden, cJSON *connector) {
+    (void)text_hidden;
+    const cJSON *node = huggingface_key(root_of(c), "mm_tokens_per_image");
+    const double image = cJSON_GetObjectItem(tower->module, "image_size")->valuedouble,
+                 patch = cJSON_GetObjectItem(tower->module, "patch_size")->valuedouble;
+    const int64_t patches = (int64_t)(image / patch);
+    int64_t tokens, side;
+    if (!huggingface_count(c, root_of(c), "mm_tokens_per_image", 256, &tokens)) return false;
+    huggingface_note_defaults(c, "gemma3");
+    if (!square_root(tokens, &side) || side > patches || patches % side != 0)
+        return json_error(c->json, node, c->err, "256 of 64 x 64 patches are means of 4 x 4",
+                          "%lld tokens an image are no square that divides its %lld x %lld patches",
+                          (long long)tokens, (long long)patches, (long long)patches);
+    cJSON_AddNumberToObject(connector, "merge", (double)(patches / side));
+    cJSON_AddBoolToObject(connector, "pool", true);
+    cJSON_AddStringToObject(connector, "input_norm", "layer");
+    cJSON_AddStringToObject(connector, "inner", "none");
+    cJSON_AddBoolToObject(connector, "norm", true);
+    cJSON_AddStringToObject(connector, "norm_kind", "rms");
+    cJSON_AddBoolToObject(connector, "linear_bias", false);
+    huggingface_note(c, arena_format(c->arena,
+                                     "the %lld tokens of an image see all of it, not only what comes "
+                                     "before: the half of their scores that this adds is not priced",
+                                     (long long)tokens));
+    return true;
+}
+
 static const struct joint joints[] = {
+    { "gemma3", gemma_connector, "Gemma3MultiModalProjector in huggingface/transformers" },
     { "internvl", intern_connector,
       "InternVLForConditionalGeneration in huggingface/transformers" },
     { "internvl_chat", intern_connector, "modeling_internvl_chat.py in OpenGVLab/InternVL" },
@@ -127,6 +163,9 @@ const char *const *huggingface_model_types(void) {
         "internlm2",
         "phi3",
         "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gemma3",
         "internvl_chat",
         "internvl",
         "llava",
@@ -178,6 +217,11 @@ static bool read_parts(struct huggingface_config *c, const char *model_type, str
         p->text_type = strcmp(model_type, "qwen2_vl") == 0 ? "qwen2_vl_text" : "qwen2_5_vl_text";
         p->vision_type = model_type;
         return true;
+    }
+    if (strcmp(model_type, "gemma3") == 0) {
+        p->text_type = huggingface_text(p->text, "model_type", "gemma3_text");
+        p->vision_type = huggingface_text(p->vision, "model_type", "siglip_vision_model");
+        c->reads_final_norm = true;
     }
     if (starts(model_type, "internvl_chat")) {
         p->vision_type = "intern_vit_6b";
@@ -357,7 +401,7 @@ static bool check_texts(struct huggingface_config *c, const cJSON *object) {
 bool huggingface_import(struct arena *arena, const struct json *config, const char *name,
                         struct huggingface_model *out, struct error *err) {
     *out = (struct huggingface_model){ 0 };
-    struct huggingface_config c = { arena, config, out, NULL, err };
+    struct huggingface_config c = { arena, config, out, NULL, err, false };
     const cJSON *root = json_root(config);
     if (!cJSON_IsObject(root))
         return json_error(config, NULL, err, NULL, "a config.json is an object { ... }");

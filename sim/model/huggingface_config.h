@@ -14,6 +14,7 @@ struct huggingface_config {
     struct huggingface_model *out;
     const char *assumed; /* keys read from defaults so far, "hidden_size 4096, ..." */
     struct error *err;
+    bool reads_final_norm; /* the connector takes the encoder's output behind its last norm */
 };
 
 /* The value, or NULL if it is missing or null. */

@@ -1,7 +1,7 @@
 /* huggingface_text.c - language models: shapes and defaults of the transformers classes, what is
  * refused, and a lower bound on the parameters of what is.
  *
- * The defaults are those of LlamaConfig, MistralConfig, ... in huggingface/transformers and of
+ * The defaults are those of LlamaConfig, Gemma2Config, Gemma3TextConfig, ... in huggingface/transformers and of
  * InternLM2Config in internlm/internlm2-7b. They matter for configs inside others: transformers
  * writes only what differs from the class (the "text_config" of LLaVA-1.5 names no width at all).
  */
@@ -18,31 +18,41 @@ struct text_family {
     bool bias, tied;
     int64_t window;     /* tokens that attention sees back; 0: all */
     bool window_switch; /* only with "use_sliding_window" */
+    int64_t
+        full_every; /* of every so many layers the last has no window; 0: see windowed_layers() */
+    bool branch_norm;
+    double logit_cap, score_cap; /* final_logit_softcapping, attn_logit_softcapping; 0: none */
 };
 
 static const struct text_family families[] = {
     { "gemma", 28, 3072, 24576, 16, 16, 256, 256000, "none", "none", "attention_bias", false, true,
-      0, false },
-    { "internlm2", 32, 4096, 11008, 32, 0, 0, 103168, "none", "none", "bias", true, false, 0,
-      false },
+      0, false, 0, false, 0, 0 },
+    { "gemma2", 26, 2304, 9216, 8, 4, 256, 256000, "none", "none", "attention_bias", false, true,
+      4096, false, 2, true, 30, 50 },
+    { "gemma3_text", 26, 2304, 9216, 8, 4, 256, 262208, "none", "head", "attention_bias", false,
+      true, 4096, false, 6, true, 0, 0 },
+    { "internlm2", 32, 4096, 11008, 32, 0, 0, 103168, "none", "none", "bias", true, false, 0, false,
+      0, false, 0, 0 },
     { "llama", 32, 4096, 11008, 32, 0, 0, 32000, "none", "none", "attention_bias", false, false, 0,
-      false },
-    { "mistral", 32, 4096, 14336, 32, 8, 0, 32000, "none", "none", NULL, false, false, 4096,
-      false },
-    { "phi3", 32, 3072, 8192, 32, 0, 0, 32064, "none", "none", NULL, false, false, 0, false },
-    { "qwen2", 32, 4096, 22016, 32, 32, 0, 151936, "all", "none", NULL, false, false, 4096, true },
+      false, 0, false, 0, 0 },
+    { "mistral", 32, 4096, 14336, 32, 8, 0, 32000, "none", "none", NULL, false, false, 4096, false,
+      0, false, 0, 0 },
+    { "phi3", 32, 3072, 8192, 32, 0, 0, 32064, "none", "none", NULL, false, false, 0, false, 0,
+      false, 0, 0 },
+    { "qwen2", 32, 4096, 22016, 32, 32, 0, 151936, "all", "none", NULL, false, false, 4096, true, 0,
+      false, 0, 0 },
     { "qwen2_5_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false, 4096,
-      true },
+      true, 0, false, 0, 0 },
     { "qwen2_vl_text", 80, 8192, 29568, 64, 8, 0, 152064, "all", "none", NULL, false, false, 4096,
-      true },
+      true, 0, false, 0, 0 },
     { "qwen3", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias", false, false,
-      4096, true },
+      4096, true, 0, false, 0, 0 },
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
 const char *const *huggingface_text_types(void) {
-    static const char *const names[] = { "gemma", "internlm2", "llama", "mistral",
-                                         "phi3",  "qwen2",     "qwen3", NULL };
+    static const char *const names[] = { "gemma",   "gemma2", "gemma3_text", "internlm2", "llama",
+                                         "mistral", "phi3",   "qwen2",       "qwen3",     NULL };
     return names;
 }
 
@@ -70,8 +80,6 @@ static const struct {
     { "linear_num_value_heads", "layers of linear attention are not modelled" },
     { "ssm_cfg", "state-space layers are not modelled" },
     { "mamba_d_state", "state-space layers are not modelled" },
-    { "query_pre_attn_scalar",
-      "blocks with four norms and windows in alternate layers (Gemma 2 and 3) are not modelled" },
 };
 
 /* 0 where the key is missing or unreadable: this only serves a bound. */
@@ -179,7 +187,7 @@ static const char *gated_activation(struct huggingface_config *c, const cJSON *t
 }
 
 /* Layers with a window: by the list of layers where there is one, else by the classes with a switch from
- * "max_window_layers" on, else all have. */
+ * "max_window_layers" on, else all have but the last of every few (Gemma 2 and 3). */
 static int64_t windowed_layers(const cJSON *text, const struct text_family *f, int64_t layers) {
     const cJSON *kinds = huggingface_key(text, "layer_types"), *kind;
     int64_t count = 0;
@@ -187,6 +195,9 @@ static int64_t windowed_layers(const cJSON *text, const struct text_family *f, i
         count += cJSON_IsString(kind) && strcmp(kind->valuestring, "sliding_attention") == 0;
     }
     if (kinds != NULL) return count < layers ? count : layers;
+    const double given = number(text, "sliding_window_pattern");
+    const int64_t every = f->full_every > 0 && given >= 1 ? (int64_t)given : f->full_every;
+    if (every > 0) return layers - layers / every;
     if (!f->window_switch) return layers;
     const double first = number(text, "max_window_layers");
     return first >= (double)layers ? 0 : layers - (int64_t)first;
@@ -210,6 +221,24 @@ static void add_window(struct huggingface_config *c, const cJSON *text, const st
                                      "(sliding_window%s): a block is priced as their mean",
                                      (long long)windowed, (long long)layers, window,
                                      given ? "" : ", default of the class"));
+}
+
+/* cap x tanh(x / cap): of logits a pass over memory, of scores a function more inside the attention kernel.
+ * A key that is null is none. */
+static void add_caps(struct huggingface_config *c, const cJSON *text, const struct text_family *f,
+                     cJSON *module) {
+    const bool logits = cJSON_GetObjectItemCaseSensitive(text, "final_logit_softcapping") != NULL,
+               scores = cJSON_GetObjectItemCaseSensitive(text, "attn_logit_softcapping") != NULL;
+    const double logit_cap = logits ? number(text, "final_logit_softcapping") : f->logit_cap;
+    const double score_cap = scores ? number(text, "attn_logit_softcapping") : f->score_cap;
+    if (logit_cap > 0) cJSON_AddBoolToObject(module, "logit_cap", true);
+    if (score_cap > 0)
+        huggingface_note(
+            c, arena_format(c->arena,
+                            "attention scores are capped at %g inside the kernel: one tanh "
+                            "a score, as many as the softmax has exponentials, is not "
+                            "priced",
+                            score_cap));
 }
 
 /* Biases that the model has no switch for. */
@@ -286,6 +315,8 @@ cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
     cJSON_AddStringToObject(m, "position", "rotary");
     cJSON_AddNumberToObject(m, "vocabulary", (double)vocabulary);
     cJSON_AddBoolToObject(m, "tied_embeddings", tied);
+    if (f->branch_norm) cJSON_AddBoolToObject(m, "branch_norm", true);
+    add_caps(c, text, f, m);
     cJSON_AddStringToObject(m, "source",
                             arena_format(c->arena, "config.json, model_type %s", model_type));
     *hidden_out = hidden;

@@ -142,7 +142,7 @@ static int64_t pooling_head(const struct tower *t) {
 
 static void leave_out(struct huggingface_config *c, const struct tower_family *f,
                       const cJSON *vision, const struct tower *t) {
-    if (f->post_norm)
+    if (f->post_norm && !c->reads_final_norm)
         huggingface_leave_out(c, "norm behind the vision encoder's last block", 2 * t->hidden);
     const cJSON *head = huggingface_key(vision, "vision_use_head");
     if (is(f, "siglip_vision_model") && !cJSON_IsFalse(head))

@@ -23,6 +23,12 @@ int64_t module_patch_width(const struct module *module) {
     return module->channels * module->temporal_patch * module->patch_size * module->patch_size;
 }
 
+int64_t connector_patch_width(const struct module *connector) {
+    return connector->connector_pool
+               ? connector->connector_in
+               : connector->connector_in / (connector->merge * connector->merge);
+}
+
 int64_t batch_patch_count(const struct module *vision, const struct batch_shape *shape) {
     return shape->vision_tokens - (vision->class_token ? shape->vision_tiles : 0);
 }

@@ -58,6 +58,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
 
 /* Values of one patch as the patch embedding reads them: channels, frames and pixels. */
 int64_t module_patch_width(const struct module *module);
+/* Width of a patch as a connector takes it from the encoder. */
+int64_t connector_patch_width(const struct module *connector);
 /* Patches without class tokens. */
 int64_t batch_patch_count(const struct module *vision, const struct batch_shape *shape);
 

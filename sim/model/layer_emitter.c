@@ -108,6 +108,7 @@ const struct half_names emitter_attention_half = {
     .all_reduce = "attention all-reduce",
     .residual = "attention residual",
     .residual_gradient = "attention residual gradient",
+    .branch_norm = "attention branch norm",
 };
 const struct half_names emitter_mlp_half = {
     .norm = "mlp norm",
@@ -118,6 +119,7 @@ const struct half_names emitter_mlp_half = {
     .all_reduce = "mlp all-reduce",
     .residual = "mlp residual",
     .residual_gradient = "mlp residual gradient",
+    .branch_norm = "mlp branch norm",
 };
 
 /* Column-parallel projections that reduce the gradient of the half's input each by itself. */
@@ -151,7 +153,11 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
                                                                       : 1);
 }
 
-void emit_leave_forward(struct emitter *e, const struct half_names *half) {
+static bool has_branch_norm(const struct emitter *e, const struct half_names *half) {
+    return e->d->module->branch_norm && half->branch_norm != NULL;
+}
+
+void emit_branch_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
@@ -160,9 +166,16 @@ void emit_leave_forward(struct emitter *e, const struct half_names *half) {
                                   bytes, 1);
     else
         emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, PASS_FORWARD, bytes);
+    if (has_branch_norm(e, half))
+        emit_stream(e, half->branch_norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
+}
+
+void emit_leave_forward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    emit_branch_forward(e, half);
     /* reads branch and residual, writes their sum */
     emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3 + emit_mask_tensors(e),
-                d->shard_tokens, hidden);
+                d->shard_tokens, d->module->hidden);
 }
 
 void emit_leave_backward(struct emitter *e, const struct half_names *half) {
@@ -181,6 +194,9 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
     if (tensors > 0)
         emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors,
                     d->shard_tokens, m->hidden);
+    if (has_branch_norm(e, half))
+        emit_stream(e, half->branch_norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
+                    m->hidden);
     if (d->sequence_parallel)
         emit_sequence_collectives(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
                                   gathered_operand_bytes(e), 1);

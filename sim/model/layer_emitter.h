@@ -20,6 +20,7 @@ struct emitter {
 struct half_names {
     const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
     const char *residual, *residual_gradient;
+    const char *branch_norm; /* of models that have it; NULL: the half never has */
     bool ungated; /* no modulation of the branch: cross attention */
 };
 extern const struct half_names emitter_attention_half, emitter_mlp_half;
@@ -55,6 +56,8 @@ void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64
 
 void emit_enter_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_forward(struct emitter *e, const struct half_names *half);
+/* Its part before the residual: the sum over ranks and the norm behind the branch. */
+void emit_branch_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_backward(struct emitter *e, const struct half_names *half);
 /* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,

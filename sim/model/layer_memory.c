@@ -120,6 +120,13 @@ static void cross_attention_saved(struct saved_list *list) {
     save_mask(list, "cross branch mask");
 }
 
+static void save_branch_norm(struct saved_list *list, const char *input, const char *statistics) {
+    const struct layer_division *d = list->d;
+    if (!d->module->branch_norm) return;
+    save(list, input, d->shard_tokens, d->module->hidden);
+    save_norm_statistics(list, statistics, d->shard_tokens);
+}
+
 static void block_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
@@ -146,6 +153,7 @@ static void block_saved(struct saved_list *list) {
         (fp8 || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
          (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
         save_matmul_input(list, "proj input", d->tokens, d->query_width);
+    save_branch_norm(list, "attention branch norm input", "attention branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
@@ -156,6 +164,7 @@ static void block_saved(struct saved_list *list) {
     if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
         save(list, "activated gate", d->tokens, d->ffn_width);
     save_matmul_input(list, "down input", d->tokens, d->ffn_width);
+    save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");
 }
@@ -167,10 +176,20 @@ static void patch_embedding_saved(struct saved_list *list) {
     if (m->embedding_norm) save(list, "embedding norm input", d->shard_tokens, m->hidden);
 }
 
+/* Only a trained encoder's norm has a backward; `patches` of this rank's shard. */
+static void encoder_norm_saved(struct saved_list *list, int64_t patches) {
+    const struct module *m = list->d->module;
+    if (!m->connector_input_norm || !list->need.input) return;
+    save(list, "encoder norm input", patches, connector_patch_width(m));
+    save_bytes(list, "encoder norm statistics",
+               (double)patches * (m->connector_input_norm_kind == NORM_RMS ? 4.0 : 8.0));
+}
+
 static void connector_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
     const int64_t rows = d->shard_tokens;
+    encoder_norm_saved(list, rows * m->merge * m->merge);
     if (m->connector_norm) {
         save(list, "connector norm input", rows, m->connector_in);
         save_norm_statistics(list, "connector norm statistics", rows);
@@ -214,6 +233,7 @@ static void head_saved(struct saved_list *list) {
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
     save_for_weights(list, "logits input", d->shard_tokens, d->module->hidden);
     save_bytes(list, "fp32 softmax", 4.0 * (double)d->tokens * (double)d->loss_vocabulary);
+    if (d->module->logit_cap) save(list, "capped logits", d->tokens, d->vocabulary);
 }
 
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
@@ -373,7 +393,7 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_CONNECTOR: {
         /* the gathered encoder output, or the gradients around the first linear layer */
         double patches = (double)divide_up(shape->vision_tokens, d.cp) *
-                         (double)(m->connector_in / (m->merge * m->merge)) * element;
+                         (double)connector_patch_width(m) * element;
         double widths = (double)(m->connector_in +
                                  (m->connector_inner > 0 ? m->connector_inner : m->connector_out));
         return larger(d.sequence_parallel ? patches : 0, rows * widths * element);

@@ -37,6 +37,10 @@
  * the compute again: backward brings the keys of other ranks itself. PyTorch and XLA run less again,
  * see enum recompute_style.
  *
+ * Gemma 2 and 3 have a norm behind each branch too, before its residual; recomputation then also needs the
+ * branch's last matmul. Gemma 2 caps logits by a tanh over logits in memory; that of attention scores is
+ * inside the kernel and not priced.
+ *
  * Where this stops being true: post-norm encoders (EVA-CLIP 4B and 18B) move the norm behind the
  * branch, at the same cost; the parallel attention and MLP of the original ViT-22B is run in
  * sequence.
@@ -185,7 +189,7 @@ static void patch_embedding_backward(struct emitter *e) {
 static double encoder_output_bytes(const struct emitter *e) {
     const struct module *m = e->d->module;
     return emit_gathered_bytes(e, divide_up(e->shape->vision_tokens, e->d->cp),
-                               m->connector_in / (m->merge * m->merge));
+                               connector_patch_width(m));
 }
 
 static bool connector_copies_rows(const struct emitter *e) {
@@ -193,16 +197,35 @@ static bool connector_copies_rows(const struct emitter *e) {
     return merged > 1 || e->shape->vision_tokens != e->shape->connector_tokens * merged;
 }
 
+/* The encoder's output, on a rank that holds its shard. */
+static void encoder_norm(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const int64_t patches = divide_up(e->shape->vision_tokens, d->cp);
+    if (d->module->connector_input_norm)
+        emit_stream(e, "encoder norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3,
+                    d->sequence_parallel ? divide_up(patches, d->tp) : patches,
+                    connector_patch_width(d->module));
+}
+
+/* Reads merge x merge patches and writes one, and the other way round. */
+static void join_patches(struct emitter *e, enum operator_pass pass) {
+    const struct module *m = e->d->module;
+    const bool pools = m->connector_pool && m->merge > 1;
+    if (pools || connector_copies_rows(e))
+        emit_stream(e, pools ? "patch pooling" : "pixel shuffle", OPERATOR_ELEMENTWISE, pass,
+                    pools ? (double)(m->merge * m->merge + 1) : 2, e->d->shard_tokens,
+                    m->connector_in);
+}
+
 static void connector_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t rows = d->shard_tokens;
+    encoder_norm(e, PASS_FORWARD);
     if (d->sequence_parallel)
         emit_collective(e, "connector all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
                         encoder_output_bytes(e));
-    if (connector_copies_rows(e))
-        emit_stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
-                    m->connector_in);
+    join_patches(e, PASS_FORWARD);
     if (m->connector_norm)
         emit_stream(e, "connector norm", OPERATOR_NORM, PASS_FORWARD, 2, rows, m->connector_in);
     if (m->connector_inner == 0) {
@@ -239,12 +262,11 @@ static void connector_backward(struct emitter *e) {
     if (m->connector_norm)
         emit_stream(e, "connector norm", OPERATOR_NORM, PASS_BACKWARD, 3, rows, m->connector_in);
     if (!e->need.input) return;
-    if (connector_copies_rows(e))
-        emit_stream(e, "pixel shuffle", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, rows,
-                    m->connector_in);
+    join_patches(e, PASS_BACKWARD);
     if (d->sequence_parallel)
         emit_collective(e, "connector reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_INPUT_GRADIENT,
                         encoder_output_bytes(e));
+    encoder_norm(e, PASS_BACKWARD);
 }
 
 /* ---- token embedding ---- */
@@ -334,11 +356,19 @@ static void loss(struct emitter *e, enum operator_pass pass) {
     emit_operator(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
 }
 
+/* cap x tanh(logit / cap) in one kernel; its backward reads the gradient and what came out. */
+static void logit_cap(struct emitter *e, enum operator_pass pass) {
+    if (e->d->module->logit_cap)
+        emit_stream(e, "logit cap", OPERATOR_ELEMENTWISE, pass, pass == PASS_FORWARD ? 2 : 3,
+                    e->d->tokens, e->d->vocabulary);
+}
+
 static void head_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const double token_bytes = 4.0 * (double)d->tokens;
     emit_enter_forward(e, &head_half);
     emit_linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
+    logit_cap(e, PASS_FORWARD);
     if (d->loss_vocabulary > d->vocabulary) {
         emit_collective(e, "logits all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
                         emit_gathered_bytes(e, d->tokens, d->loss_vocabulary));
@@ -353,6 +383,7 @@ static void head_forward(struct emitter *e) {
 
 static void head_backward(struct emitter *e) {
     loss(e, PASS_BACKWARD);
+    logit_cap(e, PASS_BACKWARD);
     emit_column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
     emit_enter_backward(e, &head_half);
 }
@@ -428,11 +459,14 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
         core_cross_attention(&d, pass, activation_precision(d.module), out);
 }
 
-/* The forward of a block without its last matmul and what follows that: nobody reads their results. */
+/* The forward of a block without its last matmul and what follows that: nobody reads their results. A norm
+ * behind that matmul reads them for its backward, so that only the residual is left out. */
 static void forward_until_needed(struct operator_list *out, int64_t first) {
     int64_t last = out->count;
-    for (int64_t i = first; i < out->count; i++)
+    for (int64_t i = first; i < out->count; i++) {
         if (out->operators[i].kind == OPERATOR_MATMUL) last = i;
+        if (out->operators[i].kind == OPERATOR_NORM && i > last) last = i + 1;
+    }
     out->count = last;
 }
 
@@ -459,6 +493,7 @@ static void block_selective_forward(struct emitter *e) {
     emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
                 d->up_width + d->ffn_width);
     emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
+    if (d->module->branch_norm) emit_branch_forward(e, &emitter_mlp_half);
 }
 
 void layer_recompute_operators(const struct model *model, int64_t layer_index,

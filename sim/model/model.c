@@ -5,7 +5,7 @@
  *
  *     h(q + 2v) + qh + hu + fh    matmuls
  *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
- *   + 2 norms of h, norms of q and v (or of head_dim), 2h layer scale
+ *   + 2 norms of h (4 with norms behind the branches), norms of q and v (or of head_dim), 2h layer scale
  *
  * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block adds
  * its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h for the
@@ -224,7 +224,8 @@ static int64_t block_parameters(const struct layer_division *d) {
     int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
     if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
     if (m->linear_bias) count += d->up_width + 2 * m->hidden;
-    if (d->kind != LAYER_DIFFUSION_BLOCK) count += 2 * norm_parameters(m, m->hidden);
+    if (d->kind != LAYER_DIFFUSION_BLOCK)
+        count += (m->branch_norm ? 4 : 2) * norm_parameters(m, m->hidden);
     if (m->qk_norm && m->qk_norm_per_head)
         count += 2 * norm_parameters(m, m->head_dim);
     else if (m->qk_norm)
@@ -258,8 +259,10 @@ static int64_t timestep_parameters(const struct layer_division *d) {
 
 static int64_t connector_parameters(const struct module *m) {
     int64_t norm_width =
-        m->connector_norm_before_merge ? m->connector_in / (m->merge * m->merge) : m->connector_in;
+        m->connector_norm_before_merge ? connector_patch_width(m) : m->connector_in;
     int64_t count = m->connector_norm ? norm_parameters(m, norm_width) : 0;
+    const struct module input = { .norm = m->connector_input_norm_kind };
+    if (m->connector_input_norm) count += norm_parameters(&input, connector_patch_width(m));
     int64_t bias = m->linear_bias ? 1 : 0;
     if (m->connector_inner == 0) return count + (m->connector_in + bias) * m->connector_out;
     return count + (m->connector_in + bias) * m->connector_inner +

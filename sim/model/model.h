@@ -58,6 +58,8 @@ struct module {
     enum ffn_kind ffn;
     enum norm_kind norm;
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
+    bool branch_norm; /* a norm behind each branch too, before its residual (Gemma 2 and 3) */
+    bool logit_cap;   /* the head's logits pass a tanh before the loss (Gemma 2) */
     bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
     /* Trained with dropout: in naive attention, after both halves of a block and after the token
      * embedding. Masks take one byte a value. */
@@ -79,6 +81,11 @@ struct module {
     int64_t connector_in, connector_inner, connector_out;
     bool connector_norm;
     bool connector_norm_before_merge; /* over the width of one patch (Qwen2-VL), not of merge^2 */
+    bool connector_pool; /* patches are averaged instead of set side by side (Gemma 3) */
+    /* A norm of the encoder's output, before anything else: the encoder's own last one, run and counted
+     * with the connector. */
+    bool connector_input_norm;
+    enum norm_kind connector_input_norm_kind;
     /* diffusion decoder: blocks modulated by the timestep, with cross attention to the text */
     int64_t latent_pixels,
         latent_frames; /* pixels of an edge and frames that one latent stands for */

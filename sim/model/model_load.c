@@ -9,8 +9,8 @@
  *
  * A whole model may stand in another document, as an object with the keys of a model file.
  *
- * The connector's widths follow from its neighbours: in = merge^2 x vision hidden, out = language
- * hidden. A diffusion decoder takes the width of its text from the language model in front of it.
+ * The connector's widths follow from its neighbours: in = merge^2 x vision hidden (pooled: vision hidden),
+ * out = language hidden. A diffusion decoder takes the width of its text from the language model in front of it.
  */
 #include "sim/model/model.h"
 
@@ -30,6 +30,8 @@ static const char *const position_choices[] = { "none", "rotary", "learned", NUL
 static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
+/* None, and then as enum norm_kind counts them. */
+static const char *const input_norm_choices[] = { "none", "layer", "rms", "layer-no-bias", NULL };
 static const char *const inner_choices[] = { "none", "language", "vision", NULL };
 
 /* A module as its file gives it, before what is left out is derived. */
@@ -71,6 +73,8 @@ static const struct field module_fields[] = {
       "attention projection and feed-forward network have biases", NULL },
     { "qk_norm", FIELD_CHOICE, AT(qk_norm), 0, 0, "\"none\"", "",
       "normalisation of queries and keys: over each head or over all of them", qk_norm_choices },
+    { "branch_norm", FIELD_BOOL, AT(module.branch_norm), 0, 0, "false", "",
+      "a norm behind each branch too, before its residual: four norms a block (Gemma 2 and 3)", NULL },
     { "layer_scale", FIELD_BOOL, AT(module.layer_scale), 0, 0, "false", "",
       "each branch is scaled by a learned vector", NULL },
     { "dropout", FIELD_BOOL, AT(module.dropout), 0, 0, "false", "",
@@ -86,6 +90,8 @@ static const struct field module_fields[] = {
       "rows of embedding and head (language)", NULL },
     { "tied_embeddings", FIELD_BOOL, AT(module.tied_embeddings), 0, 0, "false", "",
       "embedding and head share one table", NULL },
+    { "logit_cap", FIELD_BOOL, AT(module.logit_cap), 0, 0, "false", "",
+      "the head's logits pass a tanh before the loss (language; Gemma 2)", NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
       "edge of a patch (vision); in latent pixels (diffusion decoder)", NULL },
     { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",
@@ -122,7 +128,8 @@ const struct field_table module_table =
 struct connector_row {
     int64_t merge;
     int inner, norm_kind;
-    bool norm, norm_before_merge, linear_bias;
+    bool norm, norm_before_merge, linear_bias, pool;
+    int input_norm;
     int precision;
     const char *source, *notes;
 };
@@ -140,6 +147,11 @@ static const struct field connector_fields[] = {
       norm_choices },
     { "norm_before_merge", FIELD_BOOL, AT(norm_before_merge), 0, 0, "false", "",
       "the norm runs over single patches", NULL },
+    { "pool", FIELD_BOOL, AT(pool), 0, 0, "false", "",
+      "the merged patches are averaged instead of set side by side", NULL },
+    { "input_norm", FIELD_CHOICE, AT(input_norm), 0, 0, "\"none\"", "",
+      "a norm of the encoder's output before anything else: its own last one, where it is read",
+      input_norm_choices },
     { "linear_bias", FIELD_BOOL, AT(linear_bias), 0, 0, "true", "", "linear layers have biases",
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of its matmuls",
@@ -305,6 +317,7 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
         return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
     if (m->tied_embeddings)
         return mistake(place, "tied_embeddings", err, NULL, "belongs to a language model");
+    if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
     m->vocabulary = 0;
     if (m->patch_size < 0)
         return mistake(place, "patch_size", err, "14 for most vision transformers",
@@ -322,6 +335,10 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
 }
 
 static bool resolve_decoder(struct module *m, const struct module_place *place, struct error *err) {
+    if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
+    if (m->branch_norm)
+        return mistake(place, "branch_norm", err, NULL,
+                       "belongs to a language model or a vision encoder");
     static const struct {
         const char *key, *hint;
         size_t offset;
@@ -509,7 +526,7 @@ static bool read_connector(const struct loader *loader, const cJSON *node, struc
                           "merge %lld must divide the %lld patches of a tile's side",
                           (long long)row.merge, (long long)side);
     }
-    const int64_t in = row.merge * row.merge * vision->hidden;
+    const int64_t in = (row.pool ? 1 : row.merge * row.merge) * vision->hidden;
     const int64_t out = model->modules[MODULE_LANGUAGE].hidden;
     vision->merge = row.merge;
     model->tile_language_tokens = (side / row.merge) * (side / row.merge);
@@ -531,6 +548,10 @@ static bool read_connector(const struct loader *loader, const cJSON *node, struc
         .connector_out = out,
         .connector_norm = row.norm,
         .connector_norm_before_merge = row.norm && row.norm_before_merge,
+        .connector_pool = row.pool,
+        .connector_input_norm = row.input_norm > 0,
+        .connector_input_norm_kind = row.input_norm > 0 ? (enum norm_kind)(row.input_norm - 1)
+                                                        : NORM_LAYER,
         .source = row.source,
         .notes = row.notes,
     };
