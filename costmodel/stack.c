@@ -32,7 +32,7 @@ struct stack_fields {
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
         data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, fp16_gradient_bytes;
+    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_accumulate_bytes_moved;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
@@ -140,6 +140,8 @@ static const struct field stack_rows[] = {
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
     { "fp16_gradient_bytes", FIELD_DOUBLE, AT(fp16_gradient_bytes), 0, 64, "null", "bytes",
       "the same with fp16 matmuls; null: as with bf16", NULL },
+    { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
+      "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
       "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },
     { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
@@ -362,6 +364,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
         .fp16_gradient_bytes = f.fp16_gradient_bytes,
+        .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
         .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,

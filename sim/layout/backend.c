@@ -19,7 +19,7 @@
     .context_bytes = NAN
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
- * the compute stream, its bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM:
+ * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM:
  * isend/irecv beside compute with the default fp32 main-gradient buffer. */
 /* DeepSpeed ZeRO without pipeline: gradients and their traffic in bf16 (communication_data_type of its
  * bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of the
@@ -48,6 +48,7 @@ static const struct backend backends[] = {
       .help = "TP with sequence parallel, DeepSpeed 1F1B pipeline, ZeRO-0 or 1",
       .usual_stack = "easyllm",
       .send_blocks_compute = true,
+      .divides_sends = true,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
       .accumulate_bytes_moved = 10,
@@ -100,6 +101,8 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
         take(&b->gradient_reduce_bytes, stack->fp16_gradient_bytes);
     }
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
+    if (precision == PRECISION_FP16)
+        take(&b->accumulate_bytes_moved, stack->fp16_accumulate_bytes_moved);
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->data_overlap_cost = stack->data_overlap_cost;

@@ -425,7 +425,7 @@ struct price price_table_send_price(const struct price_table *table, int64_t sta
     *pair = table->links[table->link_of_stage[stage]];
     *work = price_slot_send_work(table, kind, shape);
     if (prices_of(table, kind, shape) == NULL) return (struct price){ .source = "" };
-    return cost_model_price(table->scenario->cost_model, work, pair);
+    return price_slot_send_price(table, kind, shape, pair);
 }
 
 void price_table_host_waits(const struct price_table *table, enum layer_kind kind,

@@ -200,6 +200,12 @@ static double rank_output_bytes(const struct price_table *table, enum layer_kind
     return table->split.sequence_parallel ? whole / (double)table->split.tp : whole;
 }
 
+/* Without it each TP rank holds the whole output: it sends a share, and the next stage gathers. */
+static bool divides_sends(const struct price_table *table) {
+    return table->scenario->backend->divides_sends && table->split.tp > 1 &&
+           !table->split.sequence_parallel;
+}
+
 static void price_set(const struct price_table *table, enum layer_kind kind, enum pass_set set,
                       const struct batch_shape *shape, struct kind_prices *out) {
     struct operator_list list = { 0 };
@@ -240,8 +246,27 @@ static void price_again(const struct price_table *table, enum layer_kind kind,
 
 struct operator_work price_slot_send_work(const struct price_table *table, enum layer_kind kind,
                                           const struct batch_shape *shape) {
+    const double bytes = rank_output_bytes(table, kind, shape);
     return operator_collective("pipeline send", OPERATOR_SEND, PASS_FORWARD, COMMUNICATOR_PIPELINE,
-                               rank_output_bytes(table, kind, shape));
+                               divides_sends(table) ? bytes / (double)table->split.tp : bytes);
+}
+
+struct price price_slot_send_price(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape,
+                                   const struct communicator *pair) {
+    const struct cost_model *model = table->scenario->cost_model;
+    const struct operator_work send = price_slot_send_work(table, kind, shape);
+    struct price price = cost_model_price(model, &send, pair);
+    if (!divides_sends(table)) return price;
+    const struct communicator tensor =
+        layout_communicator(&table->scenario->layout, COMMUNICATOR_TENSOR);
+    const struct operator_work gather =
+        operator_collective("pipeline gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                            COMMUNICATOR_TENSOR, rank_output_bytes(table, kind, shape));
+    const double gather_s = cost_model_price(model, &gather, &tensor).seconds;
+    price.seconds += gather_s;
+    price.network_s += gather_s;
+    return price;
 }
 
 static void price_kind(struct price_table *table, enum layer_kind kind,
@@ -262,12 +287,9 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     out->mark = memory_alloc(sizeof *out->mark);
     out->mark->entry = -1;
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
-    struct operator_work send = price_slot_send_work(table, kind, shape);
-    for (int64_t link = 0; link < table->link_count; link++) {
-        struct price price =
-            cost_model_price(table->scenario->cost_model, &send, &table->links[link]);
-        out->send_ns[link] = ns_from_seconds(price.seconds);
-    }
+    for (int64_t link = 0; link < table->link_count; link++)
+        out->send_ns[link] = ns_from_seconds(
+            price_slot_send_price(table, kind, shape, &table->links[link]).seconds);
 }
 
 static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,

@@ -117,7 +117,10 @@ const struct paired_prices *price_slot_find_paired(const struct slot *slot, int6
 /* NULL: not priced, or not with so many tokens of the other axis. `pairs`: that matters. */
 const struct slot *price_slot_find(const struct price_table *table, int axis, bool pairs,
                                    const struct batch_shape *shape);
-/* What the last layer of a stage sends on. */
+/* What the last layer of a stage sends on; its price with the gather that puts shares together. */
+struct price price_slot_send_price(const struct price_table *table, enum layer_kind kind,
+                                   const struct batch_shape *shape,
+                                   const struct communicator *pair);
 struct operator_work price_slot_send_work(const struct price_table *table, enum layer_kind kind,
                                           const struct batch_shape *shape);
 

@@ -520,6 +520,51 @@ static void test_no_tokens_cost_nothing(void **state) {
     fixture_close(&f);
 }
 
+/* DeepSpeed's pipeline: each TP rank sends a share of what it holds, and the next stage gathers; with
+ * sequence parallelism a share is all that it holds. */
+static void test_divided_sends(void **state) {
+    (void)state;
+    static const struct {
+        const char *sp;
+        bool gathers;
+    } cases[] = { { "layout.sp=false", true }, { "layout.sp=true", false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { "layout.backend=megatron-deepspeed",
+                                          "layout.tp=4",
+                                          "layout.pp=2",
+                                          "layout.stack=none",
+                                          cases[i].sp,
+                                          NULL };
+        struct step_fixture f;
+        fixture_open(&f, overrides);
+        const struct batch_shape text =
+            model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
+        price_table_prepare(f.prices, &text, 1);
+        const struct model *model = f.scenario->model;
+        int64_t layer = 0;
+        while (model->layers[layer].kind != LAYER_LANGUAGE_BLOCK)
+            layer++;
+        const double whole = layer_output_bytes(model, layer, &text);
+        const struct operator_work gather =
+            operator_collective("test", OPERATOR_ALL_GATHER, PASS_FORWARD, COMMUNICATOR_TENSOR, whole);
+        const struct communicator tensor =
+            layout_communicator(&f.scenario->layout, COMMUNICATOR_TENSOR);
+        const double gather_s =
+            cases[i].gathers ? cost_model_price(f.scenario->cost_model, &gather, &tensor).seconds
+                             : 0;
+        struct operator_work send;
+        struct communicator pair;
+        const struct price price = price_table_send_price(f.prices, 0, LAYER_LANGUAGE_BLOCK, &text,
+                                                          &send, &pair);
+        assert_true(send.network_bytes == whole / 4);
+        const double send_s = cost_model_price(f.scenario->cost_model, &send, &pair).seconds;
+        assert_true(fabs(price.seconds - send_s - gather_s) < 1e-12);
+        assert_int_equal(price_table_send_ns(f.prices, 0, LAYER_LANGUAGE_BLOCK, &text),
+                         ns_from_seconds(price.seconds));
+        fixture_close(&f);
+    }
+}
+
 /* Rounding a mean can leave one patch and no connector token. */
 static void test_a_mean_of_almost_no_images(void **state) {
     (void)state;
@@ -643,6 +688,7 @@ int main(void) {
         cmocka_unit_test(test_slots_grow),
         cmocka_unit_test(test_memorised_layers_are_the_same),
         cmocka_unit_test(test_no_tokens_cost_nothing),
+        cmocka_unit_test(test_divided_sends),
         cmocka_unit_test(test_a_mean_of_almost_no_images),
         cmocka_unit_test(test_shape_of_a_group),
         cmocka_unit_test(test_shape_of_clips),
