@@ -77,9 +77,10 @@ bool plot_runs_breakdown(const char *path, const char *title, const struct run_r
                          int64_t count, struct error *err);
 
 /* Time against money of finished runs (GPU-days unless all have a price), those that nothing beats in
- * both joined by a line, numbered and listed; what runs out of memory is crossed out. */
+ * both joined by a line, numbered and listed with their error bands; what runs out of memory is crossed
+ * out, what was only raced is told from what was replayed. Limits are drawn; NULL: none. */
 bool plot_pareto(const char *path, const char *title, const struct plot_choice *points,
-                 int64_t count, struct error *err);
+                 int64_t count, const struct plot_limits *limits, struct error *err);
 
 /* Time and cost of the whole training over the number of GPUs: of each number the fastest finished run
  * that fits. A curve for each job. */

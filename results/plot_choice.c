@@ -15,6 +15,8 @@ static const char *name_in(const cJSON *scenario, const char *section) {
 
 struct plot_choice plot_choice_of(const struct run_record *run, struct arena *arena) {
     struct plot_choice point = {
+        .row_index = -1,
+        .mfu_fraction = run->mfu_fraction,
         .name = run->scenario_name,
         .job = "",
         .gpu_count = run->gpu_count,
@@ -33,6 +35,27 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
                                  name_in(scenario, "dataset"));
     cJSON_Delete(scenario);
     return point;
+}
+
+static const char *joined(struct arena *arena, const char *text, const char *part) {
+    if (part[0] == '\0') return text;
+    return arena_format(arena, "%s%s%s", text, text[0] != '\0' ? ", " : "", part);
+}
+
+void plot_choice_differences(const struct plot_choice *const *points, int64_t count,
+                             struct arena *arena, const char **texts, const char **shared) {
+    *shared = "";
+    for (int64_t i = 0; i < count; i++)
+        texts[i] = points[i]->parts != NULL && count > 1 ? "" : points[i]->name;
+    if (count < 2 || points[0]->parts == NULL) return;
+    for (int64_t p = 0; p < points[0]->part_count; p++) {
+        bool same = true;
+        for (int64_t i = 1; i < count; i++)
+            same = same && strcmp(points[i]->parts[p], points[0]->parts[p]) == 0;
+        if (same) *shared = joined(arena, *shared, points[0]->parts[p]);
+        for (int64_t i = 0; i < count && !same; i++)
+            texts[i] = joined(arena, texts[i], points[i]->parts[p]);
+    }
 }
 
 bool plot_choices_priced(const struct plot_choice *points, int64_t count) {

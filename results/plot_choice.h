@@ -14,10 +14,27 @@ struct plot_choice {
     double days, gpu_days, money_usd; /* of the whole training; money NaN: no price */
     double band_fraction;             /* NaN: none */
     bool done, out_of_memory;
+    /* Of a configuration of a sweep: */
+    bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
+    int64_t steps;     /* that the figures rest on; 0: unknown */
+    int64_t row_index;
+    double mfu_fraction;
+    const char *const *parts; /* its name in parts, as many in all points of a sweep; NULL: whole */
+    int64_t part_count;
+};
+
+/* What the whole training was to take and cost at most; NaN: no limit. */
+struct plot_limits {
+    double deadline_days, budget_usd;
 };
 
 /* A stored run, or one that was simulated for the picture. Its job is its model and data set. */
 struct plot_choice plot_choice_of(const struct run_record *run, struct arena *arena);
+
+/* texts[i]: the parts of points[i] that are not the same in all of them, or its name where it has no
+ * parts; *shared: the other parts. "": there are none. */
+void plot_choice_differences(const struct plot_choice *const *points, int64_t count,
+                             struct arena *arena, const char **texts, const char **shared);
 
 /* Money where all that is done has a price, GPU-days otherwise: one axis holds one thing. */
 bool plot_choices_priced(const struct plot_choice *points, int64_t count);

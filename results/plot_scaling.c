@@ -67,18 +67,26 @@ static void write_curve(struct gnuplot *g, int number, const struct plot_choice 
     fputs("END\n", g->script);
 }
 
-/* Which layout is the fastest there, where one curve leaves the room. */
-static void write_names(struct gnuplot *g, const struct plot_choice *const *best,
-                        struct curve curve, double per_day) {
+/* Which layout is the fastest there, where one curve leaves the room; what all have in common stands below
+ * the title. */
+static void write_names(struct gnuplot *g, struct arena *arena,
+                        const struct plot_choice *const *best, struct curve curve, double per_day) {
     if (curve.end - curve.begin > NAMED_POINTS) return;
-    for (int64_t i = curve.begin; i < curve.end; i++) {
-        enum { LONGEST = 38 };
-        char name[LONGEST + 4];
-        snprintf(name, sizeof name, "%.*s%s", LONGEST, best[i]->name,
-                 strlen(best[i]->name) > LONGEST ? "..." : "");
-        const bool leftward = 2 * (i - curve.begin + 1) > curve.end - curve.begin;
+    const char *texts[NAMED_POINTS], *shared;
+    enum { LONGEST = 38, LONGEST_SHARED = 150 };
+    char name[LONGEST_SHARED];
+    plot_choice_differences(best + curve.begin, curve.end - curve.begin, arena, texts, &shared);
+    if (shared[0] != '\0') {
         fputs("set label ", g->script);
-        gnuplot_text(g, name);
+        gnuplot_text(g, plot_cut(name, sizeof name, shared, LONGEST_SHARED));
+        fputs(" at screen 0.5, screen 0.935 center tc rgb '#555555'\n", g->script);
+    }
+    for (int64_t i = curve.begin; i < curve.end; i++) {
+        const bool leftward = 2 * (i - curve.begin + 1) > curve.end - curve.begin;
+        const char *text = arena_format(arena, "%s%s", best[i]->raced ? "\xe2\x89\x88 " : "",
+                                        texts[i - curve.begin]);
+        fputs("set label ", g->script);
+        gnuplot_text(g, plot_cut(name, sizeof name, text, LONGEST));
         fprintf(g->script, " at %lld, %.9g %s offset %s front\n", (long long)best[i]->gpu_count,
                 best[i]->days * per_day, leftward ? "right" : "left",
                 leftward ? "-1,-0.7" : "1,0.6");
@@ -106,14 +114,19 @@ static void write_gpu_tics(struct gnuplot *g, const struct plot_choice *const *b
 static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
                       const struct curve *curves, int curve_count, const struct amount_unit *time) {
     const struct plot_choice *first = best[curves[0].begin];
+    bool raced = false;
+    for (int64_t i = curves[0].begin; i < curves[0].end; i++)
+        raced = raced || best[i]->raced;
     fprintf(g->script, "set logscale y\nset ylabel '%s of the whole training'\n", time->name);
     for (int c = 0; c < curve_count; c++) {
         const char *color = plot_colors[c % PLOT_COLOR_COUNT];
         fprintf(g->script,
                 "%s$curve%d using 1:2:4:5 with yerrorbars pt %d ps 1.2 lw 1.5 lc rgb '%s' title ",
                 c == 0 ? "plot " : ", ", c, 4 + 2 * c + 1, color);
-        gnuplot_text(g, curve_count == 1 ? "fastest layout, with its error band"
-                                         : best[curves[c].begin]->job);
+        gnuplot_text(
+            g, curve_count > 1 ? best[curves[c].begin]->job
+               : raced ? "fastest layout, with its error band (\xe2\x89\x88 raced on a step or two)"
+                       : "fastest layout, with its error band");
         fprintf(g->script, ", $curve%d using 1:2 with lines lw 2 dt %d lc rgb '%s' notitle", c,
                 c + 1, color);
     }
@@ -126,9 +139,13 @@ static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
 }
 
 /* What is lost, in percent, and of one job what it costs. */
-static void draw_cost(struct gnuplot *g, int curve_count, bool priced) {
+static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double dearest) {
     static const char losses[] = "throughput of a GPU against the first (%)";
     fputs("unset label\nunset logscale y\nset ytics autofreq\n", g->script);
+    if (curve_count == 1) {
+        fprintf(g->script, "set yrange [0:%.9g]\n", dearest * 1.1);
+        plot_set_number_tics(g, 'y', 0, dearest * 1.1);
+    }
     if (curve_count > 1) {
         fprintf(g->script, "set ylabel '%s'\nset yrange [0:110]\n", losses);
         for (int c = 0; c < curve_count; c++)
@@ -141,7 +158,7 @@ static void draw_cost(struct gnuplot *g, int curve_count, bool priced) {
         return;
     }
     fprintf(g->script,
-            "set ylabel '%s'\nset yrange [0:*]\nset y2label '%s'\nset y2range [0:110]\n"
+            "set ylabel '%s'\nset y2label '%s'\nset y2range [0:110]\n"
             "set y2tics\nset border 11\n"
             "plot $curve0 using 1:3 with linespoints pt 7 ps 1.2 lw 2 lc rgb '#D55E00' title '%s',"
             " $curve0 using 1:6 axes x1y2 with linespoints pt 5 ps 1.1 lw 2 dt 2 lc rgb '#0072B2'"
@@ -170,11 +187,12 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
         arena_destroy(arena);
         return false;
     }
-    double longest = 0, shortest = INFINITY;
+    double longest = 0, shortest = INFINITY, dearest = 0;
     for (int c = 0; c < curve_count; c++)
         for (int64_t i = curves[c].begin; i < curves[c].end; i++) {
             longest = fmax(longest, best[i]->days);
             shortest = fmin(shortest, best[i]->days);
+            dearest = fmax(dearest, plot_choice_cost(best[i], priced));
         }
     const struct amount_unit time = amount_of_days(sqrt(longest * shortest));
     for (int c = 0; c < curve_count; c++)
@@ -184,15 +202,16 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
     gnuplot_text(&g, title);
     fputc('\n', g.script);
     write_gpu_tics(&g, best, kept);
-    if (curve_count == 1) write_names(&g, best, curves[0], time.per_day);
+    if (curve_count == 1) write_names(&g, arena, best, curves[0], time.per_day);
     const double low = shortest * time.per_day / 1.6, high = longest * time.per_day * 1.6;
     fprintf(g.script,
-            "set bmargin 6\nset key outside bottom center horizontal Left reverse\nset yrange "
+            "set bmargin 6\nset tmargin 4\nset key outside bottom center horizontal Left "
+            "reverse\nset yrange "
             "[%.9g:%.9g]\n",
             low, high);
     plot_set_decade_tics(&g, 'y', low, high);
     draw_time(&g, best, curves, curve_count, &time);
-    draw_cost(&g, curve_count, priced);
+    draw_cost(&g, curve_count, priced, dearest);
     fputs("unset multiplot\n", g.script);
     arena_destroy(arena);
     return gnuplot_end(&g, err);

@@ -22,7 +22,7 @@ void plot_set_style(struct gnuplot *g) {
           g->script);
 }
 
-static const char *fixed(char text[PLOT_NUMBER_SIZE], double value, int decimals) {
+const char *plot_fixed(char text[PLOT_NUMBER_SIZE], double value, int decimals) {
     char plain[PLOT_NUMBER_SIZE / 2];
     if (snprintf(plain, sizeof plain, "%.*f", decimals, value) >= (int)sizeof plain)
         snprintf(plain, sizeof plain, "%.4g", value); /* beyond any money or time */
@@ -39,7 +39,7 @@ static const char *fixed(char text[PLOT_NUMBER_SIZE], double value, int decimals
 const char *plot_number(char text[PLOT_NUMBER_SIZE], double value) {
     const double size = fabs(value);
     const int decimals = size >= 100 || !(size > 0) ? 0 : 2 - (int)floor(log10(size));
-    return fixed(text, value, decimals < 9 ? decimals : 9);
+    return plot_fixed(text, value, decimals < 9 ? decimals : 9);
 }
 
 const char *plot_cut(char *out, size_t size, const char *text, size_t longest) {
@@ -67,9 +67,22 @@ void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high)
             if (tic < low || tic > high) continue;
             char text[PLOT_NUMBER_SIZE];
             const int decimals = decade < 0.5 ? (int)lround(-log10(decade)) : 0;
-            fprintf(g->script, "%s'%s' %.9g", comma, fixed(text, tic, decimals), tic);
+            fprintf(g->script, "%s'%s' %.9g", comma, plot_fixed(text, tic, decimals), tic);
             comma = ", ";
         }
+    fputs(")\n", g->script);
+}
+
+void plot_set_number_tics(struct gnuplot *g, char axis, double low, double high) {
+    const double step = plot_tic_step(high > low ? high - low : 1, 6);
+    const int decimals = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
+    const char *comma = "";
+    fprintf(g->script, "set %ctics (", axis);
+    for (double k = ceil(low / step - 1e-9) + 0.0; k * step <= high * (1 + 1e-12); k++) {
+        char text[PLOT_NUMBER_SIZE];
+        fprintf(g->script, "%s'%s' %.9g", comma, plot_fixed(text, k * step, decimals), k * step);
+        comma = ", ";
+    }
     fputs(")\n", g->script);
 }
 

@@ -15,10 +15,13 @@ void plot_set_style(struct gnuplot *g);
 /* 10,482; 482; 48.2; 4.82; 0.482: three digits at least, never an exponent. */
 enum { PLOT_NUMBER_SIZE = 48 };
 const char *plot_number(char text[PLOT_NUMBER_SIZE], double value);
+const char *plot_fixed(char text[PLOT_NUMBER_SIZE], double value, int decimals); /* 10,482.50 */
 /* The text, or what `longest` bytes hold of it with "..." at the end; a character is never cut. */
 const char *plot_cut(char *out, size_t size, const char *text, size_t longest);
 /* Tics at 1, 2 and 5 of each decade: gnuplot names the decades only. */
 void plot_set_decade_tics(struct gnuplot *g, char axis, double low, double high);
+/* About six round tics, all with as many decimals and none with an exponent. */
+void plot_set_number_tics(struct gnuplot *g, char axis, double low, double high);
 /* Nanoseconds of one unit of the axis: seconds for long pictures, so that an axis never shows more
  * than five digits. */
 double plot_time_scale(int64_t longest_ns, const char **unit);

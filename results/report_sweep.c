@@ -23,11 +23,12 @@ static bool draw_pareto(const struct report *r, const char *path, const void *wh
                         struct error *err) {
     const struct sweep *sweep = what;
     int64_t count;
+    struct plot_limits limits;
     const struct plot_choice *points =
         sweep_view_points(r->store, sweep->id, r->arena, &count, err);
-    return points != NULL &&
+    return points != NULL && sweep_view_limits(r->store, sweep->id, r->arena, &limits, err) &&
            plot_pareto(path, arena_format(r->arena, "%s: time against cost", sweep->name), points,
-                       count, err);
+                       count, &limits, err);
 }
 
 static bool write_count(void *context, sqlite3_stmt *row, struct error *err) {

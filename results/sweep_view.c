@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
+#include "results/sweep_label.h"
 #include "sim/base/amount.h"
 
 /* ---- the sweep ---- */
@@ -38,8 +39,18 @@ bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, c
 
 /* ---- points ---- */
 
+/* The axes of a sweep's definition: "a.b, c.d" sets two fields together, and the first of them names a
+ * configuration. */
+struct axis {
+    const char *path;
+    const cJSON **values;
+    int64_t value_count;
+};
+
 struct point_list {
     struct arena *arena;
+    const struct axis *axes;
+    int64_t axis_count;
     struct plot_choice *points;
     int64_t count, capacity;
 };
@@ -49,37 +60,83 @@ static double real(sqlite3_stmt *row, int column) {
                                                            : sqlite3_column_double(row, column);
 }
 
+static void read_axes(struct point_list *list, const cJSON *definition) {
+    const cJSON *vary = cJSON_GetObjectItemCaseSensitive(definition, "vary"), *node, *value;
+    struct axis *axes = arena_array(list->arena, struct axis, cJSON_GetArraySize(vary) + 1);
+    cJSON_ArrayForEach(node, vary) {
+        struct axis *axis = &axes[list->axis_count++];
+        axis->path = arena_format(list->arena, "%.*s", (int)strcspn(node->string, ", "), node->string);
+        axis->values =
+            arena_array(list->arena, const cJSON *, cJSON_GetArraySize(node) + 1);
+        const bool together = strchr(node->string, ',') != NULL;
+        const cJSON *listed = cJSON_IsArray(node) ? node : NULL;
+        /* Ranges hold numbers, which need no word more. */
+        cJSON_ArrayForEach(value, listed)
+            axis->values[axis->value_count++] = together ? cJSON_GetArrayItem(value, 0) : value;
+    }
+    list->axes = axes;
+}
+
 static double assigned(const cJSON *values, const char *path) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(values, path);
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* "TP 2 PP 4 DP 8 h100-80g-sxm", of what the sweep varies; "row 17" if it varies none of them. */
-static const char *layout_name(struct arena *arena, sqlite3_stmt *row, const cJSON *values) {
-    static const struct {
-        const char *path, *word;
-    } parts[] = {
-        { "layout.tp", "TP" }, { "layout.pp", "PP" }, { "layout.cp", "CP" }, { "layout.dp", "DP" }
-    };
+static const struct {
+    const char *path, *word;
+} degrees[] = { { "layout.tp", "TP " },   { "layout.pp", "PP " }, { "layout.vpp", "VPP " },
+                { "layout.cp", "CP " },   { "layout.dp", "DP " }, { "layout.zero_stage", "ZeRO-" } };
+enum { DP = 4, DEGREES = sizeof degrees / sizeof degrees[0] };
+
+/* "TP 2 PP 4 DP 8 ZeRO-1", of what the sweep varies. */
+static const char *layout_name(struct arena *arena, int64_t gpu_count, const cJSON *values) {
     const char *name = "";
     double ranks = 1;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        double value = assigned(values, parts[i].path);
-        if (isfinite(value)) ranks *= value;
-        if (i == 3 && isnan(value) && isfinite(assigned(values, "layout.tp")) &&
+    for (int i = 0; i < DEGREES; i++) {
+        double value = assigned(values, degrees[i].path);
+        if (isfinite(value) && i < DP && strcmp(degrees[i].path, "layout.vpp") != 0) ranks *= value;
+        if (i == DP && isnan(value) && isfinite(assigned(values, "layout.tp")) &&
             isfinite(assigned(values, "layout.pp")))
-            value = floor((double)sqlite3_column_int64(row, 1) / ranks);
+            value = floor((double)gpu_count / ranks);
         if (isfinite(value))
-            name = arena_format(arena, "%s%s%s %.0f", name, name[0] != '\0' ? " " : "",
-                                parts[i].word, value);
+            name = arena_format(arena, "%s%s%s%.0f", name, name[0] != '\0' ? " " : "",
+                                degrees[i].word, value);
     }
-    const double zero = assigned(values, "layout.zero_stage");
-    if (isfinite(zero)) name = arena_format(arena, "%s ZeRO-%.0f", name, zero);
+    return name;
+}
+
+static bool is_degree(const char *path) {
+    for (int i = 0; i < DEGREES; i++)
+        if (strcmp(path, degrees[i].path) == 0) return true;
+    return false;
+}
+
+/* The layout, the hardware, and every other axis: "TP 2 PP 4 DP 8", "h100-80g-sxm", "batching isf". The
+ * number of GPUs stands beside the name wherever it is shown. */
+static void name_point(struct point_list *list, struct plot_choice *point, const cJSON *values) {
+    const char **parts = arena_array(list->arena, const char *, list->axis_count + 2);
     const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(values, "cluster.hardware");
-    if (cJSON_IsString(hardware)) name = arena_format(arena, "%s %s", name, hardware->valuestring);
-    while (*name == ' ')
-        name++;
-    return name[0] != '\0' ? name : arena_format(arena, "row %lld", sqlite3_column_int64(row, 0));
+    parts[0] = layout_name(list->arena, point->gpu_count, values);
+    parts[1] = cJSON_IsString(hardware) ? arena_text(list->arena, hardware->valuestring) : "";
+    point->part_count = 2;
+    for (int64_t a = 0; a < list->axis_count; a++) {
+        const struct axis *axis = &list->axes[a];
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(values, axis->path);
+        if (value == NULL || is_degree(axis->path) || strcmp(axis->path, "cluster.hardware") == 0 ||
+            strcmp(axis->path, "cluster.gpu_count") == 0)
+            continue;
+        parts[point->part_count++] = arena_format(
+            list->arena, "%s %s", sweep_label_key(list->arena, axis->path),
+            sweep_label_value(list->arena, value, axis->values, axis->value_count, 1));
+    }
+    point->parts = parts;
+    point->name = "";
+    for (int64_t p = 0; p < point->part_count; p++)
+        if (parts[p][0] != '\0')
+            point->name = arena_format(list->arena, "%s%s%s", point->name,
+                                       point->name[0] != '\0' ? ", " : "", parts[p]);
+    if (point->name[0] == '\0')
+        point->name = arena_format(list->arena, "row %lld", (long long)point->row_index);
 }
 
 /* What is trained on what and how long, as far as the sweep varies it. */
@@ -113,17 +170,24 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
         list->points = larger;
     }
     cJSON *values = cJSON_Parse((const char *)sqlite3_column_text(row, 7));
-    list->points[list->count++] = (struct plot_choice){
-        .name = layout_name(list->arena, row, values),
+    const char *verdict = (const char *)sqlite3_column_text(row, 6);
+    struct plot_choice *point = &list->points[list->count++];
+    *point = (struct plot_choice){
         .job = job_name(list->arena, values),
+        .row_index = sqlite3_column_int64(row, 0),
         .gpu_count = sqlite3_column_int64(row, 1),
         .days = real(row, 2),
         .gpu_days = real(row, 3),
         .money_usd = real(row, 4),
         .band_fraction = real(row, 5),
         .done = true,
-        .out_of_memory = strcmp((const char *)sqlite3_column_text(row, 6), "out of memory") == 0,
+        .out_of_memory = strcmp(verdict, "out of memory") == 0,
+        .tight = strcmp(verdict, "tight") == 0,
+        .raced = sqlite3_column_int64(row, 8) != 0,
+        .steps = sqlite3_column_int64(row, 9),
+        .mfu_fraction = real(row, 10),
     };
+    name_point(list, point, values);
     cJSON_Delete(values);
     return true;
 }
@@ -131,14 +195,31 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
 struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
                                       int64_t *count, struct error *err) {
     struct point_list list = { .arena = arena };
+    const struct sweep_record *sweep =
+        store_load(store, RECORD_SWEEP, sweep_id, arena, count, err);
+    if (sweep == NULL) return NULL;
+    cJSON *definition = cJSON_Parse(sweep->definition);
+    read_axes(&list, definition);
     bool ok = store_query(store,
                           "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
-                          " band_fraction, verdict, assignments FROM sweep_result"
+                          " band_fraction, verdict, assignments, status = 'raced',"
+                          " replayed_iterations, mfu_fraction FROM sweep_result"
                           " WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS,
                           sweep_id, add_point, &list, err);
+    cJSON_Delete(definition);
     *count = list.count;
     if (ok && list.count == 0) ok = error_set(err, "the sweep has no priced configurations yet");
     return ok ? list.points : NULL;
+}
+
+bool sweep_view_limits(struct store *store, int64_t sweep_id, struct arena *arena,
+                       struct plot_limits *limits, struct error *err) {
+    int64_t count;
+    const struct sweep_record *sweep =
+        store_load(store, RECORD_SWEEP, sweep_id, arena, &count, err);
+    if (sweep == NULL) return false;
+    *limits = (struct plot_limits){ sweep->deadline_days, sweep->budget_usd };
+    return true;
 }
 
 /* ---- heat map ---- */

@@ -22,9 +22,13 @@ bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, c
     " AND (coalesce(left_out_fraction, 0) <= 0.01 OR NOT EXISTS (SELECT 1 FROM sweep_row WHERE "   \
     "sweep_id = ?1 AND verdict <> 'out of memory' AND coalesce(left_out_fraction, 0) <= 0.01))"
 
-/* Its priced points, named by what the sweep varies of the layout and the hardware, "row 17" if nothing. */
+/* Its priced points, named by all that the sweep varies but the number of GPUs; "row 17" if nothing. */
 struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
                                       int64_t *count, struct error *err);
+
+/* Its deadline and budget. */
+bool sweep_view_limits(struct store *store, int64_t sweep_id, struct arena *arena,
+                       struct plot_limits *limits, struct error *err);
 
 /* The least cost over all points that share the values of two fields; NULL fields: the two with most
  * values. `sweep` is the title's name. */

@@ -212,11 +212,11 @@ static bool draw_stages(const char *path, const struct plot_run *runs, int64_t c
 }
 
 static bool draw_points(const struct plot_options *o, enum plot_kind kind, const char *title,
-                        const struct plot_choice *points, int64_t count, struct arena *arena,
-                        struct error *err) {
+                        const struct plot_choice *points, int64_t count,
+                        const struct plot_limits *limits, struct arena *arena, struct error *err) {
     if (kind == PLOT_PARETO)
         return plot_pareto(o->output, arena_format(arena, "%s: time against cost", title), points,
-                           count, err);
+                           count, limits, err);
     return plot_scaling(o->output, arena_format(arena, "%s: what more GPUs bring", title), points,
                         count, err);
 }
@@ -227,7 +227,7 @@ static bool draw_many(const struct plot_options *o, enum plot_kind kind, const c
     struct plot_choice *points = arena_array(arena, struct plot_choice, count);
     for (int64_t r = 0; r < count; r++)
         points[r] = plot_choice_of(&runs[r].record, arena);
-    return draw_points(o, kind, title, points, count, arena, err);
+    return draw_points(o, kind, title, points, count, NULL, arena, err);
 }
 
 struct run_ids {
@@ -359,8 +359,10 @@ static bool draw_sweep(struct cli *cli, const struct plot_options *o, enum plot_
     const char *name;
     bool ok = sweep_view_find(store, o->sweep, &id, &name, cli->arena, err);
     if (ok && id >= 0) {
+        struct plot_limits limits;
         const struct plot_choice *points = sweep_view_points(store, id, cli->arena, &count, err);
-        ok = points != NULL && draw_points(o, kind, name, points, count, cli->arena, err);
+        ok = points != NULL && sweep_view_limits(store, id, cli->arena, &limits, err) &&
+             draw_points(o, kind, name, points, count, &limits, cli->arena, err);
         *drawn = ok;
     }
     store_close(store);

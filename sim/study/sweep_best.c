@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "results/sweep_label.h"
 
 const char *sweep_assignments(struct sweep *sweep, int64_t row) {
     struct sweep_row_record *r = &sweep->rows[row];
@@ -134,52 +135,6 @@ static void rank(struct sweep *sweep) {
     free(order);
 }
 
-/* "micro_batch" of "training.micro_batch.samples", "tp" of "layout.tp". */
-static const char *short_path(struct arena *arena, const char *path) {
-    const char *dot = strrchr(path, '.'), *key = dot != NULL ? dot + 1 : path;
-    if (dot == NULL || (strcmp(key, "samples") != 0 && strcmp(key, "micro_batches") != 0 &&
-                        strcmp(key, "name") != 0))
-        return key;
-    const char *begin = dot;
-    while (begin > path && begin[-1] != '.')
-        begin--;
-    return arena_format(arena, "%.*s", (int)(dot - begin), begin);
-}
-
-static const char *short_value(struct arena *arena, const cJSON *value) {
-    if (cJSON_IsObject(value)) {
-        const cJSON *name = cJSON_GetObjectItemCaseSensitive(value, "name");
-        value = name != NULL ? name : value->child != NULL ? value->child : value;
-    }
-    if (cJSON_IsString(value)) return value->valuestring;
-    char *text = cJSON_PrintUnformatted(value);
-    const char *kept = arena_text(arena, text);
-    cJSON_free(text);
-    return kept;
-}
-
-/* Of a value with a name, the parameters in which it differs from others of the axis with that name:
- * " qt 17000". */
-static const char *own_parameters(struct arena *arena, const struct sweep_axis *axis,
-                                  const cJSON *value) {
-    const char *text = "", *name = short_value(arena, value);
-    const cJSON *parameters = cJSON_IsObject(value) ? value : NULL, *parameter;
-    cJSON_ArrayForEach(parameter, parameters) {
-        bool differs = false;
-        for (int64_t v = 0; v < axis->value_count && !differs; v++) {
-            const cJSON *other = axis->values[v * axis->path_count];
-            differs = strcmp(short_value(arena, other), name) == 0 &&
-                      !cJSON_Compare(parameter,
-                                     cJSON_GetObjectItemCaseSensitive(other, parameter->string), 1);
-        }
-        if (!differs || strcmp(parameter->string, "name") == 0) continue;
-        char *printed = cJSON_PrintUnformatted(parameter);
-        text = arena_format(arena, "%s %s %s", text, parameter->string, printed);
-        cJSON_free(printed);
-    }
-    return text;
-}
-
 /* "tp 2, pp 4, batching isf": of values that are set together the first stands for all. */
 const char *sweep_label(struct sweep *sweep, int64_t row) {
     const char *label = "";
@@ -187,10 +142,10 @@ const char *sweep_label(struct sweep *sweep, int64_t row) {
     for (int64_t a = 0; a < sweep->file->axis_count; a++) {
         const struct sweep_axis *axis = &sweep->file->axes[a];
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, axis->paths[0]);
-        label = arena_format(sweep->arena, "%s%s%s %s%s", label, a > 0 ? ", " : "",
-                             short_path(sweep->arena, axis->paths[0]),
-                             short_value(sweep->arena, value),
-                             own_parameters(sweep->arena, axis, value));
+        label = arena_format(sweep->arena, "%s%s%s %s", label, a > 0 ? ", " : "",
+                             sweep_label_key(sweep->arena, axis->paths[0]),
+                             sweep_label_value(sweep->arena, value, axis->values, axis->value_count,
+                                               axis->path_count));
     }
     cJSON_Delete(object);
     return label;

@@ -79,7 +79,7 @@ if command -v gnuplot > /dev/null; then
     grep -q '>h100-80g-sxm<' "$work/map.svg" || fail "the heat map does not name its rows"
     ballast plot heatmap --db "$work/s.db" -o "$work/map.png"
     ballast plot pareto --db "$work/s.db" -o "$work/front.svg"
-    grep -qE '1  [0-9.]+ [a-z]+, [0-9.]+ USD, [0-9]+ GPUs' "$work/front.svg" || fail "the front of a sweep is not listed"
+    grep -qE '1  (≈ )?[0-9.]+ [a-z]+, [0-9.]+ USD, [0-9]+ GPUs' "$work/front.svg" || fail "the front of a sweep is not listed"
 fi
 plot_refused() {
     local want=$1 status=0

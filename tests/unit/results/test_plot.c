@@ -138,7 +138,7 @@ static void make_points(struct plot_choice *points) {
 static bool draw_pareto(const char *path, struct error *err) {
     struct plot_choice points[POINTS];
     make_points(points);
-    return plot_pareto(path, hard_name, points, POINTS, err);
+    return plot_pareto(path, hard_name, points, POINTS, NULL, err);
 }
 
 static bool draw_scaling(const char *path, struct error *err) {
@@ -273,11 +273,11 @@ static void test_the_front_is_listed(void **state) {
 /* Time and cost of two models do not make one curve. */
 static bool draw_two_jobs(const char *path, struct error *err) {
     static const struct plot_choice points[] = {
-        { "a", "small on text", 8, 4, 32, 64, 0.1, true, false },
-        { "b", "small on text", 16, 2.2, 35, 70, 0.1, true, false },
-        { "c", "large on text", 8, 40, 320, 640, 0.1, true, false },
-        { "d", "large on text", 16, 21, 336, 672, 0.1, true, false },
-        { "e", "lonely on text", 16, 1, 16, 32, 0.1, true, false },
+        { "a", "small on text", 8, 4, 32, 64, 0.1, .done = true },
+        { "b", "small on text", 16, 2.2, 35, 70, 0.1, .done = true },
+        { "c", "large on text", 8, 40, 320, 640, 0.1, .done = true },
+        { "d", "large on text", 16, 21, 336, 672, 0.1, .done = true },
+        { "e", "lonely on text", 16, 1, 16, 32, 0.1, .done = true },
     };
     return plot_scaling(path, "two", points, 5, err);
 }
@@ -309,7 +309,7 @@ static void test_mistakes(void **state) {
     assert_non_null(strstr(err.text, "there is nothing to draw"));
     struct plot_choice points[POINTS];
     make_points(points);
-    assert_false(plot_pareto("x.png", "s", points + 4, 1, &err));
+    assert_false(plot_pareto("x.png", "s", points + 4, 1, NULL, &err));
     assert_non_null(strstr(err.text, "there is nothing to draw: no run has finished"));
     assert_false(plot_scaling("x.png", "s", points, 1, &err));
     assert_non_null(strstr(err.text, "at least two GPU counts"));

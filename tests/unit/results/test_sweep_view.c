@@ -32,6 +32,12 @@ struct configuration {
     double days, usd;
 };
 
+static const char definition[] =
+    "{\"vary\":{\"layout.tp\":{\"powers_of_two\":[1,2]},\"layout.pp\":[1,2],\"cluster.gpu_count\":["
+    "8],"
+    "\"cluster.hardware, cluster.price\":[[\"h100\",2],[\"a100\",1]],"
+    "\"policy.batching\":[{\"name\":\"isf\",\"qt\":1},{\"name\":\"isf\",\"qt\":2},\"random\"]}}";
+
 static struct store *store_sweep(struct fixture *f, const struct configuration *rows,
                                  int64_t count) {
     struct store *store = must_open(f, DB_WRITE);
@@ -39,10 +45,11 @@ static struct store *store_sweep(struct fixture *f, const struct configuration *
                                   .tool_version = "0.1.0",
                                   .source_commit = "abc",
                                   .command_line = "ballast sweep",
-                                  .definition = "{}",
+                                  .definition = definition,
                                   .row_count = count,
-                                  .deadline_days = NAN,
-                                  .budget_usd = NAN };
+                                  .objective = "money_usd",
+                                  .deadline_days = 2.5,
+                                  .budget_usd = 1000 };
     int64_t sweep_id;
     must(f, store_begin_sweep(store, &sweep, &sweep_id, &f->err));
     for (int64_t i = 0; i < count; i++) {
@@ -136,6 +143,85 @@ static void test_the_heat_map_in_each_format(void **state) {
     store_close(store);
 }
 
+#define CONFIGURATION(tp, hardware, batching)                                                      \
+    "{\"layout.tp\":" tp                                                                           \
+    ",\"layout.pp\":1,\"cluster.gpu_count\":8,\"cluster.hardware\":\"" hardware                    \
+    "\",\"cluster.price\":1,\"policy.batching\":" batching "}"
+#define ISF(qt) "{\"name\":\"isf\",\"qt\":" qt "}"
+
+/* The front is the first three; the band of each is 10 %. */
+static const struct configuration front_rows[] = {
+    { CONFIGURATION("1", "h100", ISF("1")), "raced", "fits", 1, 2, 1200 },
+    { CONFIGURATION("1", "h100", ISF("2")), "replayed", "fits", 40, 2.4, 950 },
+    { CONFIGURATION("2", "a100", ISF("1")), "replayed", "tight", 40, 3, 700 },
+    { CONFIGURATION("2", "a100", "\"random\""), "raced", "fits", 1, 4, 1400 },
+    { CONFIGURATION("2", "h100", "\"random\""), "raced", "out of memory", 1, 1, 500 },
+};
+
+static void test_points_are_named_by_all_that_varies(void **state) {
+    struct fixture *f = *state;
+    struct store *store = store_sweep(f, front_rows, SAMPLE_COUNT(front_rows));
+    int64_t count;
+    const struct plot_choice *points = sweep_view_points(store, 1, f->arena, &count, &f->err);
+    assert_non_null(points);
+    assert_int_equal(count, 5);
+    assert_string_equal(points[1].name, "TP 1 PP 1 DP 8, h100, batching isf qt 2");
+    assert_string_equal(points[3].name, "TP 2 PP 1 DP 4, a100, batching random");
+    assert_true(points[0].raced && !points[1].raced && points[2].tight && points[4].out_of_memory);
+    assert_int_equal(points[1].steps, 40);
+    const struct plot_choice *const two[] = { &points[0], &points[1] };
+    const char *texts[2], *shared;
+    plot_choice_differences(two, 2, f->arena, texts, &shared);
+    assert_string_equal(texts[0], "batching isf qt 1");
+    assert_string_equal(texts[1], "batching isf qt 2");
+    assert_string_equal(shared, "TP 1 PP 1 DP 8, h100");
+    plot_choice_differences(two, 1, f->arena, texts, &shared);
+    assert_string_equal(texts[0], points[0].name);
+    assert_string_equal(shared, "");
+    struct plot_limits limits;
+    must(f, sweep_view_limits(store, 1, f->arena, &limits, &f->err));
+    assert_float_equal(limits.deadline_days, 2.5, 1e-12);
+    assert_float_equal(limits.budget_usd, 1000, 1e-9);
+    store_close(store);
+}
+
+static void test_the_front_says_what_keeps_the_limits(void **state) {
+    if (!has_gnuplot()) skip();
+    struct fixture *f = *state;
+    struct store *store = store_sweep(f, front_rows, SAMPLE_COUNT(front_rows));
+    int64_t count;
+    struct plot_limits limits;
+    const struct plot_choice *points = sweep_view_points(store, 1, f->arena, &count, &f->err);
+    must(f, sweep_view_limits(store, 1, f->arena, &limits, &f->err));
+    const char *path = arena_format(f->arena, "%s/front.svg", f->folder);
+    must(f, plot_pareto(path, "s", points, count, &limits, &f->err));
+    char text[SVG_LIMIT];
+    read_svg(path, text);
+    static const char *const shown[] = {
+        "1  \xe2\x89\x88 2.00 days, 1,200 USD, 8 GPUs<",
+        "    beyond the budget<",
+        "2  2.40 days, 950 USD, 8 GPUs<",
+        "    perhaps late, perhaps beyond the budget<",
+        "3  3.00 days, 700 USD, 8 GPUs<",
+        "    late<",
+        "    TP 2 PP 1 DP 4, a100, batching isf qt 1<",
+        "deadline 2.50 days<",
+        "budget 1,000 USD<",
+        "\xe2\x89\x88 raced, 1 step<",
+        "replayed in full, 40 steps<",
+        "error band: time and cost err alike<",
+    };
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        if (strstr(text, shown[i]) == NULL) fail_msg("the front lacks \"%s\"", shown[i]);
+    /* Limits far away are only named. */
+    limits = (struct plot_limits){ 400, 20 };
+    must(f, plot_pareto(path, "s", points, count, &limits, &f->err));
+    read_svg(path, text);
+    assert_non_null(strstr(text, "deadline 400 days, all keep it<"));
+    assert_non_null(strstr(text, "budget 20.00 USD, none keeps it<"));
+    store_close(store);
+}
+
 static void test_numbers_have_no_exponent(void **state) {
     (void)state;
     static const struct {
@@ -170,6 +256,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_cell_says_what_its_value_rests_on, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_heat_map_in_each_format, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_points_are_named_by_all_that_varies, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_the_front_says_what_keeps_the_limits, set_up,
+                                        tear_down),
         cmocka_unit_test(test_numbers_have_no_exponent),
         cmocka_unit_test(test_a_text_is_cut_between_characters),
     };
