@@ -16,6 +16,7 @@ struct plot_choice {
     bool done, out_of_memory;
     /* Of a configuration of a sweep: */
     bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
+    bool may_run_out;  /* it fits the raced step, and a heavier one may not */
     int64_t steps;     /* that the figures rest on; 0: unknown */
     int64_t row_index;
     double mfu_fraction;

@@ -63,7 +63,10 @@ static struct drawing survey(const struct plot_heatmap *map) {
     d.cell_width = (d.width - d.left - RIGHT_PIXELS) / (double)map->x_count;
     const double column_name = NAME_PIXELS * (double)longest_of(map->x_names, map->x_count);
     d.turned = column_name > d.cell_width;
-    d.foot = 130 + (d.turned ? 0.35 * column_name : 0) + (d.unfit > 0 && d.pruned > 0 ? 22 : 0);
+    /* The key may need a line for each of its signs. */
+    const int signs = (d.raced_steps != 0) + (d.replayed_steps != 0) + (d.unfit > 0) +
+                      (d.pruned > 0) + (d.invalid > 0);
+    d.foot = 108 + 22 * signs + (d.turned ? 0.35 * column_name : 0);
     d.height = fmin(TOP_PIXELS + d.foot + 64 * (double)map->y_count, 1800);
     d.cell_height = (d.height - d.foot - TOP_PIXELS) / (double)map->y_count;
     return d;

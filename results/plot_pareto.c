@@ -309,8 +309,8 @@ static void write_front(struct gnuplot *g, const struct axes *a, const struct nu
         const double band = choices[i].point->band_fraction;
         const double x = choices[i].point->days * a->per_day, y = choices[i].cost * a->per_cost;
         if (band > 0 && band < 1)
-            fprintf(g->script, "%.9g %.9g %.9g %.9g\n", x * (1 - band), y * (1 - band),
-                    x * 2 * band, y * 2 * band);
+            fprintf(g->script, "%.9g %.9g\n%.9g %.9g\n\n", x * (1 - band), y * (1 - band),
+                    x * (1 + band), y * (1 + band));
     }
     fputs("END\n", g->script);
 }
@@ -324,9 +324,9 @@ static void write_numbers(struct gnuplot *g, const struct axes *a, const struct 
         const struct numbered *c = &choices[listed_index(k, listed, count)];
         below = c->front && c->point->days < 1.12 * last_days && !below;
         last_days = c->point->days;
-        fprintf(g->script, "set label '%lld' at %.9g, %.9g center offset -0.9,%g front\n",
+        fprintf(g->script, "set label '%lld' at %.9g, %.9g center offset -1.3,%g front\n",
                 (long long)(k + 1), c->point->days * a->per_day, c->cost * a->per_cost,
-                below ? -0.8 : 0.8);
+                below ? -0.9 : 0.9);
     }
 }
 
@@ -379,7 +379,7 @@ static void write_plot(struct gnuplot *g, struct arena *arena, const struct tall
         return;
     }
     if (t->bands)
-        fputs(", $bands using 1:2:3:4 with vectors nohead lw 6 lc rgb '#F3B38A' title 'error band: "
+        fputs(", $bands with lines lw 6 lc rgb '#F3B38A' title 'error band: "
               "time "
               "and cost err alike'",
               g->script);

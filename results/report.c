@@ -2,7 +2,7 @@
  * each number again.
  *
  * "Best" is the least money (GPU-days where a run has no price) among finished runs that fit in
- * memory.
+ * memory, or the least of what their sweep was to have least of; what keeps its deadline and budget first.
  */
 #include "results/report_part.h"
 
@@ -17,13 +17,14 @@
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/scenario_fields.h"
 
-/* The cheapest that fits first, then what is no candidate, as stored. */
-static int by_cost(const void *a, const void *b) {
+/* The best first, then what is no candidate, as stored. */
+static int by_rank(const void *a, const void *b, void *report) {
+    const struct report *r = report;
     const struct run_record *left = *(const struct run_record *const *)a,
                             *right = *(const struct run_record *const *)b;
     const bool comparable = report_is_candidate(left) || report_is_candidate(right);
-    if (comparable && report_is_better(left, right)) return -1;
-    if (comparable && report_is_better(right, left)) return 1;
+    if (comparable && report_is_better(r, left, right)) return -1;
+    if (comparable && report_is_better(r, right, left)) return 1;
     return (left->id > right->id) - (left->id < right->id);
 }
 
@@ -66,10 +67,10 @@ static void rank_runs(struct report *r) {
     find_supposing(r);
     for (int64_t i = 0; i < r->run_count; i++) {
         if (!report_is_candidate(r->runs[i]) || (r->passed_over > 0 && r->supposes[i])) continue;
-        if (r->best < 0 || report_is_better(r->runs[i], r->runs[r->best])) {
+        if (r->best < 0 || report_is_better(r, r->runs[i], r->runs[r->best])) {
             r->second = r->best;
             r->best = i;
-        } else if (r->second < 0 || report_is_better(r->runs[i], r->runs[r->second])) {
+        } else if (r->second < 0 || report_is_better(r, r->runs[i], r->runs[r->second])) {
             r->second = i;
         }
     }
@@ -111,6 +112,8 @@ static bool write_run_row(const struct report *r, int64_t index) {
     fputs("<td>", out);
     report_verdict_tag(out, run);
     if (r->supposes[index]) fputs(" <span class=\"tag tight\">what if</span>", out);
+    if (report_breach(r, run)[0] != '\0')
+        fprintf(out, " <span class=\"tag out\">%s</span>", report_breach(r, run));
     fputs("</td>", out);
     html_number_cell(out, run->gpu_days, report_number(r, run->gpu_days * r->work.per_day, 2));
     html_number_cell(out, run->money_usd, report_number(r, run->money_usd, 2));
@@ -191,7 +194,7 @@ static bool write_details(struct report *r) {
         int64_t next = -1;
         for (int64_t i = 0; i < r->run_count; i++) {
             if (taken[i] || !report_is_done(r->runs[i])) continue;
-            if (next < 0 || report_is_better(r->runs[i], r->runs[next])) next = i;
+            if (next < 0 || report_is_better(r, r->runs[i], r->runs[next])) next = i;
         }
         if (next < 0) break;
         taken[next] = true;
@@ -236,8 +239,9 @@ static bool load_runs(struct report *r, const int64_t *run_ids) {
         if (runs[i] == NULL) return false;
         if (count != 1) return error_set(r->err, "run %lld is not stored", (long long)run_ids[i]);
     }
-    qsort(runs, (size_t)r->run_count, sizeof *runs, by_cost);
     r->runs = runs;
+    if (!report_wish_read(r)) return false;
+    qsort_r(runs, (size_t)r->run_count, sizeof *runs, by_rank, r);
     double longest = 0, most = 0;
     for (int64_t i = 0; i < r->run_count; i++) {
         longest = fmax(longest, runs[i]->total_days);

@@ -112,15 +112,17 @@ static void write_left_out(const struct report *r) {
         others += i != r->best && report_is_candidate(r->runs[i]) &&
                   record_leaves_out(r->runs[i]->left_out_fraction);
     if (record_leaves_out(r->runs[r->best]->left_out_fraction))
-        fprintf(r->out,
-                "<p><b>It leaves out %.1f %% of the samples.</b> Time and money are of the others, and "
-                "compare only with runs that leave out as many.</p>\n",
-                r->runs[r->best]->left_out_fraction * 100);
+        fprintf(
+            r->out,
+            "<p><b>It leaves out %.1f %% of the samples.</b> Time and money are of the others, and "
+            "compare only with runs that leave out as many.</p>\n",
+            r->runs[r->best]->left_out_fraction * 100);
     else if (others > 0)
-        fprintf(r->out,
-                "<p>%lld of the other runs leave samples out. Time and money of such a run are of the "
-                "samples that it trains: it does not compare, and stands after the others.</p>\n",
-                (long long)others);
+        fprintf(
+            r->out,
+            "<p>%lld of the other runs leave samples out. Time and money of such a run are of the "
+            "samples that it trains: it does not compare, and stands after the others.</p>\n",
+            (long long)others);
 }
 
 /* A packed micro-batch holds many samples. */
@@ -129,8 +131,8 @@ static void write_step_samples(const struct report *r) {
     const double held = (double)best->sample_count / (double)best->iteration_count,
                  asked = (double)best->asked_samples_per_step;
     if (best->iteration_count > 0 && asked > 0 && fabs(held / asked - 1) > 0.05)
-        fprintf(r->out, "<p>A step of it holds %.0f samples, the scenario asks for %.0f.</p>\n", held,
-                asked);
+        fprintf(r->out, "<p>A step of it holds %.0f samples, the scenario asks for %.0f.</p>\n",
+                held, asked);
 }
 
 static void write_against_second(const struct report *r) {
@@ -143,8 +145,23 @@ static void write_against_second(const struct report *r) {
                 second->left_out_fraction * 100);
         return;
     }
-    const double more = report_cost_of(second) / report_cost_of(best) - 1;
-    fprintf(r->out, ", which costs %s more. ", report_percent(r, more));
+    const double more = report_value_of(r, second) / report_value_of(r, best) - 1;
+    const char *breach = report_breach(r, second);
+    if (breach[0] != '\0' && report_breach(r, best)[0] == '\0') {
+        fprintf(r->out, ", which is <b>%s</b> and %s %s %s.</p>\n", breach,
+                r->wish.measure == REPORT_COST ? "costs" : "takes", report_percent(r, fabs(more)),
+                r->wish.measure == REPORT_COST   ? more > 0 ? "more" : "less"
+                : r->wish.measure == REPORT_DAYS ? more > 0 ? "more time" : "less time"
+                : more > 0                       ? "more GPU time"
+                                                 : "less GPU time");
+        write_causes(r, best, second);
+        return;
+    }
+    fprintf(r->out, ", which %s %s more%s. ", r->wish.measure == REPORT_COST ? "costs" : "takes",
+            report_percent(r, more),
+            r->wish.measure == REPORT_DAYS       ? " time"
+            : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
+                                                 : "");
     fputs(more > best->band_fraction + second->band_fraction
               ? "That is more than both error bands together.</p>\n"
               : "That is inside the error bands; much of such an error is common to both runs, so "
@@ -167,7 +184,8 @@ static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
 }
 
 #define CHEAPER_POINTS                                                                             \
-    " AND verdict <> 'out of memory' AND status = 'raced'" SWEEP_VIEW_NO_TWINS " ORDER BY 2 LIMIT 1"
+    " AND verdict <> 'out of memory' AND status = 'raced' AND total_days <= coalesce((SELECT"      \
+    " deadline_days FROM sweep WHERE id = ?1), 9e99)" SWEEP_VIEW_NO_TWINS " ORDER BY 2 LIMIT 1"
 
 /* A sweep replays what its own objective ranks first, within deadline and budget; the table of runs may lack
  * what is cheapest. */
@@ -179,17 +197,18 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
     if (!sweep_view_find(r->store, NULL, &sweep_id, &name, r->arena, r->err)) return false;
     if (sweep_id < 0) return true;
     if (!store_query(r->store,
-                     priced ? "SELECT row_index, money_usd FROM sweep_result WHERE sweep_id = ?1 AND"
-                              " money_usd IS NOT NULL" CHEAPER_POINTS
-                            : "SELECT row_index, gpu_days FROM sweep_result WHERE sweep_id = ?1 AND"
-                              " gpu_days IS NOT NULL" CHEAPER_POINTS,
+                     priced
+                         ? "SELECT row_index, money_usd FROM sweep_result WHERE sweep_id = ?1 AND"
+                           " money_usd IS NOT NULL" CHEAPER_POINTS
+                         : "SELECT row_index, gpu_days FROM sweep_result WHERE sweep_id = ?1 AND"
+                           " gpu_days IS NOT NULL" CHEAPER_POINTS,
                      sweep_id, keep_point, &point, r->err))
         return false;
     if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
-    fputs(
-        "<p><b>The sweep holds cheaper configurations</b> that it did not replay: by its objective, "
-        "deadline and budget others came first. ",
-        r->out);
+    fputs("<p><b>The sweep holds cheaper configurations</b> that it did not replay: by its "
+          "objective, "
+          "deadline and budget others came first. ",
+          r->out);
     html_text(r->out,
               arena_format(r->arena, "Row %lld costs %s %s after its race over a step or two. ",
                            (long long)point.row, report_number(r, point.cost, 1),
@@ -213,14 +232,31 @@ bool report_answer(const struct report *r) {
     const struct run_record *best = r->runs[r->best];
     struct run_setup setup;
     if (!report_setup_of(r, best->id, &setup)) return false;
+    const bool keeps = report_wish_limits(r) && report_breach(r, best)[0] == '\0';
+    int64_t keeping = 0;
+    for (int64_t i = 0; i < r->run_count; i++)
+        keeping +=
+            !(r->passed_over > 0 && r->supposes[i]) && report_breach(r, r->runs[i])[0] == '\0';
     fputs("<p class=\"first\"><b>", out);
     html_text(out, r->names[r->best]);
     fputs("</b> ", out);
     report_verdict_tag(out, best);
-    if (r->run_count > 1)
-        fprintf(out, " costs least of %lld runs%s.", (long long)(r->run_count - r->passed_over),
-                isfinite(best->money_usd) ? "" : " (in GPU-days)");
-    fputs("</p>\n<p>", out);
+    if (r->run_count > 1 && keeps && keeping == 1)
+        fprintf(out, " is the only one of %lld runs that keeps %s.", (long long)r->run_count,
+                report_wish_words(r));
+    else if (r->run_count > 1)
+        fprintf(out, " %s least%s of %lld runs%s%s%s.",
+                r->wish.measure == REPORT_COST ? "costs" : "takes",
+                r->wish.measure == REPORT_DAYS       ? " time"
+                : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
+                                                     : "",
+                (long long)(keeps ? keeping : r->run_count - r->passed_over),
+                keeps ? " that keep " : "", keeps ? report_wish_words(r) : "",
+                r->wish.measure != REPORT_COST || isfinite(best->money_usd) ? ""
+                                                                            : " (in GPU-days)");
+    fputs("</p>\n", out);
+    if (!report_wish_write(r)) return false;
+    fputs("<p>", out);
     html_text(out, arena_format(r->arena, "%s on %s; %lld x %s: %s. Policies: %s.", setup.model,
                                 setup.dataset, (long long)best->gpu_count, setup.hardware,
                                 setup.layout, setup.policies));
@@ -237,10 +273,11 @@ bool report_answer(const struct report *r) {
     write_step_samples(r);
     if (r->second >= 0) write_against_second(r);
     if (r->passed_over > 0)
-        fprintf(out,
-                "<p>%lld of the runs suppose something (section what_if of their scenarios): they are "
-                "no choice, and compete with none of these.</p>\n",
-                (long long)r->passed_over);
+        fprintf(
+            out,
+            "<p>%lld of the runs suppose something (section what_if of their scenarios): they are "
+            "no choice, and compete with none of these.</p>\n",
+            (long long)r->passed_over);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);
     return true;

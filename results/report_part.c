@@ -47,12 +47,15 @@ bool report_is_candidate(const struct run_record *run) {
     return report_is_done(run) && !report_is_out_of_memory(run) && isfinite(report_cost_of(run));
 }
 
-bool report_is_better(const struct run_record *run, const struct run_record *other) {
+bool report_is_better(const struct report *r, const struct run_record *run,
+                      const struct run_record *other) {
     const bool candidate = report_is_candidate(run);
     if (candidate != report_is_candidate(other)) return candidate;
     const bool leaves_out = record_leaves_out(run->left_out_fraction);
     if (leaves_out != record_leaves_out(other->left_out_fraction)) return !leaves_out;
-    return report_cost_of(run) < report_cost_of(other);
+    const bool breaks = report_breach(r, run)[0] != '\0';
+    if (breaks != (report_breach(r, other)[0] != '\0')) return !breaks;
+    return report_value_of(r, run) < report_value_of(r, other);
 }
 
 void report_verdict_tag(FILE *out, const struct run_record *run) {
@@ -122,7 +125,8 @@ bool report_picture(struct report *r, const char *name, report_draw draw, const 
         fputs(".</p>\n", r->out);
         return true;
     }
-    fputs(strstr(name, "timeline") == name ? "<figure>" : "<figure class=\"high\">", r->out);
+    const bool wide = strncmp(name, "timeline", 8) == 0 || strcmp(name, "pareto") == 0;
+    fputs(wide ? "<figure>" : "<figure class=\"high\">", r->out);
     bool ok = html_image(r->out, path, "image/svg+xml", description, r->err);
     fputs("<figcaption>", r->out);
     html_text(r->out, caption);

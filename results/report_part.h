@@ -1,7 +1,7 @@
 /* report_part.h - the parts of the page, and what they share. Private to the report.
  *
  * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c opens
- * it; report_sweep.c tells of the newest sweep; report_run.c of one run. Each writes to report->out
+ * it; report_wish.c knows deadline and budget; report_sweep.c tells of the newest sweep; report_run.c of one run. Each writes to report->out
  * and returns false with
  * report->err.
  */
@@ -11,6 +11,18 @@
 #include "results/plot.h"
 #include "results/report.h"
 #include "sim/base/amount.h"
+
+/* What ranks the runs: money (GPU-days without a price) unless the sweep that they are of says otherwise. */
+enum report_measure { REPORT_COST, REPORT_GPU_DAYS, REPORT_DAYS };
+
+/* What the newest sweep was asked for. */
+struct report_wish {
+    int64_t sweep_id; /* -1: there is none */
+    struct plot_limits limits;
+    enum report_measure measure;
+    const int64_t *run_ids; /* the runs of the page that are of it */
+    int64_t run_count;
+};
 
 struct report {
     FILE *out;
@@ -28,6 +40,7 @@ struct report {
     struct amount_unit time, work; /* of the tables: of days and of GPU-days */
     const char *const *names;      /* by index in runs: what tells a run from the others */
     const char *shared;            /* what the names leave out, common to all; "": nothing */
+    struct report_wish wish;
     struct error *err;
 };
 
@@ -46,8 +59,18 @@ bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
 double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
 bool report_is_candidate(const struct run_record *run); /* to be the best */
-/* Whether `run` stands before `other`: candidates do, then what trains all samples, then what costs less. */
-bool report_is_better(const struct run_record *run, const struct run_record *other);
+/* Whether `run` stands before `other`: candidates do, then what trains all samples, then what keeps deadline
+ * and budget, then what has less of what the page ranks by. */
+bool report_is_better(const struct report *r, const struct run_record *run,
+                      const struct run_record *other);
+double report_value_of(const struct report *r, const struct run_record *run); /* that it ranks by */
+/* "late", "over budget", both; "": it keeps what its sweep was asked for, or was asked for nothing. */
+const char *report_breach(const struct report *r, const struct run_record *run);
+const char *report_breach_of(const struct report *r, double days, double money_usd);
+bool report_wish_read(struct report *r);
+bool report_wish_limits(const struct report *r); /* a deadline or a budget was given */
+const char *report_wish_words(const struct report *r); /* "the deadline", "deadline and budget" */
+bool report_wish_write(const struct report *r);  /* both, and what keeps them */
 void report_verdict_tag(FILE *out, const struct run_record *run);
 const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
 bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);

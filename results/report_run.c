@@ -221,6 +221,10 @@ bool report_run(struct report *r, int64_t index) {
         fputs("<p>Some operators have shapes that were not measured on this GPU; the band does not "
               "cover that. The table of operators says which.</p>\n",
               r->out);
+    /* The whole name of a sweep's run is longer than a picture is wide. */
+    struct run_record named = *run;
+    named.scenario_name = r->names[index];
+    run = &named;
     const char *id = arena_format(r->arena, "%lld", (long long)run->id);
     bool ok =
         report_picture(

@@ -2,6 +2,7 @@
 #include "results/report_part.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "results/html.h"
 #include "results/sweep_view.h"
@@ -42,26 +43,86 @@ static bool write_count(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
-static bool write_point(void *context, sqlite3_stmt *row, struct error *err) {
-    (void)err;
-    const struct report *r = context;
-    fputs("<tr>", r->out);
-    for (int c = 0; c < 5; c++) {
-        const bool known = sqlite3_column_type(row, c) != SQLITE_NULL;
-        const double value = known ? sqlite3_column_double(row, c) : NAN;
-        html_number_cell(r->out, value,
-                         c == 4 ? report_percent(r, value)
-                                : report_number(r,
-                                                value * (c == 1   ? r->time.per_day
-                                                         : c == 2 ? r->work.per_day
-                                                                  : 1),
-                                                c == 0 ? 0 : 2));
+/* ---- the cheapest ---- */
+
+enum { CHEAPEST = 50 };
+
+struct listed {
+    const struct report *report;
+    bool priced;
+};
+
+/* What keeps deadline and budget first, then the cheapest. */
+static int by_cost(const void *a, const void *b, void *context) {
+    const struct plot_choice *left = *(const struct plot_choice *const *)a,
+                             *right = *(const struct plot_choice *const *)b;
+    const struct listed *l = context;
+    const bool breaks = report_breach_of(l->report, left->days, left->money_usd)[0] != '\0';
+    if (breaks != (report_breach_of(l->report, right->days, right->money_usd)[0] != '\0'))
+        return breaks ? 1 : -1;
+    const double less = plot_choice_cost(left, l->priced) - plot_choice_cost(right, l->priced);
+    if (less < 0 || less > 0) return less < 0 ? -1 : 1;
+    return (left->row_index > right->row_index) - (left->row_index < right->row_index);
+}
+
+static void write_point(const struct report *r, const struct plot_choice *p, const char *differs) {
+    FILE *out = r->out;
+    fputs("<tr>", out);
+    html_number_cell(out, (double)p->row_index,
+                     arena_format(r->arena, "%lld", (long long)p->row_index));
+    html_number_cell(out, p->days, report_number(r, p->days * r->time.per_day, 2));
+    html_number_cell(out, p->gpu_days, report_number(r, p->gpu_days * r->work.per_day, 2));
+    html_number_cell(out, p->money_usd, report_number(r, p->money_usd, 2));
+    html_number_cell(out, p->band_fraction,
+                     arena_format(r->arena, "\xc2\xb1 %.0f %%", p->band_fraction * 100));
+    html_number_cell(out, p->mfu_fraction, report_percent(r, p->mfu_fraction));
+    html_number_cell(out, (double)p->gpu_count,
+                     arena_format(r->arena, "%lld", (long long)p->gpu_count));
+    fprintf(out, "<td><span class=\"tag %s\">%s</span>", p->tight ? "tight" : "fits",
+            p->tight ? "tight" : "fits");
+    if (p->may_run_out) fputs(" <span class=\"tag tight\">a heavier step may not</span>", out);
+    const char *breach = report_breach_of(r, p->days, p->money_usd);
+    if (breach[0] != '\0') fprintf(out, " <span class=\"tag out\">%s</span>", breach);
+    fprintf(out, "</td><td>%s, %lld step%s</td><td class=\"wide\">",
+            p->raced ? "\xe2\x89\x88 raced" : "replayed", (long long)p->steps,
+            p->steps == 1 ? "" : "s");
+    html_text(out, differs);
+    fputs("</td></tr>\n", out);
+}
+
+/* The axes in which the rows differ tell them apart; what they share is said once. */
+static bool write_cheapest(const struct report *r, int64_t sweep_id) {
+    int64_t count, fitting = 0;
+    const struct plot_choice *points =
+        sweep_view_points(r->store, sweep_id, r->arena, &count, r->err);
+    if (points == NULL) return false;
+    const struct plot_choice **rows = arena_array(r->arena, const struct plot_choice *, count);
+    for (int64_t i = 0; i < count; i++)
+        if (!points[i].out_of_memory) rows[fitting++] = &points[i];
+    if (fitting == 0) return true;
+    struct listed listed = { r, plot_choices_priced(points, count) };
+    qsort_r(rows, (size_t)fitting, sizeof(*rows), by_cost, &listed);
+    const int64_t shown = fitting < CHEAPEST ? fitting : CHEAPEST;
+    const char *texts[CHEAPEST], *shared;
+    plot_choice_differences(rows, shown, r->arena, texts, &shared);
+    fprintf(r->out, "<details open><summary>The %lld cheapest configurations%s%s%s</summary>\n",
+            (long long)shown, report_wish_limits(r) ? ", those that keep " : "",
+            report_wish_limits(r) ? report_wish_words(r) : "",
+            report_wish_limits(r) ? " first" : "");
+    if (shared[0] != '\0') {
+        fputs("<p class=\"soft\">All of them: ", r->out);
+        html_text(r->out, shared);
+        fputs(".</p>\n", r->out);
     }
-    html_cell(r->out, report_column(row, 5));
-    html_cell(r->out, report_column(row, 6));
-    fputs("<td class=\"wide\">", r->out);
-    html_text(r->out, report_column(row, 7));
-    fputs("</td></tr>\n", r->out);
+    fprintf(r->out,
+            "<div class=\"scroll tall\"><table id=\"cheapest\"><thead><tr><th class=\"n\">row</th>"
+            "<th class=\"n\">%s</th><th class=\"n\">%s</th><th class=\"n\">USD</th>"
+            "<th class=\"n\">band</th><th class=\"n\">MFU</th><th class=\"n\">GPUs</th><th>fit</th>"
+            "<th>rests on</th><th>what differs</th></tr></thead><tbody>\n",
+            r->time.name, r->work.name);
+    for (int64_t i = 0; i < shown; i++)
+        write_point(r, rows[i], texts[i]);
+    fputs("</tbody></table></div></details>\n", r->out);
     return true;
 }
 
@@ -89,25 +150,9 @@ bool report_sweep(struct report *r) {
              "The least cost of all configurations that share the values of two fields: where "
              "the good region lies, and how much a wrong choice costs. Framed cells were replayed; "
              "\xe2\x89\x88 marks those that were raced on a step or two.") &&
-         report_picture(
-             r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
-             "Every configuration; nothing is both faster and cheaper than the large dots.");
-    if (!ok) return false;
-    fprintf(
-        r->out,
-        "<details><summary>The 50 cheapest configurations</summary><div class=\"scroll\"><table>"
-        "<thead><tr><th class=\"n\">row</th><th class=\"n\">%s</th><th class=\"n\">%s</th>"
-        "<th class=\"n\">USD</th><th class=\"n\">MFU</th><th>fit</th><th>status</th>"
-        "<th>configuration</th></tr></thead><tbody>\n",
-        r->time.name, r->work.name);
-    ok = store_query(
-        r->store,
-        "SELECT row_index, total_days, gpu_days, money_usd, mfu_fraction,"
-        " verdict || iif(may_run_out, ', a heavier step may not', ''), status,"
-        " assignments FROM sweep_result WHERE sweep_id = ?1 AND verdict <> 'out of"
-        " memory'" SWEEP_VIEW_NO_TWINS
-        " ORDER BY coalesce(money_usd, gpu_days), row_index LIMIT 50",
-        sweep.id, write_point, r, r->err);
-    fputs("</tbody></table></div></details>\n", r->out);
-    return ok;
+         report_picture(r, "pareto", draw_pareto, &sweep, "time against cost of all configurations",
+                        "Every configuration; nothing is both faster and cheaper than the large "
+                        "marks. A stroke "
+                        "through one is its error band.");
+    return ok && write_cheapest(r, sweep.id);
 }

@@ -186,6 +186,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
         .raced = sqlite3_column_int64(row, 8) != 0,
         .steps = sqlite3_column_int64(row, 9),
         .mfu_fraction = real(row, 10),
+        .may_run_out = sqlite3_column_int64(row, 11) != 0,
     };
     name_point(list, point, values);
     cJSON_Delete(values);
@@ -203,7 +204,7 @@ struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, str
     bool ok = store_query(store,
                           "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
                           " band_fraction, verdict, assignments, status = 'raced',"
-                          " replayed_iterations, mfu_fraction FROM sweep_result"
+                          " replayed_iterations, mfu_fraction, may_run_out FROM sweep_result"
                           " WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS,
                           sweep_id, add_point, &list, err);
     cJSON_Delete(definition);

@@ -65,9 +65,21 @@ cat > "$work/sweep.json" << END
 END
 ballast sweep "$work/sweep.json" --db "$work/s.db" > /dev/null
 ballast report "$work/s.db" -o "$work/sweep.html" 2> /dev/null
-for text in 'Sweep: small sweep' 'The sweep holds cheaper configurations' 'The 50 cheapest configurations' ' raced</li>'; do
+for text in 'Sweep: small sweep' 'The sweep holds cheaper configurations' 'cheapest configurations</summary>' '<th>what differs</th>' ' raced</li>'; do
     grep -qF "$text" "$work/sweep.html" || fail "the page of a sweep lacks '$text'"
 done
+grep -q 'id="limits"' "$work/sweep.html" && fail "a sweep without limits has some"
+# Deadline and budget stand in the answer, with what keeps them; resuming with others sets them anew.
+ballast sweep "$work/sweep.json" --db "$work/s.db" --deadline 30 --budget 5000 > /dev/null
+ballast report "$work/s.db" -o "$work/kept.html" 2> /dev/null
+for text in 'that keep deadline and budget' 'Asked for: within 30.00 days, for 5,000 USD at most' 'keeps it with its whole error band' \
+    'those that keep deadline and budget first'; do
+    grep -qF "$text" "$work/kept.html" || fail "the page of a sweep with limits lacks '$text'"
+done
+ballast sweep "$work/sweep.json" --db "$work/s.db" --deadline 0.000001 > /dev/null
+ballast report "$work/s.db" -o "$work/late.html" 2> /dev/null
+grep -qF 'The one above is late</b>: no run does better' "$work/late.html" || fail "that nothing keeps the deadline is not said"
+grep -q '<span class="tag out">late</span>' "$work/late.html" || fail "late runs are not marked"
 # Runs of a sweep go by what tells them apart; small jobs are in hours and seconds.
 runs_of() { sed -n '/<table id="runs"/,/<\/table>/p' "$1"; }
 [[ $(runs_of "$work/sweep.html" | grep -cE 'title="run [0-9]">tp [24], recompute (none|full)<') -eq 2 ]] || fail "the runs of a sweep have long names"
