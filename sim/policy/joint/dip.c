@@ -160,43 +160,48 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
 /* ---- finalists ---- */
 
 /* The search minimises the pipeline before the memory step, and of orders that are alike in that the one
- * that holds less memory leaves more blocks without recomputation. So the first order (micro-batches in
- * turn) and the last ones that the search began with or that improved its best are run through the
- * memory step, as the paper does with every rollout (section 5.1), and the fastest is taken. One for
- * each 25 rollouts, because the step takes as long as some 20 of them. Beside them stand micro-batches
- * in turn within a part of the room: fewer are in flight, so that more of their blocks keep everything. */
-enum { FINALIST_LIMIT = 16, FINALIST_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
+ * that holds less memory leaves more blocks without recomputation. So orders are run through the memory
+ * step, as the paper does with every rollout (section 5.1), and the fastest is taken: those that the
+ * search begins with, in turns, which differ most from each other, and the last ones of the others and of
+ * those that improved its best, one for each 25 rollouts, because the step takes as long as some 20 of
+ * them. Beside them stand micro-batches in turn within a part of the room: fewer are in flight, so that
+ * more of their blocks keep everything. */
+enum { FIRST_LIMIT = 8, LATER_LIMIT = 16, LATER_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
 static const double room_shares[] = { 0.5, 0.35, 0.25 };
 enum { ROOM_SHARE_COUNT = sizeof room_shares / sizeof room_shares[0] };
 
 struct finalists {
-    int32_t class_count, count, next, limit;
-    int32_t *orders; /* in the scratch arena; all but the first take each other's place */
-    enum interleaver_turn turns[FINALIST_LIMIT];
+    int32_t class_count, first_count;
+    int64_t later_count, later_limit; /* of the later ones, all that came; the newest take the oldest's place */
+    int32_t *orders; /* in the scratch arena: FIRST_LIMIT, then later_limit */
+    enum interleaver_turn later_turns[LATER_LIMIT];
 };
 
 static struct finalists finalists_start(struct dip_iteration *d) {
     int64_t limit = d->p->rollouts / ROLLOUTS_PER_FINALIST;
-    if (limit < FINALIST_LEAST) limit = FINALIST_LEAST;
-    if (limit > FINALIST_LIMIT) limit = FINALIST_LIMIT;
-    struct finalists f = { .class_count = d->segments.graph->class_count,
-                           .limit = (int32_t)limit,
-                           .next = 1 };
-    f.orders = arena_array(d->it->scratch, int32_t, limit * f.class_count);
+    if (limit < LATER_LEAST) limit = LATER_LEAST;
+    if (limit > LATER_LIMIT) limit = LATER_LIMIT;
+    struct finalists f = { .class_count = d->segments.graph->class_count, .later_limit = limit };
+    f.orders = arena_array(d->it->scratch, int32_t, (FIRST_LIMIT + limit) * f.class_count);
     return f;
 }
 
-static void add_finalist(void *context, const int32_t *order, enum interleaver_turn turn) {
+static void add_finalist(void *context, const int32_t *order, enum interleaver_turn turn,
+                         bool first) {
     struct finalists *f = context;
-    int32_t at = f->count;
-    if (f->count < f->limit) {
-        f->count++;
+    int64_t at;
+    if (first && turn == TURN_ALTERNATE && f->first_count < FIRST_LIMIT) {
+        at = f->first_count++;
     } else {
-        at = f->next;
-        f->next = at + 1 < f->limit ? at + 1 : 1;
+        int64_t later = f->later_count++ % f->later_limit;
+        f->later_turns[later] = turn;
+        at = FIRST_LIMIT + later;
     }
     memcpy(f->orders + at * f->class_count, order, sizeof *order * (size_t)f->class_count);
-    f->turns[at] = turn;
+}
+
+static int64_t finalist_count(const struct finalists *f) {
+    return f->first_count + (f->later_count < f->later_limit ? f->later_count : f->later_limit);
 }
 
 /* By pass: its backward when every block keeps everything; as it is where no memory step follows. */
@@ -329,11 +334,14 @@ static bool fill_memory(struct dip_iteration *d, const struct job_plan *plan,
 }
 
 /* Into d->schedule, before the memory step; false: there is none, or it is the search's own. */
-static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int32_t k,
+static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int64_t k,
                            const struct segment_schedule *found) {
     struct segment_graph *g = d->segments.graph;
-    if (k >= f->count) return order_in_room(d, room_shares[k - f->count]);
-    greedy_order(g, f->orders + k * f->class_count, f->turns[k], &d->schedule);
+    int64_t count = finalist_count(f), later = k - f->first_count;
+    if (k >= count) return order_in_room(d, room_shares[k - count]);
+    int64_t at = later < 0 ? k : FIRST_LIMIT + later;
+    greedy_order(g, f->orders + at * f->class_count,
+                 later < 0 ? TURN_ALTERNATE : f->later_turns[later], &d->schedule);
     return !same_order(g, &d->schedule, found);
 }
 
@@ -348,8 +356,8 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     sort_ranks(g, g->passes, ranks);
     fill_memory(d, plan, kept_ns, ranks, INT64_MAX);
     keep_filled(d, &best);
-    int32_t last = f->count + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
-    for (int32_t k = 0; k < last; k++) {
+    int64_t last = finalist_count(f) + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
+    for (int64_t k = 0; k < last; k++) {
         memcpy(g->passes, before.passes, before.pass_bytes);
         if (!finalist_order(d, f, k, &found)) continue;
         sort_ranks(g, best.passes, ranks);

@@ -122,19 +122,21 @@ static double score(const struct search *s, int64_t ns) {
     return s->options->worst ? 1 / ratio : ratio;
 }
 
-static void tell(const struct search *s, const int32_t *order, enum interleaver_turn turn) {
+static void tell(const struct search *s, const int32_t *order, enum interleaver_turn turn,
+                 bool first) {
     if (s->options->candidate != NULL)
-        s->options->candidate(s->options->candidate_context, order, turn);
+        s->options->candidate(s->options->candidate_context, order, turn, first);
 }
 
-static void offer(struct search *s, int64_t ns, const int32_t *order, enum interleaver_turn turn) {
-    if (!better(s, ns, s->best_ns)) return;
+/* Whether it is the best so far. */
+static bool offer(struct search *s, int64_t ns, const int32_t *order, enum interleaver_turn turn) {
+    if (!better(s, ns, s->best_ns)) return false;
     s->best_ns = ns;
     s->best_turn = turn;
     memcpy(s->best_order, order, sizeof *order * (size_t)s->graph->class_count);
     if (s->options->progress != NULL)
         s->options->progress(s->options->progress_context, s->rollouts, wall_s(s), ns);
-    tell(s, order, turn);
+    return true;
 }
 
 /* ---- first orders ---- */
@@ -194,7 +196,7 @@ static void try_order(struct search *s, const struct class_key *keys, bool backw
         s->rollouts++;
         int64_t ns = run_order(s, s->scratch[0].interleaver, order, turn, s->best_ns);
         if (s->rollouts == 1) s->reference_ns = ns;
-        if (ns != SEGMENT_DEAD_END && !better(s, ns, s->best_ns)) tell(s, order, turn);
+        if (ns != SEGMENT_DEAD_END) tell(s, order, turn, true);
         offer(s, ns, order, turn);
     }
 }
@@ -393,7 +395,8 @@ static void search_tree(struct search *s) {
         for (int64_t i = 0; i < per_round; i++) {
             s->rollouts += s->options->rollouts_per_leaf;
             back_propagate(s, &s->leaves[i]);
-            offer(s, s->leaves[i].best_ns, s->leaves[i].order, s->leaves[i].turn);
+            if (offer(s, s->leaves[i].best_ns, s->leaves[i].order, s->leaves[i].turn))
+                tell(s, s->leaves[i].order, s->leaves[i].turn, false);
         }
     }
 }
@@ -425,7 +428,7 @@ static void search_depth_first(struct search *s) {
     while (!out_of_budget(s) && next_permutation(order, n)) {
         s->rollouts++;
         int64_t ns = run_order(s, s->scratch[0].interleaver, order, TURN_ALTERNATE, s->best_ns);
-        offer(s, ns, order, TURN_ALTERNATE);
+        if (offer(s, ns, order, TURN_ALTERNATE)) tell(s, order, TURN_ALTERNATE, false);
     }
     free(order);
 }
@@ -475,8 +478,9 @@ void segment_search(const struct segment_graph *graph, const struct segment_sear
         try_first_orders(&s);
     } else {
         s.rollouts = 1;
-        offer(&s, interleaver_run(s.scratch[0].interleaver, class_order, TURN_ALTERNATE, NULL),
-              class_order, TURN_ALTERNATE);
+        int64_t ns = interleaver_run(s.scratch[0].interleaver, class_order, TURN_ALTERNATE, NULL);
+        if (ns != SEGMENT_DEAD_END) tell(&s, class_order, TURN_ALTERNATE, true);
+        offer(&s, ns, class_order, TURN_ALTERNATE);
         s.reference_ns = s.best_ns;
     }
     *result = (struct segment_search_result){ .greedy_ns = s.reference_ns };

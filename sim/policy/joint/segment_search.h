@@ -31,9 +31,10 @@ struct segment_search_options {
     /* Called whenever the best improves; may be NULL. */
     void (*progress)(void *context, int64_t rollouts, double seconds, int64_t best_ns);
     void *progress_context;
-    /* Called for each order that the search begins with and for each that improves the best, on the
-     * calling thread; may be NULL. */
-    void (*candidate)(void *context, const int32_t *class_order, enum interleaver_turn turn);
+    /* Called for each order that the search begins with (first) and for each that improves the best, on
+     * the calling thread; may be NULL. */
+    void (*candidate)(void *context, const int32_t *class_order, enum interleaver_turn turn,
+                      bool first);
     void *candidate_context;
 };
 struct segment_search_options segment_search_defaults(void);
