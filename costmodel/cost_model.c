@@ -46,11 +46,6 @@
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
 #define ALL_REDUCE_NICS 8.0
-/* cuBLASLt after 10,000 warm-ups on H100 and H200 (Azure/AI-benchmarking-guide): 0.51, 0.615, 0.652,
- * 0.696 and 0.698 of the fp8 peak at cubes of 2048 to 32768. The pipeline of a tile fills in the same
- * time as in bf16 and then works twice as fast, so depth counts for more. The ceiling for
- * endless depth is the curve's fp8_settled_efficiency. */
-#define QUANTISED_SETTLED_K_HALF 700.0
 /* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
 #define SEND_NIC_EFFICIENCY 0.75
 /* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
@@ -285,10 +280,9 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
                     work->m, work->n, work->k, &terms);
     const char *source = curve->source;
     if (in_step) {
-        const double settled_s = quantised
-                                     ? work->flop / (curve->fp8_settled_efficiency * nominal) *
-                                           (1 + QUANTISED_SETTLED_K_HALF / (double)work->k)
-                                     : matmul_settled_s(curve, peak, work->flop, work->k);
+        const double settled_s =
+            quantised ? matmul_settled_s(curve, work->precision, nominal, work->flop, work->k)
+                      : matmul_settled_s(curve, PRECISION_BF16, peak, work->flop, work->k);
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);

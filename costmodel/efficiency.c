@@ -102,10 +102,14 @@ double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
     return terms->launch_s + fmax(terms->compute_s, terms->memory_s);
 }
 
-double matmul_settled_s(const struct matmul_curve *curve, double peak_flop_per_s, double flop,
-                        int64_t k) {
-    return flop / (curve->settled_efficiency * peak_flop_per_s) *
-           (1 + curve->settled_k_half / (double)k);
+double matmul_settled_s(const struct matmul_curve *curve, enum precision precision,
+                        double peak_flop_per_s, double flop, int64_t k) {
+    const bool quantised = precision_is_quantised(precision);
+    const double efficiency = precision == PRECISION_FP4 ? curve->fp4_settled_efficiency
+                              : quantised                ? curve->fp8_settled_efficiency
+                                                         : curve->settled_efficiency;
+    const double k_half = quantised ? curve->fp8_settled_k_half : curve->settled_k_half;
+    return flop / (efficiency * peak_flop_per_s) * (1 + k_half / (double)k);
 }
 
 /* The two curves around a head size, and the share of the upper one. */

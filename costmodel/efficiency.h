@@ -46,7 +46,8 @@ struct matmul_curve {
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
-    double fp8_settled_efficiency;             /* their ceiling inside a training step */
+    /* Their ceilings inside a training step, and the depth of both. */
+    double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
     enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;
     struct correction_table correction; /* over m, n, k */
@@ -139,7 +140,8 @@ struct matmul_fields {
     const char *source, *settled_source;
     double launch_us, efficiency, k_half, memory_fraction;
     double power_slope, power_onset_us, power_floor;
-    double settled_efficiency, settled_k_half, fp8_settled_efficiency;
+    double settled_efficiency, settled_k_half;
+    double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
     double weight_gradient_factor, fp8_efficiency,
         fp4_efficiency;
     double band_fraction, outside_band_fraction;
@@ -198,8 +200,8 @@ double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
                        double hbm_bytes_per_s, double flop, double memory_bytes, int64_t m,
                        int64_t n, int64_t k, struct kernel_terms *terms);
 /* Compute time below which a matmul does not fall once the GPU has settled in a training step. */
-double matmul_settled_s(const struct matmul_curve *curve, double peak_flop_per_s, double flop,
-                        int64_t k);
+double matmul_settled_s(const struct matmul_curve *curve, enum precision precision,
+                        double peak_flop_per_s, double flop, int64_t k);
 double attention_kernel_s(const struct attention_curves *curves, double peak_flop_per_s,
                           double hbm_bytes_per_s, const struct operator_work *work,
                           struct kernel_terms *terms, const struct attention_curve **nearest);

@@ -175,6 +175,8 @@ static cJSON *stated_matmul(struct job *job) {
         .settled_efficiency = job->plan->settled_efficiency,
         .settled_k_half = job->plan->settled_k_half,
         .fp8_settled_efficiency = job->plan->fp8_settled_efficiency,
+        .fp8_settled_k_half = job->plan->fp8_settled_k_half,
+        .fp4_settled_efficiency = job->plan->fp4_efficiency,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = job->plan->fp8_efficiency,
         .fp4_efficiency = job->plan->fp4_efficiency,
@@ -220,6 +222,8 @@ static cJSON *fitted_matmul(struct job *job) {
         .settled_efficiency = plan->settled_efficiency,
         .settled_k_half = plan->settled_k_half,
         .fp8_settled_efficiency = plan->fp8_settled_efficiency,
+        .fp8_settled_k_half = plan->fp8_settled_k_half,
+        .fp4_settled_efficiency = plan->fp4_efficiency,
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = plan->fp8_efficiency,
         .fp4_efficiency = plan->fp4_efficiency,
@@ -237,11 +241,19 @@ static cJSON *fitted_matmul(struct job *job) {
 
 /* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
 static cJSON *matmul_part(struct job *job) {
-    cJSON *node = job->plan->stated ? stated_matmul(job) : fitted_matmul(job);
-    if (node && job->plan->fp4_efficiency == 0)
-        cJSON_DeleteItemFromObjectCaseSensitive(node, "fp4_efficiency");
-    if (node && job->plan->fp8_settled_efficiency == 0)
-        cJSON_DeleteItemFromObjectCaseSensitive(node, "fp8_settled_efficiency");
+    const struct plan *plan = job->plan;
+    const struct {
+        const char *key;
+        bool said;
+    } optional[] = {
+        { "fp4_efficiency", plan->fp4_efficiency > 0 },
+        { "fp4_settled_efficiency", plan->fp4_efficiency > 0 && plan->fp8_settled_efficiency > 0 },
+        { "fp8_settled_efficiency", plan->fp8_settled_efficiency > 0 },
+        { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
+    };
+    cJSON *node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
+    for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
+        if (!optional[i].said) cJSON_DeleteItemFromObjectCaseSensitive(node, optional[i].key);
     return node;
 }
 
@@ -254,7 +266,7 @@ static double sm_count_of(const char *gpu) {
         const char *gpu;
         double sm_count;
     } counts[] = {
-        { "A100", 108 }, { "H100", 132 }, { "H200", 132 }, { "B200", 148 }, { "GB200", 148 }
+        { "A100", 108 }, { "H100", 132 }, { "H200", 132 }, { "B200", 148 }, { "GB200", 148 }, { "GB300", 148 }
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (strncmp(gpu, counts[i].gpu, strlen(counts[i].gpu)) == 0) return counts[i].sm_count;
@@ -285,15 +297,16 @@ static bool fit_one_attention(struct job *job, const struct attention_rule *rule
     return true;
 }
 
+/* `time`: of this GPU's kernels over those that were fitted, at equal peaks. */
 static cJSON *attention_curve_json(const struct attention_rule *rule,
-                                   const struct attention_fit *fit, const char *source,
+                                   const struct attention_fit *fit, const char *source, double time,
                                    double band_factor) {
     const double *c = fit->coefficient;
     struct attention_curve_fields f = {
         .source = source,
         .head_dim = rule->head_dim,
         .causal = rule->causal,
-        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY], 1)),
+        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY] / time, 1)),
         .length_half = rounded(c[ATTENTION_LENGTH_HALF]),
         .launch_us = rounded(ATTENTION_LAUNCH_S * 1e6),
         .tile_rows = fit->tile_rows,
@@ -315,10 +328,11 @@ static cJSON *attention_curve_json(const struct attention_rule *rule,
 static cJSON *attention_curve(struct job *job, const struct attention_rule *rule,
                               const struct attention_fit *fit, const struct attention_fit *base) {
     const struct plan *plan = job->plan;
+    const double time = plan->attention_forward_time > 0 ? plan->attention_forward_time : 1;
     if (fit)
         return attention_curve_json(
             rule, fit,
-            arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu),
+            arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu), time,
             plan->band_factor);
     struct attention_fit ruled = { .held_out.p80 = RULE_BAND_FRACTION };
     ruled.coefficient[ATTENTION_EFFICIENCY] =
@@ -332,7 +346,7 @@ static cJSON *attention_curve(struct job *job, const struct attention_rule *rule
                            "causal head-128 curve of %s times the ratios of H100 and H200 for "
                            "this head size and mask",
                            plan->attention_gpu);
-    return attention_curve_json(rule, &ruled, source, plan->band_factor);
+    return attention_curve_json(rule, &ruled, source, time, plan->band_factor);
 }
 
 static cJSON *attention_part(struct job *job) {
@@ -364,8 +378,11 @@ static cJSON *attention_part(struct job *job) {
         if (fitted[r] || attention_rules[r].efficiency_ratio > 0)
             cJSON_AddItemToArray(curves, attention_curve(job, &attention_rules[r],
                                                          fitted[r] ? &fits[r] : NULL, base));
+    const double backward_gain = plan->attention_backward_time > 0
+                                     ? plan->attention_forward_time / plan->attention_backward_time
+                                     : 1;
     const struct attention_fields f = {
-        .backward_factor = rounded(backward.factor),
+        .backward_factor = rounded(backward.factor * backward_gain),
         .backward_length_half = rounded(backward.length_half),
         .backward_band_fraction =
             rounded(fmax(0.12, 2 * backward.residual.p80) * plan->band_factor),
@@ -607,7 +624,7 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
         if (!fit_attention(job->arena, rows, count, &on, &fit, NULL)) continue;
         add_line(job->report, &fit.form, &fit.held_out, "attention %s d=%lld %s", framework->name,
                  (long long)rule->head_dim, rule->causal ? "causal" : "full");
-        cJSON_AddItemToArray(curves, attention_curve_json(rule, &fit, framework->source, 1));
+        cJSON_AddItemToArray(curves, attention_curve_json(rule, &fit, framework->source, 1, 1));
         if (!all.has[rule->causal]) all.first[rule->causal] = all.count;
         all.has[rule->causal] = true;
         all.last[rule->causal] = all.count;

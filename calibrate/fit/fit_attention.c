@@ -223,7 +223,8 @@ bool fit_attention_backward(struct arena *arena, const struct attention_row *row
     struct pair *pairs = arena_array(arena, struct pair, count);
     int64_t pair_count = 0;
     for (int64_t b = 0; b < count; b++) {
-        if (strcmp(rows[b].direction, "bwd") != 0) continue; /* few are */
+        /* Few are; Blackwell Ultra's exponentials shorten forwards more than backwards. */
+        if (strcmp(rows[b].direction, "bwd") != 0 || strcmp(rows[b].gpu, "GB300") == 0) continue;
         for (int64_t f = 0; f < count; f++) {
             if (!is_pair(&rows[f], &rows[b])) continue;
             pairs[pair_count++] = (struct pair){ (double)rows[f].seqlen,

@@ -24,23 +24,39 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define B200_PEAK 2250e12
 
 /* Of cuBLASLt and DeepGEMM on B200, large shapes: 0.58 and 0.63 of 9 PFLOP/s (deepseek-ai/DeepGEMM,
- * pull request 348). The higher peak of B300 stands on the same memory and power: stated. */
-#define B200_FP4_EFFICIENCY 0.60
-#define B300_FP4_EFFICIENCY 0.50
+ * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. A layer's
+ * shapes take 5.1 of 13.5 PFLOP/s on B300 by Transformer Engine; GB300 between that and GB200's large
+ * cubes, each times power to 2/3: 6.0 and 8.3 of 15. */
+#define B200_FP4_EFFICIENCY  0.60
+#define B300_FP4_EFFICIENCY  0.38
+#define GB300_FP4_EFFICIENCY 0.47
 
-/* What every relative of B200 takes from it: no GPU of the family but B200 was measured. */
-#define B200_FRACTIONS(fp4)                                                                        \
+/* Matrix multiplications of the family run at the power limit, whatever the depth (fp8 of GB200:
+ * 2835 to 2907 TFLOP/s at cubes of 4096 to 32768). Where a part was not measured, its speed is
+ * another's times power to 2/3: attention over 131,072 tokens, a second of it, goes as 0.43 to 1.0
+ * between B200, GB200 and GB300 (cuDNN, NVIDIA/cudnn-frontend), 2/3 in the median. */
+#define BLACKWELL_FP8_K_HALF 20
+#define GB200_SETTLED                                                                              \
+    "settled curve: fp8 by cuBLASLt after 10,000 warm-ups at 2835 to 2907 TFLOP/s (Azure/AI-"      \
+    "benchmarking-guide); bf16 that of B300 times power to 2/3"
+#define B300_SETTLED                                                                               \
+    "settled curve: a layer's shapes by Transformer Engine at 1480 TFLOP/s in bf16 and 2815 in "   \
+    "fp8 (NVIDIA/TransformerEngine, docs/examples/gemm_profiling, B300 SXM6)"
+#define GB300_SETTLED                                                                              \
+    "settled curve: bf16 that of B300 and fp8 that of GB200, times power to 2/3, 1400 W"
+
+/* What every relative of B200 takes from it. */
+#define B200_FRACTIONS                                                                             \
     .gemm_gpu = "B200-SXM", .gemm_peak = B200_PEAK, .gemm_bandwidth = 7700e9,                      \
-    .settled_efficiency = 0.72, .settled_k_half = 64, .fp8_efficiency = 0.65,                      \
-    .fp4_efficiency = (fp4),                                                                       \
-    .settled_source = "settled curve: fit of the TensorRT-LLM collector on B200 "                  \
-                      "(ai-dynamo/aiconfigurator)",                                                \
+    .settled_k_half = 64, .fp8_efficiency = 0.65, .fp8_settled_k_half = BLACKWELL_FP8_K_HALF,      \
     .attention_gpu = "H100-SXM5-80GB", .attention_peak = H100_PEAK, .attention_bandwidth = 3350e9, \
     .stream_gpu = "H200-SXM", .launch_us = 2.5, .graph_launch_us = 1.3, .nccl_gpu = "B200-SXM",    \
     .nccl_relative = "H100-SXM5-80GB", .link_ratio = 1
+/* Twice the exponentials of GB200's: times of GB300 over GB200, medians of ten shapes. */
+#define B300_ATTENTION .attention_forward_time = 0.86, .attention_backward_time = 0.92
 #define B300_NOTE                                                                                  \
-    "fractions and collectives of B200-SXM, nothing was measured on this GPU; fp4 at a lower "     \
-    "fraction of a peak that is half as high again"
+    "matmul shapes and collectives of B200-SXM, attention fractions of H100-SXM5-80GB on GB200 "   \
+    "times what GB300 gains on it"
 
 static const struct plan plans[] = {
     { .gpu = "a100-80g-sxm",
@@ -222,11 +238,13 @@ static const struct plan plans[] = {
       .settled_efficiency = 0.50,
       .settled_k_half = 64,
       .fp8_efficiency = 0.65,
+      .fp8_settled_efficiency = 0.57,
+      .fp8_settled_k_half = BLACKWELL_FP8_K_HALF,
       .fp4_efficiency = B200_FP4_EFFICIENCY,
       .settled_source = "settled curve: TransformerEngine medians of 0.495, 0.495 and 0.453 by "
                         "layout at 10^12 to "
                         "10^13 FLOP, called over and over (MooreThreads/SimuMax); 0.64 at 10^10 "
-                        "before the clock falls",
+                        "before the clock falls; fp8 that of GB200 times power to 2/3",
       .attention_gpu = "H100-SXM5-80GB",
       .attention_peak = H100_PEAK,
       .attention_bandwidth = 3350e9,
@@ -260,22 +278,39 @@ static const struct plan plans[] = {
       .band_factor = 1.3 },
     { .gpu = "gb200-186g-nvl72",
       .note =
-          "matmul fractions and collectives of B200-SXM on this part's peaks, beyond eight GPUs "
+          "matmul shapes and collectives of B200-SXM on this part's peaks, beyond eight GPUs "
           "by the ring law; attention fractions of H100-SXM5-80GB, memory fractions of H200; "
           "attention of cuDNN measured on GB200 as a variant",
-      B200_FRACTIONS(B200_FP4_EFFICIENCY),
+      B200_FRACTIONS,
+      .settled_efficiency = 0.62,
+      .fp8_settled_efficiency = 0.58,
+      .fp4_efficiency = B200_FP4_EFFICIENCY,
+      .settled_source = GB200_SETTLED,
       .band_factor = 3,
       .variant_gpus = { "GB200" },
       .variant_peak = 2500e12,
       .variant_bandwidth = 8000e9 },
     { .gpu = "b300-288g-sxm",
       .note = B300_NOTE,
-      B200_FRACTIONS(B300_FP4_EFFICIENCY),
+      B200_FRACTIONS,
+      B300_ATTENTION,
+      .settled_efficiency = 0.66,
+      .fp8_settled_efficiency = 0.63,
+      .fp4_efficiency = B300_FP4_EFFICIENCY,
+      .settled_source = B300_SETTLED,
       .band_factor = 3.5 },
     { .gpu = "gb300-288g-nvl72",
-      .note = B300_NOTE,
-      B200_FRACTIONS(B300_FP4_EFFICIENCY),
-      .band_factor = 3.5 },
+      .note = B300_NOTE "; attention of cuDNN measured on GB300 as a variant",
+      B200_FRACTIONS,
+      B300_ATTENTION,
+      .settled_efficiency = 0.69,
+      .fp8_settled_efficiency = 0.64,
+      .fp4_efficiency = GB300_FP4_EFFICIENCY,
+      .settled_source = GB300_SETTLED,
+      .band_factor = 3.5,
+      .variant_gpus = { "GB300" },
+      .variant_peak = 2500e12,
+      .variant_bandwidth = 8000e9 },
     { .gpu = "v100-32g-sxm",
       .note = "nothing was measured on this GPU: matmul and memory fractions of A100-SXM4-80GB on "
               "its own peaks, attention at about half of A100's fraction because FlashAttention-2 "

@@ -20,7 +20,8 @@ struct plan {
     const char *shift_gpu;            /* its training rows shift the table; NULL: none */
     const struct stated_form *stated; /* instead of a fit */
     double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;
-    double fp8_settled_efficiency; /* 0: as efficiency.c has it */
+    /* 0: as efficiency_file.c has it; fp4 settles at its own efficiency where fp8's is stated */
+    double fp8_settled_efficiency, fp8_settled_k_half;
     const char *settled_source;
     /* attention */
     const char *attention_gpu;
@@ -28,6 +29,8 @@ struct plan {
     double attention_efficiency;                /* stated instead of fitted; 0: fitted */
     double attention_length_half;
     const char *attention_source; /* of what is stated */
+    /* Of the same kernel by the fractions of attention_gpu; 0: those hold as they are. */
+    double attention_forward_time, attention_backward_time;
     /* memory */
     const char *stream_gpu;
     double launch_us, graph_launch_us;

@@ -56,10 +56,11 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
  * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1; torchao's dynamic
  * scaling reads 2 more for the maximum unless the kernel before it is a pointwise one of the same
- * compiled graph, and reads 2 and writes 1 for each of the two ways. fp4: a maximum over the tensor
- * comes first, so 2 bytes are read twice, and 0.5625 + 0.5625 written. */
+ * compiled graph, and reads 2 and writes 1 for each of the two ways. fp4: 2 bytes are read for the
+ * maximum over the tensor, for the cast by rows and for that by columns, which rotates them first, and
+ * 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp, NVFP4Quantizer). */
 static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
-    if (e->matmul == PRECISION_FP4) return 4 + 2 * precision_bytes(PRECISION_FP4);
+    if (e->matmul == PRECISION_FP4) return 6 + 2 * precision_bytes(PRECISION_FP4);
     const double both_ways = 2 + 2 * precision_bytes(PRECISION_FP8);
     const double one_way = 2 + precision_bytes(PRECISION_FP8);
     switch (e->d->casts) {

@@ -545,20 +545,32 @@ static void test_settled_efficiency(void **state) {
     (void)state;
     static const struct {
         const char *gpu;
+        enum precision precision;
         double low, high;
     } cases[] = {
         /* 8192^3: A100 253.7 of 312 settled (Azure), 248 SGLang; Hopper 0.70-0.79, at 500 W 0.6
-         * less K's part; B200 0.495 of TransformerEngine from 1e12 FLOP on (SimuMax) */
-        { "a100-80g-sxm", 0.77, 0.83 },  { "a100-80g-pcie", 0.70, 0.78 },
-        { "h100-80g-sxm", 0.68, 0.79 },  { "h800-80g-sxm", 0.68, 0.79 },
-        { "h200-141g-sxm", 0.66, 0.79 }, { "h20-96g", 0.84, 0.92 },
-        { "b200-180g-sxm", 0.45, 0.53 }, { "h100-96g-sxm", 0.55, 0.61 },
-        { "l40s-48g-pcie", 0.50, 0.65 }, { "gb200-186g-nvl72", 0.60, 0.75 },
+         * less K's part; B200 0.495 of TransformerEngine from 1e12 FLOP on (SimuMax); fp8 of H100
+         * 0.652 and of GB200 0.575 (Azure); B300 1480 and 2815 TFLOP/s (TransformerEngine) */
+        { "a100-80g-sxm", PRECISION_BF16, 0.77, 0.83 },
+        { "a100-80g-pcie", PRECISION_BF16, 0.70, 0.78 },
+        { "h100-80g-sxm", PRECISION_BF16, 0.68, 0.79 },
+        { "h800-80g-sxm", PRECISION_BF16, 0.68, 0.79 },
+        { "h200-141g-sxm", PRECISION_BF16, 0.66, 0.79 },
+        { "h20-96g", PRECISION_BF16, 0.84, 0.92 },
+        { "b200-180g-sxm", PRECISION_BF16, 0.45, 0.53 },
+        { "h100-96g-sxm", PRECISION_BF16, 0.55, 0.61 },
+        { "l40s-48g-pcie", PRECISION_BF16, 0.50, 0.65 },
+        { "gb200-186g-nvl72", PRECISION_BF16, 0.58, 0.65 },
+        { "b300-288g-sxm", PRECISION_BF16, 0.62, 0.68 },
+        { "h100-80g-sxm", PRECISION_FP8, 0.62, 0.68 },
+        { "gb200-186g-nvl72", PRECISION_FP8, 0.55, 0.60 },
+        { "b300-288g-sxm", PRECISION_FP8, 0.60, 0.66 },
+        { "gb200-186g-nvl72", PRECISION_FP4, 0.50, 0.75 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
         const struct operator_work w =
-            operator_matmul("", PASS_FORWARD, PRECISION_BF16, 8192, 8192, 8192);
+            operator_matmul("", PASS_FORWARD, cases[i].precision, 8192, 8192, 8192);
         const double efficiency =
             cost_model_price(load(arena, cases[i].gpu, 50e9), &w, NULL).efficiency;
         if (!(efficiency >= cases[i].low && efficiency <= cases[i].high))
