@@ -40,7 +40,9 @@ static void test_find(void **state) {
     } cases[] = {
         { "nemo-2025", "nemo-2025", true },
         { "llm-foundry-fsdp1", "llm-foundry-2023", true },
-        { "nemo-2024", "nemo-2025", false },
+        { "nemo-2024", "nemo-2024", true },
+        { "nemo-2023", "nemo-2024", false },
+        { "nemo-2026", "nemo-2025", false },
         { "megatron-deepspeed-2021", "megatron-deepspeed-2021", true },
         { "megatron-2022", "megatron-2022", true },
         { "megatron-2021", "megatron-2022", false },
