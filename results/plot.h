@@ -37,7 +37,7 @@ int64_t plot_timeline_default_until_ns(const struct span_record *spans, int64_t 
 bool plot_sweep_rounds(const char *path, const char *sweep, const struct sweep_round_record *rounds,
                        int64_t count, struct error *err);
 
-/* Memory of each stage over the same iteration, with the capacity of the GPU. Points of one stage
+/* Memory of each stage over the same iteration, a strip a stage, with the capacity of the GPU. Points of one stage
  * are in order of time. */
 bool plot_memory(const char *path, const char *scenario, const struct memory_point_record *points,
                  int64_t count, int64_t dp_rank, int64_t capacity_bytes, struct error *err);

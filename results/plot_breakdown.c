@@ -72,8 +72,9 @@ static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_
         if (ms < 0.035 * top_ms) continue; /* no room for its number */
         const struct part_color *color = part_color_of(b->parts[part]);
         const char *boxed = strncmp(color->fill, "pattern", 7) == 0 ? " boxed" : "";
-        fprintf(g->script, "set label '%.4g (%.0f%%)' at %d,%.9g center front tc rgb '%s'%s\n",
-                ms / scale, 100 * ms / run_ms[run], (int)run, (base_ms[run] - ms / 2) / scale,
+        char number[PLOT_NUMBER_SIZE];
+        fprintf(g->script, "set label '%s (%.0f %%)' at %d,%.9g center front tc rgb '%s'%s\n",
+                plot_number(number, ms / scale), 100 * ms / run_ms[run], (int)run, (base_ms[run] - ms / 2) / scale,
                 color->number_color, boxed);
     }
     return any;
@@ -108,15 +109,16 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
             "set ylabel 'mean step (%s)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
             "set grid y nox\nset key outside right center Left reverse invert\nset xtics %s (",
             unit, (double)b->run_count - 0.4, top_ms / scale * 1.12,
-            longest_name > 18 ? "rotate by -20" : ""); /* what fits under a bar */
+            longest_name > (b->run_count == 1 ? 32 : 18) ? "rotate by -20" : ""); /* what fits under a bar */
     for (int64_t run = 0; run < b->run_count; run++) {
         gnuplot_tic_text(&g, b->runs[run]);
         fprintf(g.script, " %d%s", (int)run, run + 1 < b->run_count ? ", " : ")\n");
     }
     for (int64_t run = 0; run < b->run_count; run++) {
         double top = base_ms[run] / scale;
-        fprintf(g.script, "set label '%.4g %s' at %d,%.9g center front offset 0,0.7\n", top, unit,
-                (int)run, top);
+        char number[PLOT_NUMBER_SIZE];
+        fprintf(g.script, "set label '%s %s' at %d,%.9g center front offset 0,0.7\n",
+                plot_number(number, top), unit, (int)run, top);
         if (b->out_of_memory != NULL && b->out_of_memory[run])
             fprintf(g.script,
                     "set label 'out of memory' at %d,%.9g center front offset 0,1.8 tc rgb "

@@ -63,7 +63,7 @@ bool plot_residuals(const char *path, const char *title, const struct validation
     /* Rows are counted: no tick stands between two. */
     if (count <= 10) fputs("set xtics 1\n", g.script);
     static const int shapes[] = { 7, 5, 9, 13, 11, 3, 2, 1 };
-    const char *separator = "plot ";
+    const char *separator = "plot NaN with lines lw 12 lc rgb '#C9DDEE' title 'within 10 %', ";
     for (int64_t k = 0; k < group_count; k++)
         for (int fitted = 0; fitted < 2; fitted++) {
             bool any = false;

@@ -82,7 +82,7 @@ static void write_steps_panels(struct gnuplot *g, const double *sorted, int64_t 
         "plot $series using 1:2 with points pt 7 ps %g lc rgb '%s' title 'step',"
         " $running using 1:2 with lines lc rgb '#003C67' lw 2.5 title 'running mean of %d steps'\n"
         "unset key\n",
-        count > 300 ? 0.3 : 0.6, count > 300 ? "#6FB6E4" : "#0072B2",
+        count > 300 ? 0.3 : count > 60 ? 0.6 : 1.0, count > 300 ? "#6FB6E4" : "#0072B2",
         (int)(2 * (count / 40 > 2 ? count / 40 : 2) + 1));
     fprintf(g->script,
             "unset arrow\nset lmargin at screen 0.67\nset rmargin at screen 0.88\nunset ylabel\n"

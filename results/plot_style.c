@@ -100,14 +100,16 @@ bool plot_nothing(struct error *err, const char *what) {
 
 /* Bins of whole numbers when the values are counts. */
 struct plot_histogram_bins plot_histogram(const double *sorted, int64_t count, bool whole) {
-    struct plot_histogram_bins h = { .bin_count = PLOT_BINS };
+    /* About the square root of the count: more bins would be empty. */
+    const double fitting = fmin(fmax(ceil(sqrt((double)count)), 8), PLOT_BINS);
+    struct plot_histogram_bins h = { .bin_count = whole ? PLOT_BINS : (int64_t)fitting };
     double low = sorted[0], high = sorted[count - 1];
     if (whole) {
         h.width = fmax(1, ceil((high - low + 1) / PLOT_BINS));
         h.low = low - 0.5;
         h.bin_count = (int64_t)((high - low) / h.width) + 1;
     } else {
-        h.width = high > low ? (high - low) / PLOT_BINS : fmax(fabs(low), 1) * 0.01;
+        h.width = high > low ? (high - low) / fitting : fmax(fabs(low), 1) * 0.01;
         h.low = low;
     }
     for (int64_t i = 0; i < count; i++) {

@@ -95,7 +95,8 @@ static bool is_compute(const struct span_record *span) {
     return strcmp(span->stream, "compute") == 0;
 }
 
-enum { SEND_LEAST_PIXELS = 2 };
+/* White edges part the passes; a pass that they would cover has none. */
+enum { SEND_LEAST_PIXELS = 2, EDGED_LEAST_PIXELS = 4 };
 #define TIMELINE_PIXELS (0.9 * TIMELINE_WIDTH) /* between the axes */
 
 /* Compute fills the row from -0.42 to 0.24 around its number, other streams a strip below. */
@@ -121,6 +122,12 @@ static void write_number(struct gnuplot *g, const struct span_record *span,
     fprintf(g->script, "set label '%d' at %.9g,%.4g center front tc rgb '%s'\n",
             (int)span->micro_batch, (double)(span->start_ns + span->finish_ns) / 2 / scale,
             (double)span->stage_index + 0.91, kind->number_color);
+}
+
+static bool is_thin(const struct span_record *span, int64_t makespan_ns) {
+    return is_compute(span) &&
+           (double)(span->finish_ns - span->start_ns) / (double)makespan_ns * TIMELINE_PIXELS <
+               EDGED_LEAST_PIXELS;
 }
 
 struct timeline_extent {
@@ -169,16 +176,18 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, TIMELINE_WIDTH, height, err)) return false;
 
-    bool seen[BAR_KIND_LIMIT] = { false };
+    bool seen[BAR_KIND_LIMIT][2] = { { false } }; /* with and without edges */
     const char *unit;
     double scale = plot_time_scale(extent.makespan_ns, &unit);
-    for (int k = 0; k < palette->count; k++) {
-        fprintf(g.script, "$bars%d << END\n", k);
+    for (int block = 0; block < 2 * palette->count; block++) {
+        const int k = block / 2, thin = block % 2;
+        fprintf(g.script, "$bars%d_%d << END\n", k, thin);
         for (int64_t i = 0; i < count; i++) {
             if (spans[i].dp_rank != dp_rank || bar_kind_of(palette, &spans[i]) != k) continue;
             if (spans[i].start_ns >= until_ns || spans[i].finish_ns == spans[i].start_ns) continue;
+            if (is_thin(&spans[i], extent.makespan_ns) != (thin == 1)) continue;
             write_bar(g.script, &spans[i], scale, extent.makespan_ns);
-            seen[k] = true;
+            seen[k][thin] = true;
         }
         fputs("END\n", g.script);
     }
@@ -200,13 +209,15 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
             write_number(&g, &spans[i], &palette->kinds[bar_kind_of(palette, &spans[i])], scale,
                          extent.makespan_ns);
     const char *separator = "plot ";
-    for (int k = 0; k < palette->count; k++) {
-        if (!seen[k]) continue;
+    for (int block = 0; block < 2 * palette->count; block++) {
+        const int k = block / 2, thin = block % 2;
+        if (!seen[k][thin]) continue;
         fprintf(g.script,
-                "%s$bars%d with boxxyerror fc rgb '%s' fs solid 1.0 border rgb '#ffffff' lw 0.5"
-                " title ",
-                separator, k, palette->kinds[k].color);
-        write_title_of_kind(&g, &palette->kinds[k]);
+                "%s$bars%d_%d with boxxyerror fc rgb '%s' fs solid 1.0 border rgb '%s' lw %g ",
+                separator, k, thin, palette->kinds[k].color,
+                thin ? palette->kinds[k].color : "#ffffff", thin ? 0.3 : 0.5);
+        fputs(thin && seen[k][0] ? "notitle" : "title ", g.script);
+        if (!thin || !seen[k][0]) write_title_of_kind(&g, &palette->kinds[k]);
         separator = ", ";
     }
     fputc('\n', g.script);

@@ -295,6 +295,66 @@ static void test_a_curve_for_each_job(void **state) {
     assert_non_null(strstr(text, "in proportion to the first<"));
 }
 
+static bool draw_small_memory(const char *path, struct error *err) {
+    return plot_memory(path, "s", sample_points, SAMPLE_COUNT(sample_points), 0,
+                       INT64_C(42000000000), err);
+}
+
+static void test_each_stage_has_its_strip(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_memory, text);
+    assert_non_null(strstr(text, "40.0 GiB, fullest<"));
+    assert_non_null(strstr(text, "37.3 GiB<"));
+    assert_non_null(strstr(text, "capacity, 74.5 GiB<"));
+    draw_svg(draw_small_memory, text);
+    assert_non_null(strstr(text, "40.0 GiB, too much<"));
+    assert_non_null(strstr(text, "37.3 GiB<"));
+}
+
+/* A pass that its white edges would cover is drawn without them. */
+static bool draw_thin(const char *path, struct error *err) {
+    static const struct span_record spans[] = {
+        { 0, 0, 0, 0, "compute", "forward", -1, 0, -1, 0, 1000000000, NULL, -1 },
+        { 1, 0, 0, 0, "compute", "backward", -1, 0, -1, 1000000000, 1001000000, NULL, -1 },
+    };
+    return plot_timeline(path, "s", spans, 2, 0, 0, PLOT_COLOR_PASS, err);
+}
+
+static void test_a_thin_pass_is_seen(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_thin, text);
+    assert_non_null(strstr(text, "forward<"));
+    assert_non_null(strstr(text, "backward<"));
+}
+
+static void test_few_values_fill_their_bins(void **state) {
+    (void)state;
+    double values[5000];
+    for (int i = 0; i < 5000; i++)
+        values[i] = 100 + i;
+    assert_int_equal(plot_histogram(values, 24, false).bin_count, 8);
+    assert_int_equal(plot_histogram(values, 400, false).bin_count, 20);
+    assert_int_equal(plot_histogram(values, 5000, false).bin_count, PLOT_BINS);
+    const struct plot_histogram_bins h = plot_histogram(values, 24, false);
+    assert_true(fabs(h.low + h.width * 8 - 123) < 1e-9);
+    int64_t sum = 0;
+    for (int64_t b = 0; b < h.bin_count; b++)
+        sum += h.counts[b];
+    assert_int_equal(sum, 24);
+}
+
+static void test_residuals_say_what_is_shaded(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_residuals, text);
+    assert_non_null(strstr(text, "within 10 %<"));
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     struct error err = { 0 };
@@ -465,6 +525,10 @@ int main(void) {
         cmocka_unit_test(test_names_have_no_special_meaning),
         cmocka_unit_test(test_the_front_is_listed),
         cmocka_unit_test(test_a_curve_for_each_job),
+        cmocka_unit_test(test_each_stage_has_its_strip),
+        cmocka_unit_test(test_a_thin_pass_is_seen),
+        cmocka_unit_test(test_few_values_fill_their_bins),
+        cmocka_unit_test(test_residuals_say_what_is_shaded),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_a_long_step_shows_its_beginning),
         cmocka_unit_test(test_without_gnuplot),
