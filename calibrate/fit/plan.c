@@ -260,7 +260,8 @@ static const struct plan plans[] = {
       .variant_peak = B200_PEAK,
       .variant_bandwidth = 7700e9 },
     { .gpu = "h100-96g-sxm",
-      .note = "fractions of H100-SXM5-80GB, the same die at the same peak with slower memory",
+      .note = "fractions of H100-SXM5-80GB, the same die at the same peak with slower memory; "
+              "attention takes the cube root of 700 / 500 W longer",
       .gemm_gpu = "H100-SXM5-80GB",
       .gemm_peak = H100_PEAK,
       .gemm_bandwidth = 3350e9,
@@ -270,6 +271,9 @@ static const struct plan plans[] = {
       .fp8_efficiency = 0.68,
       .settled_source = HBM2E_SETTLED,
       .attention_gpu = "H100-SXM5-80GB",
+      /* cube root of 700 / 500 W: power goes as f V^2, and voltage with the clock */
+      .attention_forward_time = 1.119,
+      .attention_backward_time = 1.119,
       .stream_gpu = "H100-SXM5-80GB",
       .launch_us = 2.5,
       .graph_launch_us = 1.3,
