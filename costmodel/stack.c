@@ -25,7 +25,7 @@ struct stack_fields {
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
-    double norm_traffic, norm_backward_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
@@ -75,6 +75,8 @@ static const struct field stack_rows[] = {
       "of activation, residual and dropout", NULL },
     { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
       NULL },
+    { "softmax_traffic", FIELD_DOUBLE, AT(softmax_traffic), 0.1, 100, "null", "",
+      "of scale, mask and softmax of unfused attention; null: as elementwise_traffic", NULL },
     { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
     { "optimizer_traffic", FIELD_DOUBLE, AT(optimizer_traffic), 0.1, 100, "1", "",
       "of the optimizer, casts and gradient norm included", NULL },
@@ -333,6 +335,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .norm_backward_traffic =
             isnan(f.norm_backward_traffic) ? f.norm_traffic : f.norm_backward_traffic,
         .elementwise_traffic = f.elementwise_traffic,
+        .softmax_traffic = isnan(f.softmax_traffic) ? f.elementwise_traffic : f.softmax_traffic,
         .rotary_traffic = f.rotary_traffic,
         .loss_traffic = f.loss_traffic,
         .optimizer_traffic = f.optimizer_traffic,

@@ -91,7 +91,7 @@ struct stack {
     bool gpt_dropout; /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
-    double elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     enum stack_recompute recompute_style;
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */

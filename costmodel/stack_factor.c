@@ -159,6 +159,7 @@ double stack_traffic_factor(const struct stack *stack, const struct operator_wor
         return work->pass == PASS_FORWARD ? stack->norm_traffic : stack->norm_backward_traffic;
     case OPERATOR_ELEMENTWISE:
         if (strcmp(work->name, "linear gradients") == 0) return 1; /* counted as they run */
+        if (strcmp(work->name, "attention softmax") == 0) return stack->softmax_traffic;
         return strcmp(work->name, "rotary") == 0 ? stack->rotary_traffic
                                                  : stack->elementwise_traffic;
     case OPERATOR_LOSS:

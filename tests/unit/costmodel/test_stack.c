@@ -70,10 +70,12 @@ static void test_find(void **state) {
 /* One factor on A100, none on H100; thrice the traffic of norms in backward; twice the traffic of norms; a fifth of TP traffic hidden. */
 static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
-    "\"norm_backward_traffic\":3,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
+    "\"norm_backward_traffic\":3,\"elementwise_traffic\":1.5,\"rotary_traffic\":4,"
+    "\"softmax_traffic\":5,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
-    "\"sources\":{\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
+    "\"sources\":{\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\","
+    "\"elementwise_traffic\":\"x\",\"rotary_traffic\":\"x\",\"softmax_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
     "\"attention_forward_time\":\"x\"}}";
 
 static const struct stack *load_text(struct arena *arena, const char *content, struct error *err) {
@@ -122,6 +124,19 @@ static void test_prices(void **state) {
     const struct price a = cost_model_price(plain, &norm, NULL),
                        b = cost_model_price(with, &norm, NULL);
     assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
+    /* rotary, softmax and other element-wise kernels by their names */
+    static const struct {
+        const char *name;
+        double traffic;
+    } kernels[] = { { "activation", 1.5 }, { "rotary", 4 }, { "attention softmax", 5 },
+                    { "linear gradients", 1 } };
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        const struct operator_work kernel = operator_streaming(
+            kernels[i].name, OPERATOR_ELEMENTWISE, PASS_FORWARD, PRECISION_BF16, 1e9);
+        if (stack_traffic_factor(stack, &kernel) != kernels[i].traffic)
+            fail_msg("%s: got %g, want %g", kernels[i].name, stack_traffic_factor(stack, &kernel),
+                     kernels[i].traffic);
+    }
     const struct operator_work backward =
         operator_streaming("n", OPERATOR_NORM, PASS_BACKWARD, PRECISION_BF16, 1e9);
     const struct price c = cost_model_price(plain, &backward, NULL),
