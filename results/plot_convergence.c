@@ -17,13 +17,15 @@ bool plot_convergence(const char *path, const char *title, const struct plot_pas
           g.script);
     gnuplot_text(&g, title);
     fprintf(g.script,
-            "\nset xlabel 'sampling passes'\nset ylabel 'dist ratio'\nset yrange [0:*]\n"
+            "\nset xlabel 'sampling passes'\nset ylabel 'dist ratio'\nset format y '%%.2f'\nset "
+            "format y2 '%%.2f'\nset yrange [0:*]\n"
             "set y2label 'samples in a group, mean'\nset y2tics\nset xrange [%g:%g]\n"
-            "set key above\n"
+            "set xtics %d\nset key above horizontal Left reverse width 2\n"
             "plot $passes using 1:2 with linespoints pt 7 lw 2.5 lc rgb '#0072B2' "
             "title 'vision', $passes using 1:3 with linespoints pt 5 lw 2.5 lc rgb '#D55E00' "
             "title 'language', $passes using 1:4 axes x1y2 with linespoints pt 9 lw 1.5 dt 2 "
             "lc rgb '#4D4D4D' title 'samples in a group (right axis)'\n",
-            (double)passes[0].pass_count - 0.5, (double)passes[count - 1].pass_count + 0.5);
+            (double)passes[0].pass_count - 0.5, (double)passes[count - 1].pass_count + 0.5,
+            passes[count - 1].pass_count > 20 ? 5 : 1);
     return gnuplot_end(&g, err);
 }

@@ -31,17 +31,21 @@ static void write_distribution(struct gnuplot *g, const char *block, const uint3
     double high = h.low + (double)h.bin_count * h.width;
     fprintf(g->script, "END\nset xrange [%.9g:%.9g]\nset yrange [0:*]\nset xtics %.9g\n", h.low,
             high, fmax(1, plot_tic_step(high - h.low, 5)));
-    char text[256], beyond[64] = "";
+    char text[256], beyond[96] = "", mean[PLOT_NUMBER_SIZE], median[PLOT_NUMBER_SIZE],
+                    p99[PLOT_NUMBER_SIZE], farthest[PLOT_NUMBER_SIZE];
+    plot_fixed(farthest, most, 0);
     if (shown < count)
-        snprintf(beyond, sizeof beyond, "; %.2g %% lie beyond, up to %.6g",
-                 100 * (double)(count - shown) / (double)count, most);
+        snprintf(beyond, sizeof beyond, "; %.2g %% lie beyond, up to %s",
+                 100 * (double)(count - shown) / (double)count, farthest);
     snprintf(text, sizeof text, "%s per sample%s", unit, beyond);
     plot_set_text(g, "xlabel", text);
     snprintf(text, sizeof text, h.width > 1 ? "samples (%% per bin of %.0f)" : "samples (%%)",
              h.width);
     plot_set_text(g, "ylabel", text);
-    snprintf(text, sizeof text, "mean %.6g, median %.6g, p99 %.6g, max %.6g", sum / (double)count,
-             plot_quantile(sorted, count, 0.5), plot_quantile(sorted, count, 0.99), most);
+    snprintf(text, sizeof text, "mean %s, median %s, p99 %s, max %s",
+             plot_number(mean, sum / (double)count),
+             plot_fixed(median, plot_quantile(sorted, count, 0.5), 0),
+             plot_fixed(p99, plot_quantile(sorted, count, 0.99), 0), farthest);
     plot_set_text(g, "title", text);
     fprintf(g->script,
             "plot $%s with boxxyerror fc rgb '#0072B2' fs solid 1.0 border rgb '#ffffff' lw 0.5\n",
@@ -57,7 +61,8 @@ bool plot_dataset(const char *path, const char *dataset, const uint32_t *vision_
     if (!gnuplot_begin(&g, path, 1500, 650, err)) return false;
     plot_set_style(&g);
     char text[512];
-    snprintf(text, sizeof text, "%s: %d samples", dataset, (int)count);
+    char number[PLOT_NUMBER_SIZE];
+    snprintf(text, sizeof text, "%s: %s samples", dataset, plot_fixed(number, (double)count, 0));
     fputs("set multiplot layout 1,2 title ", g.script);
     gnuplot_text(&g, text);
     fputs("\nset grid y nox\nunset key\n", g.script);

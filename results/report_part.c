@@ -125,8 +125,8 @@ bool report_picture(struct report *r, const char *name, report_draw draw, const 
         fputs(".</p>\n", r->out);
         return true;
     }
-    const bool wide = strncmp(name, "timeline", 8) == 0 || strcmp(name, "pareto") == 0;
-    fputs(wide ? "<figure>" : "<figure class=\"high\">", r->out);
+    const bool high = strcmp(name, "heatmap") == 0 || strcmp(name, "breakdown") == 0;
+    fputs(!high ? "<figure>" : "<figure class=\"high\">", r->out);
     bool ok = html_image(r->out, path, "image/svg+xml", description, r->err);
     fputs("<figcaption>", r->out);
     html_text(r->out, caption);

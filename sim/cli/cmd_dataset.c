@@ -112,19 +112,33 @@ static void print_text(const struct dataset *d, const struct dataset_stats *s) {
     print_clips(&whole);
 }
 
+/* What a sample shows a model: its clip in seconds where the data set is of clips alone. */
+static uint32_t shown_vision(const struct dataset *d, int64_t sample, bool clips) {
+    return clips ? (d->clip_ms[sample] + 500) / 1000 : batch_sample_vision(d, (uint32_t)sample);
+}
+
+static bool of_clips_alone(const struct dataset *d) {
+    for (int64_t i = 0; i < d->sample_count && d->clip_ms != NULL; i++)
+        if (batch_sample_vision(d, (uint32_t)i) > 0) return false;
+    return d->clip_ms != NULL;
+}
+
 static bool plot(const struct dataset *d, const char *path, struct error *err) {
+    const bool clips = of_clips_alone(d);
     size_t n = (size_t)(d->sample_count > 0 ? d->sample_count : 1);
     uint32_t *vision = memory_alloc(sizeof *vision * n), *tokens = memory_alloc(sizeof *tokens * n);
     for (int64_t i = 0; i < d->sample_count; i++) {
-        vision[i] = batch_sample_vision(d, (uint32_t)i);
+        vision[i] = shown_vision(d, i, clips);
         tokens[i] = d->samples[i].language_tokens;
     }
     const char *title = strcmp(d->status, "real") == 0 ? d->name : NULL;
     char labelled[256];
     snprintf(labelled, sizeof labelled, "%s (%s data)", d->name, d->status);
     bool ok = plot_dataset(path, title != NULL ? title : labelled, vision,
-                           d->vision_patches != NULL ? "patches" : "image tiles", tokens,
-                           d->sample_count, err);
+                           clips                       ? "seconds of video"
+                           : d->vision_patches != NULL ? "patches"
+                                                       : "image tiles",
+                           tokens, d->sample_count, err);
     free(vision);
     free(tokens);
     return ok;

@@ -347,6 +347,14 @@ static void test_few_values_fill_their_bins(void **state) {
     assert_int_equal(sum, 24);
 }
 
+static void test_a_data_set_is_counted_in_whole_numbers(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_dataset, text);
+    assert_non_null(strstr(text, "mean 1,345, median 310, p99 4,012, max 4,096<"));
+}
+
 static void test_residuals_say_what_is_shaded(void **state) {
     (void)state;
     if (!has_gnuplot()) skip();
@@ -528,6 +536,7 @@ int main(void) {
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
         cmocka_unit_test(test_few_values_fill_their_bins),
+        cmocka_unit_test(test_a_data_set_is_counted_in_whole_numbers),
         cmocka_unit_test(test_residuals_say_what_is_shaded),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_a_long_step_shows_its_beginning),
