@@ -203,7 +203,7 @@ static void test_limits_are_answered_by_replays(void **state) {
     struct sweep_options options = options_with(NULL, 2);
     options.top = 1;
     options.deadline_days = 0.0006;
-    options.budget_usd = 0.32;
+    options.budget_usd = 0.36;
     struct sweep *sweep = must_run(&options, LIMITS);
     struct sweep_decision d;
     sweep_decide(sweep, &d);
@@ -214,17 +214,18 @@ static void test_limits_are_answered_by_replays(void **state) {
         assert_true(sweep_row_is_replayed(answer));
         assert_true(answer->replayed_iterations > 1);
         assert_true(q == SWEEP_CHEAPEST_IN_TIME ? answer->total_days <= 0.0006
-                                                : answer->money_usd <= 0.32);
+                                                : answer->money_usd <= 0.36);
         for (int64_t i = 0; i < sweep->row_count; i++) {
             const struct sweep_row_record *row = &sweep->rows[i];
             if (!sweep_row_counts(sweep, i)) continue;
             if (q == SWEEP_CHEAPEST_IN_TIME && row->total_days <= 0.0006)
                 assert_true(row->money_usd >= answer->money_usd);
-            if (q == SWEEP_FASTEST_IN_BUDGET && row->money_usd <= 0.32)
+            if (q == SWEEP_FASTEST_IN_BUDGET && row->money_usd <= 0.36)
                 assert_true(row->total_days >= answer->total_days);
         }
     }
-    /* Fewest GPU-days: 16 H100. Within the deadline 32 A100 are cheaper, within the budget 32 H100 faster. */
+    /* Fewest GPU-days: 16 H100. Within the deadline 32 A100 are cheaper; within the budget, between what 32 and
+     * 64 H100 cost, 32 H100 are faster. */
     assert_int_equal(sweep->top_count, 1);
     assert_int_equal(sweep->rows[answers[0]].gpu_count, 32);
     assert_int_equal(sweep->rows[answers[1]].gpu_count, 32);
