@@ -14,7 +14,7 @@
  *   inside: the same collective over the r ranks of a node (efficiency.c), 0 for one rank.
  *   wire: bytes that cross a node's NICs one way:
  *     all-reduce                  2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
- *                                 each node's sum across once
+ *                                 each node's sum across once; not between cube meshes of V100
  *     all-gather, reduce-scatter  S (n-1)/n (ring)
  *     all-to-all                  S r (n-r)/n: each rank sends S/n to every rank outside
  *     send                        S, share is that of one flow
@@ -41,6 +41,9 @@
  * Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16 (below). */
 #define UNALIGNED_EFFICIENCY   0.45
 #define NIC_EFFICIENCY_DEFAULT 0.90
+/* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
+ * (NVIDIA/nccl issue 371), where trees would show up to twice the NIC's rate. */
+enum { CUBE_MESH_GPUS = 8 };
 #define FILL_BYTES             16777216.0
 /* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
@@ -338,11 +341,13 @@ static struct price price_streaming(const struct cost_model *model,
  */
 
 /* Bytes that cross a node's NICs, one way. */
-static double across_wire_bytes(enum operator_kind op, double bytes, const struct communicator *g) {
+static double across_wire_bytes(const struct cost_model *model, enum operator_kind op, double bytes,
+                                const struct communicator *g) {
+    const bool trees = g->node_count == 2 && model->network.nvlink_mesh_gpus != CUBE_MESH_GPUS;
     const double rank_count = (double)g->rank_count, inside = (double)g->ranks_per_node;
     switch (op) {
     case OPERATOR_ALL_REDUCE:
-        return g->node_count == 2 ? bytes : bytes * collective_wire_factor(op, rank_count);
+        return trees ? bytes : bytes * collective_wire_factor(op, rank_count);
     case OPERATOR_ALL_TO_ALL:
         return bytes * inside * (rank_count - inside) / rank_count;
     default:
@@ -436,7 +441,7 @@ static struct price price_across(const struct cost_model *model, enum operator_k
                                           &inside_range, &nearest) -
                           start_s
                     : 0;
-    const double wire_s = across_wire_bytes(op, bytes, g) / across_share_bytes_per_s(model, op, g);
+    const double wire_s = across_wire_bytes(model, op, bytes, g) / across_share_bytes_per_s(model, op, g);
     /* A message needs no agreement among nodes: it keeps the one hop's latency. */
     const double overhead_s = model->fabric && op != OPERATOR_SEND
                                   ? fabric_overhead_s(model->fabric, bytes, (double)g->node_count,
@@ -572,7 +577,7 @@ static double links_s(const struct cost_model *model, const struct operator_work
     if (g->node_count > 1) {
         const double efficiency =
             work->kind == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
-        return across_wire_bytes(work->kind, work->network_bytes, g) /
+        return across_wire_bytes(model, work->kind, work->network_bytes, g) /
                (across_share_bytes_per_s(model, work->kind, g) / efficiency);
     }
     const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s

@@ -271,6 +271,13 @@ static void test_mesh_by_hand(void **state) {
         if (fabs(got_s - cube_s[i]) > 1e-9 * cube_s[i])
             fail_msg("cube of %d: got %.9g s, want %.9g", 2 << i, got_s, cube_s[i]);
     }
+    /* Between two of them an all-reduce is a ring, where trees would send half as much. */
+    const struct communicator two = { 16, 2, 8, 1 };
+    const struct operator_work reduce =
+        operator_collective("", OPERATOR_ALL_REDUCE, PASS_UPDATE, COMMUNICATOR_DATA, 4e12);
+    const double ring_s = cost_model_price(cube, &reduce, &two).seconds,
+                 trees_s = cost_model_price(switched, &reduce, &two).seconds;
+    assert_true(fabs(ring_s / trees_s - 2 * 15.0 / 16) < 1e-3);
     arena_destroy(arena);
 }
 
