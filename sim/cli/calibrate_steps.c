@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "calibrate/fit/calibrate.h"
+#include "sim/base/output_draft.h"
 #include "sim/cli/validation_page.h"
 #include "sim/study/stack_fit.h"
 #include "sim/study/validation.h"
@@ -41,11 +42,12 @@ static cJSON *factor_json(const struct stack_factor *f, bool attention) {
 
 static bool write_document(const cJSON *document, const char *path, struct error *err) {
     char *text = calibrate_curves_text(document);
-    FILE *file = fopen(path, "w");
-    bool ok = file != NULL && fputs(text, file) >= 0;
-    ok = (file == NULL || fclose(file) == 0) && ok;
+    struct output_draft draft;
+    FILE *file = output_draft_stream(&draft, path, err);
+    const bool written = file != NULL && fputs(text, file) >= 0;
+    if (file != NULL && !written) error_output(err, path);
     free(text);
-    return ok || error_output(err, path);
+    return file != NULL && output_draft_end(&draft, written, err);
 }
 
 /* ---- files ---- */

@@ -65,8 +65,6 @@ bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, 
 void cli_print_json(cJSON *object);
 /* Makes it unless it is there; `made` (may be NULL): it was not. */
 bool cli_make_folder(const char *path, bool *made, struct error *err);
-/* Removes a file that was not finished, but no device and no pipe. */
-void cli_remove_unfinished(const char *path);
 /* A progress line on stderr: a bar with rate and time left on a terminal, now and then a plain
  * line otherwise; nothing with --quiet. */
 struct progress {

@@ -1,6 +1,7 @@
 /* cmd_model.c - `model show`: what a model is made of; `model import`: a Hugging Face config.json. */
 #include <string.h>
 #include <sys/stat.h>
+#include "sim/base/output_draft.h"
 #include "sim/cli/cli.h"
 #include "sim/model/huggingface.h"
 
@@ -160,15 +161,12 @@ static cJSON *imported_json(const struct huggingface_model *imported, const char
 }
 
 static bool write_file(const char *path, const char *text, struct error *err) {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) return error_output(err, path);
-    bool ok = fputs(text, out) >= 0 && fputc('\n', out) >= 0;
-    ok = fclose(out) == 0 && ok;
-    if (!ok) {
-        error_output(err, path);
-        cli_remove_unfinished(path);
-    }
-    return ok;
+    struct output_draft draft;
+    FILE *out = output_draft_stream(&draft, path, err);
+    if (out == NULL) return false;
+    const bool ok = fputs(text, out) >= 0 && fputc('\n', out) >= 0;
+    if (!ok) error_output(err, path);
+    return output_draft_end(&draft, ok, err);
 }
 
 static bool check_output_name(const char *path, struct error *err) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "results/plot.h"
+#include "sim/base/output_draft.h"
 #include "sim/base/wall_clock.h"
 #include "sim/cli/cli.h"
 #include "sim/policy/batching/isf_choice.h"
@@ -148,17 +149,12 @@ static bool read_parameters(const struct pack_options *o, const struct batching_
 }
 
 static bool write_groups(const struct batch_plan *plan, const char *path, struct error *err) {
-    FILE *file = fopen(path, "w");
-    if (file == NULL) return error_output(err, path);
-    bool ok = batch_plan_write_groups(plan, file);
-    int code = errno;
-    if (fclose(file) != 0 || !ok) {
-        if (!ok) errno = code;
-        error_output(err, path);
-        cli_remove_unfinished(path);
-        return false;
-    }
-    return true;
+    struct output_draft draft;
+    FILE *file = output_draft_stream(&draft, path, err);
+    if (file == NULL) return false;
+    const bool ok = batch_plan_write_groups(plan, file);
+    if (!ok) error_output(err, path);
+    return output_draft_end(&draft, ok, err);
 }
 
 /* ---- what isf chose ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "results/report.h"
+#include "sim/base/output_draft.h"
 #include "sim/cli/cli.h"
 
 struct report_cli_options {
@@ -102,18 +103,15 @@ static bool write_page(struct cli *cli, const struct report_cli_options *o, cons
     if (store == NULL) return false;
     struct run_list list = { .arena = cli->arena };
     bool ok = find_runs(cli, store, all, &list, err);
-    FILE *out = NULL;
-    if (ok) {
-        out = fopen(o->output, "w");
-        ok = out != NULL || error_output(err, o->output);
-    }
+    struct output_draft draft;
+    FILE *out = ok ? output_draft_stream(&draft, o->output, err) : NULL;
+    ok = out != NULL;
     if (ok) {
         const struct report_options options = { .database = shown_db,
                                                 .scenarios = cli->scenario_options.directory,
                                                 .detail_limit = o->details };
         ok = report_write(out, store, list.ids, list.count, &options, err);
-        if (fclose(out) != 0 && ok) ok = error_output(err, o->output);
-        if (!ok) cli_remove_unfinished(o->output);
+        ok = output_draft_end(&draft, ok, err);
     }
     store_close(store);
     *count = list.count;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "results/trace.h"
+#include "sim/base/output_draft.h"
 #include "sim/cli/cli.h"
 
 struct trace_options {
@@ -102,20 +103,18 @@ static int run(struct cli *cli, void *options) {
     struct timeline timeline;
     bool ok = e != NULL && steps(o, e, cli->arena, &timeline, &err);
     if (ok) {
-        FILE *out = o->output != NULL ? fopen(o->output, "w") : stdout;
+        struct output_draft draft;
+        FILE *out =
+            o->output != NULL ? output_draft_stream(&draft, o->output, &err) : stdout;
         const char *title =
             o->iterations == 1
                 ? arena_format(cli->arena, "%s, iteration %ld", e->scenario->name,
                                (long)o->iteration)
                 : arena_format(cli->arena, "%s, iterations %ld to %ld", e->scenario->name,
                                (long)o->iteration, (long)(o->iteration + o->iterations - 1));
-        ok = out != NULL ? trace_write(out, title, timeline.spans, timeline.span_count,
-                                       timeline.memory, timeline.memory_count, &err)
-                         : error_output(&err, o->output);
-        if (out != NULL && o->output != NULL) {
-            if (fclose(out) != 0 && ok) ok = error_output(&err, o->output);
-            if (!ok) cli_remove_unfinished(o->output);
-        }
+        ok = out != NULL && trace_write(out, title, timeline.spans, timeline.span_count,
+                                        timeline.memory, timeline.memory_count, &err);
+        if (out != NULL && o->output != NULL) ok = output_draft_end(&draft, ok, &err);
     }
     if (ok && o->output != NULL)
         fprintf(stderr, "%ld spans written to %s\n", (long)timeline.span_count, o->output);

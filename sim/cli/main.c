@@ -144,11 +144,6 @@ bool cli_make_folder(const char *path, bool *made, struct error *err) {
     return error_output_folder(err, path);
 }
 
-void cli_remove_unfinished(const char *path) {
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
-}
-
 struct progress cli_progress(const struct cli *cli, const char *label, const char *unit) {
     double now = wall_clock_s();
     return (struct progress){ .label = label,

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "sim/base/output_draft.h"
 #include "sim/base/units.h"
 #include "sim/study/action_plan.h"
 #include "sim/study/search_progress.h"
@@ -10,15 +11,12 @@
 /* ---- actions ---- */
 
 static bool write_text(const char *text, const char *path, struct error *err) {
-    const char *name = path != NULL ? path : "stdout";
-    FILE *out = path != NULL ? fopen(path, "w") : stdout;
-    if (out == NULL) return error_output(err, name);
-    bool ok = fputs(text, out) >= 0 && fputc('\n', out) != EOF;
-    if (path != NULL && fclose(out) != 0) ok = false;
-    if (ok) return true;
-    error_output(err, name);
-    if (path != NULL) cli_remove_unfinished(path);
-    return false;
+    struct output_draft draft;
+    FILE *out = path != NULL ? output_draft_stream(&draft, path, err) : stdout;
+    if (out == NULL) return false;
+    const bool ok = fputs(text, out) >= 0 && fputc('\n', out) != EOF;
+    if (!ok) error_output(err, path != NULL ? path : "stdout");
+    return path != NULL ? output_draft_end(&draft, ok, err) : ok;
 }
 
 static bool emit_actions(const struct action_plan *plan, const char *path, struct error *err) {

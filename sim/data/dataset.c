@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/base/output_draft.h"
 #include "sim/data/dataset_csv.h"
 #include "sim/data/dataset_description.h"
 #include "sim/data/dataset_json.h"
 #include "sim/data/json_splitter.h"
-#include "sim/data/output_draft.h"
+#include "sim/data/output_source.h"
 #include "sim/data/text_source.h"
 
 enum file_format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON, FORMAT_JSONL };
@@ -495,7 +496,7 @@ const char *dataset_description_path(struct arena *arena, const char *csv_path) 
 }
 
 static bool may_replace(const struct dataset *d, const char *path, struct error *err) {
-    if (!output_draft_allowed(d, path, err)) return false;
+    if (!output_source_allowed(d, path, err)) return false;
     if (access(path, F_OK) != 0 || holds_description(path)) return true;
     error_set(err, "cannot write the description %s: the file exists and is something else", path);
     return error_hint(err, "choose another name for the output");

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/base/output_draft.h"
 #include "sim/base/utf8.h"
-#include "sim/data/output_draft.h"
+#include "sim/data/output_source.h"
 #include "sim/data/text_source.h"
 
 enum role {
@@ -563,7 +564,7 @@ bool dataset_write_csv_with(const struct dataset *dataset, const char *path,
                             dataset_progress progress, void *context, struct error *err) {
     size_t length = strlen(path);
     bool zipped = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    if (!output_draft_allowed(dataset, path, err)) return false;
+    if (!output_source_allowed(dataset, path, err)) return false;
     struct output_draft draft;
     struct csv_writer w = { .dataset = dataset, .progress = progress, .progress_context = context };
     bool ok = output_draft_open(&draft, path);
