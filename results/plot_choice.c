@@ -24,6 +24,7 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
         .gpu_days = run->gpu_days,
         .money_usd = run->money_usd,
         .band_fraction = run->band_fraction,
+        .left_out_fraction = run->left_out_fraction,
         /* One simulated for the picture has no status yet. */
         .done = (run->status == NULL || strcmp(run->status, "done") == 0) &&
                 isfinite(run->step_time_mean_ms) && isfinite(run->total_days),
@@ -35,6 +36,19 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
                                  name_in(scenario, "dataset"));
     cJSON_Delete(scenario);
     return point;
+}
+
+bool plot_choice_is_partial(const struct plot_choice *points, int64_t count, int64_t index) {
+    const struct plot_choice *point = &points[index];
+    if (!record_leaves_out(point->left_out_fraction)) return false;
+    for (int64_t i = 0; i < count; i++) {
+        const struct plot_choice *other = &points[i];
+        const double left = isfinite(other->left_out_fraction) ? other->left_out_fraction : 0;
+        if (other->done && !other->out_of_memory && strcmp(other->job, point->job) == 0 &&
+            record_leaves_out(point->left_out_fraction - left))
+            return true;
+    }
+    return false;
 }
 
 static const char *joined(struct arena *arena, const char *text, const char *part) {

@@ -13,6 +13,7 @@ struct plot_choice {
     int64_t gpu_count;
     double days, gpu_days, money_usd; /* of the whole training; money NaN: no price */
     double band_fraction;             /* NaN: none */
+    double left_out_fraction;         /* of the samples; time and cost are of the others */
     bool done, out_of_memory;
     /* Of a configuration of a sweep: */
     bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
@@ -36,6 +37,9 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
  * parts; *shared: the other parts. "": there are none. */
 void plot_choice_differences(const struct plot_choice *const *points, int64_t count,
                              struct arena *arena, const char **texts, const char **shared);
+
+/* It leaves out samples that another point of its job trains on, so that the two do not compare. */
+bool plot_choice_is_partial(const struct plot_choice *points, int64_t count, int64_t index);
 
 /* Money where all that is done has a price, GPU-days otherwise: one axis holds one thing. */
 bool plot_choices_priced(const struct plot_choice *points, int64_t count);

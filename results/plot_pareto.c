@@ -16,13 +16,19 @@ enum {
     LINES_MOST = 5 * LISTED + 16
 };
 
-/* No other point that fits is at least as good in both and better in one. */
+/* What can be chosen: it fits, and trains on all that others train on. */
+static bool competes(const struct plot_choice *points, int64_t count, int64_t index) {
+    const struct plot_choice *point = &points[index];
+    return point->done && !point->out_of_memory && !plot_choice_is_partial(points, count, index);
+}
+
+/* No other point that competes is at least as good in both and better in one. */
 static bool on_front(const struct plot_choice *points, int64_t count, int64_t index, bool priced) {
     const struct plot_choice *point = &points[index];
-    if (!point->done || point->out_of_memory) return false;
+    if (!competes(points, count, index)) return false;
     for (int64_t i = 0; i < count; i++) {
         const struct plot_choice *other = &points[i];
-        if (i == index || !other->done || other->out_of_memory) continue;
+        if (i == index || !competes(points, count, i)) continue;
         const double days = other->days - point->days;
         const double cost = plot_choice_cost(other, priced) - plot_choice_cost(point, priced);
         if (days <= 0 && cost <= 0 && (days < 0 || cost < 0)) return false;
@@ -51,7 +57,7 @@ static int64_t collect(const struct plot_choice *points, int64_t count, bool pri
     int64_t found = 0, kept = 0;
     for (int64_t i = 0; i < count; i++) {
         const bool front = on_front(points, count, i, priced);
-        if (front || (all && points[i].done && !points[i].out_of_memory))
+        if (front || (all && competes(points, count, i)))
             choices[found++] =
                 (struct numbered){ &points[i], plot_choice_cost(&points[i], priced), front };
     }
@@ -203,10 +209,14 @@ static void write_list(struct gnuplot *g, const struct list *list, double height
 
 /* ---- the points ---- */
 
-enum kind { RACED, REPLAYED, OUT_OF_MEMORY, KINDS };
+enum kind { RACED, REPLAYED, OUT_OF_MEMORY, PARTIAL, KINDS };
 
-static enum kind kind_of(const struct plot_choice *p) {
-    return p->out_of_memory ? OUT_OF_MEMORY : p->raced ? RACED : REPLAYED;
+static enum kind kind_of(const struct plot_choice *points, int64_t count, int64_t index) {
+    const struct plot_choice *p = &points[index];
+    return p->out_of_memory                                ? OUT_OF_MEMORY
+           : plot_choice_is_partial(points, count, index) ? PARTIAL
+           : p->raced                                      ? RACED
+                                                           : REPLAYED;
 }
 
 /* A sweep spans decades, and what counts is at the lower left. A limit that is near stands in the picture. */
@@ -290,7 +300,7 @@ static void write_points(struct gnuplot *g, const struct axes *a, const struct p
     for (int kind = 0; kind < KINDS; kind++) {
         fprintf(g->script, "$points%d << END\n", kind);
         for (int64_t i = 0; i < count; i++)
-            if (points[i].done && (int)kind_of(&points[i]) == kind)
+            if (points[i].done && (int)kind_of(points, count, i) == kind)
                 fprintf(g->script, "%.9g %.9g\n", points[i].days * a->per_day,
                         plot_choice_cost(&points[i], a->priced) * a->per_cost);
         fputs("END\n", g->script);
@@ -303,7 +313,7 @@ static void write_front(struct gnuplot *g, const struct axes *a, const struct nu
     fputs("$front << END\n", g->script);
     for (int64_t i = 0; i < front_count; i++)
         fprintf(g->script, "%.9g %.9g %d\n", choices[i].point->days * a->per_day,
-                choices[i].cost * a->per_cost, (int)kind_of(choices[i].point));
+                choices[i].cost * a->per_cost, choices[i].point->raced ? RACED : REPLAYED);
     fputs("END\n$bands << END\n", g->script);
     for (int64_t i = 0; i < front_count; i++) {
         const double band = choices[i].point->band_fraction;
@@ -340,9 +350,9 @@ static struct tally take_tally(const struct plot_choice *points, int64_t count) 
     struct tally t = { 0 };
     for (int64_t i = 0; i < count; i++) {
         if (!points[i].done) continue;
-        const enum kind kind = kind_of(&points[i]);
+        const enum kind kind = kind_of(points, count, i);
         t.done++;
-        t.fitting += kind != OUT_OF_MEMORY;
+        t.fitting += kind == RACED || kind == REPLAYED;
         t.steps[kind] =
             t.of_kind[kind]++ == 0 || t.steps[kind] == points[i].steps ? points[i].steps : 0;
         t.bands = t.bands || points[i].band_fraction > 0;
@@ -362,6 +372,13 @@ static void write_plot(struct gnuplot *g, struct arena *arena, const struct tall
         fprintf(g->script,
                 "%s$points%d with points pt 2 ps %g lw 1.2 lc rgb '#8A8A8A' title 'out of memory'",
                 separator, OUT_OF_MEMORY, fmax(size, 0.8));
+        separator = ", ";
+    }
+    if (t->of_kind[PARTIAL] > 0) {
+        fprintf(g->script,
+                "%s$points%d with points pt 1 ps %g lw 2 lc rgb '#8A8A8A' title 'leaves out samples "
+                "that others train on'",
+                separator, PARTIAL, fmax(size, 1));
         separator = ", ";
     }
     if (t->of_kind[RACED] > 0) {

@@ -19,12 +19,14 @@ static int by_job_and_gpus(const void *a, const void *b) {
     return (x->days > y->days) - (x->days < y->days);
 }
 
-/* The fastest fitting point of each job and number of GPUs, job by job. */
+/* The fastest fitting point that leaves nothing out, of each job and number of GPUs, job by job. */
 static int64_t collect(const struct plot_choice *points, int64_t count,
                        const struct plot_choice **best) {
     int64_t found = 0, kept = 0;
     for (int64_t i = 0; i < count; i++)
-        if (points[i].done && !points[i].out_of_memory) best[found++] = &points[i];
+        if (points[i].done && !points[i].out_of_memory &&
+            !plot_choice_is_partial(points, count, i))
+            best[found++] = &points[i];
     qsort(best, (size_t)found, sizeof *best, by_job_and_gpus);
     for (int64_t i = 0; i < found; i++)
         if (kept == 0 || strcmp(best[kept - 1]->job, best[i]->job) != 0 ||
@@ -50,11 +52,15 @@ static int find_curves(const struct plot_choice *const *best, int64_t count, str
     return found;
 }
 
+/* Of a GPU, in percent of the first point's. */
+static double throughput(const struct plot_choice *first, const struct plot_choice *p) {
+    return first->days * (double)first->gpu_count / (p->days * (double)p->gpu_count) * 100;
+}
+
 /* Of each point: GPUs, time, cost, ends of the band, throughput of a GPU against the first. */
 static void write_curve(struct gnuplot *g, int number, const struct plot_choice *const *best,
                         struct curve curve, double per_day, bool priced) {
     const struct plot_choice *first = best[curve.begin];
-    const double first_days = first->days * (double)first->gpu_count;
     fprintf(g->script, "$curve%d << END\n", number);
     for (int64_t i = curve.begin; i < curve.end; i++) {
         const struct plot_choice *p = best[i];
@@ -62,7 +68,7 @@ static void write_curve(struct gnuplot *g, int number, const struct plot_choice 
         const double time = p->days * per_day;
         fprintf(g->script, "%lld %.9g %.9g %.9g %.9g %.9g\n", (long long)p->gpu_count, time,
                 plot_choice_cost(p, priced), time * fmax(1 - band, 0.01), time * (1 + band),
-                first_days / (p->days * (double)p->gpu_count) * 100);
+                throughput(first, p));
     }
     fputs("END\n", g->script);
 }
@@ -139,7 +145,8 @@ static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
 }
 
 /* What is lost, in percent, and of one job what it costs. */
-static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double dearest) {
+static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double dearest,
+                      double highest) {
     static const char losses[] = "throughput of a GPU against the first (%)";
     fputs("unset label\nunset logscale y\nset ytics autofreq\n", g->script);
     if (curve_count == 1) {
@@ -147,7 +154,7 @@ static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double de
         plot_set_number_tics(g, 'y', 0, dearest * 1.1);
     }
     if (curve_count > 1) {
-        fprintf(g->script, "set ylabel '%s'\nset yrange [0:110]\n", losses);
+        fprintf(g->script, "set ylabel '%s'\nset yrange [0:%.9g]\n", losses, highest * 1.1);
         for (int c = 0; c < curve_count; c++)
             fprintf(
                 g->script,
@@ -158,13 +165,13 @@ static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double de
         return;
     }
     fprintf(g->script,
-            "set ylabel '%s'\nset y2label '%s'\nset y2range [0:110]\n"
+            "set ylabel '%s'\nset y2label '%s'\nset y2range [0:%.9g]\n"
             "set y2tics\nset border 11\n"
             "plot $curve0 using 1:3 with linespoints pt 7 ps 1.2 lw 2 lc rgb '#D55E00' title '%s',"
             " $curve0 using 1:6 axes x1y2 with linespoints pt 5 ps 1.1 lw 2 dt 2 lc rgb '#0072B2'"
             " title 'throughput of a GPU'\n",
             priced ? "money of the whole training (USD)" : "GPU-days of the whole training", losses,
-            priced ? "money" : "GPU-days");
+            highest * 1.1, priced ? "money" : "GPU-days");
 }
 
 bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
@@ -187,12 +194,13 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
         arena_destroy(arena);
         return false;
     }
-    double longest = 0, shortest = INFINITY, dearest = 0;
+    double longest = 0, shortest = INFINITY, dearest = 0, highest = 100;
     for (int c = 0; c < curve_count; c++)
         for (int64_t i = curves[c].begin; i < curves[c].end; i++) {
             longest = fmax(longest, best[i]->days);
             shortest = fmin(shortest, best[i]->days);
             dearest = fmax(dearest, plot_choice_cost(best[i], priced));
+            highest = fmax(highest, throughput(best[curves[c].begin], best[i]));
         }
     const struct amount_unit time = amount_of_days(sqrt(longest * shortest));
     for (int c = 0; c < curve_count; c++)
@@ -211,7 +219,7 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
             low, high);
     plot_set_decade_tics(&g, 'y', low, high);
     draw_time(&g, best, curves, curve_count, &time);
-    draw_cost(&g, curve_count, priced, dearest);
+    draw_cost(&g, curve_count, priced, dearest, highest);
     fputs("unset multiplot\n", g.script);
     arena_destroy(arena);
     return gnuplot_end(&g, err);

@@ -270,6 +270,39 @@ static void test_the_front_is_listed(void **state) {
     assert_null(strstr(text, "failed<"));
 }
 
+/* Four fifths of the samples left out make a run fast and cheap, and no answer. */
+static void make_partial(struct plot_choice *points) {
+    make_points(points);
+    points[2].days = 1;
+    points[2].gpu_days = 16;
+    points[2].money_usd = 20;
+    points[2].left_out_fraction = 0.8;
+}
+
+static bool draw_partial(const char *path, struct error *err) {
+    struct plot_choice points[POINTS];
+    make_partial(points);
+    return plot_pareto(path, "p", points, POINTS, NULL, err);
+}
+
+static bool draw_partial_scaling(const char *path, struct error *err) {
+    struct plot_choice points[POINTS];
+    make_partial(points);
+    return plot_scaling(path, "p", points, POINTS, err);
+}
+
+static void test_what_leaves_samples_out_is_no_choice(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_partial, text);
+    assert_non_null(strstr(text, "1  6.00 days, 120 USD, 16 GPUs"));
+    assert_non_null(strstr(text, "leaves out samples that others train on<"));
+    assert_null(strstr(text, "beaten<"));
+    draw_svg(draw_partial_scaling, text);
+    assert_null(strstr(text, "beaten<"));
+}
+
 /* Time and cost of two models do not make one curve. */
 static bool draw_two_jobs(const char *path, struct error *err) {
     static const struct plot_choice points[] = {
@@ -532,6 +565,7 @@ int main(void) {
         cmocka_unit_test(test_nothing_to_draw),
         cmocka_unit_test(test_names_have_no_special_meaning),
         cmocka_unit_test(test_the_front_is_listed),
+        cmocka_unit_test(test_what_leaves_samples_out_is_no_choice),
         cmocka_unit_test(test_a_curve_for_each_job),
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
