@@ -150,6 +150,7 @@ struct planner_oracle {
 #define PLANNER_ITSELF ""
 struct planner_preset {
     const char *batching, *partition, *recompute, *schedule;
+    bool chunks; /* plan_job says how many chunks a stage has: layout.vpp must not */
 };
 
 enum planner_slot { PLANNER_PARTITION, PLANNER_RECOMPUTE, PLANNER_JOINT, PLANNER_SLOT_COUNT };

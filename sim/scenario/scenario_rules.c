@@ -282,6 +282,11 @@ bool rule_schedule(struct reader *r) {
     if (s->layout_fields.vpp > 1 && s->layout.pp < 2)
         return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
                           (long)s->layout_fields.vpp);
+    const struct planner *joint = s->joint.row;
+    r->rule = "vpp-left-to-joint-policy";
+    if (s->layout_fields.vpp > 1 && joint != NULL && joint->preset != NULL && joint->preset->chunks)
+        return json_error(s->json, vpp, r->err, "leave it out",
+                          "the joint policy \"%s\" decides the chunks of a stage itself", joint->name);
     if (schedule == NULL) return true; /* the joint policy's own */
     r->rule = "vpp-needs-interleaving";
     if (s->layout_fields.vpp > 1 && !schedule->interleaves)

@@ -426,7 +426,8 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
 
 static const struct planner_preset dip_preset = { .partition = PLANNER_ITSELF,
                                                   .recompute = PLANNER_ITSELF,
-                                                  .schedule = PLANNER_ITSELF };
+                                                  .schedule = PLANNER_ITSELF,
+                                                  .chunks = true };
 
 const struct planner joint_dip = {
     .name = "dip",

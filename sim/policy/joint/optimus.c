@@ -55,7 +55,8 @@ static bool optimus_plan_iteration(const struct planner_oracle *oracle, const vo
 
 static const struct planner_preset optimus_preset = { .partition = PLANNER_ITSELF,
                                                       .recompute = PLANNER_ITSELF,
-                                                      .schedule = PLANNER_ITSELF };
+                                                      .schedule = PLANNER_ITSELF,
+                                                      .chunks = true };
 
 const struct planner joint_optimus = {
     .name = "optimus",

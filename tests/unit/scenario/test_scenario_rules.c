@@ -517,6 +517,11 @@ static void test_rules_in_overrides(void **state) {
           "--set layout.vpp=2: /layout/vpp: schedule \"gpipe\" runs one chunk a stage, vpp asks "
           "for 2",
           "\"policy\": { \"schedule\": \"interleaved\" }" },
+        { "vpp with a policy that cuts its own chunks",
+          { "layout.vpp=2", "policy={\"joint\":\"dip\"}" },
+          "--set layout.vpp=2: /layout/vpp: the joint policy \"dip\" decides the chunks of a stage "
+          "itself",
+          "leave it out" },
         { "chunks without vpp",
           { "policy.schedule=interleaved" },
           "--set policy.schedule=interleaved: /policy/schedule: schedule \"interleaved\" deals "
