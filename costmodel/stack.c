@@ -32,7 +32,8 @@ struct stack_fields {
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
         data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_accumulate_bytes_moved;
+    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
+        fp16_accumulate_bytes_moved;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
     bool placeholder_gradients;
     double reserved_fraction, context_GiB, communicator_MiB;
@@ -142,6 +143,8 @@ static const struct field stack_rows[] = {
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
     { "fp16_gradient_bytes", FIELD_DOUBLE, AT(fp16_gradient_bytes), 0, 64, "null", "bytes",
       "the same with fp16 matmuls; null: as with bf16", NULL },
+    { "fp16_gradient_reduce_bytes", FIELD_DOUBLE, AT(fp16_gradient_reduce_bytes), 0, 64, "null",
+      "bytes", "of them, reduced; null: as held", NULL },
     { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
       "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
@@ -367,6 +370,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
         .fp16_gradient_bytes = f.fp16_gradient_bytes,
+        .fp16_gradient_reduce_bytes = f.fp16_gradient_reduce_bytes,
         .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
         .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,

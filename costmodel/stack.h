@@ -118,7 +118,8 @@ struct stack {
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */
-    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_accumulate_bytes_moved;
+    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
+        fp16_accumulate_bytes_moved;
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
     unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */

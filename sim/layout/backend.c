@@ -99,6 +99,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     if (precision == PRECISION_FP16) {
         take(&b->gradient_bytes, stack->fp16_gradient_bytes);
         take(&b->gradient_reduce_bytes, stack->fp16_gradient_bytes);
+        take(&b->gradient_reduce_bytes, stack->fp16_gradient_reduce_bytes);
     }
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
     if (precision == PRECISION_FP16)

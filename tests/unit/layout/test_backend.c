@@ -49,6 +49,8 @@ static void test_gradients_of_a_precision(void **state) {
                            .state_bytes = NAN,
                            .fp8_gradient_bytes = 2,
                            .fp16_gradient_bytes = 3,
+                           .fp16_gradient_reduce_bytes = 2,
+                           .fp16_accumulate_bytes_moved = 5,
                            .master_weights = true };
     struct backend bf16 = *backend_at(0), fp8 = *backend_at(0), fp16 = *backend_at(0);
     backend_use_stack(&bf16, &stack, PRECISION_BF16, 1);
@@ -56,7 +58,8 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
     assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
     backend_use_stack(&fp16, &stack, PRECISION_FP16, 1);
-    assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 3);
+    assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 2);
+    assert_true(fp16.accumulate_bytes_moved == 5 && bf16.accumulate_bytes_moved != 5);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
 }
 
