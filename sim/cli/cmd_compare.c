@@ -107,15 +107,20 @@ static void print_money(double usd, int decimals) {
         printf(" %10.*f", decimals, usd);
 }
 
+static void print_difference(const struct comparison_row *row) {
+    printf(" %+.1f %%", row->delta_fraction * 100);
+    if (!isnan(row->delta_low_fraction))
+        printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
+    printf(", %s%s", comparison_verdict_name(row->verdict), row->paired ? " (same steps)" : "");
+}
+
 static void print_against_first(const struct comparison_row *row) {
     if (row->verdict == COMPARISON_DIFFERENT_JOBS) {
         printf(" %9s  a different job: see the warnings", "-");
         return;
     }
-    printf(" %7.3f x  %+.1f %%", row->speedup, row->delta_fraction * 100);
-    if (!isnan(row->delta_low_fraction))
-        printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
-    printf(", %s%s", comparison_verdict_name(row->verdict), row->paired ? " (same steps)" : "");
+    printf(" %7.3f x ", row->speedup);
+    print_difference(row);
 }
 
 static void print_runs(const struct comparison_run *runs, const struct comparison_row *rows,
@@ -144,6 +149,22 @@ static void print_runs(const struct comparison_run *runs, const struct compariso
                r->step_time_mean_ms / 1e3, r->mfu_fraction * 100,
                rows[i].fits ? r->verdict : "does not fit");
         if (i > 0) print_against_first(&rows[i]);
+        putchar('\n');
+    }
+}
+
+/* Where a GPU-hour costs not the same in all. */
+static void print_in_money(const struct comparison_run *runs, const struct comparison_row *money,
+                           int64_t count) {
+    puts("\nIn money against the first, because the prices of a GPU-hour differ");
+    for (int64_t i = 1; i < count; i++) {
+        const struct run_record *first = &runs[0].record, *r = &runs[i].record;
+        printf("%-2ld at %.2f, not %.2f USD", (long)i + 1, r->money_usd / r->gpu_days / 24,
+               first->money_usd / first->gpu_days / 24);
+        if (money[i].verdict == COMPARISON_DIFFERENT_JOBS)
+            printf(": a different job: see the warnings");
+        else
+            print_difference(&money[i]);
         putchar('\n');
     }
 }
@@ -183,10 +204,13 @@ static void print_causes(const struct comparison_row *rows, int64_t count, struc
     }
 }
 
+/* `money` NULL: all GPUs cost the same, or some have no price. */
 static void print(const struct comparison_run *runs, const struct comparison_row *rows,
-                  int64_t count, const char *const *warnings, struct arena *arena) {
+                  const struct comparison_row *money, int64_t count,
+                  const char *const *warnings, struct arena *arena) {
     struct amount_unit unit = unit_of(rows, count);
     print_runs(runs, rows, count, unit);
+    if (money != NULL) print_in_money(runs, money, count);
     print_stacks(runs, count, arena);
     print_causes(rows, count, unit);
     putchar('\n');
@@ -213,8 +237,20 @@ static const char *key_of(const char *name, char key[64]) {
     return key;
 }
 
+static void add_money(cJSON *row, const struct comparison_row *money) {
+    cJSON *o = cJSON_AddObjectToObject(row, "in_money");
+    cJSON_AddNumberToObject(o, "delta_fraction", money->delta_fraction);
+    cJSON_AddNumberToObject(o, "confidence_fraction", money->confidence_fraction);
+    if (!isnan(money->delta_low_fraction)) {
+        cJSON_AddNumberToObject(o, "delta_low_fraction", money->delta_low_fraction);
+        cJSON_AddNumberToObject(o, "delta_high_fraction", money->delta_high_fraction);
+    }
+    cJSON_AddStringToObject(o, "ranking", comparison_verdict_name(money->verdict));
+}
+
 static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows,
-                      int64_t count, const char *const *warnings, struct arena *arena) {
+                      const struct comparison_row *money, int64_t count,
+                  const char *const *warnings, struct arena *arena) {
     char key[64];
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "runs");
     for (int64_t i = 0; i < count; i++) {
@@ -239,6 +275,7 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
             cJSON_AddNumberToObject(row, "delta_low_fraction", rows[i].delta_low_fraction);
             cJSON_AddNumberToObject(row, "delta_high_fraction", rows[i].delta_high_fraction);
         }
+        if (money != NULL) add_money(row, &money[i]);
         if (i > 0 && !isnan(rows[i].may_err_log))
             cJSON_AddNumberToObject(row, "sure_beyond_fraction", expm1(rows[i].may_err_log));
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
@@ -307,12 +344,17 @@ static int run(struct cli *cli, void *options) {
     struct comparison_run *runs = arena_array(cli->arena, struct comparison_run, count);
     if (!load_all(cli, o, runs, &err)) return cli_error(&err);
     struct comparison_row *rows = arena_array(cli->arena, struct comparison_row, count);
-    comparison_make(runs, count, rows);
+    comparison_make(runs, count, COMPARISON_GPU_DAYS, rows);
+    struct comparison_row *money = NULL;
+    if (comparison_prices_differ(runs, count)) {
+        money = arena_array(cli->arena, struct comparison_row, count);
+        comparison_make(runs, count, COMPARISON_MONEY, money);
+    }
     const char **warnings = comparison_warnings(runs, count, cli->arena);
     if (cli->common.json)
-        cli_print_json(to_json(runs, rows, count, warnings, cli->arena));
+        cli_print_json(to_json(runs, rows, money, count, warnings, cli->arena));
     else
-        print(runs, rows, count, warnings, cli->arena);
+        print(runs, rows, money, count, warnings, cli->arena);
     return EXIT_DONE;
 }
 

@@ -306,8 +306,10 @@ static void print_not_tried(struct sweep *sweep) {
            sweep_label(sweep, sweep->best[sweep->top_count]));
 }
 
+/* By enum sweep_objective. */
+static const char *const objectives[] = { "days", "GPU-days", "money" };
+
 static void print_best(struct sweep *sweep, int64_t shown) {
-    static const char *const objectives[] = { "days", "GPU-days", "money" };
     printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
            objectives[sweep->file->objective],
            isnan(sweep->rows[sweep->best[0]].money_usd) ? "GPU-days" : "money");
@@ -353,7 +355,8 @@ static void print_confidence(double fraction) {
 
 static void print_order(const struct sweep *sweep, const struct sweep_decision *d) {
     if (sweep->top_count < 2) return;
-    puts("\nHow sure the order is, in GPU-days against the first");
+    printf("\nHow sure the order is, in %s against the first\n",
+           objectives[sweep->file->objective]);
     for (int64_t i = 1; i < sweep->top_count; i++) {
         const struct comparison_row *c = &d->against_best[i];
         printf("%5ld  %+.2f %%", (long)i + 1, c->delta_fraction * 100);
@@ -366,6 +369,19 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
     printf("  likely: beyond the chance of the draw; sure: also by more than %.0f %%, as far as "
            "predictions for one GPU and stack err against each other\n",
            expm1(d->against_best[0].may_err_log) * 100);
+}
+
+/* Beside the work, what the objective hangs on. */
+static void print_rates(const struct sweep *sweep) {
+    const struct run_record *a = &sweep->top[0].record, *b = &sweep->top[1].record;
+    const int objective = sweep->file->objective;
+    if (objective == SWEEP_MONEY && comparison_prices_differ(sweep->top, 2))
+        printf("  %-24s %10.2f %10.2f %+10.2f\n", "USD of a GPU-hour", a->money_usd / a->gpu_days / 24,
+               b->money_usd / b->gpu_days / 24,
+               (b->money_usd / b->gpu_days - a->money_usd / a->gpu_days) / 24);
+    const double gpus[2] = { a->gpu_days / a->total_days, b->gpu_days / b->total_days };
+    if (objective == SWEEP_TOTAL_DAYS && fabs(gpus[1] - gpus[0]) > 0.5)
+        printf("  %-24s %10.0f %10.0f %+10.0f\n", "GPUs", gpus[0], gpus[1], gpus[1] - gpus[0]);
 }
 
 static void print_causes(const struct sweep *sweep, const struct sweep_decision *d) {
@@ -381,6 +397,7 @@ static void print_causes(const struct sweep *sweep, const struct sweep_decision 
             printf("  %-24s %10.1f %10.1f %+10.1f\n", comparison_part_names[part], a, b, b - a);
     }
     printf("  %-24s %10.1f %10.1f %+10.1f\n", "all", sums[0], sums[1], sums[1] - sums[0]);
+    print_rates(sweep);
 }
 
 static void print_front(struct sweep *sweep, const struct sweep_decision *d) {

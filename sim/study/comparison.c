@@ -92,9 +92,20 @@ static bool same_steps(const struct comparison_run *a, const struct comparison_r
     return true;
 }
 
-/* GPU-days per nanosecond of mean step time. */
-static double scale_of(const struct comparison_run *r) {
-    return r->record.gpu_days / (r->record.step_time_mean_ms * 1e6);
+static double amount_of(const struct comparison_run *r, enum comparison_quantity quantity) {
+    switch (quantity) {
+    case COMPARISON_TOTAL_DAYS:
+        return r->record.total_days;
+    case COMPARISON_MONEY:
+        return r->record.money_usd;
+    default:
+        return r->record.gpu_days;
+    }
+}
+
+/* Of the quantity, per nanosecond of mean step time. */
+static double scale_of(const struct comparison_run *r, enum comparison_quantity quantity) {
+    return amount_of(r, quantity) / (r->record.step_time_mean_ms * 1e6);
 }
 
 /* The variance of a mean, and how many degrees of freedom it was estimated with. */
@@ -150,11 +161,11 @@ static struct variance variance_of(const struct iteration_record *steps, const d
                               (n - 1) * (1 - share / 3) };
 }
 
-/* Steps in GPU-days of the whole training run; the caller frees them. */
-static double *scaled_steps(const struct comparison_run *r) {
+/* Steps in the quantity of the whole training run; the caller frees them. */
+static double *scaled_steps(const struct comparison_run *r, enum comparison_quantity quantity) {
     double *values = memory_alloc(sizeof *values * (size_t)(r->iteration_count + 1));
     for (int64_t i = 0; i < r->iteration_count; i++)
-        values[i] = (double)r->iterations[i].step_time_ns * scale_of(r);
+        values[i] = (double)r->iterations[i].step_time_ns * scale_of(r, quantity);
     return values;
 }
 
@@ -183,8 +194,8 @@ static double number_of(const cJSON *scenario, const char *section, const char *
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* Of the GPU-days, because failures come by chance; 0 where none were asked for. */
-static double failure_variance(const struct comparison_run *r) {
+/* Of the quantity, because failures come by chance; 0 where none were asked for. */
+static double failure_variance(const struct comparison_run *r, enum comparison_quantity quantity) {
     const struct run_record *run = &r->record;
     cJSON *scenario =
         run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
@@ -198,7 +209,8 @@ static double failure_variance(const struct comparison_run *r) {
     cJSON_Delete(scenario);
     if (isnan(loss.mtbf_s) || isnan(loss.checkpoint_s) || isnan(loss.restart_s)) return 0;
     const double useful_s = run->total_days * goodput_of(run) * SECONDS_PER_DAY;
-    return pow(goodput_deviation_s(&loss, useful_s) / SECONDS_PER_DAY * gpus, 2);
+    const double days = goodput_deviation_s(&loss, useful_s) / SECONDS_PER_DAY;
+    return pow(days * amount_of(r, quantity) / run->total_days, 2);
 }
 
 /* The chance of the draw and that of failures; of the latter nothing was estimated. */
@@ -212,8 +224,9 @@ static struct variance with_failures(struct variance draw, double failures) {
 }
 
 static struct variance paired_variance(const struct comparison_run *a,
-                                       const struct comparison_run *b) {
-    double *left = scaled_steps(a), *right = scaled_steps(b);
+                                       const struct comparison_run *b,
+                                       enum comparison_quantity quantity) {
+    double *left = scaled_steps(a, quantity), *right = scaled_steps(b, quantity);
     for (int64_t i = 0; i < a->iteration_count; i++)
         left[i] -= right[i];
     struct variance variance = variance_of(a->iterations, left, a->iteration_count,
@@ -225,8 +238,9 @@ static struct variance paired_variance(const struct comparison_run *a,
 
 /* Welch's difference of means, with the degrees of freedom of Welch and Satterthwaite. */
 static struct variance welch_variance(const struct comparison_run *a,
-                                      const struct comparison_run *b) {
-    double *left = scaled_steps(a), *right = scaled_steps(b);
+                                      const struct comparison_run *b,
+                                      enum comparison_quantity quantity) {
+    double *left = scaled_steps(a, quantity), *right = scaled_steps(b, quantity);
     struct variance l = variance_of(a->iterations, left, a->iteration_count, replayed_share(a)),
                     r = variance_of(b->iterations, right, b->iteration_count, replayed_share(b));
     free(left);
@@ -381,32 +395,44 @@ static double may_err_log(const struct comparison_run *reference,
                : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
 }
 
+bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count) {
+    const double first = runs[0].record.money_usd / runs[0].record.gpu_days;
+    bool all = true, differ = false;
+    for (int64_t i = 0; i < run_count; i++) {
+        const double price = runs[i].record.money_usd / runs[i].record.gpu_days;
+        all = all && !isnan(price);
+        differ = differ || fabs(price - first) > 1e-9 * first;
+    }
+    return all && differ;
+}
+
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
-                     struct comparison_row *rows) {
+                     enum comparison_quantity quantity, struct comparison_row *rows) {
     const struct comparison_run *reference = &runs[0];
+    const double first = amount_of(reference, quantity);
     for (int64_t i = 0; i < run_count; i++) {
         const struct comparison_run *r = &runs[i];
         struct comparison_row *row = &rows[i];
         *row = (struct comparison_row){ .gpu_days = r->record.gpu_days };
         row->speedup = reference->record.gpu_days / r->record.gpu_days;
-        row->delta_fraction = r->record.gpu_days / reference->record.gpu_days - 1;
+        row->delta_fraction = amount_of(r, quantity) / first - 1;
         for (int part = 0; part < COMPARISON_PARTS; part++) {
             row->parts_gpu_days[part] = part_gpu_days(&r->record, part);
             row->parts_delta_gpu_days[part] =
                 row->parts_gpu_days[part] - part_gpu_days(&reference->record, part);
         }
         row->paired = same_steps(reference, r);
-        struct variance variance =
-            row->paired ? paired_variance(reference, r) : welch_variance(reference, r);
+        struct variance variance = row->paired ? paired_variance(reference, r, quantity)
+                                               : welch_variance(reference, r, quantity);
         if (i > 0)
-            variance = with_failures(variance, failure_variance(reference) + failure_variance(r));
+            variance = with_failures(variance, failure_variance(reference, quantity) +
+                                                   failure_variance(r, quantity));
         double error = sqrt(variance.of_mean), freedom = fmax(variance.freedom, 1);
-        double difference = fabs(r->record.gpu_days - reference->record.gpu_days);
+        double difference = fabs(amount_of(r, quantity) - first);
         row->confidence_fraction = error > 0        ? gsl_cdf_tdist_P(difference / error, freedom)
                                    : difference > 0 ? 1
                                                     : 0.5;
-        double half =
-            gsl_cdf_tdist_Pinv(CONFIDENCE_LIKELY, freedom) * error / reference->record.gpu_days;
+        double half = gsl_cdf_tdist_Pinv(CONFIDENCE_LIKELY, freedom) * error / first;
         bool known = isfinite(half);
         row->delta_low_fraction = known ? row->delta_fraction - half : NAN;
         row->delta_high_fraction = known ? row->delta_fraction + half : NAN;

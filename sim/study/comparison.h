@@ -1,7 +1,9 @@
 /* comparison.h - runs beside each other: deltas, their causes, and whether the ranking is sure.
  *
- * Everything is in GPU-days of the whole training run, because steps of different policies hold
- * different numbers of samples. The first run is the reference.
+ * Everything is of the whole training run, because steps of different policies hold different numbers of
+ * samples. Parts are in GPU-days; differences and how sure they are in what is asked for, because runs at
+ * other prices of a GPU or on another number of GPUs stand in another order there. The first run is the
+ * reference.
  */
 #ifndef BALLAST_SIM_STUDY_COMPARISON_H
 #define BALLAST_SIM_STUDY_COMPARISON_H
@@ -33,14 +35,17 @@ enum comparison_verdict {
 };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
 
+/* What the order is of. */
+enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };
+
 enum { COMPARISON_PARTS = 14 };
 /* Those of context parallelism and of section what_if: not to be spoken of where all runs have 0. */
 bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
 struct comparison_row {
-    double gpu_days, speedup; /* reference / this one */
-    double delta_fraction;    /* this / reference - 1 */
+    double gpu_days, speedup; /* reference / this one, in GPU-days */
+    double delta_fraction;    /* this / reference - 1, in the quantity compared */
     double parts_gpu_days[COMPARISON_PARTS]; /* sum to gpu_days */
     double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
     bool paired;                                   /* same samples in the same steps */
@@ -62,8 +67,13 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
 /* The software stack that a run was simulated with, in `arena`; "" if its scenario does not say. */
 const char *comparison_stack(const struct comparison_run *run, struct arena *arena);
 
-/* rows has run_count entries; row 0 is the reference. */
+/* Whether all runs have a price, and not all the same: then their order by money is another question than
+ * that by GPU-days. */
+bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count);
+
+/* rows has run_count entries; row 0 is the reference. Every run has the quantity: COMPARISON_MONEY needs
+ * prices. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
-                     struct comparison_row *rows);
+                     enum comparison_quantity quantity, struct comparison_row *rows);
 
 #endif

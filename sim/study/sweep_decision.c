@@ -60,6 +60,13 @@ void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
     };
     find_front(sweep, decision);
     find_by_gpu_count(sweep, decision);
-    if (sweep->top_count > 0) comparison_make(sweep->top, sweep->top_count, decision->against_best);
+    static const enum comparison_quantity quantities[] = {
+        [SWEEP_TOTAL_DAYS] = COMPARISON_TOTAL_DAYS,
+        [SWEEP_GPU_DAYS] = COMPARISON_GPU_DAYS,
+        [SWEEP_MONEY] = COMPARISON_MONEY,
+    };
+    if (sweep->top_count > 0)
+        comparison_make(sweep->top, sweep->top_count, quantities[sweep->file->objective],
+                        decision->against_best);
     find_causes(sweep, decision);
 }

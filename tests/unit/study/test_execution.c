@@ -113,7 +113,7 @@ static void test_the_parts_are_the_whole(void **state) {
     if (fabs(drawn_ms / run.record.step_time_mean_ms - 1) > 1e-9)
         fail_msg("%g ms are drawn of a step of %g ms", drawn_ms, run.record.step_time_mean_ms);
     struct comparison_row row;
-    comparison_make(&run, 1, &row);
+    comparison_make(&run, 1, COMPARISON_GPU_DAYS, &row);
     for (int part = 0; part < COMPARISON_PARTS; part++)
         compared += row.parts_gpu_days[part];
     if (fabs(compared / run.record.gpu_days - 1) > 1e-9)
