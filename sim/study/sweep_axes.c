@@ -2,6 +2,7 @@
  * the sweep would meet. */
 #include "sim/study/sweep_axes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Of a long range the first and the last: what lies between differs in size alone. */
@@ -14,24 +15,85 @@ static const cJSON *place_of(const struct sweep_file *file, int64_t axis, int64_
     return cJSON_IsArray(node) ? cJSON_GetArrayItem(node, (int)value) : node;
 }
 
-/* "/layout/tp: must be ...", a hint on a line of its own: said at the value. An error inside another file has
- * its place. */
+/* The node that a path of an error ("/layout/tp") leads to, or as far as there is one; *rest is what of the
+ * path is left. */
+static const cJSON *follow(const cJSON *at, const char *path, const char **rest) {
+    while (*path == '/') {
+        char key[128];
+        const size_t length = strcspn(path + 1, "/");
+        if (length == 0 || length >= sizeof key) break;
+        memcpy(key, path + 1, length);
+        key[length] = '\0';
+        const cJSON *child = cJSON_IsArray(at) ? cJSON_GetArrayItem(at, atoi(key))
+                                               : cJSON_GetObjectItemCaseSensitive(at, key);
+        if (child == NULL) break;
+        at = child;
+        path += 1 + length;
+    }
+    *rest = path;
+    return at;
+}
+
+/* Whether an axis gives what stands at the path of an error. */
+static bool is_varied(const struct sweep_file *file, const char *path) {
+    for (int64_t a = 0; a < file->axis_count; a++)
+        for (int64_t p = 0; p < file->axes[a].path_count; p++) {
+            const char *at = path, *part = file->axes[a].paths[p];
+            for (; *part != '\0' && *at != '\0'; part++)
+                if (*++at != *part && !(*part == '.' && *at == '/')) break;
+            if (*part == '\0' && (at[1] == '\0' || at[1] == '/')) return true;
+        }
+    return false;
+}
+
+/* "/layout/tp: must be ...": the path of it, "" where it begins otherwise; *said is what comes after. */
+static void split_path(const char *text, char *path, size_t size, const char **said) {
+    const size_t length = text[0] == '/' ? strcspn(text, ": \n") : 0;
+    const bool found = length > 0 && length < size && strncmp(text + length, ": ", 2) == 0;
+    snprintf(path, size, "%.*s", found ? (int)length : 0, text);
+    *said = found ? text + length + 2 : text;
+}
+
+/* What no axis gives stands in the scenario: in its own file, in this one, or in --set. */
+static bool locate_in_base(const struct sweep_file *file, const char *path, const char *hint,
+                           const char *said, struct error *err) {
+    const cJSON *inside =
+        cJSON_GetObjectItemCaseSensitive(json_root(file->json), "scenario");
+    const char *rest;
+    const struct json *json = file->base;
+    const cJSON *node = follow(json_root(file->base), strcmp(path, "/") == 0 ? "" : path, &rest);
+    if (cJSON_IsObject(inside) && !json_is_overridden(file->base, node)) {
+        json = file->json;
+        node = follow(inside, strcmp(path, "/") == 0 ? "" : path, &rest);
+    }
+    return json_error(json, node, err, hint, "%s%s%s", rest, rest[0] != '\0' ? ": " : "", said);
+}
+
+/* "/layout/tp: must be ...", a hint on a line of its own: said where the value is given. An error inside
+ * another file has its place. */
 static bool locate(const struct sweep_file *file, int64_t axis, int64_t value, int64_t index,
                    const struct error *inner, struct error *err) {
+    bool in_base = false;
     if (inner->located || inner->internal) {
         *err = *inner;
     } else {
-        char text[1024], hint[1024] = "";
+        char text[1024], hint[1024] = "", path[256];
         snprintf(text, sizeof text, "%.*s", (int)strcspn(inner->text, "\n"), inner->text);
         const char *more = strstr(inner->text, "\n  hint: ");
         if (more != NULL) {
             more += strlen("\n  hint: ");
             snprintf(hint, sizeof hint, "%.*s", (int)strcspn(more, "\n"), more);
         }
-        const char *said = strncmp(text, "error: ", 7) == 0 ? text + 7 : text;
-        json_error(file->json, place_of(file, axis, value), err, hint[0] != '\0' ? hint : NULL,
-                   "%s", said);
+        const char *said = strncmp(text, "error: ", 7) == 0 ? text + 7 : text, *rest;
+        split_path(said, path, sizeof path, &rest);
+        in_base = index == 0 && path[0] != '\0' && !is_varied(file, path);
+        if (in_base)
+            locate_in_base(file, path, hint[0] != '\0' ? hint : NULL, rest, err);
+        else
+            json_error(file->json, place_of(file, axis, value), err,
+                       hint[0] != '\0' ? hint : NULL, "%s", said);
     }
+    if (in_base) return error_context(err, "in the scenario of sweep \"%s\"", file->name);
     cJSON *object = sweep_file_assignments(file, index);
     char *assignments = cJSON_PrintUnformatted(object);
     error_context(err, "in configuration %ld of sweep \"%s\": %s", (long)index, file->name,

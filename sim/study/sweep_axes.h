@@ -7,7 +7,8 @@
 #include "sim/study/sweep_file.h"
 
 /* Reads the configuration of each value with the first values of the other axes. What breaks a rule is not
- * complained of: that rejects configurations. False: the error stands at the value. */
+ * complained of: that rejects configurations. False: the error stands at the value, or in the scenario where no
+ * axis gives what it is about. */
 bool sweep_axes_check(const struct sweep_file *file, const struct scenario_options *options,
                       struct error *err);
 
