@@ -102,7 +102,7 @@ static void test_known_differences(void **state) {
                                            : cases[k].backend[0] == 'b' ? setup_c
                                                                         : setup_b;
         struct comparison_row rows[2];
-        comparison_make(runs, 2, rows);
+        comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
         const struct comparison_row *row = &rows[1];
         assert_int_equal(row->fits, strcmp(cases[k].fit, "out of memory") != 0);
         if (fabs(row->confidence_fraction - cases[k].confidence) > 1e-6)
@@ -171,7 +171,7 @@ static void test_contents_are_data(void **state) {
             for (int i = 0; i < BIN_STEPS; i++)
                 b[i].useful_language_tokens++;
         struct comparison_row rows[2];
-        comparison_make(runs, 2, rows);
+        comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
         assert_int_equal(rows[1].paired, bins[k].paired);
         if (fabs(rows[1].confidence_fraction - bins[k].confidence) > 1e-7 * (bins[k].paired ? 1e-2 : 1))
             fail_msg("%s: confidence %.10f, want %.10f", bins[k].name, rows[1].confidence_fraction,
@@ -200,7 +200,7 @@ static void test_another_share_of_the_samples_saves_nothing(void **state) {
         runs[0].record.left_out_fraction = shares[k].left_out[0];
         runs[1].record.left_out_fraction = shares[k].left_out[1];
         struct comparison_row rows[2];
-        comparison_make(runs, 2, rows);
+        comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
         assert_int_equal(rows[1].verdict, shares[k].verdict);
         const char **warnings = comparison_warnings(runs, 2, arena);
         int count = 0;
@@ -216,7 +216,7 @@ static void test_parts_sum_to_the_whole(void **state) {
     struct iteration_record a[STEPS], b[STEPS];
     struct comparison_run runs[2] = { make_run(a, 1, 0.1, 1), make_run(b, 0.9, 0.1, 1) };
     struct comparison_row rows[2];
-    comparison_make(runs, 2, rows);
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
     for (int k = 0; k < 2; k++) {
         double sum = 0, delta = 0;
         for (int part = 0; part < COMPARISON_PARTS; part++) {
@@ -252,7 +252,7 @@ static void test_failures_are_a_part_and_a_chance(void **state) {
     runs[1].record.goodput_fraction = 0.8;
     runs[1].record.resolved_scenario = setup_failing;
     struct comparison_row rows[2];
-    comparison_make(runs, 2, rows);
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
     const int last = COMPARISON_PARTS - 1;
     assert_string_equal(comparison_part_names[last], "checkpoints and failures");
     for (int part = 0; part < last; part++)
@@ -275,12 +275,12 @@ static void test_one_step_is_open(void **state) {
     struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1), make_run(b, 0.5, 0.01, 1) };
     runs[0].iteration_count = runs[1].iteration_count = 1;
     struct comparison_row rows[2];
-    comparison_make(runs, 2, rows);
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
     assert_true(rows[1].paired);
     assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
     /* Other numbers of steps are not the same steps. */
     runs[1].iteration_count = STEPS;
-    comparison_make(runs, 2, rows);
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
     assert_false(rows[1].paired);
     assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
 }
@@ -292,7 +292,7 @@ static void test_a_reference_that_does_not_fit(void **state) {
     struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1), make_run(b, 0.5, 0.01, 1) };
     runs[0].record.verdict = "out of memory";
     struct comparison_row rows[2];
-    comparison_make(runs, 2, rows);
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
     assert_int_equal(rows[1].verdict, COMPARISON_OPEN);
     assert_true(rows[1].fits && !rows[0].fits);
 }
@@ -325,6 +325,30 @@ static void test_warnings(void **state) {
     arena_destroy(arena);
 }
 
+/* Twice the GPU-days at a quarter of the price: half the money, the steps the same and the share of chance too. */
+static void test_money_has_an_order_of_its_own(void **state) {
+    (void)state;
+    struct iteration_record steps[2][STEPS];
+    struct comparison_run runs[2] = { make_run(steps[0], 1, 0.05, 1000),
+                                      make_run(steps[1], 2, 0.05, 1000) };
+    struct comparison_row work[2], money[2];
+    runs[0].record.money_usd = 400;
+    assert_false(comparison_prices_differ(runs, 2)); /* the second has none */
+    runs[1].record.money_usd = 800;
+    assert_false(comparison_prices_differ(runs, 2));
+    runs[1].record.money_usd = 200;
+    assert_true(comparison_prices_differ(runs, 2));
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, work);
+    comparison_make(runs, 2, COMPARISON_MONEY, money);
+    assert_true(fabs(work[1].delta_fraction - 1) < 1e-12);
+    assert_true(fabs(money[1].delta_fraction + 0.5) < 1e-12);
+    /* Each step differs by half of the reference's: the interval is half as wide. */
+    const double of_work = work[1].delta_high_fraction - work[1].delta_fraction,
+                 of_money = money[1].delta_high_fraction - money[1].delta_fraction;
+    assert_true(of_work > 0 && fabs(of_money - 0.5 * of_work) < 1e-9);
+    assert_int_equal(money[1].verdict, COMPARISON_SURE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_differences),
@@ -334,6 +358,7 @@ int main(void) {
         cmocka_unit_test(test_failures_are_a_part_and_a_chance),
         cmocka_unit_test(test_one_step_is_open),
         cmocka_unit_test(test_a_reference_that_does_not_fit),
+        cmocka_unit_test(test_money_has_an_order_of_its_own),
         cmocka_unit_test(test_warnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
