@@ -348,13 +348,18 @@ static bool other_sweep(struct store *store, const char *name, const char *what,
     return error_hint(err, "give the sweep another \"name\", or use another database");
 }
 
+/* Of a sweep that pruned in shards. */
+static bool is_part(const char *definition) {
+    return definition != NULL && strstr(definition, "\"prune\":\"in shards\"") != NULL;
+}
+
 /* *sweep_id 0: there is none of that name. */
 static bool find_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err) {
     sqlite3_stmt *find =
         db_prepare(store->db,
                    "SELECT id, definition = ?2, tool_version = ?3 AND source_commit = ?4,"
-                   " tool_version, source_commit FROM sweep WHERE name = ?1 ORDER BY id",
+                   " tool_version, source_commit, definition FROM sweep WHERE name = ?1 ORDER BY id",
                    err);
     if (find == NULL) return false;
     sqlite3_bind_text(find, 1, sweep->name, -1, SQLITE_STATIC);
@@ -364,8 +369,14 @@ static bool find_sweep(struct store *store, const struct sweep_record *sweep, in
     enum db_step step = db_step(store->db, find, err);
     bool ok = step != DB_ERROR;
     *sweep_id = step == DB_ROW ? sqlite3_column_int64(find, 0) : 0;
+    const bool stored_part =
+        step == DB_ROW && is_part((const char *)sqlite3_column_text(find, 5));
     if (step == DB_ROW && !sqlite3_column_int(find, 1)) {
-        ok = other_sweep(store, sweep->name, "with another definition", err);
+        ok = other_sweep(store, sweep->name,
+                         is_part(sweep->definition) == stored_part ? "with another definition"
+                         : stored_part ? "as a part (--shard), and this is a whole sweep"
+                                       : "as a whole, and this is a part (--shard)",
+                         err);
     } else if (step == DB_ROW && !sqlite3_column_int(find, 2)) {
         char what[160];
         snprintf(what, sizeof what, "by another version of Ballast, %.40s commit %.60s",
