@@ -2,6 +2,7 @@
  * the sweep would meet. */
 #include "sim/study/sweep_axes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,8 +104,13 @@ static bool locate(const struct sweep_file *file, int64_t axis, int64_t value, i
     return false;
 }
 
+/* What the readable values say of prices. */
+struct prices {
+    bool any_read, any, on_demand;
+};
+
 static bool read_value(const struct sweep_file *file, const struct scenario_options *options,
-                       int64_t axis, int64_t value, struct error *err) {
+                       int64_t axis, int64_t value, struct prices *prices, struct error *err) {
     int64_t index = value;
     for (int64_t a = axis + 1; a < file->axis_count; a++)
         index *= file->axes[a].value_count;
@@ -112,18 +118,44 @@ static bool read_value(const struct sweep_file *file, const struct scenario_opti
     struct json *json = sweep_file_scenario(file, index, &inner);
     struct scenario *s = json != NULL ? scenario_load_json(options, json, &inner) : NULL;
     const bool ok = s != NULL || inner.rule != NULL;
+    if (s != NULL) {
+        prices->any_read = true;
+        prices->any = prices->any || !isnan(s->cluster_fields.price_usd_per_gpu_hour);
+        prices->on_demand =
+            prices->on_demand || !isnan(s->cluster_fields.on_demand_usd_per_gpu_hour);
+    }
     scenario_destroy(s);
     return ok || locate(file, axis, value, index, &inner, err);
 }
 
+/* Money asked about where nothing has a price: every layout would keep a budget, none could be ranked. */
+static bool check_prices(const struct sweep_file *file, const struct prices *prices,
+                         struct error *err) {
+    const bool ranks = file->objective == SWEEP_MONEY, limits = !isnan(file->budget_usd);
+    if (!prices->any_read || prices->any || !(ranks || limits)) return true;
+    const char *hint = prices->on_demand
+                           ? "the on-demand price is shown beside it and ranks nothing; give "
+                             "\"cluster\" a \"price_usd_per_gpu_hour\""
+                           : "give \"cluster\" a \"price_usd_per_gpu_hour\"";
+    const cJSON *root = json_root(file->json);
+    const cJSON *node =
+        cJSON_GetObjectItemCaseSensitive(root, ranks ? "objective" : "budget_usd");
+    if (node != NULL)
+        return json_error(file->json, node, err, hint,
+                          "needs cluster.price_usd_per_gpu_hour, which no configuration has");
+    error_set(err, "a budget needs cluster.price_usd_per_gpu_hour, which no configuration has");
+    return error_hint(err, "%s", hint);
+}
+
 bool sweep_axes_check(const struct sweep_file *file, const struct scenario_options *options,
                       struct error *err) {
+    struct prices prices = { 0 };
     for (int64_t a = 0; a < file->axis_count; a++) {
         const int64_t count = file->axes[a].value_count;
         for (int64_t v = 0; v < count; v++) {
             if (v == VALUES_READ && v < count - 1) v = count - 1;
-            if (!read_value(file, options, a, v, err)) return false;
+            if (!read_value(file, options, a, v, &prices, err)) return false;
         }
     }
-    return true;
+    return check_prices(file, &prices, err);
 }

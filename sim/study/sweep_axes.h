@@ -8,7 +8,7 @@
 
 /* Reads the configuration of each value with the first values of the other axes. What breaks a rule is not
  * complained of: that rejects configurations. False: the error stands at the value, or in the scenario where no
- * axis gives what it is about. */
+ * axis gives what it is about. So is money asked about where no price is. */
 bool sweep_axes_check(const struct sweep_file *file, const struct scenario_options *options,
                       struct error *err);
 

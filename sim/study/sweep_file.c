@@ -138,6 +138,12 @@ static bool known_section(const char *path) {
     return false;
 }
 
+/* Whether setting `above` sets `path` too. */
+static bool is_at_or_below(const char *path, const char *above) {
+    const size_t length = strlen(above);
+    return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '.');
+}
+
 static bool read_axis(struct sweep_reader *r, const cJSON *node, struct sweep_axis *axis) {
     struct sweep_file *file = r->file;
     split_paths(file->arena, node->string, axis);
@@ -150,6 +156,10 @@ static bool read_axis(struct sweep_reader *r, const cJSON *node, struct sweep_ax
                 if (strcmp(other->paths[j], axis->paths[i]) == 0)
                     return json_error(file->json, node, r->err, NULL, "\"%s\" is varied twice",
                                       axis->paths[i]);
+                else if (is_at_or_below(other->paths[j], axis->paths[i]))
+                    return json_error(file->json, node, r->err, NULL,
+                                      "\"%s\" would replace \"%s\", which is varied too",
+                                      axis->paths[i], other->paths[j]);
     }
     const cJSON *list = cJSON_IsObject(node) ? generated(r, node) : node;
     if (list == NULL) return false;
@@ -264,6 +274,23 @@ static bool check_paths(struct sweep_reader *r) {
     return ok;
 }
 
+/* A change of --set or --unset that every configuration would take back. */
+static bool check_changes(struct sweep_reader *r, const char *option, const char *const *changes) {
+    const struct sweep_file *file = r->file;
+    for (; changes != NULL && *changes != NULL; changes++) {
+        const char *path =
+            arena_format(file->arena, "%.*s", (int)strcspn(*changes, "="), *changes);
+        for (int64_t a = 0; a < file->axis_count; a++)
+            for (int64_t p = 0; p < file->axes[a].path_count; p++)
+                if (is_at_or_below(path, file->axes[a].paths[p])) {
+                    error_set(r->err, "%s %s: the sweep varies \"%s\" itself", option, *changes,
+                              file->axes[a].paths[p]);
+                    return error_hint(r->err, "change \"vary\" in %s", json_name(file->json));
+                }
+    }
+    return true;
+}
+
 /* Labels and what is only chosen from the rows are left out. */
 static const char *definition_of(const struct sweep_file *file, const struct sweep_fields *f) {
     cJSON *object = cJSON_CreateObject();
@@ -305,7 +332,8 @@ static bool read_file(struct sweep_reader *r) {
     file->deadline_days = f.deadline_days;
     file->budget_usd = f.budget_usd;
     if (!read_base(r, f.scenario) || !read_axes(r, f.vary) || !read_conditions(r, f.where) ||
-        !check_paths(r))
+        !check_paths(r) || !check_changes(r, "--set", r->options->overrides) ||
+        !check_changes(r, "--unset", r->options->removals))
         return false;
     file->definition = definition_of(file, &f);
     return true;
