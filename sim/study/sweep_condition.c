@@ -260,8 +260,7 @@ static struct value bool_value(bool truth) {
     return (struct value){ .kind = VALUE_BOOL, .number = truth };
 }
 
-/* A batch without a unit counts samples. */
-static const cJSON *find_field(const cJSON *at, const char *path) {
+const cJSON *condition_field(const cJSON *at, const char *path) {
     while (at != NULL && *path != '\0') {
         char key[128];
         size_t length = strcspn(path, ".");
@@ -277,8 +276,8 @@ static const cJSON *find_field(const cJSON *at, const char *path) {
 
 /* What was resolved goes before what was written: that may be a default's absence, or in another unit. */
 static const cJSON *field_of(const struct condition_scenario *s, const char *path) {
-    const cJSON *at = find_field(s->resolved, path);
-    return at != NULL ? at : find_field(s->written, path);
+    const cJSON *at = condition_field(s->resolved, path);
+    return at != NULL ? at : condition_field(s->written, path);
 }
 
 /* "policy.recompute" of a policy with a name is that name. */

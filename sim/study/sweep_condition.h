@@ -27,6 +27,9 @@ struct condition_scenario {
 };
 bool condition_holds(const struct condition *condition, const struct condition_scenario *scenario);
 
+/* Below `at` by dotted path; NULL: not there. A batch without a unit counts samples. */
+const cJSON *condition_field(const cJSON *at, const char *path);
+
 /* How a condition takes a field. */
 enum condition_use_kind {
     CONDITION_IS_ANY,    /* alone, or beside null, true, false or another field */

@@ -36,19 +36,6 @@ static bool refuse(struct where_check *c, const char *hint, const char *format, 
 
 /* ---- what the sweep gives ---- */
 
-static const cJSON *below(const cJSON *at, const char *path) {
-    while (at != NULL && *path != '\0') {
-        char key[128];
-        size_t length = strcspn(path, ".");
-        if (length >= sizeof key) return NULL;
-        memcpy(key, path, length);
-        key[length] = '\0';
-        at = cJSON_GetObjectItemCaseSensitive(at, key);
-        path += length + (path[length] == '.');
-    }
-    return at;
-}
-
 /* The part of `path` after `begin`, "" where they are the same; NULL: it does not begin so. */
 static const char *rest_of(const char *path, const char *begin) {
     size_t length = strlen(begin);
@@ -63,14 +50,14 @@ typedef bool given_matches(struct where_check *c, const cJSON *node, const void 
 static bool is_given(struct where_check *c, const char *path, given_matches *matches,
                      const void *context) {
     const struct sweep_file *file = c->file;
-    const cJSON *node = below(json_root(file->base), path);
+    const cJSON *node = condition_field(json_root(file->base), path);
     if (node != NULL && matches(c, node, context)) return true;
     for (int64_t a = 0; a < file->axis_count; a++) {
         const struct sweep_axis *axis = &file->axes[a];
         for (int64_t p = 0; p < axis->path_count; p++) {
             const char *rest = rest_of(path, axis->paths[p]);
             for (int64_t v = 0; rest != NULL && v < axis->value_count; v++) {
-                node = below(axis->values[v * axis->path_count + p], rest);
+                node = condition_field(axis->values[v * axis->path_count + p], rest);
                 if (node != NULL && matches(c, node, context)) return true;
             }
         }
@@ -93,7 +80,7 @@ static bool is_given_at_all(struct where_check *c, const char *path) {
 
 static bool matches_text(struct where_check *c, const cJSON *node, const void *context) {
     (void)c;
-    const cJSON *name = cJSON_IsObject(node) ? below(node, "name") : node;
+    const cJSON *name = cJSON_IsObject(node) ? condition_field(node, "name") : node;
     return cJSON_IsString(name) && strcmp(name->valuestring, context) == 0;
 }
 
@@ -164,7 +151,7 @@ static bool policy_has(struct where_check *c, const cJSON *node, const void *con
     (void)c;
     const struct parameter_sought *sought = context;
     const struct field_table *table;
-    const cJSON *name = cJSON_IsObject(node) ? below(node, "name") : node;
+    const cJSON *name = cJSON_IsObject(node) ? condition_field(node, "name") : node;
     if (!cJSON_IsString(name) || !policy_exists(sought->slot, name->valuestring, &table))
         return false;
     if (table != NULL) *sought->found = field_table_find(table, sought->name);
