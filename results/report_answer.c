@@ -163,10 +163,11 @@ static void write_against_second(const struct report *r) {
             : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
                                                  : "");
     fputs(more > best->band_fraction + second->band_fraction
-              ? "That is more than both error bands together.</p>\n"
-              : "That is inside the error bands; much of such an error is common to both runs, so "
-                "the order may hold all the same: <code>ballast compare</code> says how sure it "
-                "is.</p>\n",
+              ? "That is more than both error bands together"
+              : "That is inside the error bands; two runs on one GPU and software stack share most "
+                "of such an error, so that their order may hold all the same",
+          r->out);
+    fputs(": <code>ballast compare</code> says how sure it is beside the chance of the draw.</p>\n",
           r->out);
     write_causes(r, best, second);
 }
