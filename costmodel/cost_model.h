@@ -51,7 +51,7 @@ struct gpu {
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s; /* one direction, per GPU; 0: none */
     double pcie_bytes_per_s;   /* one direction, host link */
-    int64_t gpus_per_node;     /* usual scale-up domain */
+    int64_t gpus_per_node;     /* its NVLink domain */
     double tdp_w;
     double reserved_bytes; /* context, driver: not usable by the framework */
     int64_t sm_count;

@@ -36,7 +36,8 @@ static const struct field gpu_rows[] = {
       "one direction, per GPU; 0: none", NULL },
     { "pcie_GB_per_s", FIELD_DOUBLE, AT(pcie_GB_per_s), 0.1, 1e4, NULL, "GB/s",
       "host copy, one direction, as measured", NULL },
-    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs", "usual node", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
+      "NVLink domain: the node of a cluster that does not state its own", NULL },
     { "sm_count", FIELD_COUNT, AT(sm_count), 1, 1024, NULL, "", "streaming multiprocessors", NULL },
     { "tdp_w", FIELD_DOUBLE, AT(tdp_w), 1, 1e4, NULL, "W", "power limit", NULL },
     { "reserved_GiB", FIELD_DOUBLE, AT(reserved_GiB), 0, 64, NULL, "GiB",
@@ -63,8 +64,9 @@ static const struct field cluster_rows[] = {
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "", "its GPU", NULL },
     { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e7, NULL, "GPUs", "GPUs in the job", NULL },
-    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
-      "GPUs that share one NVLink domain and one set of NICs", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "null", "GPUs",
+      "GPUs that share one NVLink domain and one set of NICs; null: what the hardware file states",
+      NULL },
     { "nics_per_node", FIELD_COUNT, AT(nics_per_node), 0, 1024, "0", "NICs", "0: one per GPU",
       NULL },
     { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
@@ -146,6 +148,23 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
     };
     const char *owner = arena_format(arena, "hardware \"%s\"", f.name);
     return rules_read(json, f.rules, owner, arena, &out->rules, err);
+}
+
+bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
+                        int64_t *out, struct error *err) {
+    struct json *json = hardware_open(arena, search_directory, "hardware", gpu, err);
+    struct gpu file;
+    const bool ok = json != NULL && gpu_read(json, arena, &file, err);
+    json_destroy(json);
+    if (ok) *out = file.gpus_per_node;
+    return ok;
+}
+
+int64_t hardware_node_share(int64_t domain_gpus, int64_t gpu_count, int64_t tp) {
+    int64_t node = domain_gpus < gpu_count ? domain_gpus : gpu_count;
+    while (gpu_count % node != 0 || (tp <= node && node % tp != 0))
+        node--;
+    return node;
 }
 
 static bool read_fabric_sizes(const struct json *json, const struct fabric_fields *f,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/hardware.h"
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
@@ -90,7 +91,8 @@ static bool merge_cluster_file(struct reader *r) {
     if (cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL)
         cJSON_AddStringToObject(section, "hardware", preset.hardware);
     add_missing_number(section, "gpu_count", (double)preset.gpu_count);
-    add_missing_number(section, "gpus_per_node", (double)preset.network.gpus_per_node);
+    if (preset.network.gpus_per_node > 0)
+        add_missing_number(section, "gpus_per_node", (double)preset.network.gpus_per_node);
     add_missing_number(section, "nic_Gbit_per_s_per_gpu",
                        preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9);
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
@@ -252,6 +254,33 @@ static bool read_rules(struct reader *r, struct rule_list *rules) {
            rule_rules(r, rules);
 }
 
+enum { SERVER_GPUS = 8 }; /* NVLink domains beyond it are racks, which are let in parts */
+
+/* A wrong name of the hardware is told where its prices are read. */
+static void choose_node(struct reader *r) {
+    struct scenario *s = r->s;
+    struct scenario_cluster *f = &s->cluster_fields;
+    if (f->gpus_per_node > 0) return;
+    struct error ignored = { 0 };
+    int64_t domain = SERVER_GPUS;
+    if (r->options->cache != NULL)
+        scenario_cache_node_gpus(r->options->cache, s->directory, f->hardware, &domain, &ignored);
+    else
+        hardware_node_gpus(s->arena, s->directory, f->hardware, &domain, &ignored);
+    f->gpus_per_node = domain;
+    if (domain <= SERVER_GPUS) return;
+    const int64_t share = hardware_node_share(domain, f->gpu_count, s->layout_fields.tp);
+    if (share < SERVER_GPUS && share < f->gpu_count)
+        return; /* no even parts: rule_layout() says so */
+    f->gpus_per_node = share;
+    scenario_assume(r,
+                    arena_format(s->arena,
+                                 "a node is %ld GPUs%s the NVLink domain of %ld of %s "
+                                 "(cluster.gpus_per_node)",
+                                 (long)f->gpus_per_node, f->gpus_per_node == domain ? "," : " of",
+                                 (long)domain, f->hardware));
+}
+
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *definition = scenario_present(s->model_fields.definition);
@@ -266,6 +295,7 @@ static bool read_files(struct reader *r) {
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
+    choose_node(r);
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
         .nic_bytes_per_s_per_gpu =

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/hardware.h"
 
 struct entry {
     struct entry *next;
@@ -16,7 +17,7 @@ struct entry {
 struct scenario_cache {
     pthread_mutex_t lock;
     struct arena *arena;
-    struct entry *models, *cost_models, *stacks, *clusters, *datasets;
+    struct entry *models, *cost_models, *stacks, *clusters, *datasets, *nodes;
 };
 
 struct scenario_cache *scenario_cache_create(void) {
@@ -127,6 +128,22 @@ bool scenario_cache_cluster(struct scenario_cache *cache, const char *directory,
         }
     }
     if (known != NULL) *preset = *known;
+    pthread_mutex_unlock(&cache->lock);
+    return known != NULL;
+}
+
+bool scenario_cache_node_gpus(struct scenario_cache *cache, const char *directory,
+                              const char *hardware, int64_t *out, struct error *err) {
+    pthread_mutex_lock(&cache->lock);
+    const int64_t *known = find(cache->nodes, hardware);
+    if (known == NULL) {
+        int64_t *read = arena_new(cache->arena, int64_t);
+        if (hardware_node_gpus(cache->arena, directory, hardware, read, err)) {
+            keep(cache, &cache->nodes, hardware, read);
+            known = read;
+        }
+    }
+    if (known != NULL) *out = *known;
     pthread_mutex_unlock(&cache->lock);
     return known != NULL;
 }

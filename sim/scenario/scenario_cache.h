@@ -37,6 +37,9 @@ const struct stack *scenario_cache_stack(struct scenario_cache *cache, const cha
                                          const char *name, struct error *err);
 bool scenario_cache_cluster(struct scenario_cache *cache, const char *directory, const char *name,
                             struct cluster_preset *preset, struct error *err);
+/* As hardware_node_gpus(). */
+bool scenario_cache_node_gpus(struct scenario_cache *cache, const char *directory,
+                              const char *hardware, int64_t *out, struct error *err);
 /* Whether one of the two files was there when it was first asked for. */
 bool scenario_cache_dataset_exists(struct scenario_cache *cache, const char *path,
                                    const char *name);

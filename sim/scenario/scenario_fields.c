@@ -82,8 +82,11 @@ static const struct field cluster_fields[] = {
     { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "",
       "a GPU in scenarios/hardware, or a path", NULL },
     { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e6, NULL, "GPUs", "GPUs in the job", NULL },
-    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
-      "GPUs that share NVLink and NICs", NULL },
+    { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "null", "GPUs",
+      "GPUs that share NVLink and NICs; null: the NVLink domain of the hardware file, 8 in a "
+      "server; of "
+      "a rack (72 in NVL72) the largest equal part that the job fills",
+      NULL },
     { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
       "one-way network bandwidth of a node divided by its GPUs", NULL },
     { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "5", "us",
@@ -96,7 +99,8 @@ static const struct field cluster_fields[] = {
       "a network in scenarios/hardware/fabrics: its measured latency and efficiency hold instead",
       NULL },
     { "nvlink_mesh_gpus", FIELD_COUNT, AT(nvlink_mesh_gpus), 0, 16, "0", "GPUs",
-      "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one of "
+      "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one "
+      "of "
       "8 (V100's cube mesh) a sixth; 0: through a switch",
       NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",

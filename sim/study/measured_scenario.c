@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/hardware.h"
 #include "costmodel/step_band.h"
 #include "sim/model/model.h"
 
@@ -515,11 +516,12 @@ static void add_cluster(cJSON *root, const struct row *row) {
     cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
     cJSON_AddStringToObject(cluster, "hardware", hardware);
     cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
-    /* The scale-up domain: 72 GPUs for the GB200 and GB300 racks. */
-    int64_t node = given(r->gpus_per_node, strncmp(hardware, "gb", 2) == 0 ? 72 : 8);
-    if (node > r->gpu_count) node = r->gpu_count;
-    while (r->gpu_count % node != 0 || (row->tp <= node && node % row->tp != 0))
-        node--;
+    int64_t node = r->gpus_per_node;
+    struct error unread = { 0 }; /* which the scenario tells */
+    if (node < 1 &&
+        !hardware_node_gpus(row->context->arena, row->context->directory, hardware, &node, &unread))
+        node = 1;
+    node = hardware_node_share(node, r->gpu_count, row->tp);
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
     const int64_t mesh = mesh_gpus(hardware, r->gpus_per_node);
     if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);

@@ -80,10 +80,48 @@ static bool assumes(const struct scenario *s, const char *text) {
     return false;
 }
 
+/* The node is the hardware's where the cluster does not state it, with a cache and without. */
+static void test_node(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware;
+        int64_t gpu_count, tp, want;
+    } cases[] = {
+        { "h100-80g-sxm", 32, 2, 8 },       { "b200-180g-sxm", 4, 2, 8 },
+        { "gb200-186g-nvl72", 32, 2, 32 },  { "gb200-186g-nvl72", 128, 4, 64 },
+        { "gb300-288g-nvl72", 144, 1, 72 }, { "gb300-288g-nvl72", 64, 8, 64 },
+    };
+    struct scenario_cache *cache = scenario_cache_create();
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof cases[0]); i++) {
+        const size_t at = i / 2;
+        struct arena *arena = arena_create();
+        const struct scenario_options options = {
+            .directory = SCENARIOS,
+            .cache = i % 2 != 0 ? cache : NULL,
+            .overrides =
+                (const char *[]){
+                    arena_format(arena, "cluster.hardware=%s", cases[at].hardware),
+                    arena_format(arena, "cluster.gpu_count=%ld", (long)cases[at].gpu_count),
+                    arena_format(arena, "layout.tp=%ld", (long)cases[at].tp), "layout.pp=1",
+                    "training={ \"global_batch\": { \"samples\": 576 } }", NULL },
+        };
+        struct error err = { 0 };
+        write_lines(POLICY, "\"policy\": null");
+        struct scenario *s = scenario_load(&options, "s.json", &err);
+        if (s == NULL) fail_msg("%s: %s", cases[at].hardware, err.text);
+        if (s->layout.gpus_per_node != cases[at].want)
+            fail_msg("%ld of %s: nodes of %ld GPUs, want %ld", (long)cases[at].gpu_count,
+                     cases[at].hardware, (long)s->layout.gpus_per_node, (long)cases[at].want);
+        scenario_destroy(s);
+        arena_destroy(arena);
+    }
+    scenario_cache_destroy(cache);
+}
+
 static void test_assumptions(void **state) {
     (void)state;
     static const struct {
-        const char *name, *overrides[4], *text;
+        const char *name, *overrides[5], *text;
         bool want;
     } cases[] = {
         { "InternViT's 25 heads",
@@ -137,7 +175,8 @@ static void test_assumptions(void **state) {
           true },
         { "a stack that is named",
           { "layout.stack=nemo-2025" },
-          "the software stack is megatron-core, the usual one of backend megatron-lm (layout.stack)",
+          "the software stack is megatron-core, the usual one of backend megatron-lm "
+          "(layout.stack)",
           false },
         { "a stack of another backend",
           { "layout.stack=jax-fsdp" },
@@ -146,6 +185,21 @@ static void test_assumptions(void **state) {
         { "a stack of a backend's relative",
           { "layout.stack=easyllm", "layout.backend=megatron-deepspeed" },
           "stack easyllm, whose runs were of backend deepspeed, stands for megatron-deepspeed",
+          false },
+        { "a part of a rack",
+          { "cluster.hardware=gb200-186g-nvl72" },
+          "a node is 32 GPUs of the NVLink domain of 72 of gb200-186g-nvl72 "
+          "(cluster.gpus_per_node)",
+          true },
+        { "whole racks",
+          { "cluster.hardware=gb300-288g-nvl72", "cluster.gpu_count=144",
+            "training.global_batch.samples=144" },
+          "a node is 72 GPUs, the NVLink domain of 72 of gb300-288g-nvl72 (cluster.gpus_per_node)",
+          true },
+        { "nodes of a rack that are given",
+          { "cluster.hardware=gb200-186g-nvl72", "cluster.gpus_per_node=32" },
+          "a node is 32 GPUs of the NVLink domain of 72 of gb200-186g-nvl72 "
+          "(cluster.gpus_per_node)",
           false },
         { "a failing job's checkpoints",
           { "what_if.gpu_mtbf_hours=50000" },
@@ -194,7 +248,8 @@ static void test_assumptions(void **state) {
           false },
         { "no stack",
           { "layout.stack=none" },
-          "the software stack is megatron-core, the usual one of backend megatron-lm (layout.stack)",
+          "the software stack is megatron-core, the usual one of backend megatron-lm "
+          "(layout.stack)",
           false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -539,6 +594,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_that_are_no_scenario),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_overlap_as_the_stack_does),

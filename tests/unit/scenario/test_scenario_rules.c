@@ -473,9 +473,14 @@ static void test_rules_in_overrides(void **state) {
           "--set cluster.gpus_per_node=20: /cluster/gpus_per_node: 32 GPUs do not fill whole nodes "
           "of 20",
           NULL },
+        { "no even parts of racks",
+          { "cluster.hardware=gb200-186g-nvl72", "cluster.gpu_count=146", "layout.pp=1" },
+          "--set cluster.gpu_count=146: /cluster/gpu_count: 146 GPUs do not fill whole nodes of 72",
+          NULL },
         { "mesh above a node",
           { "cluster.nvlink_mesh_gpus=16" },
-          "--set cluster.nvlink_mesh_gpus=16: /cluster/nvlink_mesh_gpus: a mesh of 16 GPUs in nodes "
+          "--set cluster.nvlink_mesh_gpus=16: /cluster/nvlink_mesh_gpus: a mesh of 16 GPUs in "
+          "nodes "
           "of 8: from 2 to all of a node",
           "0 where the links go through a switch" },
         { "mesh of one",
