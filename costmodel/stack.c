@@ -465,12 +465,12 @@ const struct stack *stack_load(struct arena *arena, const char *search_directory
 
 /* ---- search ---- */
 
-/* A year in a stack's name, 0: none. */
+/* The number of four digits in a stack's name, 0: none. */
 static int64_t year_in(const char *name) {
-    for (const char *at = strstr(name, "20"); at != NULL; at = strstr(at + 1, "20")) {
-        char *end;
-        const long year = strtol(at, &end, 10);
-        if (end - at == 4 && year >= 2018 && year <= 2100) return year;
+    for (const char *at = name; *at != '\0'; at++) {
+        const size_t digits = strspn(at, "0123456789");
+        if (digits == 4) return strtol(at, NULL, 10);
+        if (digits > 0) at += digits - 1;
     }
     return 0;
 }
@@ -490,10 +490,11 @@ static bool holds_word(const char *name, const char *word) {
 }
 
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
-    const int64_t year = year_in(name);
+    const int64_t year = year_in(name), newest = 9999;
     const struct stack *best = NULL;
     size_t best_length = 0;
     int64_t best_distance = 0;
+    bool alone = true;
     *exact = false;
     for (int64_t i = 0; i < list->count; i++) {
         const struct stack *stack = list->stacks[i];
@@ -501,17 +502,20 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             *exact = true;
             return stack;
         }
-        const int64_t distance = year > 0 ? llabs(year - stack->year) : 0;
+        const int64_t distance = llabs((year > 0 ? year : newest) - stack->year);
         for (const char **word = stack->words; *word != NULL; word++) {
             const size_t length = strlen(*word);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
-            if (!holds_word(name, *word) || (best != NULL && !better)) continue;
+            if (!holds_word(name, *word)) continue;
+            if (best != NULL && best != stack && length >= best_length)
+                alone = length > best_length;
+            if (best != NULL && !better) continue;
             best = stack;
             best_length = length;
             best_distance = distance;
         }
     }
-    *exact = best != NULL && best_distance == 0;
+    *exact = best != NULL && (year > 0 ? best_distance == 0 : alone);
     return best;
 }

@@ -153,8 +153,9 @@ bool stack_load_all(struct arena *arena, const char *search_directory, struct st
                     struct error *err);
 
 /* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
- * whose word it holds (the longest; of equal ones the nearest year), else NULL. *exact: the name
- * itself, or a word and no other year. */
+ * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name states
+ * none), else NULL. *exact: the name itself, or the word with that stack's year, or the word of one
+ * stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact);
 
 /* A stack on one GPU and precision: what the pricing needs. */

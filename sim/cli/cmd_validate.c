@@ -161,12 +161,13 @@ static void print_group(const struct validation_group *g, const char *name) {
     putchar('\n');
 }
 
+static void print_skipped(const struct validation_row *r, const char *file) {
+    printf("  %-46.46s skipped: %s\n", r->measured->row_id, validation_skip_name(r->skip));
+    if (r->skip_detail != NULL)
+        printf("      %s%s%s\n", file != NULL ? file : "", file != NULL ? " " : "", r->skip_detail);
+}
+
 static void print_row(const struct validation_row *r) {
-    if (r->skip != SKIP_NOTHING) {
-        printf("  %-46.46s skipped: %s\n", r->measured->row_id, validation_skip_name(r->skip));
-        if (r->skip_detail != NULL) printf("      %s\n", r->skip_detail);
-        return;
-    }
     printf("%c %-46.46s", r->calibrated_on ? '*' : ' ', r->measured->row_id);
     if (isnan(r->measured->iter_time_s))
         printf(" %12s %12.4g %9s", "", r->predicted_s, "");
@@ -178,6 +179,7 @@ static void print_row(const struct validation_row *r) {
     if (!isnan(r->measured->peak_mem_GiB))
         printf(" %10.1f %10.1f", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
     if (r->reading == READING_FULL_CARD) fputs("   [the card was full]", stdout);
+    if (!r->exact_stack) printf("   [stack %s]", r->stack->name);
     if (r->fits_predicted)
         puts(r->memory_close ? "   [close to full]" : "");
     else
@@ -185,13 +187,45 @@ static void print_row(const struct validation_row *r) {
                              : "   [predicted out of memory]");
 }
 
+struct shared_note {
+    const char *text;
+    int64_t rows;
+};
+
+/* What stands for what in the rows that were simulated: each once, in order of appearance. */
+static void print_notes(const struct validation *v) {
+    struct shared_note *notes =
+        arena_array(v->arena, struct shared_note, v->runs.count * MEASURED_NOTE_LIMIT + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        for (const char **note = v->rows[i].notes; *note != NULL; note++) {
+            if (v->rows[i].skip != SKIP_NOTHING) break;
+            int64_t at = 0;
+            while (at < count && strcmp(notes[at].text, *note) != 0)
+                at++;
+            if (at == count) notes[count++].text = *note;
+            notes[at].rows++;
+        }
+    }
+    if (count > 0) puts("\nFilled in where a row does not say, or says what is not known");
+    for (int64_t i = 0; i < count; i++)
+        printf("  %4ld row%c  %s\n", (long)notes[i].rows, notes[i].rows == 1 ? ' ' : 's',
+               notes[i].text);
+}
+
 static void print(const struct validation *v) {
     for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
         fprintf(stderr, "note: %s\n", v->runs.notes[i]);
     printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
            "80 % band", "memory GiB", "predicted");
-    for (int64_t i = 0; i < v->runs.count; i++)
-        print_row(&v->rows[i]);
+    const bool one_file = strcmp(v->files[0], v->files[v->runs.count - 1]) == 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        if (v->rows[i].skip == SKIP_NOTHING)
+            print_row(&v->rows[i]);
+        else
+            print_skipped(&v->rows[i], one_file ? NULL : v->files[i]);
+    }
+    print_notes(v);
     puts("\nBy source (step time, rows that nothing was fitted on)");
     for (int64_t i = 0; i < v->group_count; i++)
         print_group(&v->groups[i], v->groups[i].source);

@@ -103,7 +103,7 @@ static const char format[] =
     "a "
     "row.\n"
     "\n"
-    "Reasons to skip a row:";
+    "Reasons to skip a row, told with the line and the column:";
 
 static void percent(double value) {
     if (isnan(value))

@@ -14,7 +14,7 @@ static const struct column {
     const char *name;
     enum column_type type;
     size_t offset;
-    double least, most; /* of a count; a number must be above 0 */
+    double least, most; /* of a count, a whole number; a number must be above 0 */
 } columns[] = {
     { "row_id", COLUMN_TEXT, AT(row_id), 0, 0 },
     { "source", COLUMN_TEXT, AT(source), 0, 0 },
@@ -66,8 +66,7 @@ static const struct column {
 enum { COLUMN_COUNT_ALL = sizeof columns / sizeof columns[0] };
 
 /* "2048 max" is a length with a remark: the number is what the run was padded or cut to. */
-static bool read_count(const struct csv *csv, int64_t row, int64_t column, int64_t *value,
-                       struct error *err) {
+static bool read_count(const struct csv *csv, int64_t row, int64_t column, int64_t *value) {
     const char *text = csv_cell(csv, row, column);
     double number = strtod(text, NULL);
     const bool digits = text[strspn(text, "0123456789")] == ' ';
@@ -75,7 +74,8 @@ static bool read_count(const struct csv *csv, int64_t row, int64_t column, int64
         *value = (int64_t)number;
         return true;
     }
-    return csv_count(csv, row, column, value, err);
+    struct error said_by_the_row = { 0 };
+    return csv_count(csv, row, column, value, &said_by_the_row);
 }
 
 static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
@@ -84,13 +84,23 @@ static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_
                         csv->header[column], expected, csv_cell(csv, row, column));
 }
 
-/* What a count must be in; NULL: it is, or the cell is empty. The limits also keep products of
- * counts (tp pp cp; grad_accum micro_batch dp) below 2^63. */
+/* Words, signs and sizes that no run has are one kind of mistake, told in one way. The limits also
+ * keep products of counts (tp pp cp; grad_accum micro_batch dp) below 2^63. */
 static const char *count_mistake(struct arena *arena, const struct csv *csv, int64_t row,
-                                 int64_t place, const struct column *column, int64_t value) {
-    if (value < 0 || ((double)value >= column->least && (double)value <= column->most)) return NULL;
-    return mistake_at(arena, csv, row, place,
-                      arena_format(arena, "%.0f to %.0f", column->least, column->most));
+                                 int64_t place, const struct column *column) {
+    return mistake_at(
+        arena, csv, row, place,
+        arena_format(arena, "a whole number from %.0f to %.0f", column->least, column->most));
+}
+
+static const char *number_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                  int64_t place) {
+    return mistake_at(arena, csv, row, place, "a number above 0");
+}
+
+/* An empty cell is in every range. */
+static bool in_range(const struct column *column, int64_t value) {
+    return value < 0 || ((double)value >= column->least && (double)value <= column->most);
 }
 
 enum { MOST_PIXELS = 100000 }; /* a side: tiles of an image stay countable */
@@ -136,42 +146,75 @@ static void forget_zeros(struct measured_run *run) {
     if (run->peak_mem_GiB == 0) run->peak_mem_GiB = NAN;
 }
 
-static bool read_row(struct arena *arena, const struct csv *csv, int64_t row, const int64_t *places,
-                     struct measured_run *run, struct error *err) {
+static void read_row(struct arena *arena, const struct csv *csv, int64_t row, const int64_t *places,
+                     struct measured_run *run) {
+    struct error said_by_the_row = { 0 };
+    run->line = csv->lines[row];
     for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
         void *at = (char *)run + columns[i].offset;
+        const char *mistake = NULL;
         switch (columns[i].type) {
         case COLUMN_TEXT:
             *(const char **)at = csv_cell(csv, row, places[i]);
             break;
         case COLUMN_COUNT:
             *(int64_t *)at = -1;
-            if (!read_count(csv, row, places[i], at, err)) return false;
+            if (!read_count(csv, row, places[i], at) || !in_range(&columns[i], *(int64_t *)at))
+                mistake = count_mistake(arena, csv, row, places[i], &columns[i]);
             break;
         case COLUMN_NUMBER:
             *(double *)at = NAN;
-            if (!csv_number(csv, row, places[i], at, err)) return false;
+            if (!csv_number(csv, row, places[i], at, &said_by_the_row))
+                mistake = number_mistake(arena, csv, row, places[i]);
             break;
         }
+        if (run->mistake == NULL) run->mistake = mistake;
     }
     forget_zeros(run);
     for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
         const void *at = (const char *)run + columns[i].offset;
         if (columns[i].type == COLUMN_TEXT)
             run->mistake = text_mistake(arena, csv, row, places[i], run, &columns[i]);
-        else if (columns[i].type == COLUMN_COUNT)
-            run->mistake = count_mistake(arena, csv, row, places[i], &columns[i],
-                                         *(const int64_t *)at);
-        else if (*(const double *)at <= 0)
-            run->mistake = mistake_at(arena, csv, row, places[i], "more than 0");
+        else if (columns[i].type == COLUMN_NUMBER && *(const double *)at <= 0)
+            run->mistake = number_mistake(arena, csv, row, places[i]);
     }
-    return true;
 }
 
 static bool known_column(const char *name) {
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)
         if (strcmp(columns[i].name, name) == 0) return true;
     return false;
+}
+
+/* The column whose value stands at the scenario's place; NULL: none does. */
+static const char *column_of(struct arena *arena, const char *pointer, size_t length) {
+    static const char *const others[][2] = { { "layer_count", "layers" },
+                                             { "vocabulary", "vocab" } };
+    static const char samples[] = "/samples"; /* below its batch */
+    const size_t tail = sizeof samples - 1;
+    if (length > tail && strncmp(pointer + length - tail, samples, tail) == 0) length -= tail;
+    size_t start = length;
+    while (start > 0 && pointer[start - 1] != '/')
+        start--;
+    const char *name = arena_format(arena, "%.*s", (int)(length - start), pointer + start);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(name, others[i][0]) == 0) return others[i][1];
+    return known_column(name) ? name : NULL;
+}
+
+const char *measured_run_complaint(struct arena *arena, const struct measured_run *run,
+                                   const char *error_text) {
+    static const char mark[] = "error: ", hint_mark[] = "\n  hint: ";
+    const char *start = strstr(error_text, mark), *hint = strstr(error_text, hint_mark);
+    const char *why = start != NULL ? start + sizeof mark - 1 : error_text;
+    const size_t length = why[0] == '/' ? strcspn(why, ":") : 0;
+    const char *column = column_of(arena, why, length);
+    if (column != NULL) why += length + (why[length] == ':') + (why[length + 1] == ' ');
+    hint = hint != NULL ? hint + sizeof hint_mark - 1 : "";
+    return arena_format(arena, "line %ld%s%s: %.*s%s%.*s", (long)run->line,
+                        column != NULL ? ", " : "", column != NULL ? column : "",
+                        (int)strcspn(why, "\n"), why, hint[0] != '\0' ? "; " : "",
+                        (int)strcspn(hint, "\n"), hint);
 }
 
 /* A row that stands twice would count twice. */
@@ -210,6 +253,6 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
                 arena_format(arena, "column \"%s\" is not known and was ignored", csv->header[i]);
     runs->rows = arena_array(arena, struct measured_run, csv->row_count);
     for (int64_t row = 0; row < csv->row_count; row++)
-        if (!read_row(arena, csv, row, places, &runs->rows[row], err)) return false;
+        read_row(arena, csv, row, places, &runs->rows[row]);
     return check_row_ids(csv, runs, err);
 }

@@ -16,6 +16,7 @@ struct measured_run {
         *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
         *notes, *seq_len_text; /* "" when empty */
     const char *mistake; /* the first value that no run can have, with line and column; NULL: none */
+    int64_t line;        /* in its file, for messages */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,
@@ -30,9 +31,14 @@ struct measured_runs {
     const char **notes; /* columns that were ignored; NULL at the end */
 };
 
-/* Unknown columns are ignored with a note; what is no number where one belongs is an error with file
- * and line. A number that cannot be (a step of 0 s) is the row's mistake alone. */
+/* Unknown columns are ignored with a note. A value that cannot be (a step of 0 s, a word for a number)
+ * is the row's mistake alone; a file that is no table of runs is an error with file and line. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);
+
+/* What is wrong with the scenario made of a row ("...: error: /layout/tp: <why>"), told at the row's
+ * cell where there is one: "line 3, tp: <why>". */
+const char *measured_run_complaint(struct arena *arena, const struct measured_run *run,
+                                   const char *error_text);
 
 #endif

@@ -104,6 +104,19 @@ static void note(struct row *row, const char *text) {
     if (row->note_count < MEASURED_NOTE_LIMIT) row->out->notes[row->note_count++] = text;
 }
 
+/* The row is skipped for what stands in this cell. */
+static enum validation_skip skip_at(struct row *row, enum validation_skip skip, const char *column,
+                                    const char *why) {
+    row->out->skip_detail =
+        arena_format(row->context->arena, "line %ld, %s: %s", (long)row->run.line, column, why);
+    return skip;
+}
+
+static enum validation_skip skip_text(struct row *row, enum validation_skip skip,
+                                      const char *column, const char *text) {
+    return skip_at(row, skip, column, arena_format(row->context->arena, "got \"%.60s\"", text));
+}
+
 /* ---- stack ---- */
 
 /* For names that tell nothing. */
@@ -282,22 +295,55 @@ static bool choose_samples(struct row *row) {
     return true;
 }
 
+static bool holds(const char *text, const char *word) {
+    return strstr(text, word) != NULL;
+}
+
+/* NULL: an empty cell, or one of the names. */
+static const char *unlike(struct arena *arena, const char *text, const char *const *names) {
+    const char *list = "";
+    if (text[0] == '\0') return NULL;
+    for (int64_t i = 0; names[i] != NULL; i++) {
+        if (strcmp(text, names[i]) == 0) return NULL;
+        list = arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", names[i]);
+    }
+    return arena_format(arena, "got \"%s\"; one of %s", text, list);
+}
+
+static bool is_one_of(struct row *row, const char *column, const char *text,
+                      const char *const *names) {
+    const char *mistake = unlike(row->context->arena, text, names);
+    if (mistake != NULL) skip_at(row, SKIP_NOTHING, column, mistake);
+    return mistake == NULL;
+}
+
 /* ---- layout and batch ---- */
 
 static enum validation_skip place(struct row *row) {
     const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
     const struct stack *stack = row->out->stack;
     row->tp = given(r->tp, 1);
     row->pp = given(r->pp, 1);
     row->cp = given(r->cp, 1);
     row->vpp = row->pp > 1 ? given(r->vpp, 1) : 1;
     const int64_t model_ranks = row->tp * row->pp * row->cp;
-    if (r->gpu_count < 1 || model_ranks < 1 || r->gpu_count % model_ranks != 0) return SKIP_LAYOUT;
+    if (r->gpu_count < 1) return skip_at(row, SKIP_LAYOUT, "gpu_count", "not given");
+    if (r->gpu_count % model_ranks != 0)
+        return skip_at(row, SKIP_LAYOUT, "gpu_count",
+                       arena_format(arena, "%ld GPUs cannot be divided by tp x pp x cp = %ld",
+                                    (long)r->gpu_count, (long)model_ranks));
     row->dp = r->gpu_count / model_ranks;
-    if (r->dp >= 0 && r->dp != row->dp) return SKIP_LAYOUT;
+    if (r->dp >= 0 && r->dp != row->dp)
+        return skip_at(row, SKIP_LAYOUT, "dp",
+                       arena_format(arena, "%ld, but %ld GPUs over tp x pp x cp are %ld",
+                                    (long)r->dp, (long)r->gpu_count, (long)row->dp));
     const bool fsdp = strcmp(stack->backend, "fsdp") == 0;
     row->zero_stage = given(r->zero_stage, fsdp && row->pp == 1 ? 3 : 1);
-    if (row->zero_stage > 1 && row->pp > 1) return SKIP_LAYOUT;
+    if (row->zero_stage > 1 && row->pp > 1)
+        return skip_at(row, SKIP_LAYOUT, "zero_stage",
+                       arena_format(arena, "ZeRO-%ld on %ld pipeline stages is not simulated",
+                                    (long)row->zero_stage, (long)row->pp));
     row->zero_group =
         r->zero_group > 0 && row->dp * row->cp % r->zero_group == 0 ? r->zero_group : -1;
     row->sp = r->sp >= 0 ? r->sp == 1 : row->tp > 1 && stack->sequence_parallel;
@@ -309,42 +355,35 @@ static enum validation_skip place(struct row *row) {
     row->global_batch = r->global_batch > 0 ? r->global_batch
                         : r->grad_accum > 0 ? r->grad_accum * row->micro_batch * row->dp
                                             : -1;
-    if (row->global_batch < 1 || row->global_batch % (row->micro_batch * row->dp) != 0)
-        return SKIP_BATCH;
+    if (row->global_batch < 1)
+        return skip_at(row, SKIP_BATCH, "global_batch", "not given, nor is grad_accum");
+    if (row->global_batch % (row->micro_batch * row->dp) != 0)
+        return skip_at(row, SKIP_BATCH, "global_batch",
+                       arena_format(arena,
+                                    "%ld samples do not divide into micro-batches of %ld on %ld "
+                                    "data-parallel ranks",
+                                    (long)row->global_batch, (long)row->micro_batch,
+                                    (long)row->dp));
     row->recompute_layers = -1;
     row->recompute = r->recompute[0] != '\0' ? r->recompute : stack->recompute;
     if (sscanf(row->recompute, "layers:%ld", (long *)&row->recompute_layers) == 1)
-        return row->recompute_layers > r->layers ? SKIP_RECOMPUTE : SKIP_NOTHING;
-    const bool known = strcmp(row->recompute, "full") == 0 || strcmp(row->recompute, "none") == 0 ||
-                       strcmp(row->recompute, "selective") == 0;
-    return known ? SKIP_NOTHING : SKIP_RECOMPUTE;
-}
-
-static bool holds(const char *text, const char *word) {
-    return strstr(text, word) != NULL;
-}
-
-/* An empty cell is; otherwise the row's detail says what there is. */
-static bool is_one_of(struct row *row, const char *column, const char *text,
-                      const char *const *names) {
-    struct arena *arena = row->context->arena;
-    const char *list = "";
-    if (text[0] == '\0') return true;
-    for (int64_t i = 0; names[i] != NULL; i++) {
-        if (strcmp(text, names[i]) == 0) return true;
-        list = arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", names[i]);
-    }
-    row->out->skip_detail =
-        arena_format(arena, "%s: got \"%s\"; one of %s", column, text, list);
-    return false;
+        return row->recompute_layers < 0 || row->recompute_layers > r->layers
+                   ? skip_at(row, SKIP_RECOMPUTE, "recompute",
+                             arena_format(arena, "%ld layers of %ld", (long)row->recompute_layers,
+                                          (long)r->layers))
+                   : SKIP_NOTHING;
+    static const char *const kinds[] = { "full", "none", "selective", "layers:N", NULL };
+    if (strncmp(row->recompute, "layers:", 7) == 0)
+        return skip_text(row, SKIP_RECOMPUTE, "recompute", row->recompute);
+    return is_one_of(row, "recompute", row->recompute, kinds) ? SKIP_NOTHING : SKIP_RECOMPUTE;
 }
 
 /* A word that does not decide whether the row can be simulated: noted, with what stands for it. */
 static void note_unknown(struct row *row, const char *column, const char *text,
                          const char *const *names, const char *instead) {
-    if (is_one_of(row, column, text, names)) return;
-    note(row, arena_format(row->context->arena, "%s: %s", row->out->skip_detail, instead));
-    row->out->skip_detail = NULL;
+    const char *unknown = unlike(row->context->arena, text, names);
+    if (unknown != NULL)
+        note(row, arena_format(row->context->arena, "%s: %s: %s", column, unknown, instead));
 }
 
 /* Heads share the width unless theirs is given, and those of keys and values serve equal numbers. */
@@ -352,25 +391,32 @@ static bool heads_add_up(struct row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
     if (r->head_dim < 1 && r->hidden % r->heads != 0)
-        row->out->skip_detail =
-            arena_format(arena, "heads: %ld do not divide hidden %ld, and head_dim is not given",
-                         (long)r->heads, (long)r->hidden);
+        skip_at(row, SKIP_VALUE, "heads",
+                arena_format(arena, "%ld do not divide hidden %ld, and head_dim is not given",
+                             (long)r->heads, (long)r->hidden));
     else if (r->kv_heads > 0 && r->heads % r->kv_heads != 0)
-        row->out->skip_detail = arena_format(arena, "kv_heads: %ld do not divide the %ld heads",
-                                             (long)r->kv_heads, (long)r->heads);
+        skip_at(row, SKIP_VALUE, "kv_heads",
+                arena_format(arena, "%ld do not divide the %ld heads", (long)r->kv_heads,
+                             (long)r->heads));
     return row->out->skip_detail == NULL;
 }
 
-static enum validation_skip check(struct row *row) {
-    struct measured_run *r = &row->run;
+/* What the row's own words rule out, before anything is filled in. */
+static enum validation_skip check_words(struct row *row) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
     static const char *const outcomes[] = { "ok", "oom", NULL };
     note_unknown(row, "outcome", r->outcome, outcomes, "taken as ok");
-    if (isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) && strcmp(r->outcome, "oom") != 0)
-        return SKIP_NO_MEASUREMENT;
-    if (r->moe[0] != '\0' || r->ep > 1) return SKIP_EXPERTS;
-    if (holds(r->notes, "LoRA") || holds(r->notes, "lora")) return SKIP_ADAPTER;
+    if (r->mistake == NULL && isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) &&
+        strcmp(r->outcome, "oom") != 0)
+        return skip_at(row, SKIP_NO_MEASUREMENT, "iter_time_s", "empty, as is peak_mem_GiB");
+    if (r->moe[0] != '\0') return skip_text(row, SKIP_EXPERTS, "moe", r->moe);
+    if (r->ep > 1)
+        return skip_text(row, SKIP_EXPERTS, "ep", arena_format(arena, "%ld", (long)r->ep));
+    if (holds(r->notes, "LoRA") || holds(r->notes, "lora"))
+        return skip_text(row, SKIP_ADAPTER, "notes", r->notes);
     if (holds(r->notes, "Mamba") || holds(r->notes, "NOT a pure transformer"))
-        return SKIP_ARCHITECTURE;
+        return skip_text(row, SKIP_ARCHITECTURE, "notes", r->notes);
     if (r->mistake != NULL) {
         row->out->skip_detail = r->mistake;
         return SKIP_VALUE;
@@ -379,26 +425,36 @@ static enum validation_skip check(struct row *row) {
     if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
     static const char *const feed_forwards[] = { "gelu", "quick-gelu", "relu2", "swiglu", NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
+    static const char *const kernels[] = { "flash", "naive", NULL };
+    if (!is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
     static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
     note_unknown(row, "schedule", r->schedule, schedules, "that of vpp is taken");
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
     note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "taken as allocated");
-    choose_stack(row);
-    if (!choose_hardware(row)) return SKIP_HARDWARE;
-    if (!measured_shape_complete(row->context, r, row->out->notes, &row->note_count))
-        return SKIP_SHAPE;
-    if (!heads_add_up(row)) return SKIP_VALUE;
+    return SKIP_NOTHING;
+}
+
+static enum validation_skip check(struct row *row) {
+    struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    const enum validation_skip words = check_words(row);
+    if (words != SKIP_NOTHING) return words;
     row->attention = r->attention[0] != '\0' ? r->attention : "flash";
-    if (strcmp(row->attention, "flash") != 0 && strcmp(row->attention, "naive") != 0)
-        return SKIP_ATTENTION;
-    if (!choose_samples(row)) {
-        row->out->skip_detail =
-            arena_format(row->context->arena,
-                         "vision_model: got \"%s\"; there are %s, or a file of your own in "
-                         "scenarios/models/modules",
-                         r->vision_model, encoder_names(row->context));
-        return SKIP_VISION;
-    }
+    choose_stack(row);
+    if (!choose_hardware(row))
+        return skip_at(row, SKIP_HARDWARE, "hardware",
+                       arena_format(arena, "got \"%s\"; no name in scenarios/hardware begins so",
+                                    r->hardware));
+    const char *empty = measured_shape_complete(row->context, r, row->out->notes, &row->note_count);
+    if (empty != NULL)
+        return skip_at(row, SKIP_SHAPE, empty, "empty, and nothing else of the row tells it");
+    if (!heads_add_up(row)) return SKIP_VALUE;
+    if (!choose_samples(row))
+        return skip_at(row, SKIP_VISION, "vision_model",
+                       arena_format(arena,
+                                    "got \"%s\"; there are %s, or a file of your own in "
+                                    "scenarios/models/modules",
+                                    r->vision_model, encoder_names(row->context)));
     return place(row);
 }
 

@@ -68,8 +68,10 @@ struct execution *measured_scenario_run(const struct scenario_options *options,
                                         const struct measured_scenario *scenario,
                                         struct error *err);
 
-/* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived. */
-bool measured_shape_complete(const struct measured_context *context, struct measured_run *run,
-                             const char **notes, int64_t *note_count);
+/* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived.
+ * NULL, or the column that stays empty. */
+const char *measured_shape_complete(const struct measured_context *context,
+                                    struct measured_run *run, const char **notes,
+                                    int64_t *note_count);
 
 #endif

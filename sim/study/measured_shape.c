@@ -127,8 +127,9 @@ static void note(const char **notes, int64_t *count, const char *text) {
     if (*count < MEASURED_NOTE_LIMIT) notes[(*count)++] = text;
 }
 
-bool measured_shape_complete(const struct measured_context *context, struct measured_run *run,
-                             const char **notes, int64_t *note_count) {
+const char *measured_shape_complete(const struct measured_context *context,
+                                    struct measured_run *run, const char **notes,
+                                    int64_t *note_count) {
     struct arena *arena = context->arena;
     if (run->layers < 1 || run->hidden < 1 || run->heads < 1 || run->vocab < 1) {
         const char *name = shipped_model(context, run->model);
@@ -136,7 +137,7 @@ bool measured_shape_complete(const struct measured_context *context, struct meas
             note(notes, note_count,
                  arena_format(arena, "shape of the public model %s where the row has none", name));
     }
-    if (run->hidden < 1) return false;
+    if (run->hidden < 1) return "hidden";
     if (run->ffn_hidden < 1) {
         run->ffn_hidden = gated(run) ? (run->hidden * 8 / 3 + 255) / 256 * 256 : 4 * run->hidden;
         note(notes, note_count,
@@ -144,7 +145,7 @@ bool measured_shape_complete(const struct measured_context *context, struct meas
     }
     if (run->layers < 1) {
         run->layers = layers_of_size(run);
-        if (run->layers < 1) return false;
+        if (run->layers < 1) return "layers";
         note(
             notes, note_count,
             arena_format(arena, "%ld layers from the size in the model's name", (long)run->layers));
@@ -152,16 +153,16 @@ bool measured_shape_complete(const struct measured_context *context, struct meas
     if (run->heads < 1) {
         const struct measured_run *sibling = sibling_of(context, run);
         run->heads = sibling != NULL ? sibling->heads : heads_of_width(run);
-        if (run->heads < 1) return false;
+        if (run->heads < 1) return "heads";
         note(notes, note_count,
              sibling != NULL
                  ? arena_format(arena, "%ld heads, as %s", (long)run->heads, sibling->row_id)
                  : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
     }
     if (run->vocab < 1) {
-        if (gated(run)) return false;
+        if (gated(run)) return "vocab";
         run->vocab = 51200;
         note(notes, note_count, "vocabulary of 51,200, GPT-2's with padding");
     }
-    return run->seq_len > 0;
+    return run->seq_len > 0 ? NULL : "seq_len";
 }

@@ -155,6 +155,14 @@ static void skip(struct stack_fit *fit, const char *row_id, const char *reason) 
     fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
 }
 
+static const char *skip_reason(struct arena *arena, const struct measured_scenario *scenario) {
+    if (scenario->skip == SKIP_NOTHING) return "no step time was measured";
+    const char *name = validation_skip_name(scenario->skip);
+    return scenario->skip_detail != NULL
+               ? arena_format(arena, "%s (%s)", name, scenario->skip_detail)
+               : name;
+}
+
 static void warn(struct stack_fit *fit, const char *sentence) {
     fit->warnings[fit->warning_count++] = sentence;
 }
@@ -233,9 +241,7 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         if (!wanted(row_ids, row->run->row_id)) continue;
         measured_scenario_make(&context, row->run, &row->scenario);
         if (row->scenario.skip != SKIP_NOTHING || !(row->run->iter_time_s > 0)) {
-            skip(fit, row->run->row_id,
-                 row->scenario.skip != SKIP_NOTHING ? validation_skip_name(row->scenario.skip)
-                                                    : "no step time was measured");
+            skip(fit, row->run->row_id, skip_reason(arena, &row->scenario));
             cJSON_Delete(row->scenario.document);
             continue;
         }

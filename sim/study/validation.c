@@ -70,7 +70,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
                         ? SKIP_PRECISION
                     : strstr(err.text, ": must be ") != NULL ? SKIP_VALUE
                                                              : SKIP_LAYOUT;
-        row->skip_detail = arena_text(arena, err.text);
+        row->skip_detail = measured_run_complaint(arena, r, err.text);
         return;
     }
     const struct replay *p = e->replay;

@@ -49,6 +49,10 @@ static void test_find(void **state) {
         { "megatron-core-2025", "megatron-core", true },
         { "megatron-lm-2025", "megatron-core", true },
         { "megatron-lm-2023", "megatron-2022", false },
+        { "nemo-1999", "nemo-2024", false },
+        { "nemo", "nemo-2025", false }, /* of two, the newest */
+        { "nemo-25.04", "nemo-2025", false },
+        { "nanotron", "nanotron", true },
         { "something else", NULL, false },
         { "my-hf-trainer", "hf-deepspeed", true },
         { "transformers-fsdp-2024", "hf-fsdp", true },
