@@ -1,7 +1,9 @@
-/* cmd_check.c - validate a scenario and print it with every default filled in. */
+/* cmd_check.c - validate a scenario and print it with every default filled in. All is done that comes
+ * before the first step is simulated: the samples are read and batched, the plan is made. */
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/study/action_check.h"
+#include "sim/study/execution.h"
 
 struct check_options {
     bool reference;
@@ -19,6 +21,13 @@ static cJSON *assumptions_json(const struct scenario *s) {
     cJSON *list = cJSON_CreateArray();
     for (int64_t i = 0; s->assumptions[i] != NULL; i++)
         cJSON_AddItemToArray(list, cJSON_CreateString(s->assumptions[i]));
+    return list;
+}
+
+static cJSON *notes_json(const struct job *job) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; i < job->data_note_count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(job->data_notes[i]));
     return list;
 }
 
@@ -104,14 +113,19 @@ static int run(struct cli *cli, void *options) {
         error_set(&err, "name a scenario file, or use --reference or --schedule");
         return cli_error(&err);
     }
-    struct scenario *s = scenario_load(&cli->scenario_options, cli->arguments.positional[0], &err);
-    if (s == NULL) return cli_error(&err);
+    struct execution *e =
+        execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
+    if (e == NULL) return cli_error(&err);
+    const struct scenario *s = e->scenario;
+    const struct dataset *data = e->job->dataset;
     cJSON *resolved = scenario_resolved(s);
     if (cli->common.json) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddBoolToObject(object, "valid", true);
         cJSON_AddItemToObject(object, "resolved_scenario", resolved);
         cJSON_AddItemToObject(object, "assumptions", assumptions_json(s));
+        cJSON_AddItemToObject(object, "data_notes", notes_json(e->job));
+        cJSON_AddNumberToObject(object, "samples", (double)data->sample_count);
         cJSON_AddStringToObject(object, "profile_id", cost_model_profile_id(s->cost_model));
         cJSON_AddNumberToObject(object, "parameters", (double)model_parameters(s->model));
         cJSON_AddNumberToObject(object, "micro_batches_per_rank",
@@ -127,11 +141,15 @@ static int run(struct cli *cli, void *options) {
             s->model->name, (double)model_parameters(s->model) / 1e9,
             (long)layout_rank_count(&s->layout), cost_model_profile_id(s->cost_model),
             (long)s->micro_batches_per_rank);
+        printf("data set %s: %ld samples (%s), %ld whole steps in a pass\n", data->name,
+               (long)data->sample_count, data->status, (long)e->job->epoch_iterations);
         puts("assumed:");
+        for (int64_t i = 0; i < e->job->data_note_count; i++)
+            printf("  - %s\n", e->job->data_notes[i]);
         for (int64_t i = 0; s->assumptions[i] != NULL; i++)
             printf("  - %s\n", s->assumptions[i]);
     }
-    scenario_destroy(s);
+    execution_destroy(e);
     return EXIT_DONE;
 }
 

@@ -76,8 +76,7 @@ static bool dip_plan_job(const struct planner_oracle *oracle, const void *parame
                                         .other_segments = p->language_segments,
                                         .segments_limit = p->segments_limit,
                                         .recompute = (enum recompute_kind)p->recompute };
-    modality_plan(oracle, &options, plan);
-    return true;
+    return modality_plan(oracle, &options, plan, err);
 }
 
 /* ---- iterations ---- */

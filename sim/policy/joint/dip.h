@@ -1,6 +1,6 @@
 /* dip.h - the parts of the DIP planner (sim/policy/joint/dip.c) that have files of their own.
  *
- *     modality_plan(oracle, &options, plan);                  // chunks, sub-batches: once per job
+ *     modality_plan(oracle, &options, plan, err);             // chunks, sub-batches: once per job
  *     graph = modality_graph(plan, iteration);                // one iteration as segments
  *     memory_step(plan, iteration, graph, &schedule);         // choices per pass; times follow
  */
@@ -28,11 +28,11 @@ struct modality_options {
     enum recompute_kind recompute;            /* of all blocks, before any memory step */
 };
 
-/* Fills everything of the plan. The sizes tried for the 95 % rule are 1 to 32 images, those of
+/* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are asked for. The sizes tried for the 95 % rule are 1 to 32 images, those of
  * MODALITY_SIZES. */
 #define MODALITY_SIZES { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
-void modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
-                   struct job_plan *plan);
+bool modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
+                   struct job_plan *plan, struct error *err);
 
 /* Segments numbered by micro-batch, module, sub-microbatch and chunk; in the scratch arena. unit_of
  * and chunk_of give each segment's place in the iteration. */

@@ -146,17 +146,41 @@ static void prepare_pieces(const struct planner_oracle *o, int64_t sub_batch) {
     }
 }
 
-static int64_t most_segments(const struct planner_oracle *o, const struct range *range,
-                             int64_t asked, int64_t stages) {
+static int64_t block_count(const struct planner_oracle *o, const struct range *range) {
     int64_t blocks = 0;
     for (int64_t i = 0; i < range->count; i++)
         blocks += layer_can_recompute(o->model, range->first + i);
-    int64_t most = blocks / stages;
-    return most < 1 ? 1 : most < asked ? most : asked;
+    return blocks;
 }
 
-void modality_plan(const struct planner_oracle *o, const struct modality_options *options,
-                   struct job_plan *plan) {
+/* Each chunk has a block, and at least one chunk there is. */
+static int64_t most_segments(const struct planner_oracle *o, const struct range *range,
+                             int64_t stages) {
+    int64_t most = block_count(o, range) / stages;
+    return most < 1 ? 1 : most;
+}
+
+/* A module stands on every stage, in as many chunks as are asked for (0 or less: not said). */
+static bool holds_chunks(const struct planner_oracle *o, const struct range *range, int64_t given,
+                         int64_t stages, struct error *err) {
+    const int64_t most = most_segments(o, range, stages);
+    const char *module = module_role_name((enum module_role)role_group(o->model, range->first));
+    if (range->count < stages) {
+        error_set(err, "the %ld layers of module \"%s\" do not fill %ld stages", (long)range->count,
+                  module, (long)stages);
+        return error_hint(err, "every module stands on all stages: a smaller layout.pp");
+    }
+    if (given <= most) return true;
+    error_set(err,
+              "%s %ld on %ld stages: the %ld blocks of module \"%s\" make at most %ld chunks for "
+              "each stage",
+              range->vision ? "vision_segments" : "language_segments", (long)given, (long)stages,
+              (long)block_count(o, range), module, (long)most);
+    return error_hint(err, "leave it out to choose by latency");
+}
+
+bool modality_plan(const struct planner_oracle *o, const struct modality_options *options,
+                   struct job_plan *plan, struct error *err) {
     struct range ranges[MODULE_LIMIT];
     int64_t modules = list_modules(o->model, ranges), limits[MODULE_LIMIT], counts[MODULE_LIMIT];
     double seconds[MODULE_LIMIT];
@@ -176,13 +200,15 @@ void modality_plan(const struct planner_oracle *o, const struct modality_options
         }
         o->prepare(o->context, &shape, 1);
         seconds[i] = range_seconds(o, &ranges[i], &shape, by_layer + ranges[i].first);
-        limits[i] = most_segments(o, &ranges[i], options->segments_limit, plan->stage_count);
+        limits[i] = most_segments(o, &ranges[i], plan->stage_count);
+        if (limits[i] > options->segments_limit) limits[i] = options->segments_limit;
     }
     modality_segment_counts(seconds, modules, limits, counts);
     plan->chunk_count = 0;
     for (int64_t i = 0; i < modules; i++) {
         int64_t given = ranges[i].vision ? options->vision_segments : options->other_segments;
-        if (given > 0) counts[i] = most_segments(o, &ranges[i], given, plan->stage_count);
+        if (!holds_chunks(o, &ranges[i], given, plan->stage_count, err)) return false;
+        if (given > 0) counts[i] = given;
         plan->modules[i].first_chunk = plan->chunk_count;
         plan->modules[i].chunk_count = counts[i];
         plan->chunk_count += counts[i];
@@ -200,4 +226,5 @@ void modality_plan(const struct planner_oracle *o, const struct modality_options
         plan->recompute[i] =
             layer_can_recompute(o->model, i) ? options->recompute : RECOMPUTE_NONE;
     plan->schedule = &planned;
+    return true;
 }

@@ -33,8 +33,7 @@ static bool optimus_plan_job(const struct planner_oracle *oracle, const void *pa
                                         .other_segments = p->language_segments,
                                         .segments_limit = 1,
                                         .recompute = (enum recompute_kind)p->recompute };
-    modality_plan(oracle, &options, plan);
-    return true;
+    return modality_plan(oracle, &options, plan, err);
 }
 
 static bool optimus_plan_iteration(const struct planner_oracle *oracle, const void *parameters,
