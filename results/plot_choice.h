@@ -18,6 +18,7 @@ struct plot_choice {
     /* Of a configuration of a sweep: */
     bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
     bool may_run_out;  /* it fits the raced step, and a heavier one may not */
+    bool memory_unknown; /* it fits the raced step, and of heavier ones nothing is known */
     int64_t steps;     /* that the figures rest on; 0: unknown */
     int64_t row_index;
     double mfu_fraction;

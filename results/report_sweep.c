@@ -81,6 +81,7 @@ static void write_point(const struct report *r, const struct plot_choice *p, con
     fprintf(out, "<td><span class=\"tag %s\">%s</span>", p->tight ? "tight" : "fits",
             p->tight ? "tight" : "fits");
     if (p->may_run_out) fputs(" <span class=\"tag tight\">a heavier step may not</span>", out);
+    if (p->memory_unknown) fputs(" <span class=\"tag tight\">heavier steps not known</span>", out);
     const char *breach = report_breach_of(r, p->days, p->money_usd);
     if (breach[0] != '\0') fprintf(out, " <span class=\"tag out\">%s</span>", breach);
     fprintf(out, "</td><td>%s, %lld step%s</td><td class=\"wide\">",

@@ -418,7 +418,7 @@ ORDER BY run_id, step_ms DESC, layer_kind, operator, pass, bound;
 -- Points of a sweep with their answers. on_front: no other point that fits in memory is at least as
 -- good in time, money (or GPU-days where there is no price) and memory, and better in one. Points that
 -- leave out samples count only where all do. may_run_out: it fits on the steps that were looked at, and the
--- bound for a heavier one does not.
+-- bound for a heavier one does not; NULL: it fits on those, and there is no bound.
 CREATE VIEW sweep_result AS
 SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,
        gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,

@@ -187,6 +187,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
         .steps = sqlite3_column_int64(row, 9),
         .mfu_fraction = real(row, 10),
         .may_run_out = sqlite3_column_int64(row, 11) != 0,
+        .memory_unknown = sqlite3_column_type(row, 11) == SQLITE_NULL,
     };
     name_point(list, point, values);
     cJSON_Delete(values);

@@ -49,7 +49,10 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
                             1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
     add_number(o, "memory_bound_bytes",
                r->memory_bound_bytes >= 0 ? (double)r->memory_bound_bytes : NAN);
-    cJSON_AddBoolToObject(o, "may_run_out", sweep_row_may_run_out(r));
+    if (sweep_row_memory_unknown(r))
+        cJSON_AddNullToObject(o, "may_run_out");
+    else
+        cJSON_AddBoolToObject(o, "may_run_out", sweep_row_may_run_out(r));
     add_number(o, "samples_left_out_fraction", r->left_out_fraction);
     add_number(o, "samples_dropped_fraction", r->dropped_fraction);
     add_number(o, "samples_per_step", r->samples_per_step);
@@ -220,6 +223,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
     if (sweep_row_may_run_out(r)) fputs("   [may run out of memory in a heavier step]", stdout);
+    if (sweep_row_memory_unknown(r)) fputs("   [memory of heavier steps not known]", stdout);
     print_left_out_mark(r);
     if (sweep->top_count > 0) print_race_mark(sweep, r); /* beside replayed ones */
     putchar('\n');

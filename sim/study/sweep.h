@@ -82,6 +82,8 @@ bool sweep_row_is_replayed(const struct sweep_row_record *row);
 /* Whether it fits on the steps that were looked at, and a heavier one of the pass may run out of memory: a
  * bound says so, which is never too low. */
 bool sweep_row_may_run_out(const struct sweep_row_record *row);
+/* It fits on the steps that were looked at, and nothing bounds the others: its policy plans each step. */
+bool sweep_row_memory_unknown(const struct sweep_row_record *row);
 /* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out unless
  * all do, because what trains less takes less time. */
 bool sweep_row_counts(const struct sweep *sweep, int64_t row);

@@ -50,6 +50,10 @@ bool sweep_row_may_run_out(const struct sweep_row_record *row) {
            row->memory_bound_bytes > row->memory_capacity_bytes;
 }
 
+bool sweep_row_memory_unknown(const struct sweep_row_record *row) {
+    return row->verdict != NULL && !is_out_of_memory(row) && row->memory_bound_bytes < 0;
+}
+
 /* What was replayed in full stands before what was only raced, and what trains all samples before what
  * leaves some out. */
 static int compare_rows(const void *a, const void *b, void *context) {
