@@ -162,7 +162,7 @@ static void write_against_second(const struct report *r) {
             r->wish.measure == REPORT_DAYS       ? " time"
             : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
                                                  : "");
-    fputs(more > best->band_fraction + second->band_fraction
+    fputs(more > hypot(best->band_fraction, second->band_fraction) /* as comparison.h */
               ? "That is more than both error bands together"
               : "That is inside the error bands; two runs on one GPU and software stack share most "
                 "of such an error, so that their order may hold all the same",

@@ -219,13 +219,15 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, where "
          "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
          "same for all runs. With GPUs that fail: also\nover when they do.");
-    printf("sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
-           "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
-           "stacks both bands together);\nlikely: beyond that chance; open: not even that, or a run "
-           "does not fit.\n"
-           "The band holds 80 %% of the measured runs that nothing was fitted on "
-           "(docs/VALIDATION.md).\n",
-           expm1(rows[0].may_err_log) * 100);
+    printf(
+        "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
+        "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
+        "stacks the root of the sum of both bands' squares);\nlikely: beyond that chance; open: "
+        "not even that, or a run "
+        "does not fit.\n"
+        "The band holds 80 %% of the measured runs that nothing was fitted on "
+        "(docs/VALIDATION.md).\n",
+        expm1(rows[0].may_err_log) * 100);
 }
 
 /* "tensor communication" as a key: "tensor_communication". */

@@ -23,7 +23,7 @@ struct comparison_run {
  * curves); what is left was measured: of two runs of one source, stack and GPU that nothing was fitted
  * on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most in 80 % of
  * the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels, and the
- * difference must exceed both bands together, as it must in runs stored before that figure was. likely:
+ * difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored before that figure was. likely:
  * it exceeds the chance. open: it does not, or one of the two does not fit into memory. */
 /* different jobs: the runs train another model, on other data or on another share of the samples, so that
  * neither saves anything. */
