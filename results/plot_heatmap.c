@@ -9,17 +9,22 @@
 
 #define SPREAD 5
 
-enum { TOP_PIXELS = 84, RIGHT_PIXELS = 150, BAR_PIXELS = 26 };
+enum { TOP_PIXELS = 84, RIGHT_PIXELS = 150, BAR_PIXELS = 26, SIGN_PIXELS = 27, LONGEST_NAME = 60 };
 
 /* Widths of characters of the usual size, about: names of tics are turned or given room by them. */
 #define NAME_PIXELS 9.5
+/* What a turned name takes of its length beside and below its tic. */
+#define TURN_DEGREES 20
+#define TURN_SIDE 0.94
+#define TURN_DOWN 0.35
 
 struct drawing {
     struct gnuplot g;
     const struct plot_heatmap *map;
     double least, most;
     double width, height;                /* of the picture, in pixels as those below */
-    double left, foot;                   /* beside and below the cells */
+    double left, right, foot;            /* beside and below the cells */
+    double names;                        /* the part of the foot that holds those of the columns */
     double cell_width, cell_height;      /* about, in pixels */
     bool turned;                         /* names of the columns */
     int64_t raced_steps, replayed_steps; /* 0: no such cell; -1: they differ */
@@ -42,7 +47,7 @@ static size_t longest_of(const char *const *names, int64_t count) {
     size_t longest = 0;
     for (int64_t i = 0; i < count; i++)
         if (strlen(names[i]) > longest) longest = strlen(names[i]);
-    return longest;
+    return longest < LONGEST_NAME ? longest : LONGEST_NAME;
 }
 
 static struct drawing survey(const struct plot_heatmap *map) {
@@ -58,15 +63,22 @@ static struct drawing survey(const struct plot_heatmap *map) {
             d.most = fmax(d.most, cell->value);
             note_steps(cell->replayed ? &d.replayed_steps : &d.raced_steps, cell->steps);
         }
-    d.left = NAME_PIXELS * (double)longest_of(map->y_names, map->y_count) + 66;
-    d.width = fmin(fmax(d.left + RIGHT_PIXELS + 130 * (double)map->x_count, 900), 2400);
-    d.cell_width = (d.width - d.left - RIGHT_PIXELS) / (double)map->x_count;
+    d.left = NAME_PIXELS * (double)longest_of(map->y_names, map->y_count) + 80;
+    d.right = RIGHT_PIXELS;
     const double column_name = NAME_PIXELS * (double)longest_of(map->x_names, map->x_count);
-    d.turned = column_name > d.cell_width;
+    for (int pass = 0; pass < 2; pass++) {
+        d.width = fmin(fmax(d.left + d.right + 130 * (double)map->x_count, 900), 2400);
+        d.cell_width = (d.width - d.left - d.right) / (double)map->x_count;
+        d.turned = d.turned || column_name > d.cell_width;
+        /* The last name goes on below the bar of colours. */
+        if (d.turned)
+            d.right = fmax(RIGHT_PIXELS, TURN_SIDE * column_name - d.cell_width / 2 + 16);
+    }
+    d.names = d.turned ? 44 + TURN_DOWN * column_name : 54;
     /* The key may need a line for each of its signs. */
     const int signs = (d.raced_steps != 0) + (d.replayed_steps != 0) + (d.unfit > 0) +
                       (d.pruned > 0) + (d.invalid > 0);
-    d.foot = 108 + 22 * signs + (d.turned ? 0.35 * column_name : 0);
+    d.foot = d.names + 50 + SIGN_PIXELS * signs;
     d.height = fmin(TOP_PIXELS + d.foot + 64 * (double)map->y_count, 1800);
     d.cell_height = (d.height - d.foot - TOP_PIXELS) / (double)map->y_count;
     return d;
@@ -87,7 +99,8 @@ static void write_axis(struct gnuplot *g, const char *axis, const char *const *n
                        const char *turn) {
     fprintf(g->script, "set %stics %s (", axis, turn);
     for (int64_t i = 0; i < count; i++) {
-        gnuplot_tic_text(g, names[i]);
+        char name[LONGEST_NAME + 1];
+        gnuplot_tic_text(g, plot_cut(name, sizeof name, names[i], LONGEST_NAME));
         fprintf(g->script, " %d%s", (int)i, i + 1 < count ? ", " : ")\n");
     }
 }
@@ -119,7 +132,7 @@ static void write_bar_tics(struct drawing *d) {
 
 /* The bar has a margin of its own and its unit above it, clear of the numbers beside it. */
 static void write_bar(struct drawing *d) {
-    const double right = 1 - RIGHT_PIXELS / d->width, bar = right + 22 / d->width;
+    const double right = 1 - d->right / d->width, bar = right + 22 / d->width;
     const double bottom = d->foot / d->height, top = 1 - TOP_PIXELS / d->height;
     const double low = level(d, d->least), high = level(d, d->most);
     fprintf(d->g.script,
@@ -138,7 +151,8 @@ static void write_bar(struct drawing *d) {
     fprintf(d->g.script, " at screen %.5f, screen %.5f left\n", bar, top + 22 / d->height);
 }
 
-/* The title over the whole width, and the name of the rows where theirs end. */
+/* The title over the whole width, and the names of columns and rows where theirs end: how far gnuplot
+ * itself would put them differs between the kinds of pictures. */
 static void write_titles(struct drawing *d) {
     enum { LONGEST = 250 };
     char title[LONGEST];
@@ -147,8 +161,10 @@ static void write_titles(struct drawing *d) {
     gnuplot_text(&d->g, plot_cut(title, sizeof title, d->map->title,
                                  room < LONGEST ? (size_t)room : LONGEST));
     fprintf(d->g.script, " at screen 0.5, screen %.5f center\n", 1 - 28 / d->height);
-    plot_set_text(&d->g, "xlabel", d->map->x_label);
     fputs("set label ", d->g.script);
+    gnuplot_text(&d->g, d->map->x_label);
+    fprintf(d->g.script, " at graph 0.5, screen %.5f center\nset label ",
+            (d->foot - d->names - 12) / d->height);
     gnuplot_text(&d->g, d->map->y_label);
     fprintf(d->g.script, " at screen %.5f, graph 0.5 center rotate by 90\n", 18 / d->width);
 }
@@ -248,13 +264,16 @@ bool plot_heatmap(const char *path, const struct plot_heatmap *map, struct error
         write_empty_cells(&d, (enum empty_cell)k);
     plot_set_style(&d.g);
     write_titles(&d);
-    write_axis(&d.g, "x", map->x_names, map->x_count, d.turned ? "rotate by -20" : "");
+    char turn[24];
+    snprintf(turn, sizeof turn, "rotate by -%d", TURN_DEGREES);
+    write_axis(&d.g, "x", map->x_names, map->x_count, d.turned ? turn : "");
     write_axis(&d.g, "y", map->y_names, map->y_count, "");
     write_bar(&d);
     fprintf(d.g.script,
             "set xrange [-0.5:%g]\nset yrange [-0.5:%g]\nunset grid\n"
-            "set key at screen 0.5, screen 0.01 bottom center horizontal Left reverse\n",
-            (double)map->x_count - 0.5, (double)map->y_count - 0.5);
+            "set key at screen 0.5, screen %.5f top center horizontal Left reverse\n",
+            (double)map->x_count - 0.5, (double)map->y_count - 0.5,
+            (d.foot - d.names - 34) / d.height);
     for (int64_t y = 0; y < map->y_count; y++)
         for (int64_t x = 0; x < map->x_count; x++)
             write_cell(&d, x, y);

@@ -143,6 +143,59 @@ static void test_the_heat_map_in_each_format(void **state) {
     store_close(store);
 }
 
+/* Where the middle or start of the text stands. */
+static void place_of(const char *svg, const char *text, double *x, double *y) {
+    const char *found = strstr(svg, text), *translate = NULL;
+    if (found == NULL) fail_msg("the heat map lacks \"%s\"", text);
+    for (const char *at = svg; at != NULL && at < found; at = strstr(at + 1, "translate("))
+        translate = at;
+    assert_int_equal(sscanf(translate, "translate(%lf,%lf)", x, y), 2);
+}
+
+static void test_names_in_the_heat_map_stand_apart(void **state) {
+    if (!has_gnuplot()) skip();
+    struct fixture *f = *state;
+    static const struct {
+        const char *column, *row;
+        bool turned;
+    } cases[] = {
+        { "x1", "y1", false },
+        { "x isf qv 9, qt 4096, iterations 10", "y h100-80g-sxm", true },
+        { "x whose name is longer than what any picture has room for, whatever may be in it",
+          "y whose name is longer than what any picture has room for, whatever may be in it", true },
+    };
+    static const double high = 17, wide = 9; /* of a character */
+    char svg[SVG_LIMIT];
+    for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
+        const char *columns[] = { "1", "2", cases[i].column }, *rows[] = { "3", cases[i].row };
+        struct plot_heatmap map = { "map", "the columns", "the rows", "USD", columns, rows, 3, 2,
+                                    arena_array(f->arena, struct plot_cell,
+                                                PLOT_HEATMAP_LIMIT * PLOT_HEATMAP_LIMIT) };
+        map.cells[0] = (struct plot_cell){ .value = 1, .points = 1, .steps = 2, .replayed = true };
+        const char *path = arena_format(f->arena, "%s/apart.svg", f->folder);
+        must(f, plot_heatmap(path, &map, &f->err));
+        read_svg(path, svg);
+        double width, height, x, y, title_y, key_y, title_x, row_x;
+        const char *size = strstr(svg, " width=");
+        assert_int_equal(sscanf(size, " width=\"%lf\" height=\"%lf\"", &width, &height), 2);
+        const double length = fmin((double)strlen(cases[i].column), 60),
+                     row_length = fmin((double)strlen(cases[i].row), 60);
+        place_of(svg, ">x", &x, &y);
+        place_of(svg, ">the columns<", &title_x, &title_y);
+        place_of(svg, ">replayed in full", &title_x, &key_y);
+        const double end = cases[i].turned ? y + 0.34 * wide * length : y;
+        if (title_y < end + high || key_y < title_y + high || key_y + 2 * high > height)
+            fail_msg("%s: ends at %g, the title at %g, the key at %g of %g", cases[i].column, end,
+                     title_y, key_y, height);
+        if (cases[i].turned && x + 0.94 * wide * length > width)
+            fail_msg("%s: from %g, over the edge at %g", cases[i].column, x, width);
+        place_of(svg, ">y", &row_x, &y);
+        place_of(svg, ">the rows<", &title_x, &y);
+        if (row_x - wide * row_length < title_x + high / 2)
+            fail_msg("%s: ends at %g, the title at %g", cases[i].row, row_x, title_x);
+    }
+}
+
 #define CONFIGURATION(tp, hardware, batching)                                                      \
     "{\"layout.tp\":" tp                                                                           \
     ",\"layout.pp\":1,\"cluster.gpu_count\":8,\"cluster.hardware\":\"" hardware                    \
@@ -254,6 +307,8 @@ static void test_a_text_is_cut_between_characters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_cell_says_what_its_value_rests_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_names_in_the_heat_map_stand_apart, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_heat_map_in_each_format, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_points_are_named_by_all_that_varies, set_up,
