@@ -15,7 +15,19 @@ static double left_of(const struct plot_bar *bar, int which) {
     return which == BAR_SIMULATED ? -0.4 : 0;
 }
 
-static void write_bars(struct gnuplot *g, const struct plot_bar *bars, int64_t count, int which) {
+/* As many decimals for all: three digits of the highest bar, two of the lowest. */
+static int decimals_of(const struct plot_bar *bars, int64_t count, double top) {
+    double least = top;
+    for (int64_t i = 0; i < count; i++) {
+        if (bars[i].simulated > 0) least = fmin(least, bars[i].simulated);
+        if (bars[i].printed > 0) least = fmin(least, bars[i].printed);
+    }
+    const double decimals = fmax(2 - floor(log10(top)), 1 - floor(log10(least)));
+    return (int)fmin(fmax(decimals, 0), 6);
+}
+
+static void write_bars(struct gnuplot *g, const struct plot_bar *bars, int64_t count, int which,
+                       int decimals) {
     fprintf(g->script, "$bars%d << END\n-9 0 -9 -9 0 0\n", which);
     for (int64_t i = 0; i < count; i++) {
         double value = which == BAR_SIMULATED ? bars[i].simulated : bars[i].printed;
@@ -27,8 +39,10 @@ static void write_bars(struct gnuplot *g, const struct plot_bar *bars, int64_t c
     for (int64_t i = 0; i < count; i++) {
         double value = which == BAR_SIMULATED ? bars[i].simulated : bars[i].printed;
         if (isnan(value)) continue;
-        fprintf(g->script, "set label '%.3g' at %.9g,%.9g center offset 0,0.6 front\n", value,
-                (double)i + left_of(&bars[i], which) + 0.2, value);
+        char number[PLOT_NUMBER_SIZE];
+        fprintf(g->script, "set label '%s' at %.9g,%.9g center offset 0,0.6 front\n",
+                plot_fixed(number, value, decimals), (double)i + left_of(&bars[i], which) + 0.2,
+                value);
     }
 }
 
@@ -43,11 +57,13 @@ bool plot_bars(const char *path, const char *title, const char *axis, const stru
     if (count == 0 || top <= 0) return plot_nothing(err, "bars");
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, fmax(900, 300 + 125 * (double)count), 650, err)) return false;
-    write_bars(&g, bars, count, BAR_SIMULATED);
-    write_bars(&g, bars, count, BAR_PRINTED);
+    const int decimals = decimals_of(bars, count, top);
+    write_bars(&g, bars, count, BAR_SIMULATED, decimals);
+    write_bars(&g, bars, count, BAR_PRINTED, decimals);
     plot_set_style(&g);
     plot_set_text(&g, "title", title);
     plot_set_text(&g, "ylabel", axis);
+    plot_set_number_tics(&g, 'y', 0, top * 1.15);
     fprintf(g.script, "set xrange [-0.7:%.9g]\nset yrange [0:%.9g]\nset grid y nox\nset xtics (",
             (double)count - 0.3, top * 1.15);
     for (int64_t i = 0; i < count; i++) {

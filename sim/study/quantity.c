@@ -402,7 +402,7 @@ static const struct quantity table[] = {
     { "glpk_ratio", "ratio", glpk_ratio, PLAN, .absent = UNPROVEN },
     { "glpk_solved", "ratio", glpk_solved, PLAN },
     { "glpk_time", "s", glpk_time, MEASURED },
-    { "gpu_days", "gpu-day", gpu_days, TIMED },
+    { "gpu_days", "GPU-days", gpu_days, TIMED },
     { "guide_memory", "GB", guide_memory, PLAN },
     { "guide_memory_language", "GB", guide_memory_language, PLAN },
     { "guide_memory_vision", "GB", guide_memory_vision, PLAN },

@@ -256,6 +256,23 @@ static void test_names_have_no_special_meaning(void **state) {
 }
 
 /* What nothing beats in time and money comes first in the list; what cannot be chosen is not there. */
+static bool draw_even_bars(const char *path, struct error *err) {
+    static const struct plot_bar bars[] = { { "one", 0.306, 0.297 }, { "two", 0.28, NAN } };
+    return plot_bars(path, "bars", "MFU", bars, 2, err);
+}
+
+static void test_bars_have_as_many_decimals(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_even_bars, text);
+    static const char *const shown[] = { ">0.306<", ">0.297<", ">0.280<", ">0.30<", ">0.05<" };
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        if (strstr(text, shown[i]) == NULL) fail_msg("the bars lack \"%s\"", shown[i]);
+    assert_null(strstr(text, ">0.28<"));
+    assert_null(strstr(text, ">0.3<"));
+}
+
 static void test_the_front_is_listed(void **state) {
     (void)state;
     if (!has_gnuplot()) skip();
@@ -564,6 +581,7 @@ int main(void) {
         cmocka_unit_test(test_each_picture_in_each_format),
         cmocka_unit_test(test_nothing_to_draw),
         cmocka_unit_test(test_names_have_no_special_meaning),
+        cmocka_unit_test(test_bars_have_as_many_decimals),
         cmocka_unit_test(test_the_front_is_listed),
         cmocka_unit_test(test_what_leaves_samples_out_is_no_choice),
         cmocka_unit_test(test_a_curve_for_each_job),
