@@ -144,6 +144,33 @@ dom "sort=gpu_days&down=1" > "$work/dom"
 [[ $(rows | tail -n 1) == *crowded ]] || fail "sorted down, the last row is $(rows | tail -n 1)"
 dom "filter=PARAMETER%20fits" > "$work/dom"
 [[ $(rows | grep -vc hidden) -eq 1 ]] || fail "the filter leaves $(rows | grep -vc hidden) rows"
+# At no width does the page, or a card of it, hold more than it shows; a name without a blank is broken.
+ballast run $small --set "name=$(printf 'long%.0s' {1..40})" --db "$work/r.db" > /dev/null
+ballast report "$work/r.db" -o "$work/wide.html" 2> /dev/null
+cat > "$work/widths.html" << 'END'
+<body><script>
+let left = 6, out = [];
+for (const width of [320, 360, 400, 600, 768, 1400]) {
+  const frame = document.createElement("iframe");
+  frame.style = "border:0;height:900px;width:" + width + "px"; frame.src = "wide.html";
+  frame.onload = () => {
+    const page = frame.contentDocument;
+    page.querySelectorAll("details").forEach(d => d.open = true);
+    page.querySelectorAll("html, .figures div, .figures b, .answer, p, li, h1, h2").forEach(e => {
+      if (e.scrollWidth > e.clientWidth + 1 && !e.closest(".scroll, pre")) out.push("spills at " + width + ": " + e.tagName + " " + e.textContent.slice(0, 40));
+    });
+    const name = page.querySelector("#runs td.name");
+    if (name && name.clientWidth > 400) out.push("spills at " + width + ": a name of " + name.clientWidth);
+    if (--left == 0) document.body.textContent = "looked " + out.join("; ");
+  };
+  document.body.append(frame);
+}
+</script></body>
+END
+HOME=$work timeout 90 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/browser" --allow-file-access-from-files \
+    --virtual-time-budget=20000 --dump-dom "file://$work/widths.html" > "$work/dom" 2> /dev/null || true
+grep -q looked "$work/dom" || fail "the widths were not looked at"
+if grep spills "$work/dom"; then fail "the page spills over"; fi
 for size in 1300,1600 420,1600; do
     for theme in light dark; do
         HOME=$work timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars \
