@@ -1,10 +1,11 @@
 /* hardware.c - reads GPU and cluster files; human units become base units here and nowhere else. */
 #include "costmodel/hardware.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "sim/base/field.h"
 #include "sim/base/units.h"
 
 struct gpu_fields {
@@ -230,48 +231,14 @@ static bool has_suffix(const char *text, const char *suffix) {
     return size >= suffix_size && strcmp(text + size - suffix_size, suffix) == 0;
 }
 
-struct name_list {
-    const char *names[256];
-    size_t count;
-};
-
-static const char *name_list_at(const void *names, size_t index) {
-    return ((const struct name_list *)names)->names[index];
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The names that a folder offers, sorted, so that a hint never depends on the file system. */
-static void list_names(struct arena *arena, const char *folder, struct name_list *list) {
-    DIR *directory = opendir(folder);
-    struct dirent *entry;
-    while (directory && (entry = readdir(directory))) {
-        if (!has_suffix(entry->d_name, ".json") || list->count == 256) continue;
-        char *name = arena_text(arena, entry->d_name);
-        name[strlen(name) - strlen(".json")] = '\0';
-        list->names[list->count++] = name;
-    }
-    if (directory) closedir(directory);
-    qsort(list->names, list->count, sizeof list->names[0], compare_names);
-}
-
 struct json *hardware_open(struct arena *arena, const char *search_directory, const char *folder,
                            const char *name, struct error *err) {
     if (strchr(name, '/') || has_suffix(name, ".json")) return json_load(name, err);
-    const char *place = arena_format(arena, "%s/%s", search_directory, folder);
-    struct name_list list = { .count = 0 };
-    list_names(arena, place, &list);
-    for (size_t i = 0; i < list.count; i++)
-        if (strcmp(list.names[i], name) == 0)
-            return json_load(arena_format(arena, "%s/%s.json", place, name), err);
-    const char *near = nearest_name(name, list.count, name_list_at, &list);
+    const char *place = arena_format(arena, "%s/%s", search_directory, folder),
+               *path = arena_format(arena, "%s/%s.json", place, name);
+    if (access(path, F_OK) == 0) return json_load(path, err);
     error_set(err, "no '%s.json' in %s", name, place);
-    if (near)
-        error_hint(err, "did you mean '%s'?", near);
-    else
-        error_hint(err, "give a name from that folder or the path of a file");
+    hint_of_files(err, place, name);
     return NULL;
 }
 

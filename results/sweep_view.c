@@ -335,6 +335,10 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
                         const char *y, struct arena *arena, struct plot_heatmap *map,
                         struct error *err) {
     if (!choose_fields(store, sweep_id, arena, &x, &y, err)) return false;
+    if (strcmp(x, y) == 0) {
+        error_set(err, "columns and rows of the heat map are both %s", x);
+        return error_hint(err, "name another field with --x or --y");
+    }
     struct costs costs;
     if (!store_query(store,
                      "SELECT coalesce(sum(money_usd IS NULL), 0), max(gpu_days) FROM sweep_result"

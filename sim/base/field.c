@@ -67,15 +67,20 @@ const char *nearest_in_list(const char *wanted, const char *const *names) {
     return nearest_name(wanted, count, list_name, names);
 }
 
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static int json_files_only(const struct dirent *entry) {
     size_t length = strlen(entry->d_name);
     return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
-const char *nearest_file(struct arena *arena, const char *directory, const char *wanted) {
+/* Without ".json", sorted; NULL at the end. */
+static const char *const *file_names(struct arena *arena, const char *directory) {
     struct dirent **entries = NULL;
-    int count = scandir(directory, &entries, json_files_only, alphasort);
-    if (count < 0) return NULL;
+    int count = scandir(directory, &entries, json_files_only, NULL);
+    if (count < 0) count = 0;
     const char **names = arena_array(arena, const char *, count + 1);
     for (int i = 0; i < count; i++) {
         char *name = arena_text(arena, entries[i]->d_name);
@@ -84,7 +89,29 @@ const char *nearest_file(struct arena *arena, const char *directory, const char 
         free(entries[i]);
     }
     free(entries);
-    return nearest_name(wanted, (size_t)count, list_name, names);
+    qsort(names, (size_t)count, sizeof *names, compare_names);
+    names[count] = NULL;
+    return names;
+}
+
+const char *nearest_file(struct arena *arena, const char *directory, const char *wanted) {
+    return nearest_in_list(wanted, file_names(arena, directory));
+}
+
+void hint_of_files(struct error *err, const char *directory, const char *wanted) {
+    struct arena *arena = arena_create();
+    const char *const *names = file_names(arena, directory);
+    const char *near = nearest_in_list(wanted, names);
+    char list[1024] = "";
+    for (size_t i = 0; near == NULL && names[i] != NULL; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    if (near != NULL)
+        error_hint(err, "did you mean '%s'?", near);
+    else if (list[0] != '\0')
+        error_hint(err, "there are: %s", list);
+    arena_destroy(arena);
 }
 
 static const char *table_name_at(const void *names, size_t index) {
@@ -100,8 +127,9 @@ const struct field *field_table_find(const struct field_table *table, const char
 }
 
 /* "one of: name, model, ...", as many as fit. */
-static void list_names(const struct field_table *table, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "one of: ");
+static void list_names(const struct field_table *table, const char *before, char *text,
+                       size_t size) {
+    size_t used = (size_t)snprintf(text, size, "%s", before);
     for (size_t i = 0; i < table->count; i++) {
         const char *name = table->fields[i].name;
         const bool last = i + 1 == table->count;
@@ -120,7 +148,7 @@ static bool unknown_key(const struct field_table *table, const struct json *json
     if (near != NULL)
         snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
     else
-        list_names(table, hint, sizeof hint);
+        list_names(table, "one of: ", hint, sizeof hint);
     return json_error(json, node, err, hint, "unknown key \"%s\" in \"%s\"", node->string,
                       table->name);
 }
@@ -193,6 +221,12 @@ static bool read_word(const struct field *field, const cJSON *node, int64_t *out
     return false;
 }
 
+static bool has_control(const char *text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 32 || *text == 127) return true;
+    return false;
+}
+
 static bool read_value(const struct field *field, const struct json *json, const cJSON *node,
                        void *out, struct arena *arena, struct error *err) {
     char *place = (char *)out + field->offset;
@@ -241,6 +275,9 @@ static bool read_value(const struct field *field, const struct json *json, const
             return true;
         }
         if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
+        if (strcmp(field->name, "name") == 0 && has_control(node->valuestring))
+            return json_error(json, node, err, "names stand in tables and in file names",
+                              "must be one line without control characters");
         *(const char **)place = arena_text(arena, node->valuestring);
         return true;
     case FIELD_CHOICE:
@@ -273,9 +310,12 @@ bool field_table_read(const struct field_table *table, const struct json *json, 
 bool field_table_read_beside(const struct field_table *table, const struct json *json,
                              const cJSON *object, const char *other_key, void *out,
                              struct arena *arena, struct error *err) {
-    if (object != NULL && !cJSON_IsObject(object))
-        return json_error(json, object, err, table->help, "\"%s\" must be an object { ... }",
+    if (object != NULL && !cJSON_IsObject(object)) {
+        char keys[512];
+        list_names(table, "its keys: ", keys, sizeof keys);
+        return json_error(json, object, err, keys, "\"%s\" must be an object { ... }",
                           table->name);
+    }
     if (object != NULL)
         for (const cJSON *node = object->child; node != NULL; node = node->next)
             if (field_table_find(table, node->string) == NULL &&

@@ -353,6 +353,34 @@ static size_t too_deep_at(const char *text, size_t size, int limit) {
     return size;
 }
 
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+size_t json_odd_number_at(const char *text, size_t size) {
+    struct scanner s = { text, size, 0 };
+    while (s.at < size) {
+        const size_t start = s.at;
+        if (text[start] == '"') {
+            skip_string(&s);
+            continue;
+        }
+        s.at++;
+        if (text[start] != '-' && !is_digit(text[start])) continue;
+        size_t at = start + (text[start] == '-');
+        if (at >= size || !is_digit(text[at])) return start;
+        if (text[at] == '0' && at + 1 < size && is_digit(text[at + 1])) return start;
+        while (at < size && is_digit(text[at]))
+            at++;
+        if (at < size && text[at] == '.' && (at + 1 >= size || !is_digit(text[at + 1])))
+            return start;
+        while (at < size && (is_digit(text[at]) || strchr(".eE+-", text[at]) != NULL))
+            at++;
+        s.at = at;
+    }
+    return size;
+}
+
 static bool check_tree(const struct json *json, const cJSON *node, struct error *err) {
     for (const cJSON *child = node->child; child != NULL; child = child->next) {
         if (cJSON_IsObject(node)) {
@@ -437,8 +465,14 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
         error_hint(err, "at most %d levels of { and [", JSON_DEPTH_LIMIT);
     } else {
         json->root = cJSON_ParseWithLengthOpts(json->text, size + 1, &end, 1);
-        ok = json->root != NULL ? check_tree(json, json->root, err)
-                                : explain_syntax(json, (size_t)(end - json->text), err);
+        const size_t odd = json->root != NULL ? json_odd_number_at(json->text, size) : size;
+        if (odd < size) {
+            syntax_error(json, odd, "not a number of JSON", err);
+            error_hint(err, "no zero in front and digits on both sides of a point: 4, 0.5");
+        } else {
+            ok = json->root != NULL ? check_tree(json, json->root, err)
+                                    : explain_syntax(json, (size_t)(end - json->text), err);
+        }
     }
     if (ok) return json;
     json_destroy(json);
@@ -487,7 +521,9 @@ const char *json_name(const struct json *json) {
 
 static cJSON *parse_value(const char *text) {
     cJSON *value = cJSON_ParseWithOpts(text, NULL, 1);
-    return value != NULL ? value : cJSON_CreateString(text);
+    if (value != NULL && json_odd_number_at(text, strlen(text)) == strlen(text)) return value;
+    cJSON_Delete(value);
+    return cJSON_CreateString(text);
 }
 
 /* The child of `parent` called `key`; NULL when it is not there. */

@@ -53,8 +53,12 @@ static bool load_variant(struct cli *cli, const char *path, const char *changes,
             at++;
             length--;
         }
-        variant[count++] = arena_format(cli->arena, "%.*s", (int)length, at);
+        if (length > 0) variant[count++] = arena_format(cli->arena, "%.*s", (int)length, at);
         at += length + (at[length] == ';');
+    }
+    if (count == 0) {
+        error_set(err, "--variant '%s' changes nothing", changes);
+        return error_hint(err, "for example --variant layout.tp=4");
     }
     struct scenario_options options = cli->scenario_options;
     options.variant = variant;

@@ -28,6 +28,10 @@ static int run(struct cli *cli, void *options) {
                                       : "name a table or view, for example run_summary");
         return cli_error(&err);
     }
+    if (o->digest && (cli->arguments.count > 0 || o->run != NULL)) {
+        error_set(&err, "--digest is that of the whole database: it takes no table and no --run");
+        return cli_error(&err);
+    }
     struct store *store = store_open(o->db, DB_READ, &err);
     if (store == NULL) return cli_error(&err);
     int64_t run_id = -1;
@@ -35,7 +39,13 @@ static int run(struct cli *cli, void *options) {
     if (ok && o->digest) {
         char digest[65];
         ok = store_digest(store, digest, &err);
-        if (ok) puts(digest);
+        if (ok && cli->common.json) {
+            cJSON *object = cJSON_CreateObject();
+            cJSON_AddStringToObject(object, "digest", digest);
+            cli_print_json(object);
+        } else if (ok) {
+            puts(digest);
+        }
     } else if (ok) {
         enum store_format format = cli->common.json ? STORE_JSON : (enum store_format)o->format;
         ok = store_export(store, cli->arguments.positional[0], run_id, format, stdout, &err);

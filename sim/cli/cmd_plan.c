@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "sim/base/output_draft.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/plan_schedule.h"
@@ -32,7 +33,7 @@ static const struct option options_table[] = {
       1e9 },
     { "limit", OPTION_COUNT, AT(limit), "N",
       "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
-    { "output", OPTION_OUTPUT, AT(schedule.output), "FILE", "of actions (also -o); default stdout", NULL,
+    { "output", OPTION_OUTPUT, AT(schedule.output), "FILE", "of --emit (also -o); default stdout", NULL,
       0, 0 },
     { "rollouts", OPTION_COUNT, AT(schedule.rollouts), "N",
       "with --convergence: schedules that each method tries (default: as many as the policy)", NULL, 1,
@@ -255,8 +256,23 @@ static cJSON *to_json(const struct planning *p, const struct launch_flags *megat
 
 /* ---- the command ---- */
 
+static void write_flags(const struct launch_flags *f, bool json, FILE *out) {
+    if (json) {
+        cJSON *object = flags_json(f);
+        char *text = cJSON_Print(object);
+        fprintf(out, "%s\n", text);
+        cJSON_free(text);
+        cJSON_Delete(object);
+        return;
+    }
+    for (int64_t i = 0; i < f->flag_count; i++)
+        fprintf(out, "%s%s\n", f->flags[i], i + 1 < f->flag_count ? " \\" : "");
+    if (f->pipeline_module != NULL) fprintf(out, "# PipelineModule(%s)\n", f->pipeline_module);
+    if (f->config != NULL) fprintf(out, "%s\n", f->config);
+}
+
 /* Flags alone, to paste; a plan that they cannot express fails. */
-static int emit_flags(const struct launch_flags *f, bool json) {
+static int emit_flags(const struct launch_flags *f, bool json, const char *path) {
     if (f->refusal_count > 0) {
         struct error err = { 0 };
         error_set(&err, "%s's options cannot express this plan", f->framework);
@@ -267,15 +283,31 @@ static int emit_flags(const struct launch_flags *f, bool json) {
     }
     for (int64_t i = 0; i < f->note_count; i++)
         fprintf(stderr, "note: %s\n", f->notes[i]);
-    if (json) {
-        cli_print_json(flags_json(f));
+    if (path == NULL) {
+        write_flags(f, json, stdout);
         return EXIT_DONE;
     }
-    for (int64_t i = 0; i < f->flag_count; i++)
-        printf("%s%s\n", f->flags[i], i + 1 < f->flag_count ? " \\" : "");
-    if (f->pipeline_module != NULL) printf("# PipelineModule(%s)\n", f->pipeline_module);
-    if (f->config != NULL) puts(f->config);
+    struct error err = { 0 };
+    struct output_draft draft;
+    FILE *out = output_draft_stream(&draft, path, &err);
+    if (out == NULL) return cli_error(&err);
+    write_flags(f, json, out);
+    if (!output_draft_end(&draft, true, &err)) return cli_error(&err);
+    fprintf(stderr, "launch flags written to %s\n", path);
     return EXIT_DONE;
+}
+
+/* Options that would change nothing. */
+static bool check_options(const struct plan_options *o, struct error *err) {
+    if (o->schedule.output != NULL && o->emit == EMIT_NOTHING) {
+        error_set(err, "--output is that of --emit; the plan itself goes to stdout");
+        return error_hint(err, "--emit megatron, deepspeed or actions");
+    }
+    if (o->convergence && o->emit != EMIT_NOTHING)
+        return error_set(err, "--convergence and --emit are different answers: ask for one");
+    if (o->schedule.rollouts > 0 && !o->convergence)
+        return error_set(err, "--rollouts is that of --convergence");
+    return true;
 }
 
 /* Flags are for a cluster: whoever pastes them should know before it does. */
@@ -297,6 +329,7 @@ static bool warn_of_memory(struct execution *e, struct arena *arena, struct erro
 static int run(struct cli *cli, void *options) {
     const struct plan_options *o = options;
     struct error err = { 0 };
+    if (!check_options(o, &err)) return cli_error(&err);
     struct execution *e =
         execution_prepare(&cli->scenario_options, cli->arguments.positional[0], &err);
     if (e == NULL) return cli_error(&err);
@@ -325,7 +358,8 @@ static int run(struct cli *cli, void *options) {
     if (o->emit != EMIT_NOTHING && !warn_of_memory(e, cli->arena, &err)) {
         code = cli_error(&err);
     } else if (o->emit != EMIT_NOTHING) {
-        code = emit_flags(o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, cli->common.json);
+        code = emit_flags(o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, cli->common.json,
+                          o->schedule.output);
     } else if (!planning_make(e->job, o->limit, cli->arena, &p, &err)) {
         code = cli_error(&err);
     } else if (cli->common.json) {

@@ -62,6 +62,12 @@ static bool looks_like_database(const char *path) {
            (strcmp(dot, ".db") == 0 || strcmp(dot, ".sqlite") == 0);
 }
 
+/* What a browser opens as a page. */
+static bool is_page_name(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0);
+}
+
 static bool find_runs(struct cli *cli, struct store *store, bool all, struct run_list *list,
                       struct error *err) {
     if (all) {
@@ -125,6 +131,10 @@ static int run(struct cli *cli, void *options) {
     const bool given = o->db != NULL, all = !given && is_database(first);
     if (o->output == NULL) {
         error_set(&err, "name the page with --output FILE.html");
+        return cli_error(&err);
+    }
+    if (!is_page_name(o->output)) {
+        error_set(&err, "%s: the page is HTML, and its name ends in .html", o->output);
         return cli_error(&err);
     }
     if (!given && !all && looks_like_database(first)) {

@@ -61,7 +61,11 @@ static bool is_broken_pipe(const struct error *err) {
 
 int cli_error(const struct error *err) {
     if (is_broken_pipe(err) && reader_is_gone()) return EXIT_DONE;
-    fprintf(stderr, "%s%s\n", err->located ? "" : "error: ", err->text);
+    fputs(err->located ? "" : "error: ", stderr);
+    /* What was given may hold what a terminal takes for a command. */
+    for (const char *c = err->text; *c != '\0'; c++)
+        fputc(((unsigned char)*c < 32 && *c != '\n') || *c == 127 ? '?' : *c, stderr);
+    fputc('\n', stderr);
     return err->internal ? EXIT_FAILED : EXIT_USAGE;
 }
 

@@ -113,6 +113,9 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
                    struct arguments *arguments, struct error *err) {
     arguments->positional = arena_array(arena, const char *, argc + 1);
     arguments->count = 0;
+    /* The options that were given: of two values one would be passed over. */
+    const struct option **given = arena_array(arena, const struct option *, argc + 1);
+    int64_t given_count = 0;
     bool ended = false;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
@@ -139,11 +142,11 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
         }
         if (option == NULL) {
             struct name_tables tables = { options, option_count };
-            char given[64];
-            snprintf(given, sizeof given, "%.*s", (int)length, name);
+            char unknown[64];
+            snprintf(unknown, sizeof unknown, "%.*s", (int)length, name);
             const char *near =
-                nearest_name(given, option_count + COMMON_COUNT, option_name, &tables);
-            error_set(err, "unknown option \"--%s\"", given);
+                nearest_name(unknown, option_count + COMMON_COUNT, option_name, &tables);
+            error_set(err, "unknown option \"--%s\"", unknown);
             return near != NULL ? error_hint(err, "did you mean \"--%s\"?", near)
                                 : error_hint(err, "--help lists the options");
         }
@@ -154,6 +157,13 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
             if (i + 1 >= argc)
                 return error_set(err, "--%s needs a value: %s", option->name, option->metavar);
             text = argv[++i];
+        }
+        if (option->type != OPTION_FLAG && option->type != OPTION_LIST) {
+            for (int64_t k = 0; k < given_count; k++)
+                if (given[k] == option)
+                    return error_set(err, "--%s is given twice, and takes one value",
+                                     option->name);
+            given[given_count++] = option;
         }
         if (!store(option, text, into, arena, err)) return false;
     }

@@ -3,7 +3,6 @@
  */
 #include "sim/data/dataset.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -438,31 +437,9 @@ static struct dataset *load_path(const char *path, const struct dataset_options 
                : load_data_file(path, options, err);
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void unknown_name(const char *directory, const char *name, struct error *err) {
     error_set(err, "no data set \"%s\" in %s", name, directory);
-    DIR *dir = opendir(directory);
-    if (dir == NULL) return;
-    struct arena *arena = arena_create();
-    const char *names[1024] = { NULL };
-    size_t count = 0;
-    for (struct dirent *e = readdir(dir); e != NULL && count < 1023; e = readdir(dir))
-        if (ends_in(e->d_name, strlen(e->d_name), ".json"))
-            names[count++] = arena_format(arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
-    closedir(dir);
-    qsort(names, count, sizeof names[0], compare_names);
-    const char *near = nearest_in_list(name, names);
-    if (near != NULL) error_hint(err, "did you mean \"%s\"?", near);
-    char list[1024] = "";
-    for (size_t i = 0; i < count; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    if (count > 0) error_hint(err, "there are: %s", list);
-    arena_destroy(arena);
+    hint_of_files(err, directory, name);
 }
 
 struct dataset *dataset_load_with(const char *search_directory, const char *name,

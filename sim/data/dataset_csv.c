@@ -181,7 +181,9 @@ static bool read_sizes(struct csv_reader *r, const char *line_start, const struc
             const char *digits = p;
             while (p < end && *p >= '0' && *p <= '9' && sides[i] <= RECORD_MAX_SIDE)
                 sides[i] = sides[i] * 10 + (*p++ - '0');
-            bool separated = i == 0 ? p < end && *p++ == 'x' : p == end || *p++ == ';';
+            /* A ';' at the end leaves a size without digits. */
+            bool separated = i == 0 ? p < end && *p++ == 'x'
+                                    : p == end || (*p++ == ';' && p < end);
             if (digits == p || !separated || sides[i] < 1 || sides[i] > RECORD_MAX_SIDE)
                 return fail_at(
                     r, line_start, digits,

@@ -326,7 +326,11 @@ static bool on_element(void *context, const char *text, size_t length, long line
     r->err = err;
     cJSON *node = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     bool ok = node != NULL;
-    if (ok) {
+    const size_t odd = ok ? json_odd_number_at(text, length) : length;
+    if (odd < length) {
+        advance(r, text, odd);
+        ok = fail(r, "not a number of JSON");
+    } else if (ok) {
         ok = end == text + length || fail(r, "text behind the record");
     } else {
         advance(r, text, (size_t)(end - text));

@@ -648,9 +648,8 @@ const struct model *model_load(struct arena *arena, const char *search_directory
         const char *directory = arena_format(arena, "%s/models", search_directory);
         path = arena_format(arena, "%s/%s.json", directory, name);
         if (access(path, F_OK) != 0) {
-            const char *near = nearest_file(arena, directory, name);
             error_set(err, "no model is called '%s' in %s", name, directory);
-            if (near != NULL) error_hint(err, "did you mean '%s'?", near);
+            hint_of_files(err, directory, name);
             return NULL;
         }
     }

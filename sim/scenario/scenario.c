@@ -50,7 +50,8 @@ static bool section_object(struct reader *r, const cJSON **node) {
 static bool read_section(struct reader *r, const struct field_table *table, const cJSON **node,
                          void *out) {
     *node = scenario_present(*node);
-    if (*node != NULL && !section_object(r, node)) return false;
+    const bool has_name = field_table_find(table, "name") != NULL;
+    if (*node != NULL && has_name && !section_object(r, node)) return false;
     return field_table_read(table, r->s->json, *node, out, r->s->arena, r->err);
 }
 

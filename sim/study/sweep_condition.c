@@ -50,10 +50,11 @@ struct parser {
     const char *text, *at;
     struct error *err;
     bool failed;
-    int depth;
+    int depth, operator_count;
 };
 
-enum { DEPTH_LIMIT = 64 };
+/* A chain of operators is a tree as deep as it is long. */
+enum { DEPTH_LIMIT = 64, OPERATOR_LIMIT = 1000 };
 
 static const struct node *parse_or(struct parser *p);
 
@@ -65,16 +66,18 @@ static void skip_space(struct parser *p) {
 static const struct node *fail(struct parser *p, const char *what) {
     if (p->failed) return NULL;
     p->failed = true;
+    const char *dots = strlen(p->text) > 100 ? "..." : "";
     if (*p->at == '\0')
-        error_set(p->err, "condition \"%s\": %s at its end", p->text, what);
+        error_set(p->err, "condition \"%.100s%s\": %s at its end", p->text, dots, what);
     else
-        error_set(p->err, "condition \"%s\": %s at \"%.20s\"", p->text, what, p->at);
+        error_set(p->err, "condition \"%.100s%s\": %s at \"%.20s\"", p->text, dots, what, p->at);
     return NULL;
 }
 
 static const struct node *make(struct parser *p, enum node_kind kind, const struct node *left,
                                const struct node *right) {
     if (p->failed) return NULL;
+    if (++p->operator_count > OPERATOR_LIMIT) return fail(p, "more than 1000 operators");
     struct node *node = arena_new(p->arena, struct node);
     *node = (struct node){ .kind = kind, .left = left, .right = right };
     return node;
@@ -116,6 +119,19 @@ static const struct node *parse_word(struct parser *p) {
     return node;
 }
 
+/* Not all that strtod() takes: "0x10" is none of JSON's. */
+static const struct node *parse_number(struct parser *p) {
+    char *end;
+    struct node *number = arena_new(p->arena, struct node);
+    *number = (struct node){ .kind = NODE_NUMBER, .number = strtod(p->at, &end) };
+    if (!isfinite(number->number)) return fail(p, "a number that is too large");
+    if (memchr(p->at, 'x', (size_t)(end - p->at)) != NULL ||
+        memchr(p->at, 'X', (size_t)(end - p->at)) != NULL)
+        return fail(p, "a number that is not decimal");
+    p->at = end;
+    return number;
+}
+
 static const struct node *parse_list(struct parser *p) {
     struct node *first = NULL, *last = NULL;
     while (!p->failed && !take(p, "]")) {
@@ -143,11 +159,7 @@ static const struct node *parse_operand(struct parser *p) {
     } else if (*p->at == '"') {
         node = parse_text(p);
     } else if (isdigit((unsigned char)*p->at)) {
-        char *end;
-        struct node *number = arena_new(p->arena, struct node);
-        *number = (struct node){ .kind = NODE_NUMBER, .number = strtod(p->at, &end) };
-        p->at = end;
-        node = number;
+        node = parse_number(p);
     } else if (isalpha((unsigned char)*p->at)) {
         node = parse_word(p);
     } else {
@@ -185,8 +197,16 @@ static const struct node *parse_chain(struct parser *p, const struct operator_ro
                                       const struct node *(*inner)(struct parser *)) {
     const struct node *left = inner(p);
     const struct operator_row *row;
-    while (!p->failed && (row = take_operator(p, rows)) != NULL)
-        left = make(p, row->kind, left, inner(p));
+    while (!p->failed && (row = take_operator(p, rows)) != NULL) {
+        const char *begin = p->at;
+        const struct node *right = inner(p);
+        if (right != NULL && right->kind == NODE_NUMBER && right->number == 0 &&
+            (row->kind == NODE_DIVIDE || row->kind == NODE_REMAINDER)) {
+            p->at = begin;
+            return fail(p, "a division by zero");
+        }
+        left = make(p, row->kind, left, right);
+    }
     return left;
 }
 
@@ -306,8 +326,18 @@ static bool comparable(struct value a, struct value b) {
     return a.kind == VALUE_NUMBER && b.kind == VALUE_NUMBER;
 }
 
-static struct value arithmetic(enum node_kind kind, struct value a, struct value b) {
+struct evaluation {
+    const struct condition_scenario *scenario;
+    bool divides_by_zero;
+};
+
+static struct value arithmetic(struct evaluation *e, enum node_kind kind, struct value a,
+                               struct value b) {
     if (!comparable(a, b)) return (struct value){ 0 };
+    if ((kind == NODE_DIVIDE || kind == NODE_REMAINDER) && b.number == 0) {
+        e->divides_by_zero = true;
+        return (struct value){ 0 };
+    }
     switch (kind) {
     case NODE_ADD:
         return number_value(a.number + b.number);
@@ -316,28 +346,27 @@ static struct value arithmetic(enum node_kind kind, struct value a, struct value
     case NODE_MULTIPLY:
         return number_value(a.number * b.number);
     case NODE_DIVIDE:
-        return b.number != 0 ? number_value(a.number / b.number) : (struct value){ 0 };
+        return number_value(a.number / b.number);
     default:
-        return b.number != 0 ? number_value(fmod(a.number, b.number)) : (struct value){ 0 };
+        return number_value(fmod(a.number, b.number));
     }
 }
 
-static struct value evaluate(const struct node *n, const struct condition_scenario *scenario);
+static struct value evaluate(struct evaluation *e, const struct node *n);
 
-static bool is_in(struct value value, const struct node *list,
-                  const struct condition_scenario *scenario) {
-    const cJSON *field = list->kind == NODE_PATH ? field_of(scenario, list->text) : NULL, *one;
+static bool is_in(struct evaluation *e, struct value value, const struct node *list) {
+    const cJSON *field = list->kind == NODE_PATH ? field_of(e->scenario, list->text) : NULL, *one;
     if (cJSON_IsArray(field)) {
         cJSON_ArrayForEach(one, field) if (equal(value, value_of(one))) return true;
         return false;
     }
-    if (list->kind != NODE_LIST) return equal(value, evaluate(list, scenario));
+    if (list->kind != NODE_LIST) return equal(value, evaluate(e, list));
     for (const struct node *item = list->left; item != NULL; item = item->right)
-        if (equal(value, evaluate(item->left, scenario))) return true;
+        if (equal(value, evaluate(e, item->left))) return true;
     return false;
 }
 
-static struct value evaluate(const struct node *n, const struct condition_scenario *scenario) {
+static struct value evaluate(struct evaluation *e, const struct node *n) {
     switch (n->kind) {
     case NODE_NUMBER:
         return number_value(n->number);
@@ -347,27 +376,27 @@ static struct value evaluate(const struct node *n, const struct condition_scenar
     case NODE_FALSE:
         return bool_value(n->kind == NODE_TRUE);
     case NODE_PATH:
-        return value_of(field_of(scenario, n->text));
+        return value_of(field_of(e->scenario, n->text));
     case NODE_NULL:
     case NODE_LIST:
     case NODE_ITEM:
         return (struct value){ 0 };
     case NODE_NOT:
-        return bool_value(!is_true(evaluate(n->left, scenario)));
+        return bool_value(!is_true(evaluate(e, n->left)));
     case NODE_NEGATE:
-        return arithmetic(NODE_SUBTRACT, number_value(0), evaluate(n->left, scenario));
+        return arithmetic(e, NODE_SUBTRACT, number_value(0), evaluate(e, n->left));
     case NODE_OR:
-        return bool_value(is_true(evaluate(n->left, scenario)) ||
-                          is_true(evaluate(n->right, scenario)));
+        return bool_value(is_true(evaluate(e, n->left)) ||
+                          is_true(evaluate(e, n->right)));
     case NODE_AND:
-        return bool_value(is_true(evaluate(n->left, scenario)) &&
-                          is_true(evaluate(n->right, scenario)));
+        return bool_value(is_true(evaluate(e, n->left)) &&
+                          is_true(evaluate(e, n->right)));
     default:
         break;
     }
-    struct value a = evaluate(n->left, scenario);
-    if (n->kind == NODE_IN) return bool_value(is_in(a, n->right, scenario));
-    struct value b = evaluate(n->right, scenario);
+    struct value a = evaluate(e, n->left);
+    if (n->kind == NODE_IN) return bool_value(is_in(e, a, n->right));
+    struct value b = evaluate(e, n->right);
     switch (n->kind) {
     case NODE_EQUAL:
         return bool_value(equal(a, b));
@@ -382,12 +411,20 @@ static struct value evaluate(const struct node *n, const struct condition_scenar
     case NODE_GREATER_EQUAL:
         return bool_value(comparable(a, b) && a.number >= b.number);
     default:
-        return arithmetic(n->kind, a, b);
+        return arithmetic(e, n->kind, a, b);
     }
 }
 
 bool condition_holds(const struct condition *condition, const struct condition_scenario *scenario) {
-    return is_true(evaluate(condition->root, scenario));
+    struct evaluation e = { .scenario = scenario };
+    return is_true(evaluate(&e, condition->root));
+}
+
+bool condition_divides_by_zero(const struct condition *condition,
+                               const struct condition_scenario *scenario) {
+    struct evaluation e = { .scenario = scenario };
+    evaluate(&e, condition->root);
+    return e.divides_by_zero;
 }
 
 /* ---- its fields ---- */

@@ -17,7 +17,8 @@
 
 struct condition;
 
-/* NULL and an error that quotes where the text stops making sense. Lives in `arena`. */
+/* NULL and an error that quotes where the text stops making sense, divides by a written zero or is longer
+ * than 1000 operators. Lives in `arena`. */
 const struct condition *condition_parse(struct arena *arena, const char *text, struct error *err);
 const char *condition_text(const struct condition *condition);
 
@@ -26,6 +27,9 @@ struct condition_scenario {
     const cJSON *written;  /* the configuration's document; NULL: none */
 };
 bool condition_holds(const struct condition *condition, const struct condition_scenario *scenario);
+/* Whether a quotient of it has no value there: it compares as a missing field does. */
+bool condition_divides_by_zero(const struct condition *condition,
+                               const struct condition_scenario *scenario);
 
 /* Below `at` by dotted path; NULL: not there. A batch without a unit counts samples. */
 const cJSON *condition_field(const cJSON *at, const char *path);

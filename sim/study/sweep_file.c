@@ -243,7 +243,7 @@ static bool read_base(struct sweep_reader *r, const cJSON *node) {
         char *text = cJSON_PrintUnformatted(node);
         file->base = json_parse(json_name(file->json), text, strlen(text), r->err);
         cJSON_free(text);
-    } else if (cJSON_IsString(node)) {
+    } else if (cJSON_IsString(node) && node->valuestring[0] != '\0') {
         const char *path = beside(file->arena, json_name(file->json), node->valuestring);
         if (access(path, F_OK) != 0)
             path = arena_format(file->arena, "%s/examples/%s.json", r->options->directory,
@@ -254,7 +254,9 @@ static bool read_base(struct sweep_reader *r, const cJSON *node) {
                               "there is no scenario \"%s\"", node->valuestring);
         file->base = json_load(path, r->err);
     } else {
-        return json_error(file->json, node, r->err, NULL, "must be a path or a scenario");
+        return json_error(file->json, node, r->err,
+                          "a path relative to the sweep, a name in scenarios/examples, or { ... }",
+                          "must be a path or a scenario");
     }
     return file->base != NULL && scenario_change(r->options, file->base, r->err);
 }
@@ -321,9 +323,18 @@ static const char *stem(struct arena *arena, const char *path) {
 static bool read_file(struct sweep_reader *r) {
     struct sweep_file *file = r->file;
     struct sweep_fields f;
+    const cJSON *root = json_root(file->json);
+    if (cJSON_HasObjectItem(root, "model") && !cJSON_HasObjectItem(root, "vary"))
+        return json_error(file->json, root, r->err,
+                          "`ballast run` runs it; a sweep is { \"scenario\": ..., \"vary\": ... }",
+                          "this is a scenario, not a sweep");
     if (!field_table_read(&sweep_file_table, file->json, json_root(file->json), &f, file->arena,
                           r->err))
         return false;
+    if (f.name != NULL && f.name[0] == '\0')
+        return json_error(file->json,
+                          cJSON_GetObjectItemCaseSensitive(json_root(file->json), "name"), r->err,
+                          "leave it out: the file's name stands for it", "must not be empty");
     file->name = f.name != NULL ? f.name : stem(file->arena, json_name(file->json));
     file->description = f.description;
     file->objective = f.objective;

@@ -70,7 +70,10 @@ void sweep_item_resolve(struct sweep_item *item, const struct sweep_file *file,
     const struct condition_scenario asked = { resolved, json_root(item->scenario->json) };
     for (int64_t i = 0; i < file->condition_count && item->state == ITEM_NEW; i++) {
         if (condition_holds(file->conditions[i], &asked)) continue;
-        reject(item, "where", "the condition does not hold");
+        reject(item, "where",
+               condition_divides_by_zero(file->conditions[i], &asked)
+                   ? "the condition divides by zero, and so does not hold"
+                   : "the condition does not hold");
         item->condition = file->conditions[i];
     }
     if (item->state == ITEM_NEW) hash_scenario(resolved, item);

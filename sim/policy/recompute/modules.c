@@ -32,6 +32,8 @@ static bool modules_check(const struct model *model, int64_t stage_count, const 
     const struct modules_parameters *p = parameters;
     if (!cJSON_IsArray(p->modules))
         return error_set(err, "modules must be a list, for example [\"language\"]");
+    if (cJSON_GetArraySize(p->modules) == 0)
+        return error_set(err, "an empty list of modules recomputes nothing: say \"none\"");
     const cJSON *item;
     cJSON_ArrayForEach(item, p->modules)
         if (role_of(model, item) < 0)

@@ -209,8 +209,25 @@ static void test_the_whole_text(void **state) {
     assert_string_equal(r.err.text, "s.json:1:1: error: /: \"layout\" must be an object { ... }\n"
                                     "     1 | [ 1 ]\n"
                                     "       | ^\n"
-                                    "  hint: how the model is cut");
+                                    "  hint: its keys: name, sp, tp, limit_count, nic_GB_per_s, "
+                                    "price_usd, ratio, note, schedule, extra");
     forget(&r);
+}
+
+static void test_a_name_is_one_line(void **state) {
+    (void)state;
+    static const char *const names[] = { "a\\nb", "a\\u001b[31m", "a\\u007f" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{ \"name\": \"%s\" }", names[i]);
+        struct reading r = read_text(text);
+        if (strstr(r.err.text, "/name: must be one line without control characters") == NULL)
+            fail_msg("%s: got %s", text, r.err.text);
+        forget(&r);
+    }
+    struct reading note = read_text("{ \"name\": \"x\", \"note\": \"two\\nlines\" }");
+    assert_true(note.ok);
+    forget(&note);
 }
 
 static void test_override_is_named(void **state) {
@@ -341,6 +358,7 @@ int main(void) {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_the_whole_text),
         cmocka_unit_test(test_override_is_named),
+        cmocka_unit_test(test_a_name_is_one_line),
         cmocka_unit_test(test_write_round_trip),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_markdown),

@@ -60,6 +60,15 @@ static void test_syntax_errors(void **state) {
           "s.json:2:1: error: a comma before the closing bracket\n     2 | ]\n       | ^" },
         { "comment", "{ // words\n  \"tp\": 2 }", 0,
           "s.json:1:3: error: JSON has no comments\n     1 | { // words\n       |   ^" },
+#define NO_NUMBER(column, line, marker)                                                            \
+    "s.json:1:" column ": error: not a number of JSON\n     1 | " line "\n       | " marker          \
+    "\n  hint: no zero in front and digits on both sides of a point: 4, 0.5"
+        { "zero in front", "[ 0, 04 ]", 0, NO_NUMBER("6", "[ 0, 04 ]", "     ^") },
+        { "minus zero in front", "[ -0, -04 ]", 0, NO_NUMBER("7", "[ -0, -04 ]", "      ^") },
+        { "nothing behind the point", "[ 10.5e-3, 1. ]", 0,
+          NO_NUMBER("12", "[ 10.5e-3, 1. ]", "           ^") },
+        { "nothing before the point", "[ \"04\", -.5 ]", 0,
+          NO_NUMBER("9", "[ \"04\", -.5 ]", "        ^") },
         { "key without quotes", "{ \"a\": 1, tp: 2 }", 0,
           "s.json:1:11: error: not valid JSON here\n     1 | { \"a\": 1, tp: 2 }\n"
           "       |           ^" },

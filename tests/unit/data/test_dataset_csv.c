@@ -124,6 +124,9 @@ static void broken_tables(void **state) {
         { "nameless part", "part,language_tokens\n,2\n", "%s:2:1: error: the part has no name" },
         { "half a size", "text_tokens,width,height\n5,640,0\n",
           "%s:2:1: error: width and height must both be positive, or both be 0 for no image" },
+        { "size list with an end", "text_tokens,image_wh\n5,640x480;\n",
+          "%s:2:7: error: image_wh must be sizes like 640x480, separated by ';', with sides of 1 "
+          "to 1000000" },
         { "bad size list", "text_tokens,image_wh\n5,640x480;32\n",
           "%s:2:11: error: image_wh must be sizes like 640x480, separated by ';', with sides of 1 "
           "to 1000000" },

@@ -138,6 +138,8 @@ static void broken_records(void **state) {
           "short?" },
         { "not JSON", "b.json", "[{\"token_num\": 5},\n {\"token_num\": five}]",
           "%s:2:16: error: this is not JSON" },
+        { "a zero in front", "b.json", "[{\"token_num\": 5},\n {\"token_num\": 05}]",
+          "%s:2:16: error: not a number of JSON" },
         { "brackets that do not match", "b.json", "[{\"token_num\": [5}}]",
           "%s:1:18: error: this is not JSON" },
         { "a bare number", "b.json", "[5, 6]",

@@ -44,7 +44,6 @@ static void test_counts(void **state) {
         { "uniform", "{\"blocks_per_stage\": 20}", "20 12 12 12" },
         { "stages", "{\"blocks\": [50, 3, 0, 12]}", "50 3 0 12" },
         { "stages", "{\"blocks\": [57, 0, 0, 0]}", "57 0 0 0" },
-        { "modules", "{\"modules\": []}", "0 0 0 0" },
         { "modules", "{\"modules\": [\"vision\"]}", "45 0 0 0" },
         { "modules", "{\"modules\": [\"language\", \"vision\"]}", "57 12 12 12" },
     };
@@ -126,6 +125,7 @@ static void test_unknown_modules(void **state) {
         const char *parameters, *want;
     } cases[] = {
         { "{\"modules\": \"language\"}", "modules must be a list, for example [\"language\"]" },
+        { "{\"modules\": []}", "an empty list of modules recomputes nothing: say \"none\"" },
         { "{\"modules\": [\"text\"]}",
           "model \"internvl-6b-20b\" has no blocks in a module \"text\"" },
         { "{\"modules\": [\"connector\"]}",

@@ -151,7 +151,7 @@ static void test_a_failed_write_is_a_failure(void **state) {
     FILE *out = fopen("/dev/full", "w");
     if (out == NULL) skip();
     assert_false(store_export(f->store, "iteration", -1, STORE_CSV, out, &f->err));
-    assert_non_null(strstr(f->err.text, "cannot write 'iteration'"));
+    assert_non_null(strstr(f->err.text, "cannot write the rows of 'iteration'"));
     assert_true(f->err.internal);
     fclose(out);
 }

@@ -33,7 +33,8 @@ static void test_rules_in_the_file(void **state) {
           "sequence parallel with TP (no effect at tp 1)" },
         { "wrong type: section", LAYOUT, "\"layout\": [ 2, 4 ]",
           "5:1: error: /layout: \"layout\" must be an object { ... }",
-          "how the model is spread over the GPUs" },
+          "its keys: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_balanced, dp, "
+          "zero_stage, zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
         { "null where no default is null", LAYOUT, "\"layout\": { \"tp\": null, \"pp\": 4 }",
           "5:19: error: /layout/tp: must be a whole number, got null", "tensor parallel degree" },
         { "null for a section that must be there", LAYOUT, "\"layout\": null",
@@ -86,7 +87,7 @@ static void test_rules_in_the_file(void **state) {
           NULL },
         { "unknown data set", DATASET, "\"dataset\": \"omnibal-rael\"",
           "3:12: error: /dataset/name: no data set \"omnibal-rael\" in scenarios/datasets",
-          "did you mean \"omnibal-real\"?" },
+          "did you mean 'omnibal-real'?" },
         { "unknown data file", DATASET, "\"dataset\": { \"name\": \"nowhere/x.csv\" }",
           "3:22: error: /dataset/name: cannot read nowhere/x.csv: No such file or directory",
           NULL },
@@ -422,7 +423,7 @@ static void test_rules_in_overrides(void **state) {
           { "dataset=omnibal-rael" },
           "--set dataset=omnibal-rael: /dataset/name: no data set \"omnibal-rael\" in "
           "scenarios/datasets",
-          "did you mean \"omnibal-real\"?" },
+          "did you mean 'omnibal-real'?" },
         { "unknown hardware",
           { "cluster.hardware=a100-80g-sxn" },
           "--set cluster.hardware=a100-80g-sxn: /cluster/hardware: no 'a100-80g-sxn.json' in "

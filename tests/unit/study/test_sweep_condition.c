@@ -50,8 +50,8 @@ static void test_conditions(void **state) {
         { "policy.batching == \"isf\"", true },
         { "policy.batching.qv == 9", true },
         { "training.micro_batch == 2", true },
-        { "layout.tp / 0 == 1", false },
-        { "layout.tp % 0 == 0", false },
+        { "layout.tp / (layout.pp - 8) == 1", false },
+        { "layout.tp % (layout.pp - 8) == 0", false },
         { "1e3 == 1000", true },
         { "layout.tp==4&&layout.pp==8||1==2", true },
         { "\"vision\" in model.frozen", true },
@@ -73,6 +73,35 @@ static void test_conditions(void **state) {
     }
     cJSON_Delete(scenario);
     cJSON_Delete(written);
+    arena_destroy(arena);
+}
+
+static void test_a_division_by_zero_is_told(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    cJSON *scenario = cJSON_Parse(scenario_text);
+    const struct condition_scenario asked = { scenario, NULL };
+    const struct condition *by_zero = condition_parse(arena, "1 / (layout.pp - 8) > 0", NULL),
+                           *finite = condition_parse(arena, "1 / layout.pp > 1", NULL);
+    assert_true(condition_divides_by_zero(by_zero, &asked));
+    assert_false(condition_divides_by_zero(finite, &asked));
+    cJSON_Delete(scenario);
+    arena_destroy(arena);
+}
+
+/* A chain of operators is evaluated by as many calls. */
+static void test_a_long_chain_is_refused(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    static const char link[] = "1 + ";
+    enum { LINKS = 200000 };
+    char *text = arena_alloc(arena, LINKS * (sizeof link - 1) + 2);
+    for (int i = 0; i < LINKS; i++)
+        memcpy(text + i * (sizeof link - 1), link, sizeof link);
+    strcat(text + LINKS * (sizeof link - 1) - 1, "1");
+    assert_null(condition_parse(arena, text, &err));
+    assert_non_null(strstr(err.text, "+ ...\": more than 1000 operators at \""));
     arena_destroy(arena);
 }
 
@@ -124,6 +153,10 @@ static void test_mistakes(void **state) {
         { "layout.tp == 4 $", "expected an operator at \"$\"" },
         { "((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((",
           "nested too" },
+        { "layout.tp / 0 == 1", "a division by zero at \" 0 == 1\"" },
+        { "layout.tp % 0.0 == 0", "a division by zero" },
+        { "layout.tp < 1e400", "a number that is too large at \"1e400\"" },
+        { "layout.tp < 0x10", "a number that is not decimal" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -140,6 +173,8 @@ int main(void) {
         cmocka_unit_test(test_conditions),
         cmocka_unit_test(test_uses),
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_a_division_by_zero_is_told),
+        cmocka_unit_test(test_a_long_chain_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
