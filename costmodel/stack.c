@@ -22,10 +22,12 @@ struct stack_fields {
     const cJSON *words, *factors, *sources, *keeps, *memory_rows;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
-    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits;
+    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
+    bool waits_for_sends;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
-    double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
+        rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
@@ -81,6 +83,8 @@ static const struct field stack_rows[] = {
     { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
     { "optimizer_traffic", FIELD_DOUBLE, AT(optimizer_traffic), 0.1, 100, "1", "",
       "of the optimizer, casts and gradient norm included", NULL },
+    { "fp16_optimizer_traffic", FIELD_DOUBLE, AT(fp16_optimizer_traffic), 0.1, 100, "null", "",
+      "the same with fp16 matmuls, the loss scale's kernels too; null: as with bf16", NULL },
     { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_us), 0, 1000, "null", "us",
       "from kernel to kernel; null: the GPU profile's", NULL },
     { "host_forward_us", FIELD_DOUBLE, AT(host_forward_us), 0, 1e6, "0", "us",
@@ -119,6 +123,11 @@ static const struct field stack_rows[] = {
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
     { "whole_logits", FIELD_BOOL, AT(whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
+    { "divides_sends", FIELD_BOOL, AT(divides_sends), 0, 0, "false", "",
+      "without sequence parallelism TP ranks send shares to the next stage, which gathers them",
+      NULL },
+    { "waits_for_sends", FIELD_BOOL, AT(waits_for_sends), 0, 0, "false", "",
+      "a stage computes nothing while it sends to the next", NULL },
     { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
       "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
       NULL },
@@ -342,6 +351,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .rotary_traffic = f.rotary_traffic,
         .loss_traffic = f.loss_traffic,
         .optimizer_traffic = f.optimizer_traffic,
+        .fp16_optimizer_traffic =
+            isnan(f.fp16_optimizer_traffic) ? f.optimizer_traffic : f.fp16_optimizer_traffic,
         .launch_gap_s = f.launch_gap_us / 1e6,
         .host_forward_s = f.host_forward_us / 1e6,
         .host_backward_s = f.host_backward_us / 1e6,
@@ -355,6 +366,8 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .reduces_once = f.reduces_once,
         .whole_logits = f.whole_logits,
+        .divides_sends = f.divides_sends,
+        .waits_for_sends = f.waits_for_sends,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,

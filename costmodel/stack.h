@@ -92,6 +92,7 @@ struct stack {
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    double fp16_optimizer_traffic; /* with fp16 matmuls: kernels of the loss scale as well */
     enum stack_recompute recompute_style;
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */
@@ -104,6 +105,8 @@ struct stack {
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
     bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
+    bool divides_sends;    /* without SP, TP ranks send shares to the next stage, which gathers */
+    bool waits_for_sends;  /* a stage computes nothing while it sends */
     bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */

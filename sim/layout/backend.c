@@ -129,10 +129,16 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->linear_gradients = stack->linear_gradients;
     b->whole_logits = stack->whole_logits;
     b->reduces_once = stack->reduces_once;
+    b->divides_sends |= stack->divides_sends;
+    b->send_blocks_compute |= stack->waits_for_sends;
 }
 
-void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack) {
+void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
+                         enum precision precision) {
     take(&optimizer->state_bytes, stack->state_bytes);
+    /* The price has the traffic of bf16 in it (stack_traffic_factor). */
+    if (precision == PRECISION_FP16)
+        optimizer->update_bytes_moved *= stack->fp16_optimizer_traffic / stack->optimizer_traffic;
 }
 
 bool backend_is_of_stack(const struct backend *backend, const struct stack *stack) {

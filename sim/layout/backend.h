@@ -60,6 +60,7 @@ struct optimizer {
 
 extern const char *const optimizer_names[];
 const struct optimizer *optimizer_at(int index);
-void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack);
+void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
+                         enum precision precision);
 
 #endif

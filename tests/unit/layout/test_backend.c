@@ -63,6 +63,34 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
 }
 
+/* In fp16 the loss scale's kernels stand in the update; the price has bf16's traffic in it. */
+static void test_optimizer_of_a_precision(void **state) {
+    (void)state;
+    const struct stack stack = { .state_bytes = NAN,
+                                 .optimizer_traffic = 2,
+                                 .fp16_optimizer_traffic = 3 };
+    struct optimizer bf16 = *optimizer_at(0), fp16 = *optimizer_at(0);
+    optimizer_use_stack(&bf16, &stack, PRECISION_BF16);
+    optimizer_use_stack(&fp16, &stack, PRECISION_FP16);
+    assert_true(bf16.update_bytes_moved == optimizer_at(0)->update_bytes_moved);
+    assert_true(fp16.update_bytes_moved == 1.5 * optimizer_at(0)->update_bytes_moved);
+    assert_true(fp16.state_bytes == optimizer_at(0)->state_bytes);
+}
+
+/* A stack adds to what its backend does with sends, and takes nothing away. */
+static void test_sends_of_a_stack(void **state) {
+    (void)state;
+    for (int i = 0; backend_names[i] != NULL; i++) {
+        const struct stack none = { 0 }, both = { .divides_sends = true, .waits_for_sends = true };
+        struct backend as_it_is = *backend_at(i), other = *backend_at(i);
+        backend_use_stack(&as_it_is, &none, PRECISION_BF16, 1);
+        backend_use_stack(&other, &both, PRECISION_BF16, 1);
+        assert_true(as_it_is.divides_sends == backend_at(i)->divides_sends);
+        assert_true(as_it_is.send_blocks_compute == backend_at(i)->send_blocks_compute);
+        assert_true(other.divides_sends && other.send_blocks_compute);
+    }
+}
+
 /* Where the collectives wait, the gathered input is kept: nothing gathers it again in backward. */
 static void test_gathered_inputs_follow_the_traffic(void **state) {
     (void)state;
@@ -81,6 +109,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
+        cmocka_unit_test(test_optimizer_of_a_precision),
+        cmocka_unit_test(test_sends_of_a_stack),
         cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
     };
