@@ -1,4 +1,4 @@
-/* paper_table.c - reads a table file and the inputs that it names. */
+/* paper_table.c - reads a table file, the inputs that it names and the paper's order of readings. */
 #include "sim/study/paper_table.h"
 
 #include <string.h>
@@ -15,7 +15,12 @@ const char *input_status_name(enum input_status status) {
 
 struct table_fields {
     const char *paper, *table, *source, *note;
-    const cJSON *assumptions, *inputs, *rows, *picture;
+    const cJSON *assumptions, *inputs, *causes, *rows, *picture;
+};
+
+struct readings_fields {
+    const char *rule;
+    const cJSON *main;
 };
 
 struct picture_fields {
@@ -67,12 +72,23 @@ static const struct field table_rows[] = {
       "list of unstated inputs in words", NULL },
     { "inputs", FIELD_NODE, AT(table_fields, inputs), 0, 0, "null", "",
       "names of inputs.json that hold for all rows", NULL },
+    { "causes", FIELD_NODE, AT(table_fields, causes), 0, 0, "null", "",
+      "{ \"row.quantity\": why its main reading misses it }", NULL },
     { "rows", FIELD_NODE, AT(table_fields, rows), 0, 0, NULL, "", "list of rows", NULL },
     { "picture", FIELD_NODE, AT(table_fields, picture), 0, 0, "null", "",
       "what reproduce --pictures draws", NULL },
 };
 static const struct field_table table_table =
     FIELD_TABLE("table", "a table of a paper", table_rows);
+
+static const struct field readings_rows[] = {
+    { "rule", FIELD_TEXT, AT(readings_fields, rule), 0, 0, NULL, "",
+      "how main readings were chosen, for all tables at once", NULL },
+    { "main", FIELD_NODE, AT(readings_fields, main), 0, 0, NULL, "",
+      "readings: the first of them that a figure has is its main one", NULL },
+};
+static const struct field_table readings_table =
+    FIELD_TABLE("readings", "the order of a paper's readings", readings_rows);
 
 static const struct field row_rows[] = {
     { "row", FIELD_TEXT, AT(row_fields, row), 0, 0, NULL, "", "short name of the row", NULL },
@@ -162,6 +178,7 @@ struct reading {
     struct arena *arena;
     const char *directory;
     const struct json *json, *inputs_json; /* inputs_json: NULL when there is no such file */
+    const cJSON *main_readings;            /* of readings.json; NULL when there is no such file */
     struct error *err;
 };
 
@@ -276,10 +293,24 @@ static bool read_value(struct reading *r, const cJSON *node, bool has_against,
     return true;
 }
 
+/* Place in the paper's order; behind it what has no reading, then readings that it leaves out. */
+static int64_t rank_of(const struct reading *r, const char *name) {
+    int64_t rank = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, r->main_readings) {
+        if (name != NULL && strcmp(item->valuestring, name) == 0) return rank;
+        rank++;
+    }
+    return name == NULL ? rank : rank + 1;
+}
+
 static bool read_row(struct reading *r, const cJSON *node, struct paper_row *row) {
     struct row_fields fields;
     if (!field_table_read(&row_table, r->json, node, &fields, r->arena, r->err)) return false;
-    *row = (struct paper_row){ .row = fields.row, .reading = fields.reading, .note = fields.note };
+    *row = (struct paper_row){ .row = fields.row,
+                               .reading = fields.reading,
+                               .note = fields.note,
+                               .rank = rank_of(r, fields.reading) };
     if (!must_be_list(r, fields.values, "values") ||
         !read_run(r, fields.scenario, fields.set, &row->run) ||
         !read_against(r, fields.against, &row->against) ||
@@ -342,6 +373,33 @@ static bool read_picture(struct reading *r, const cJSON *node, struct paper_tabl
     return true;
 }
 
+static bool prints(const struct paper_table *t, const char *figure) {
+    for (int64_t k = 0; k < t->row_count; k++) {
+        const size_t length = strlen(t->rows[k].row);
+        if (strncmp(figure, t->rows[k].row, length) != 0 || figure[length] != '.') continue;
+        for (int64_t v = 0; v < t->rows[k].value_count; v++)
+            if (strcmp(figure + length + 1, t->rows[k].values[v].name) == 0) return true;
+    }
+    return false;
+}
+
+static bool read_causes(struct reading *r, const cJSON *node, struct paper_table *t) {
+    if (!is_present(node)) return true;
+    struct paper_cause *causes =
+        arena_array(r->arena, struct paper_cause, cJSON_GetArraySize(node) + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, node) {
+        if (!cJSON_IsString(item) || item->string == NULL || !prints(t, item->string))
+            return json_error(r->json, item, r->err, NULL,
+                              "must be \"row.quantity\" of this table and a text");
+        causes[t->cause_count++] =
+            (struct paper_cause){ .figure = arena_text(r->arena, item->string),
+                                  .text = arena_text(r->arena, item->valuestring) };
+    }
+    t->causes = causes;
+    return true;
+}
+
 static bool read_table(struct reading *r, struct paper_table *t) {
     struct table_fields fields;
     if (!field_table_read(&table_table, r->json, json_root(r->json), &fields, r->arena, r->err) ||
@@ -360,27 +418,50 @@ static bool read_table(struct reading *r, struct paper_table *t) {
     cJSON_ArrayForEach(node, fields.rows) {
         if (!read_row(r, node, &t->rows[at++])) return false;
     }
-    return read_picture(r, fields.picture, t);
+    return read_causes(r, fields.causes, t) && read_picture(r, fields.picture, t);
+}
+
+/* A file that may be missing. */
+static bool load_beside(struct arena *arena, const char *directory, const char *name,
+                        struct json **json, struct error *err) {
+    const char *path = arena_format(arena, "%s/%s", directory, name);
+    *json = NULL;
+    return access(path, F_OK) != 0 || (*json = json_load(path, err)) != NULL;
+}
+
+static bool read_readings(struct reading *r, const struct json *json, struct paper_table *t) {
+    struct readings_fields fields;
+    if (json == NULL) return true;
+    if (!field_table_read(&readings_table, json, json_root(json), &fields, r->arena, r->err))
+        return false;
+    if (!cJSON_IsArray(fields.main))
+        return json_error(json, fields.main, r->err, NULL, "main must be a list");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, fields.main) {
+        if (!cJSON_IsString(item))
+            return json_error(json, item, r->err, NULL, "must be the name of a reading");
+    }
+    r->main_readings = fields.main;
+    t->rule = fields.rule;
+    return true;
 }
 
 struct paper_table *paper_table_read(struct arena *arena, const char *directory,
                                      const char *file_name, struct error *err) {
-    const char *inputs_path = arena_format(arena, "%s/inputs.json", directory);
     struct json *json = json_load(arena_format(arena, "%s/%s", directory, file_name), err);
-    if (json == NULL) return NULL;
-    struct json *inputs = NULL;
-    if (access(inputs_path, F_OK) == 0 && (inputs = json_load(inputs_path, err)) == NULL) {
-        json_destroy(json);
-        return NULL;
-    }
+    struct json *inputs = NULL, *readings = NULL;
+    struct paper_table *t = arena_new(arena, struct paper_table), of_paper = { 0 };
+    bool ok = json != NULL && load_beside(arena, directory, "inputs.json", &inputs, err) &&
+              load_beside(arena, directory, "readings.json", &readings, err);
     struct reading r = { .arena = arena,
                          .directory = directory,
                          .json = json,
                          .inputs_json = inputs,
                          .err = err };
-    struct paper_table *t = arena_new(arena, struct paper_table);
-    bool ok = read_table(&r, t);
+    ok = ok && read_readings(&r, readings, &of_paper) && read_table(&r, t);
+    t->rule = of_paper.rule;
+    if (readings != NULL) json_destroy(readings);
     if (inputs != NULL) json_destroy(inputs);
-    json_destroy(json);
+    if (json != NULL) json_destroy(json);
     return ok ? t : NULL;
 }

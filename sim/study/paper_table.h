@@ -2,12 +2,14 @@
  *
  *     scenarios/papers/<paper>/<table>.table.json
  *     scenarios/papers/<paper>/inputs.json          inputs that tables name, with their status
+ *     scenarios/papers/<paper>/readings.json        which reading of an unclear text is the main one
  *
  *     struct paper_table *t = paper_table_read(arena, directory, "ablation.table.json", err);
  *     t->rows[0].run.path, t->rows[0].values[0].paper
  *
  * A row runs a scenario file with overrides ("set", as of --set), so that one file serves rows that
  * differ in few values. `against` is the run that a quantity of comparison (speedup) stands beside.
+ * readings.json ranks readings once for all tables of a paper, so that no row can choose its own.
  * Everything lives in the arena.
  */
 #ifndef BALLAST_SIM_STUDY_PAPER_TABLE_H
@@ -44,6 +46,7 @@ struct paper_value {
 
 struct paper_row {
     const char *row, *reading, *note; /* reading and note may be NULL */
+    int64_t rank; /* of its reading: of rows that print one figure, the first of the least is the main one */
     struct paper_run run, against;
     const struct paper_input *const *inputs; /* of this row alone; NULL at the end */
     struct paper_value *values;
@@ -70,16 +73,25 @@ struct paper_picture {
     int64_t run_count;
 };
 
+/* Why the main reading of a figure misses it, as found by trying. */
+struct paper_cause {
+    const char *figure; /* "<row>.<quantity>" */
+    const char *text;
+};
+
 struct paper_table {
     const char *paper, *table, *id;          /* id: "omnibal.ablation" */
     const char *source, *note;               /* note may be NULL */
+    const char *rule;                        /* how the paper's main readings were chosen; or NULL */
+    const struct paper_cause *causes;
+    int64_t cause_count;
     const struct paper_input *const *inputs; /* of all rows; NULL at the end */
     struct paper_row *rows;
     int64_t row_count;
     struct paper_picture *picture; /* NULL: it has none */
 };
 
-/* NULL: the file, or inputs.json beside it, is broken; the message names file, line and key. */
+/* NULL: the file, or inputs.json or readings.json beside it, is broken; the message names file, line and key. */
 struct paper_table *paper_table_read(struct arena *arena, const char *directory,
                                      const char *file_name, struct error *err);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "sim/base/field.h"
+#include "sim/study/printed_figures.h"
 #include "sim/study/run_book.h"
 
 /* Where the answers of a value are: its run and slot, and those it stands beside. */
@@ -203,6 +204,7 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .table = t->id,
         .row = row->row,
         .reading = row->reading,
+        .rank = row->rank,
         .quantity = value->name,
         .unit = q->unit,
         .paper = value->paper,
@@ -231,7 +233,11 @@ static bool take_answers(struct context *c) {
     for (int64_t k = 0; k < c->table_count; k++) {
         const struct paper_table *t = c->tables[k];
         c->out->summaries[c->out->summary_count++] = (struct reproduction_summary){
-            .table = t->id, .source = t->source, .note = t->note, .inputs = t->inputs
+            .table = t->id,
+            .source = t->source,
+            .note = t->note,
+            .rule = t->rule,
+            .inputs = t->inputs
         };
         for (int64_t r = 0; r < t->row_count; r++)
             for (int64_t v = 0; v < t->rows[r].value_count; v++)
@@ -337,44 +343,6 @@ static bool read_selected(struct context *c) {
     return true;
 }
 
-/* How far off a printed time or speed-up may be; NaN: another quantity. */
-static double figure_limit(const struct reproduction_value *v) {
-    if (isnan(v->relative_error) || v->calibrated_on) return NAN;
-    if (strcmp(v->quantity, "gpu_days") == 0) return REPRODUCTION_TIME_LIMIT;
-    const size_t length = strlen(v->quantity), ending = strlen("speedup");
-    return length >= ending && strcmp(v->quantity + length - ending, "speedup") == 0
-               ? REPRODUCTION_RATIO_LIMIT
-               : NAN;
-}
-
-static bool same_figure(const struct reproduction_value *a, const struct reproduction_value *b) {
-    return strcmp(a->table, b->table) == 0 && strcmp(a->row, b->row) == 0 &&
-           strcmp(a->quantity, b->quantity) == 0;
-}
-
-static void count_figures(const struct reproduction *r, struct reproduction_summary *s) {
-    s->missed = arena_array(r->arena, const char *, s->rows + 1);
-    for (int64_t i = 0; i < r->value_count; i++) {
-        const struct reproduction_value *v = &r->values[i];
-        const double limit = figure_limit(v);
-        if (strcmp(v->table, s->table) != 0 || isnan(limit)) continue;
-        bool counted = false, met = false;
-        for (int64_t k = 0; k < r->value_count; k++) {
-            const struct reproduction_value *reading = &r->values[k];
-            if (!same_figure(v, reading) || isnan(figure_limit(reading))) continue;
-            counted |= k < i;
-            met |= fabs(reading->relative_error) <= limit;
-        }
-        if (counted) continue;
-        if (met)
-            s->figures_met++;
-        else
-            s->missed[s->figures - s->figures_met] =
-                arena_format(r->arena, "%s.%s", v->row, v->quantity);
-        s->figures++;
-    }
-}
-
 static void summarise(struct reproduction *r) {
     int64_t *counted = arena_array(r->arena, int64_t, r->summary_count + 1);
     for (int64_t i = 0; i < r->value_count; i++) {
@@ -394,7 +362,6 @@ static void summarise(struct reproduction *r) {
     }
     for (int64_t k = 0; k < r->summary_count; k++) {
         if (counted[k] > 0) r->summaries[k].mean_abs_relative_error /= (double)counted[k];
-        count_figures(r, &r->summaries[k]);
     }
 }
 
@@ -426,6 +393,7 @@ struct reproduction *reproduction_run(const struct reproduction_options *options
         return NULL;
     }
     summarise(r);
+    printed_figures_judge(r, c.tables);
     return r;
 }
 

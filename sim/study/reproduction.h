@@ -22,6 +22,9 @@ struct reproduction_value {
     const char *id;    /* <paper>.<table>.<row>.<quantity>[.<reading>] */
     const char *table; /* "omnibal.ablation" */
     const char *row, *reading; /* reading may be NULL */
+    int64_t rank;              /* of the reading (paper_table.h) */
+    bool main;                 /* of the readings of this row's quantity, the one to look at first */
+    int64_t reading_count;     /* of them, this one included */
     const char *quantity, *unit;
     double paper;          /* NaN: the paper draws it without a number */
     double simulated;      /* NaN: this build or its budget does not give it; the note says why */
@@ -39,17 +42,27 @@ struct reproduction_value {
     const char *note;
 };
 
+/* A printed GPU-days or speed-up that its main reading does not come near enough to. */
+struct reproduction_miss {
+    const char *figure; /* "<row>.<quantity>" */
+    const struct reproduction_value *main;
+    const struct reproduction_value *met_by; /* the nearest reading, if it is near enough; or NULL */
+    const char *cause;                       /* what was found by trying; or NULL */
+};
+
 struct reproduction_summary {
     const char *table;
     const char *source, *note;               /* of the table file; note may be NULL */
+    const char *rule;                        /* how main readings were chosen; or NULL */
     const struct paper_input *const *inputs; /* of the whole table; NULL at the end */
     int64_t rows, rows_without_relative_error, rows_calibrated_on;
     double mean_abs_relative_error; /* of predictions: rows calibrated on do not count */
     double worst_relative_error;    /* signed */
     /* Printed GPU-days and speed-ups, each counted once though several readings may stand beside it;
      * met: at least one reading is within REPRODUCTION_TIME_LIMIT or REPRODUCTION_RATIO_LIMIT. */
-    int64_t figures, figures_met;
-    const char **missed; /* [figures - figures_met], as "<row>.<quantity>" */
+    int64_t figures, figures_met, figures_met_by_main;
+    const char **missed;             /* [figures - figures_met], as "<row>.<quantity>" */
+    struct reproduction_miss *misses; /* [figures - figures_met_by_main] */
 };
 
 /* How near a time has to come, and a ratio of two, in which the scale of both cancels. */
@@ -86,7 +99,8 @@ struct reproduction_options {
     void *progress_context;
 };
 
-/* Each distinct run is simulated once. NULL: failed. */
+/* Each distinct run is simulated once; which reading of a figure is the main one follows from the order in
+ * the paper's readings.json, never from how near it comes. NULL: failed. */
 struct reproduction *reproduction_run(const struct reproduction_options *options,
                                       struct error *err);
 void reproduction_destroy(struct reproduction *reproduction);

@@ -322,6 +322,91 @@ static void test_figures_met_and_missed(void **state) {
     remove_table("figures");
 }
 
+/* readings.json orders readings; what has none comes behind them, before those that it leaves out, and of
+ * equals the first row is the main one. Nearness plays no part. */
+static void test_main_readings(void **state) {
+    (void)state;
+#define DAYS(row, reading, recompute, paper)                                                       \
+    "{ \"row\": \"" row "\"" reading ", \"scenario\": \"base.json\", \"set\": [\"policy.recompute=" recompute \
+    "\"], \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": " paper " } ] }"
+#define READING(name) ", \"reading\": \"" name "\""
+    static const char rows[] =
+        "  \"causes\": { \"a.gpu_days\": \"tried\" }, \"rows\": [\n" DAYS("a", READING("other"), "none", "1e-3")
+        ",\n" DAYS("a", "", "full", "1e-3") ",\n" DAYS("a", READING("printed"), "full", "1e-3")
+        ",\n" DAYS("b", READING("other"), "none", "1e-3") ",\n" DAYS("b", "", "full", "1e-3")
+        ",\n" DAYS("c", READING("other"), "none", "1e-3") ",\n" DAYS("c", READING("more"), "full", "1e-3")
+        ",\n" DAYS("d", READING("own"), "full", "1e-3") ",\n" DAYS("d", READING("printed"), "none", "1e-3") " ] }";
+    const char *order = "scenarios/papers/atlas/readings.json";
+    fixture_write(order, "{ \"rule\": \"what is stated\", \"main\": [\"printed\", \"own\"] }");
+    write_table("order", rows);
+    struct error err = { 0 };
+    struct reproduction *r = reproduce("atlas.order", NULL, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    static const bool main[] = { false, false, true, false, true, true, false, false, true };
+    static const int64_t count[] = { 3, 3, 3, 2, 2, 2, 2, 2, 2 };
+    for (int64_t i = 0; i < r->value_count; i++)
+        if (r->values[i].main != main[i] || r->values[i].reading_count != count[i])
+            fail_msg("%s: main %d, %ld readings", r->values[i].id, r->values[i].main,
+                     (long)r->values[i].reading_count);
+    const struct reproduction_summary *s = &r->summaries[0];
+    assert_string_equal(s->rule, "what is stated");
+    assert_int_equal(s->figures, 4);
+    assert_int_equal(s->figures_met_by_main, 0);
+    assert_string_equal(s->misses[0].figure, "a.gpu_days");
+    assert_ptr_equal(s->misses[0].main, &r->values[2]);
+    assert_null(s->misses[0].met_by);
+    assert_string_equal(s->misses[0].cause, "tried");
+    assert_null(s->misses[1].cause);
+    reproduction_destroy(r);
+
+    static const struct {
+        const char *readings, *table, *want;
+    } cases[] = {
+        { "{ \"rule\": \"x\", \"main\": 5 }", rows, "main must be a list" },
+        { "{ \"rule\": \"x\", \"main\": [ 5 ] }", rows, "must be the name of a reading" },
+        { "{ \"main\": [] }", rows, "\"rule\" is missing" },
+        { "{ \"rule\": \"x\", \"main\": [] }",
+          "  \"causes\": { \"a.gpu_day\": \"x\" }, \"rows\": [ " DAYS("a", "", "full", "1") " ] }",
+          "/causes/a.gpu_day: must be \"row.quantity\" of this table and a text" },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fixture_write(order, cases[k].readings);
+        write_table("order", cases[k].table);
+        if (reproduce("atlas.order", NULL, &err) != NULL) fail_msg("%s: no error", cases[k].want);
+        if (strstr(err.text, cases[k].want) == NULL)
+            fail_msg("got  %s\n want %s", err.text, cases[k].want);
+    }
+    assert_int_equal(unlink(fixture_path(order)), 0);
+    remove_table("order");
+#undef DAYS
+#undef READING
+}
+
+/* Of two readings the nearer one that is near enough meets what the main one misses. */
+static void test_what_meets_a_miss(void **state) {
+    (void)state;
+    const char *full = "  \"rows\": [ " ROW "[ { \"quantity\": \"gpu_days\" } ] } ] }";
+    const double days = only_value(full, 0);
+    char text[2048];
+    snprintf(text, sizeof text,
+             "  \"rows\": [ { \"row\": \"a\", \"reading\": \"long\", \"scenario\": \"base.json\", \"set\": "
+             "[\"cluster.gpu_count=16\"], \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": %.17g } ] },\n"
+             "    { \"row\": \"a\", \"reading\": \"as printed\", \"scenario\": \"base.json\", \"values\": "
+             "[ { \"quantity\": \"gpu_days\", \"paper\": %.17g } ] } ] }",
+             days, days);
+    struct error err = { 0 };
+    write_table("met", text);
+    struct reproduction *r = reproduce("atlas.met", NULL, &err);
+    if (r == NULL) fail_msg("%s", err.text);
+    const struct reproduction_summary *s = &r->summaries[0];
+    assert_true(fabs(r->values[0].relative_error) > 0.15);
+    assert_int_equal(s->figures_met, 1);
+    assert_int_equal(s->figures_met_by_main, 0);
+    assert_ptr_equal(s->misses[0].met_by, &r->values[1]);
+    reproduction_destroy(r);
+    remove_table("met");
+}
+
 /* Rows that share their micro-batches still replay as many steps as each asks for. */
 static void test_iterations_of_rows_that_share(void **state) {
     (void)state;
@@ -420,6 +505,8 @@ int main(void) {
         cmocka_unit_test(test_broken_tables),
         cmocka_unit_test(test_overrides_and_comparison),
         cmocka_unit_test(test_figures_met_and_missed),
+        cmocka_unit_test(test_main_readings),
+        cmocka_unit_test(test_what_meets_a_miss),
         cmocka_unit_test(test_iterations_of_rows_that_share),
         cmocka_unit_test(test_runs_out_of_memory),
         cmocka_unit_test(test_sensitivity),
