@@ -537,10 +537,12 @@ static int64_t round_trip_folder(const char *path) {
             continue;
         }
         /* NAME.table.json lists scenarios, NAME.stack.json is a stack of its own, NAME-sweep.json
-         * varies a scenario, inputs.json says where values come from; none of them is one. */
+         * varies a scenario, inputs.json says where values come from and readings.json which stand
+         * first; none of them is one. */
         if (length < 5 || strcmp(e->d_name + length - 5, ".json") != 0) continue;
         if (strstr(e->d_name, ".table.") != NULL || strstr(e->d_name, ".stack.") != NULL ||
-            strstr(e->d_name, "-sweep.") != NULL || strcmp(e->d_name, "inputs.json") == 0)
+            strstr(e->d_name, "-sweep.") != NULL || strcmp(e->d_name, "inputs.json") == 0 ||
+            strcmp(e->d_name, "readings.json") == 0)
             continue;
         struct scenario_options options = { .directory = SCENARIOS };
         struct error err = { 0 };
