@@ -1,10 +1,12 @@
 /* ballast.c - the public C interface over sim/study. */
 #include "sim/ballast.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "sim/cli/print.h"
 #include "sim/plugin.h"
 
@@ -27,11 +29,27 @@ const char *ballast_version(void) {
     return execution_version();
 }
 
+/* An installation may have been moved: its folder stands beside the library. */
+static const char *installed_scenarios(struct arena *arena) {
+    static const char *const places[] = {
+        "/../share/ballast/scenarios", "/../../share/ballast/scenarios"
+    }; /* lib/x86_64-linux-gnu */
+    Dl_info library;
+    if (dladdr(places, &library) == 0) return BALLAST_INSTALLED_SCENARIOS;
+    const char *end = strrchr(library.dli_fname, '/');
+    for (size_t i = 0; end != NULL && i < sizeof places / sizeof places[0]; i++) {
+        const char *path = arena_format(arena, "%.*s%s", (int)(end - library.dli_fname),
+                                        library.dli_fname, places[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return BALLAST_INSTALLED_SCENARIOS;
+}
+
 struct ballast *ballast_open(const char *scenarios) {
     struct ballast *b = memory_alloc(sizeof *b);
     *b = (struct ballast){ .arena = arena_create() };
     if (scenarios == NULL) scenarios = getenv("BALLAST_SCENARIOS");
-    if (scenarios == NULL) scenarios = BALLAST_INSTALLED_SCENARIOS;
+    if (scenarios == NULL) scenarios = installed_scenarios(b->arena);
     b->scenarios = arena_text(b->arena, scenarios);
     return b;
 }

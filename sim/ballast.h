@@ -44,7 +44,7 @@ BALLAST_API const char *ballast_version(void);
 struct ballast;
 
 /* `scenarios` is the folder of models/, datasets/, hardware/ and clusters/. NULL: $BALLAST_SCENARIOS,
- * else the installed one. Never NULL; a folder that is missing shows as an error of the first run. */
+ * else the installed one, beside the library. Never NULL; a folder that is missing shows as an error of the first run. */
 BALLAST_API struct ballast *ballast_open(const char *scenarios);
 BALLAST_API void ballast_close(struct ballast *ballast); /* NULL is allowed */
 

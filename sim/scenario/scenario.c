@@ -405,8 +405,8 @@ static const char *file_stem(struct arena *arena, const char *path) {
     return stem;
 }
 
-/* A plain name that is no file stands for an example of the scenarios folder. */
-static struct json *load_by_name(const char *directory, const char *path, struct error *err) {
+struct json *scenario_document(const char *directory, const char *what, const char *path,
+                               struct error *err) {
     const size_t length = strlen(path);
     if (access(path, F_OK) == 0 || strchr(path, '/') != NULL ||
         (length > 5 && strcmp(path + length - 5, ".json") == 0))
@@ -417,7 +417,7 @@ static struct json *load_by_name(const char *directory, const char *path, struct
     if (access(example, F_OK) == 0) {
         json = json_load(example, err);
     } else {
-        error_set(err, "there is no scenario '%s'", path);
+        error_set(err, "there is no %s '%s'", what, path);
         const char *near = nearest_file(arena, arena_format(arena, "%s/examples", directory), path);
         if (near != NULL)
             error_hint(err, "did you mean '%s'?", near);
@@ -430,7 +430,7 @@ static struct json *load_by_name(const char *directory, const char *path, struct
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err) {
-    struct json *json = load_by_name(options->directory, path, err);
+    struct json *json = scenario_document(options->directory, "scenario", path, err);
     return json != NULL ? scenario_load_json(options, json, err) : NULL;
 }
 

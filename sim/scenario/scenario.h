@@ -132,6 +132,10 @@ struct scenario_options {
     struct scenario_cache *cache; /* what many scenarios share; outlives them. NULL: none */
 };
 
+/* The file at this path; a plain name that is no file stands for an example of the scenarios folder.
+ * `what` it is ("scenario", "sweep") names it in messages. */
+struct json *scenario_document(const char *directory, const char *what, const char *path,
+                               struct error *err);
 /* Overrides, removals and variant, in this order, applied to a scenario's document. */
 bool scenario_change(const struct scenario_options *options, struct json *json, struct error *err);
 

@@ -352,7 +352,7 @@ static bool read_file(struct sweep_reader *r) {
 
 struct sweep_file *sweep_file_load(const struct scenario_options *options, const char *path,
                                    struct error *err) {
-    struct json *json = json_load(path, err);
+    struct json *json = scenario_document(options->directory, "sweep", path, err);
     if (json == NULL) return NULL;
     struct arena *arena = arena_create();
     struct sweep_file *file = arena_new(arena, struct sweep_file);

@@ -44,6 +44,8 @@ sed "s|tests/golden|$source/&|; s|\"gpu_count\": 8|\"gpu_count\": 16|" \
 LD_LIBRARY_PATH=$libdir BALLAST_SCENARIOS=$prefix/share/ballast/scenarios ./cheapest_layout study.json > answer ||
     { cat answer; fail "the installed example"; }
 grep -q "^cheapest: tp " answer || fail "the installed example prints $(cat answer)"
+LD_LIBRARY_PATH=$libdir ./cheapest_layout study.json | cmp - answer ||
+    fail "the library does not find the scenarios beside it"
 if LD_LIBRARY_PATH=$libdir ./cheapest_layout nothing.json 2> stderr; then fail "a file that is not there"; fi
 grep -q "nothing.json" stderr || fail "the library says: $(cat stderr)"
 # Every call, and a plug-in in a program of one's own.
