@@ -76,6 +76,30 @@ static void add_operators(struct pass_builder *b, const struct operator_time *op
     b->late_join = NO_TASK;
 }
 
+/* The operators of one layer in a pass. Layers that follow each other mostly have the same ones. */
+struct layer_operator_times {
+    const struct price_table *prices;
+    enum layer_kind kind;
+    enum recompute_kind how;
+    int64_t again_count, count;
+    struct operator_time again[PRICE_OPERATOR_LIMIT], operators[PRICE_OPERATOR_LIMIT];
+};
+
+static void price_layer(const struct step_model *m, int64_t layer, const struct batch_shape *shape,
+                        bool backward, struct layer_operator_times *times) {
+    const enum layer_kind kind = m->scenario->model->layers[layer].kind;
+    const struct price_table *prices = price_table_of_layer(m->prices, layer);
+    const enum recompute_kind how = m->plan->recompute[layer];
+    if (times->prices == prices && times->kind == kind && times->how == how) return;
+    times->prices = prices;
+    times->kind = kind;
+    times->how = how;
+    times->again_count =
+        backward ? price_table_recompute_operators(prices, kind, shape, how, times->again) : 0;
+    times->count = price_table_operators(
+        prices, kind, shape, backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, times->operators);
+}
+
 /* A pass begins and ends on the compute stream, whose order keeps passes apart. */
 static void add_operator_pass(struct step_runner *r, int64_t part, const struct batch_shape *shape,
                               bool backward, int32_t *first, int32_t *last) {
@@ -85,23 +109,17 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
     int64_t begin = m->plan->first_layer[part], end = m->plan->first_layer[part + 1];
     *first = task_graph_add_task(r->graph, r->compute[stage], 0, NO_TASK);
     struct pass_builder b = { r, stage, *first, NO_TASK, NO_TASK, NO_TASK };
-    struct operator_time operators[PRICE_OPERATOR_LIMIT];
+    struct layer_operator_times operators;
+    operators.prices = NULL;
     struct layer_time times[LAYER_KIND_COUNT];
     if (m->scenario->training_fields.offload_blocks > 0) step_layer_times(m, shape, times);
     for (int64_t n = 0; n < end - begin; n++) {
         int64_t i = backward ? end - 1 - n : begin + n;
-        enum layer_kind kind = model->layers[i].kind;
-        const struct price_table *prices = price_table_of_layer(m->prices, i);
         struct gradient_need need = model_gradient_need(model, i);
         if (backward && !need.input && !need.weight) continue;
-        int64_t count = 0;
-        if (backward)
-            count = price_table_recompute_operators(prices, kind, shape, m->plan->recompute[i],
-                                                    operators);
-        add_operators(&b, operators, count);
-        count = price_table_operators(prices, kind, shape,
-                                      backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, operators);
-        add_operators(&b, operators, count);
+        price_layer(m, i, shape, backward, &operators);
+        add_operators(&b, operators.again, operators.again_count);
+        add_operators(&b, operators.operators, operators.count);
         if (!m->offloaded[i]) continue;
         struct offload_time copies = step_offload_time(m, i, times);
         int64_t exposed_ns = backward ? copies.backward_ns : copies.forward_ns;
