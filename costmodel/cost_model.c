@@ -59,7 +59,7 @@ enum { CUBE_MESH_GPUS = 8 };
 
 const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
 
-enum { FILES_MAX = 4 };
+enum { GPU_FILES = 2, FILES_MAX = 4 }; /* hardware and curves stand first */
 
 struct cost_model {
     struct gpu gpu;
@@ -129,14 +129,7 @@ static bool network_check(const struct cluster_network *network, struct error *e
     return true;
 }
 
-struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,
-                                          const struct json *curves,
-                                          const struct cluster_network *network,
-                                          struct error *err) {
-    struct cost_model *model = arena_new(arena, struct cost_model);
-    if (!network_check(network, err) || !gpu_read(gpu, arena, &model->gpu, err) ||
-        !efficiency_read(curves, arena, &model->efficiency, err))
-        return NULL;
+static void use_network(struct cost_model *model, const struct cluster_network *network) {
     const int64_t nic_count =
         network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
     model->network = *network;
@@ -145,6 +138,17 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
     model->node_nic_bytes_per_s = (double)network->gpus_per_node * network->nic_bytes_per_s_per_gpu;
     model->one_nic_bytes_per_s = model->node_nic_bytes_per_s / (double)nic_count;
     model->across_source = "NIC rule of cost_model.c over the one-node tables";
+}
+
+struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,
+                                          const struct json *curves,
+                                          const struct cluster_network *network,
+                                          struct error *err) {
+    struct cost_model *model = arena_new(arena, struct cost_model);
+    if (!network_check(network, err) || !gpu_read(gpu, arena, &model->gpu, err) ||
+        !efficiency_read(curves, arena, &model->efficiency, err))
+        return NULL;
+    use_network(model, network);
     const uint64_t hash =
         hash_value(hash_value(0xcbf29ce484222325u, json_root(gpu)), json_root(curves));
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
@@ -214,6 +218,27 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
     if (!model) error_context(err, "while loading hardware '%s'", hardware);
     json_destroy(curves);
     json_destroy(file);
+    return model;
+}
+
+struct cost_model *cost_model_create_beside(struct arena *arena, const char *search_directory,
+                                            const struct cost_model *other,
+                                            const struct cluster_network *network,
+                                            struct error *err) {
+    struct cost_model *model = arena_new(arena, struct cost_model);
+    ballast_check(other->file_count >= GPU_FILES);
+    *model = *other;
+    model->rules = model->gpu.rules;
+    model->stack = (struct stack_use){ 0 };
+    model->slowest_gpu_time = 0;
+    model->fabric = NULL;
+    model->file_count = GPU_FILES;
+    if (!network_check(network, err)) return NULL;
+    use_network(model, network);
+    if (network->fabric && !load_fabric(arena, search_directory, model, err)) return NULL;
+    for (int64_t i = GPU_FILES; i < other->file_count; i++)
+        if (strcmp(other->files[i].kind, "bands") == 0)
+            model->files[model->file_count++] = other->files[i];
     return model;
 }
 

@@ -90,6 +90,12 @@ struct stack;
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err);
+/* The same GPU as `other`'s in another network, without a stack and rules of a scenario: reads none of
+ * the GPU's files again. Borrows what `other` read, so that its arena must outlive this one's. */
+struct cost_model *cost_model_create_beside(struct arena *arena, const char *search_directory,
+                                            const struct cost_model *other,
+                                            const struct cluster_network *network,
+                                            struct error *err);
 /* A file that the prices rest on: "hardware", its "curves", a "fabric", "bands". */
 struct cost_model_file {
     const char *kind, *path;

@@ -17,7 +17,7 @@ struct entry {
 struct scenario_cache {
     pthread_mutex_t lock;
     struct arena *arena;
-    struct entry *models, *cost_models, *stacks, *clusters, *datasets, *nodes;
+    struct entry *models, *profiles, *cost_models, *stacks, *clusters, *datasets, *nodes;
 };
 
 struct scenario_cache *scenario_cache_create(void) {
@@ -64,6 +64,20 @@ const struct model *scenario_cache_model(struct scenario_cache *cache, const cha
     return model;
 }
 
+/* The curves of a GPU are the largest files of all, and networks, job sizes and stacks many. */
+static struct cost_model *make_cost_model(struct scenario_cache *cache, const char *directory,
+                                          const char *hardware,
+                                          const struct cluster_network *network,
+                                          struct error *err) {
+    const struct cost_model *known = find(cache->profiles, hardware);
+    struct cost_model *made =
+        known != NULL ? cost_model_create_beside(cache->arena, directory, known, network, err)
+                      : cost_model_create(cache->arena, directory, hardware, network, err);
+    if (made == NULL && known != NULL) error_context(err, "while loading hardware '%s'", hardware);
+    if (made != NULL && known == NULL) keep(cache, &cache->profiles, hardware, made);
+    return made;
+}
+
 const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
                                                    const char *directory, const char *hardware,
                                                    const struct cluster_network *n,
@@ -90,8 +104,7 @@ const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
     if (model == NULL) {
         struct cluster_network network = *n; /* whose name must outlive the scenario */
         if (n->fabric != NULL) network.fabric = arena_text(cache->arena, n->fabric);
-        struct cost_model *made =
-            cost_model_create(cache->arena, directory, hardware, &network, err);
+        struct cost_model *made = make_cost_model(cache, directory, hardware, &network, err);
         if (made != NULL && stack != NULL) cost_model_use_stack(made, stack, precision);
         struct rule_list list = { 0 };
         if (made != NULL && rules != NULL &&
