@@ -27,8 +27,9 @@ static int run(struct cli *cli, void *options) {
         cJSON_AddNumberToObject(object, "new_rows", (double)rows);
         cli_print_json(object);
     } else {
-        printf("%ld databases merged into %s: %ld new rows\n", (long)cli->arguments.count - 1,
-               paths[0], (long)rows);
+        const long count = (long)cli->arguments.count - 1;
+        printf("%ld database%s merged into %s: %ld new row%s\n", count, count == 1 ? "" : "s",
+               paths[0], (long)rows, rows == 1 ? "" : "s");
         fputs("`ballast sweep` with the sweep's file and this database replays the best.\n",
               stderr);
     }

@@ -4,14 +4,19 @@
 #include "sim/study/run_inputs.h"
 #include "sim/study/sweep_race.h"
 
+int sweep_input_name_length(const char *name) {
+    const char *settings = strstr(name, " {\"");
+    return (int)(settings != NULL ? (size_t)(settings - name) : strlen(name));
+}
+
 bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
                        const char *fingerprint, struct error *err) {
     for (int64_t i = 0; i < run->input_count; i++) {
         const struct sweep_input_record *input = &run->inputs[i];
         if (strcmp(input->kind, kind) != 0 || strcmp(input->name, name) != 0) continue;
         if (strcmp(input->fingerprint, fingerprint) == 0) return true;
-        error_set(err, "%s \"%s\" has changed since sweep \"%s\" was begun", kind, name,
-                  run->sweep->file->name);
+        error_set(err, "%s \"%.*s\" has changed since sweep \"%s\" was begun", kind,
+                  sweep_input_name_length(name), name, run->sweep->file->name);
         return error_hint(err, "give the sweep another \"name\", or use another database");
     }
     struct arena *arena = run->sweep->arena;

@@ -59,6 +59,8 @@ bool sweep_race(struct sweep_run *run, struct error *err);
 bool sweep_inputs_check(struct sweep_run *run, struct error *err);
 bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
                        const char *fingerprint, struct error *err);
+/* How much of an input's name to show: of a data set not how it is read, a JSON object. */
+int sweep_input_name_length(const char *name);
 /* Gives the other members what this one knows of its items, and takes theirs; the answers too where
  * they are made. All of it is free for a team of one. */
 bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *err);
