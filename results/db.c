@@ -110,8 +110,10 @@ static bool check_path(const char *path, enum db_mode mode, struct error *err) {
     if (stat(path, &status) != 0) {
         bool missing = errno == ENOENT || errno == ENOTDIR;
         if (mode == DB_WRITE) return check_folder(path, err);
-        return missing ? error_set(err, "there is no database '%s'", path)
-                       : error_system(err, "cannot open database '%s'", path);
+        if (missing) return error_set(err, "there is no database '%s'", path);
+        if (errno == ENAMETOOLONG || errno == ELOOP)
+            return error_set(err, "cannot open database '%s': %s", path, strerror(errno));
+        return error_system(err, "cannot open database '%s'", path);
     }
     if (S_ISDIR(status.st_mode)) {
         error_set(err, "'%s' is a folder, not a database", path);

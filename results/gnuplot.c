@@ -20,7 +20,7 @@ static const char *extension(const char *path) {
     return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
 }
 
-static bool write_terminal(FILE *script, const char *path, double width, double height) {
+static void write_terminal(FILE *script, const char *path, double width, double height) {
     const char *kind = extension(path);
     if (strcmp(kind, ".png") == 0)
         fprintf(script, "set terminal pngcairo noenhanced size %g,%g font 'DejaVu Sans,%g'\n",
@@ -29,24 +29,26 @@ static bool write_terminal(FILE *script, const char *path, double width, double 
         fprintf(script,
                 "set terminal svg noenhanced size %g,%g font 'DejaVu Sans,%d' background 'white'\n",
                 width, height, GNUPLOT_FONT_PIXELS);
-    else if (strcmp(kind, ".pdf") == 0)
+    else
         fprintf(script, "set terminal pdfcairo noenhanced fontscale 0.82 size %gin,%gin font 'DejaVu Sans,%g'\n",
                 width / 96, height / 96, FONT_POINTS);
-    else
-        return false;
-    return true;
+}
+
+bool gnuplot_check(const char *path, struct error *err) {
+    static const char *const kinds[] = { ".png", ".svg", ".pdf" };
+    if (!error_check_output_file(err, path)) return false;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        if (strcmp(extension(path), kinds[k]) == 0) return true;
+    return error_set(err, "'%s': the name of a picture ends in .png, .svg or .pdf", path);
 }
 
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,
                    struct error *err) {
-    if (!error_check_output_file(err, path)) return false;
+    if (!gnuplot_check(path, err)) return false;
     int file = memfd_create("script", MFD_CLOEXEC);
     FILE *script = file >= 0 ? fdopen(file, "w+") : NULL;
     if (script == NULL) return error_system(err, "cannot make a script for gnuplot");
-    if (!write_terminal(script, path, width, height)) {
-        fclose(script);
-        return error_set(err, "'%s': the name of a picture ends in .png, .svg or .pdf", path);
-    }
+    write_terminal(script, path, width, height);
     const bool pixels = strcmp(extension(path), ".svg") == 0;
     *gnuplot = (struct gnuplot){ script, path, pixels ? 1 : 0.75 };
     return true;

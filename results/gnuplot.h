@@ -22,6 +22,8 @@ struct gnuplot {
 };
 enum { GNUPLOT_FONT_PIXELS = 17 }; /* of text without a font of its own */
 
+/* Whether a picture can be put there, to be asked before the work that it shows. */
+bool gnuplot_check(const char *path, struct error *err);
 /* Opens the script and chooses the terminal by the extension of path. The size is in pixels of a
  * screen with 96 a inch. */
 bool gnuplot_begin(struct gnuplot *gnuplot, const char *path, double width, double height,

@@ -11,13 +11,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A word that nobody reads to its end would leave no room for the reason behind it. */
+enum { WORD_LIMIT = 300, FORMATTED_LIMIT = 16384 };
+
+static void shorten_words(char *text) {
+    char *out = text;
+    for (const char *at = text; *at != '\0';) {
+        const size_t word = strcspn(at, " \n");
+        size_t kept = word;
+        if (word > WORD_LIMIT)
+            for (kept = WORD_LIMIT; ((unsigned char)at[kept] & 0xC0) == 0x80;)
+                kept--; /* inside a character of UTF-8 */
+        memmove(out, at, kept);
+        out += kept;
+        at += word;
+        if (kept < word) {
+            memcpy(out, "...", 3);
+            out += 3;
+        }
+        if (*at != '\0') *out++ = *at++;
+    }
+    *out = '\0';
+}
+
 static void append(struct error *err, const char *prefix, const char *format, va_list args) {
     if (err == NULL) return;
-    size_t used = strlen(err->text);
-    size_t room = sizeof err->text - used;
-    int written = snprintf(err->text + used, room, "%s", prefix);
-    if (written < 0 || (size_t)written >= room) return;
-    vsnprintf(err->text + used + (size_t)written, room - (size_t)written, format, args);
+    char formatted[FORMATTED_LIMIT];
+    vsnprintf(formatted, sizeof formatted, format, args);
+    shorten_words(formatted);
+    const size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "%s%s", prefix, formatted);
 }
 
 bool error_set(struct error *err, const char *format, ...) {

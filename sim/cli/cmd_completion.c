@@ -35,7 +35,8 @@ static const struct option *walk_next(struct option_walk *walk) {
 }
 
 static bool names_a_file(const struct option *option) {
-    return (option->type == OPTION_TEXT || option->type == OPTION_OUTPUT || option->type == OPTION_LIST) &&
+    return (option->type == OPTION_TEXT || option->type == OPTION_OUTPUT ||
+            option->type == OPTION_PICTURE || option->type == OPTION_LIST) &&
            option->metavar != NULL &&
            (strcmp(option->metavar, "FILE") == 0 || strcmp(option->metavar, "DIR") == 0);
 }

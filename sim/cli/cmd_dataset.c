@@ -17,7 +17,7 @@ static const char *const tiling_names[] = { "as-file", "internvl", "native", "an
 static const struct option options_table[] = {
     { "output", OPTION_OUTPUT, AT(output), "FILE",
       "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
-    { "plot", OPTION_OUTPUT, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0,
+    { "plot", OPTION_PICTURE, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0,
       0 },
     { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl, native, anyres or anyres-unpadded",
       tiling_names, 0, 0 },

@@ -36,7 +36,7 @@ static const struct option options_table[] = {
       "isf: qv and qt from the data, as the paper or as its published program does", NULL, 0, 0 },
     { "convergence", OPTION_FLAG, AT(convergence), NULL,
       "isf: a line for each number of passes up to --iterations", NULL, 0, 0 },
-    { "output", OPTION_OUTPUT, AT(output), "FILE",
+    { "output", OPTION_PICTURE, AT(output), "FILE",
       "the convergence as a picture: .png, .svg or .pdf (also -o)", NULL, 0, 0 },
     { "vision-threshold", OPTION_TEXT, AT(vision_threshold), "N",
       "isf: tiles of a full group (default Qv)", NULL, 0, 0 },

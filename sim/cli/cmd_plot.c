@@ -25,7 +25,7 @@ static const char *const color_names[] = { "auto", "pass", "module", NULL };
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_OUTPUT, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
+    { "output", OPTION_PICTURE, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
       0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE",
       "the arguments are runs of this database; none: all of them", NULL, 0, 0 },

@@ -23,7 +23,7 @@ static const struct option options_table[] = {
       "print docs/REPRODUCTION.md", NULL, 0, 0 },
     { "sensitivity", OPTION_FLAG, offsetof(struct reproduce_options, sensitivity), NULL,
       "also: which input would have to change, by how much, for each time to match", NULL, 0, 0 },
-    { "plot", OPTION_OUTPUT, offsetof(struct reproduce_options, plot), "FILE",
+    { "plot", OPTION_PICTURE, offsetof(struct reproduce_options, plot), "FILE",
       "draw simulated times against printed ones, with bands: .png, .svg or .pdf", NULL, 0, 0 },
     { "pictures", OPTION_TEXT, offsetof(struct reproduce_options, pictures), "DIR",
       "draw the figures among the tables into this folder, as PAPER.TABLE.png", NULL, 0, 0 },

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "results/gnuplot.h"
 #include "sim/base/field.h"
 
 #define COMMON(member) offsetof(struct common_options, member)
@@ -86,10 +87,13 @@ static bool store(const struct option *option, const char *text, void *values, s
         *(bool *)place = true;
         return true;
     case OPTION_OUTPUT:
+    case OPTION_PICTURE:
     case OPTION_TEXT:
         if (text[0] == '\0') return error_set(err, "--%s: the value is empty", option->name);
         *(const char **)place = text;
-        return option->type == OPTION_TEXT || error_check_output(err, text);
+        return option->type == OPTION_TEXT ||
+               (option->type == OPTION_OUTPUT ? error_check_output(err, text)
+                                              : gnuplot_check(text, err));
     case OPTION_COUNT:
     case OPTION_NUMBER:
         return store_number(option, text, place, err);

@@ -19,6 +19,7 @@ enum option_type {
     OPTION_FLAG,   /* bool */
     OPTION_TEXT,   /* const char *; NULL: not given */
     OPTION_OUTPUT, /* as OPTION_TEXT: a file to write; refused where none can be */
+    OPTION_PICTURE, /* as OPTION_OUTPUT: one that gnuplot draws, of a kind that it knows */
     OPTION_COUNT,  /* int64_t; keeps its value when not given */
     OPTION_NUMBER, /* double; keeps its value when not given */
     OPTION_CHOICE, /* int; keeps its value when not given */

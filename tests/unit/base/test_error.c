@@ -186,7 +186,8 @@ static void test_nobody_listens(void **state) {
 static void test_long_texts_are_cut(void **state) {
     (void)state;
     static char text[10000];
-    memset(text, 'a', sizeof text - 1);
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = i % 2 == 0 ? 'a' : ' ';
     struct error err = { 0 };
     error_set(&err, "%s", text);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
@@ -197,6 +198,23 @@ static void test_long_texts_are_cut(void **state) {
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
     error_at(&err, text, 1, 1, "%s", text);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
+}
+
+static void test_long_words_leave_room_for_the_reason(void **state) {
+    (void)state;
+    static char word[5000], want[400];
+    struct error err = { 0 };
+    memset(word, 'a', sizeof word - 1);
+    errno = ENAMETOOLONG;
+    error_system(&err, "cannot read '%s' of %d", word, 3);
+    snprintf(want, sizeof want, "cannot read '%.299s... of 3: File name too long", word);
+    assert_string_equal(err.text, want);
+    /* Not inside a character. */
+    for (size_t i = 0; i + 2 < sizeof word; i += 2)
+        memcpy(word + i, "\xc3\xa9", 3);
+    error_set(&err, "x%s", word);
+    assert_int_equal(strlen(err.text), 299 + 3);
+    assert_string_equal(err.text + 297, "\xc3\xa9...");
 }
 
 /* Runs `action` in a child; its stderr goes to `text`. */
@@ -266,6 +284,7 @@ int main(void) {
         cmocka_unit_test(test_context_and_hint),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_long_texts_are_cut),
+        cmocka_unit_test(test_long_words_leave_room_for_the_reason),
         cmocka_unit_test(test_bugs_stop_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
