@@ -50,6 +50,11 @@ refused() { # WANTED ARGUMENT...
 }
 refused 'cannot load plug-in' --plugin "$work/absent.so"
 refused 'cannot load plug-in' --plugin "$work/text.so"
+for size in 10 100 1000 6000; do
+    head -c $size "$work/example.so" > "$work/cut.so"
+    refused 'cannot load plug-in' --plugin "$work/cut.so"
+done
+refused 'it is not a file' --plugin "$work"
 refused 'exports no ballast_plugin()' --plugin "$work/none.so"
 refused 'was built for version 99' --plugin "$work/newer.so"
 refused 'there is a batching policy "isf" already' --plugin "$work/taken.so"
