@@ -23,7 +23,7 @@ struct stack_fields {
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
-    bool waits_for_sends;
+    bool waits_for_sends, overlaps_interleaved_sends;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
@@ -43,7 +43,7 @@ struct stack_fields {
 
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
-static const char *const casts_names[] = { "fused", "norm", "dynamic", NULL };
+static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core", NULL };
 
@@ -107,7 +107,8 @@ static const struct field stack_rows[] = {
       "sequence besides, reduced for each projection besides, gathered for each too",
       tensor_traffic_names },
     { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
-      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, nothing",
+      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each linear "
+      "layer, nothing",
       casts_names },
     { "linear_gradients", FIELD_CHOICE, AT(linear_gradients), 0, 0, "\"fused\"", "",
       "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, k, "
@@ -128,6 +129,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "waits_for_sends", FIELD_BOOL, AT(waits_for_sends), 0, 0, "false", "",
       "a stage computes nothing while it sends to the next", NULL },
+    { "overlaps_interleaved_sends", FIELD_BOOL, AT(overlaps_interleaved_sends), 0, 0, "false", "",
+      "but not where parts of the model take turns on each stage", NULL },
     { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
       "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
       NULL },
@@ -368,6 +371,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .whole_logits = f.whole_logits,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
+        .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,

@@ -63,6 +63,8 @@ enum stack_casts {
     CASTS_FUSED,  /* norm and activation write it cast, by rows and by columns */
     CASTS_NORM,   /* the norm writes it cast, the backward transposes that; the activation does not:
                    * Transformer Engine's linear layers around a framework's own activation */
+    CASTS_LINEAR, /* neither does: each linear layer casts what it reads, by rows and by columns in
+                   * one kernel with scales of steps before (Transformer Engine's Linear) */
     CASTS_DYNAMIC /* nothing does: the maximum of the whole tensor must be known first, and rows and
                    * columns are cast one by one (torchao) */
 };
@@ -107,6 +109,7 @@ struct stack {
     bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
     bool divides_sends;    /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends;  /* a stage computes nothing while it sends */
+    bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
     bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */

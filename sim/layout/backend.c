@@ -87,7 +87,7 @@ static void take(double *figure, double stated) {
 }
 
 void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision,
-                       int64_t zero_stage) {
+                       int64_t zero_stage, bool interleaved) {
     const double hooks_s =
         zero_stage == 3 && backend_is_of_stack(b, stack) ? stack->host_sharded_s : 0;
     take(&b->gradient_bytes, stack->gradient_bytes);
@@ -130,7 +130,8 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->whole_logits = stack->whole_logits;
     b->reduces_once = stack->reduces_once;
     b->divides_sends |= stack->divides_sends;
-    b->send_blocks_compute |= stack->waits_for_sends;
+    b->send_blocks_compute |=
+        stack->waits_for_sends && !(stack->overlaps_interleaved_sends && interleaved);
 }
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,

@@ -68,6 +68,8 @@ static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum 
         return of == CAST_OF_NORM || of == CAST_OF_ACTIVATION ? 0 : both_ways;
     case CASTS_NORM:
         return of == CAST_OF_NORM ? 0 : both_ways;
+    case CASTS_LINEAR:
+        return both_ways;
     case CASTS_DYNAMIC:
         return (of == CAST_OF_ATTENTION ? 2 : 0) + (pass == PASS_FORWARD ? one_way : 2 * one_way);
     }

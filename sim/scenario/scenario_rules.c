@@ -451,8 +451,10 @@ void standing_assumptions(struct reader *r) {
         r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
            "weight- or input-gradient matmul");
     if (s->backend->send_blocks_compute && s->layout.pp > 1)
-        scenario_assume(r, "a stage waits for its sends to finish before it computes on (backend "
-                           "megatron-deepspeed)");
+        scenario_assume(r, arena_format(s->arena,
+                                        "a stage waits for its sends to finish before it computes "
+                                        "on (backend %s)",
+                                        s->backend->name));
     if (s->layout.zero_stage > 1)
         scenario_assume(
             r, "each block is gathered and reduced on its own, one block ahead; collectives "

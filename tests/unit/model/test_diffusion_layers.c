@@ -221,14 +221,15 @@ static void test_cross_operands(void **state) {
                  text = (double)shape.language_tokens;
     const struct {
         const char *name;
-        double values, fused, norm, dynamic;
+        double values, fused, norm, linear, dynamic;
     } cases[] = {
-        { "cross query operand", video * h, 0, 2, 3 },
-        { "cross key-value operand", text * h, 0, 0, 3 },
-        { "cross proj operand", video * h, 0, 0, 3 },
+        { "cross query operand", video * h, 0, 2, 0, 3 },
+        { "cross key-value operand", text * h, 0, 0, 0, 3 },
+        { "cross proj operand", video * h, 0, 0, 0, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const double want[] = { cases[i].fused, cases[i].norm, cases[i].dynamic };
+        const double want[] = { cases[i].fused, cases[i].norm, cases[i].linear,
+                                cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
             struct tensor_split split = { .tp = 1, .cp = 1, .casts = (enum stack_casts)casts };
             struct operator_list list = { 0 };

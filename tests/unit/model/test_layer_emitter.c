@@ -324,18 +324,19 @@ static void test_who_casts(void **state) {
         const char *name;
         enum pass_set set;
         int64_t columns;
-        double fused, norm, dynamic; /* 0: not there */
+        double fused, norm, linear, dynamic; /* 0: not there */
     } cases[] = {
-        { "qkv cast", PASS_SET_FORWARD, 4096, 0, 0, 3 },
-        { "proj cast", PASS_SET_FORWARD, 2048, 4, 4, 5 },
-        { "down cast", PASS_SET_FORWARD, 7168, 0, 4, 3 },
-        { "up cast", PASS_SET_BACKWARD, 14336, 0, 4, 6 },
-        { "down cast", PASS_SET_BACKWARD, 4096, 4, 4, 6 },
-        { "up operand", PASS_SET_BACKWARD, 4096, 0, 2, 3 },
-        { "down operand", PASS_SET_BACKWARD, 7168, 0, 0, 3 },
+        { "qkv cast", PASS_SET_FORWARD, 4096, 0, 0, 4, 3 },
+        { "proj cast", PASS_SET_FORWARD, 2048, 4, 4, 4, 5 },
+        { "down cast", PASS_SET_FORWARD, 7168, 0, 4, 4, 3 },
+        { "up cast", PASS_SET_BACKWARD, 14336, 0, 4, 4, 6 },
+        { "down cast", PASS_SET_BACKWARD, 4096, 4, 4, 4, 6 },
+        { "up operand", PASS_SET_BACKWARD, 4096, 0, 2, 0, 3 },
+        { "down operand", PASS_SET_BACKWARD, 7168, 0, 0, 0, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].dynamic };
+        const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].linear,
+                                 cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
             struct tensor_split split = split_of(2, true);
             split.casts = (enum stack_casts)casts;

@@ -53,6 +53,7 @@ static void random_setup(struct setup *s, struct random_mt *mt, enum place place
     int64_t node = place == PLACE_NODE_EACH ? tp : place == PLACE_TWO_EACH_NODE ? 2 * tp : 8;
     add_text(s, models[random_below(mt, MODEL_COUNT)]);
     add_text(s, blocking ? "layout.backend=megatron-deepspeed" : "layout.backend=megatron-lm");
+    if (!blocking) add_text(s, "layout.stack=none"); /* its usual stack waits for sends */
     add(s, "layout.tp", tp);
     add(s, "layout.pp", s->pp);
     int64_t cp = place == PLACE_ALONE ? 1 + random_below(mt, 2) : 1;
