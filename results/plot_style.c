@@ -86,9 +86,9 @@ void plot_set_number_tics(struct gnuplot *g, char axis, double low, double high)
     fputs(")\n", g->script);
 }
 
-/* Seconds for long pictures, so that an axis never shows more than five digits. */
+/* Seconds for long pictures, so that an axis never shows more than four digits. */
 double plot_time_scale(int64_t longest_ns, const char **unit) {
-    bool seconds = longest_ns >= 10 * (int64_t)NS_PER_S;
+    bool seconds = longest_ns >= 5 * (int64_t)NS_PER_S;
     *unit = seconds ? "s" : "ms";
     return seconds ? NS_PER_S : NS_PER_MS;
 }

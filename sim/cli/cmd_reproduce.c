@@ -395,31 +395,40 @@ static const char *commonest_unit(const struct reproduction *r) {
     return best;
 }
 
-static int64_t group_of(const char **groups, int64_t *count, int64_t limit, const char *reading) {
-    const char *name = reading != NULL ? reading : "one reading";
-    for (int64_t i = 0; i < *count; i++)
+/* Readings beside a main one are one group; main ones have a group each, behind `first`. */
+static int64_t group_of(const char **groups, int64_t *count, int64_t first, int64_t limit,
+                        const struct reproduction_value *v) {
+    if (!v->main) return 0;
+    const char *name = v->reading != NULL ? v->reading : "one reading";
+    for (int64_t i = first; i < *count; i++)
         if (strcmp(groups[i], name) == 0) return i;
     if (*count == limit) return limit - 1;
-    groups[*count] = *count == limit - 1 ? "other readings" : name;
+    groups[*count] = *count == limit - 1 ? "other main readings" : name;
     return (*count)++;
 }
 
 static bool draw(struct cli *cli, const struct reproduction *r, const char *path,
                  struct error *err) {
-    enum { GROUP_LIMIT = 8 };
+    enum { GROUP_LIMIT = 9 };
     const char *unit = commonest_unit(r);
     if (unit == NULL) return error_set(err, "there is nothing to draw: no row is a simulated time");
     struct plot_point *points = arena_array(cli->arena, struct plot_point, r->value_count);
-    const char *groups[GROUP_LIMIT];
-    int64_t count = 0, group_count = 0;
+    const char *groups[GROUP_LIMIT] = { "readings beside the main one" };
+    int64_t count = 0, pale_count = 0;
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
-        if (isnan(v->band_fraction) || strcmp(v->unit, unit) != 0) continue;
+        if (!v->main && !isnan(v->band_fraction) && strcmp(v->unit, unit) == 0 && v->paper > 0)
+            pale_count = 1;
+    }
+    int64_t group_count = pale_count;
+    for (int64_t i = 0; i < r->value_count; i++) {
+        const struct reproduction_value *v = &r->values[i];
+        if (isnan(v->band_fraction) || strcmp(v->unit, unit) != 0 || !(v->paper > 0)) continue;
         points[count++] = (struct plot_point){
             .x = v->paper,
             .y = v->simulated,
             .band_fraction = v->band_fraction,
-            .group = group_of(groups, &group_count, GROUP_LIMIT, v->reading),
+            .group = group_of(groups, &group_count, pale_count, GROUP_LIMIT, v),
         };
     }
     struct plot_scatter scatter = {
@@ -431,6 +440,7 @@ static bool draw(struct cli *cli, const struct reproduction *r, const char *path
         .groups = groups,
         .group_count = group_count,
         .corridor_fraction = 0.15,
+        .pale_count = pale_count,
     };
     return plot_scatter(path, &scatter, err);
 }

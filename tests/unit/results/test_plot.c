@@ -92,7 +92,7 @@ static bool draw_scatter(const char *path, struct error *err) {
         { 61.8, 50.8, 0.09, 0 }, { 21.3, 15.9, NAN, 1 }, { 0, 3, 0.1, 1 }, { 3, -1, 0.1, 0 }
     };
     static const char *const groups[] = { "encoder-first", hard_name };
-    struct plot_scatter scatter = { hard_name, "printed", "simulated", points, 4, groups, 2, 0.15 };
+    struct plot_scatter scatter = { hard_name, "printed", "simulated", points, 4, groups, 2, 0.15, 1 };
     return plot_scatter(path, &scatter, err);
 }
 
@@ -223,7 +223,7 @@ static void test_nothing_to_draw(void **state) {
     struct error err = { 0 };
     static const struct plot_point none[] = { { 0, 0, NAN, 0 } };
     static const char *const groups[] = { "x" };
-    struct plot_scatter scatter = { "x", "x", "x", none, 1, groups, 1, 0 };
+    struct plot_scatter scatter = { "x", "x", "x", none, 1, groups, 1, 0, 0 };
     assert_false(plot_scatter("/tmp/none.png", &scatter, &err));
     assert_string_equal(err.text, "there is nothing to draw: no value is positive");
     struct plot_stage_run run = { .name = "x" };
