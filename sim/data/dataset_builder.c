@@ -322,8 +322,8 @@ static bool vision_fits(struct dataset_builder *b, const struct sample_record *r
     if (b->model_tile_language_tokens == 0 || is_text_only(r) || vision <= out->language_tokens)
         return true;
     return refuse(b,
-                  "the data set was counted for another model, or a text-only sample is not marked "
-                  "by image_flags 0",
+                  "the data set was counted for another model (dataset import --tile-tokens N counts "
+                  "for this one), or a text-only sample is not marked by image_flags 0",
                   "the model makes %lld language tokens of the images, the whole sample has %lld",
                   (long long)vision, (long long)out->language_tokens);
 }
