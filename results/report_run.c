@@ -6,6 +6,7 @@
 #include <string.h>
 #include "results/html.h"
 #include "sim/base/units.h"
+#include "sim/replay/job.h"
 #include "sim/scenario/scenario.h"
 
 static bool draw_timeline(const struct report *r, const char *path, const void *what,
@@ -141,7 +142,18 @@ static bool write_operators(const struct report *r, const struct run_record *run
     return ok;
 }
 
-/* What the scenario takes for granted; read again, because it is not stored. */
+static void write_data_notes(const struct report *r, const struct scenario *s) {
+    struct error ignored = { 0 }; /* the data may have gone since */
+    struct job *data = job_load(s, &ignored);
+    for (int64_t i = 0; data != NULL && i < data->data_note_count; i++) {
+        fputs("<li>", r->out);
+        html_text(r->out, data->data_notes[i]);
+        fputs("</li>\n", r->out);
+    }
+    job_destroy(data);
+}
+
+/* What the scenario and its data take for granted; read again, because it is not stored. */
 static void write_assumptions(const struct report *r, const struct run_record *run) {
     fputs("<h3>Assumed</h3>\n", r->out);
     struct error reason = { 0 };
@@ -156,6 +168,7 @@ static void write_assumptions(const struct report *r, const struct run_record *r
         return;
     }
     fputs("<ul>\n", r->out);
+    write_data_notes(r, s);
     /* Stored, it is a choice of the scenario; the page names it whoever chose it. */
     bool stack_named = s->layout_fields.stack == NULL;
     for (int64_t i = 0; s->assumptions[i] != NULL; i++)

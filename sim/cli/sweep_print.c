@@ -139,6 +139,9 @@ cJSON *json_sweep(struct sweep *sweep) {
     add_rows(o, "by_gpu_count", sweep, d.by_gpu_count, d.gpu_count_count);
     add_rows(o, "cheapest_in_time", sweep, &d.cheapest_in_time, d.cheapest_in_time >= 0);
     add_rows(o, "fastest_in_budget", sweep, &d.fastest_in_budget, d.fastest_in_budget >= 0);
+    cJSON *assumed = cJSON_AddArrayToObject(o, "assumptions");
+    for (int64_t i = 0; sweep->assumed[i] != NULL; i++)
+        cJSON_AddItemToArray(assumed, cJSON_CreateString(sweep->assumed[i]));
     return o;
 }
 
@@ -486,4 +489,7 @@ void print_sweep(struct sweep *sweep) {
     print_out_of_memory(sweep);
     print_by_gpu_count(sweep, &d);
     print_limits(sweep, &d);
+    if (sweep->assumed[0] != NULL) puts("\nAssumed, of the first:");
+    for (int64_t i = 0; sweep->assumed[i] != NULL; i++)
+        printf("  - %s\n", sweep->assumed[i]);
 }

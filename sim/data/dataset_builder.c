@@ -269,6 +269,10 @@ static bool keep_file_counts(struct dataset_builder *b, const struct sample_reco
     out->patches = r->vision_patches > 0 ? r->vision_patches : 0;
     if (r->vision_tiles >= 0) {
         out->tiles = r->vision_tiles;
+        if (!text_only && out->patches == 0 && all_sizes_known(r)) {
+            b->sized_samples++;
+            b->one_tile_samples += out->tiles == r->image_count;
+        }
     } else if (!text_only) {
         out->tiles = r->image_count > 0 ? r->image_count : 0;
         b->assumed_tiles += out->tiles > 0;
@@ -447,8 +451,14 @@ static void describe_assumptions(struct dataset_builder *b) {
     if (b->assumed_tiles > 0)
         dataset_builder_note(b,
                              "%lld samples have images but no tile count: one tile per image "
-                             "(choose a tiling to use the image sizes)",
+                             "(dataset.tiling uses the image sizes)",
                              (long long)b->assumed_tiles);
+    /* As an import writes what had no tile counts: a guess by now looks like a record. */
+    if (b->one_tile_samples > 0 && b->one_tile_samples == b->sized_samples)
+        dataset_builder_note(b,
+                             "%lld samples have one tile for each image, whatever its size, and "
+                             "record the sizes (dataset.tiling uses them)",
+                             (long long)b->one_tile_samples);
     if (b->assumed_squares > 0)
         dataset_builder_note(b,
                              "%lld samples give the patches of several images together: images of "

@@ -198,6 +198,30 @@ static void run_destroy(struct sweep_run *run) {
     free(run);
 }
 
+/* What the best layout takes for granted, as `run` prints it. */
+static const char **assumed_by_best(struct sweep_run *run) {
+    struct sweep *sweep = run->sweep;
+    struct error ignored = { 0 };
+    if (sweep->best_count == 0) return arena_array(sweep->arena, const char *, 1);
+    struct json *json =
+        sweep_file_scenario(sweep->file, sweep->rows[sweep->best[0]].row_index, &ignored);
+    struct scenario *s =
+        json != NULL ? scenario_load_json(&run->scenario_options, json, &ignored) : NULL;
+    struct shared *shared = s != NULL ? sweep_share_data(run->share, s) : NULL;
+    sweep_share_fill(run->share, SHARE_DATA, run->pool);
+    const struct job *data = shared != NULL ? shared->job : NULL;
+    int64_t count = data != NULL ? data->data_note_count : 0, at = 0;
+    for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)
+        count++;
+    const char **texts = arena_array(sweep->arena, const char *, count + 1);
+    for (int64_t i = 0; data != NULL && i < data->data_note_count; i++)
+        texts[at++] = arena_text(sweep->arena, data->data_notes[i]);
+    for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)
+        texts[at++] = arena_text(sweep->arena, s->assumptions[i]);
+    scenario_destroy(s);
+    return texts;
+}
+
 static bool run_phases(struct sweep_run *run, struct error *err) {
     struct sweep_team *team = run->options->team;
     struct sweep *sweep = run->sweep;
@@ -209,6 +233,7 @@ static bool run_phases(struct sweep_run *run, struct error *err) {
     if (sweep->row_count > 0)
         qsort(sweep->rows, (size_t)sweep->row_count, sizeof *sweep->rows, compare_by_index);
     if (!sweep_replay_best(run, err)) return false;
+    if (sweep_team_member(team) == 0) sweep->assumed = assumed_by_best(run);
     return sweep_team_agree(team, sweep_team_member(team) > 0 || finish(run, err), err);
 }
 

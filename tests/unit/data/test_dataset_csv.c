@@ -197,9 +197,36 @@ static void notes(void **state) {
     snprintf(want, sizeof want, "%s: column \"id\" is ignored", path);
     assert_string_equal(d->notes[0], want);
     assert_string_equal(d->notes[1], "1 samples have images but no tile count: one tile per image "
-                                     "(choose a tiling to use the image sizes)");
+                                     "(dataset.tiling uses the image sizes)");
     assert_string_equal(d->notes[2], "1 samples are cut to 200 language tokens");
     dataset_destroy(d);
+}
+
+/* What an import wrote of images without tile counts is a guess that no longer looks like one. */
+static void one_tile_an_image(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *note; /* NULL: none */
+    } cases[] = {
+        { "all alike", "vision_tiles,language_tokens,width,height\n1,300,640,480\n1,310,1280,720\n",
+          "2 samples have one tile for each image, whatever its size, and record the sizes "
+          "(dataset.tiling uses them)" },
+        { "counted", "vision_tiles,language_tokens,width,height\n1,300,448,448\n4,1310,896,896\n",
+          NULL },
+        { "no sizes", "vision_tiles,language_tokens\n1,300\n1,310\n", NULL },
+        { "patches",
+          "vision_patches,vision_tiles,language_tokens,width,height\n1024,1,300,448,448\n", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = scratch_path("one-tile.csv");
+        write_text(path, cases[i].text);
+        struct dataset *d = load_or_fail(path, NULL);
+        const char *got = d->note_count > 0 ? d->notes[0] : NULL;
+        if ((got == NULL) != (cases[i].note == NULL) ||
+            (got != NULL && strcmp(got, cases[i].note) != 0))
+            fail_msg("%s: %s", cases[i].name, got != NULL ? got : "no note");
+        dataset_destroy(d);
+    }
 }
 
 static void tiling_chosen(void **state) {
@@ -565,6 +592,7 @@ int main(void) {
         cmocka_unit_test(broken_bytes),
         cmocka_unit_test(truncated_gzip),
         cmocka_unit_test(notes),
+        cmocka_unit_test(one_tile_an_image),
         cmocka_unit_test(tiling_chosen),
         cmocka_unit_test(round_trip),
         cmocka_unit_test(partly_known_sizes),

@@ -60,7 +60,7 @@ static void conversations(void **state) {
     assert_int_equal(d->samples[2].language_tokens, 17 + 2 + 1 + 2 + 1);
     assert_int_equal(d->note_count, 2);
     assert_string_equal(d->notes[0], "2 samples have images but no tile count: one tile per image "
-                                     "(choose a tiling to use the image sizes)");
+                                     "(dataset.tiling uses the image sizes)");
     assert_string_equal(d->notes[1],
                         "token counts of 3 samples are estimated from their characters "
                         "(4.62 a token, 1.79 in Chinese, Japanese and Korean)");
