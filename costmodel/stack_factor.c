@@ -8,11 +8,15 @@
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
  *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
  *         width of operands (16 bits or fewer) while there is one
- *     s = mean of ln f - g over the stack's own factors (or its relative's), again of that width
- *         while there is one
+ *     s = mean of ln f - g over the stack's own factors (or its relative's): those of the other width
+ *         on that generation, else those of that width, else all
  *
  * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
  * factors or relative has s = 0; so has an unknown one.
+ *
+ * Core attention multiplies in 16 bits whatever the matmuls around it do (Transformer Engine's fp8
+ * linear layers leave fp8_dpa off), so its kernel and what it takes over the profile's are those of
+ * the rows in 16 bits: on the GPU's family, else the mean of its generation, else of all.
  *
  * GPUs of one model differ in the clock that their power limit allows, and a synchronous step waits for
  * the slowest. Sinha et al. 2022 (arXiv 2208.11035, five machines with V100 and others) measured a
@@ -67,8 +71,8 @@ static bool is_near(enum nearness nearness, const struct stack_factor *f, const 
     return true;
 }
 
-double stack_usual_log_factor(const struct stack *const *stacks, int64_t count,
-                              const char *gpu, enum precision precision) {
+double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,
+                              enum precision precision) {
     double logs[FACTOR_LIMIT];
     for (int n = 0; n < NEARNESS_COUNT; n++) {
         size_t found = 0;
@@ -90,13 +94,32 @@ static double usual(const struct stack *stack, const char *gpu, enum precision p
     return stack_usual_log_factor(stack->known, stack->known_count, gpu, precision);
 }
 
+static double attention_on(const struct stack *stack, const char *gpu) {
+    double near = 0, all = 0;
+    int64_t near_count = 0, count = 0;
+    for (int64_t i = 0; i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
+        if (precision_is_quantised(f->precision)) continue;
+        if (stack_gpu_is(gpu, f->gpu)) return f->attention_time_factor;
+        const double log_factor = log(f->attention_time_factor);
+        all += log_factor;
+        count++;
+        if (!is_near(NEAR_GENERATION, f, gpu, PRECISION_BF16)) continue;
+        near += log_factor;
+        near_count++;
+    }
+    if (near_count > 0) return exp(near / (double)near_count);
+    return count > 0 ? exp(all / (double)count) : 1;
+}
+
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
     struct stack_use use = { stack, 1, 1, false, false };
     if (stack == NULL) return use;
     use.attention_stated = strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
-    double own[2] = { 0 }; /* of the same width; of another */
-    int64_t counts[2] = { 0 };
-    double attention = 0, near_kernel = 0, near_attention = 0, near_count = 0;
+    /* of another width on that generation; of the same width elsewhere; of another there */
+    double own[3] = { 0 };
+    int64_t counts[3] = { 0 };
+    double near_kernel = 0, near_count = 0;
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
         /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
@@ -106,24 +129,24 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
                                        measured && !stack->borrows, use.attention_stated };
         if (is_near(NEAR_GENERATION, f, gpu, precision)) {
             near_kernel += log(f->kernel_time_factor);
-            near_attention += log(f->attention_time_factor);
             near_count++;
         }
-        const int other = !same_width(f, precision);
-        own[other] += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
-        counts[other]++;
-        attention += log(f->attention_time_factor);
+        const int kind = same_width(f, precision)                         ? 1
+                         : is_near(NEAR_GENERATION, f, gpu, f->precision) ? 0
+                                                                          : 2;
+        own[kind] += log(f->kernel_time_factor) - usual(stack, f->gpu, f->precision);
+        counts[kind]++;
     }
+    use.attention_time_factor = attention_on(stack, gpu);
     if (near_count > 0) {
         use.kernel_time_factor = exp(near_kernel / near_count);
-        use.attention_time_factor = exp(near_attention / near_count);
         return use;
     }
-    const int width = counts[0] == 0;
-    const double habit = counts[width] > 0 ? own[width] / (double)counts[width] : 0;
+    int kind = 0;
+    while (kind < 2 && counts[kind] == 0)
+        kind++;
+    const double habit = counts[kind] > 0 ? own[kind] / (double)counts[kind] : 0;
     use.kernel_time_factor = exp(usual(stack, gpu, precision) + habit);
-    if (stack->factor_count > 0)
-        use.attention_time_factor = exp(attention / (double)stack->factor_count);
     return use;
 }
 

@@ -79,7 +79,8 @@ static const char text[] =
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
     "\"sources\":{\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\","
-    "\"elementwise_traffic\":\"x\",\"rotary_traffic\":\"x\",\"softmax_traffic\":\"x\",\"tensor_hidden_fraction\":\"x\","
+    "\"elementwise_traffic\":\"x\",\"rotary_traffic\":\"x\",\"softmax_traffic\":\"x\",\"tensor_"
+    "hidden_fraction\":\"x\","
     "\"attention_forward_time\":\"x\"}}";
 
 static const struct stack *load_text(struct arena *arena, const char *content, struct error *err) {
@@ -132,7 +133,9 @@ static void test_prices(void **state) {
     static const struct {
         const char *name;
         double traffic;
-    } kernels[] = { { "activation", 1.5 }, { "rotary", 4 }, { "attention softmax", 5 },
+    } kernels[] = { { "activation", 1.5 },
+                    { "rotary", 4 },
+                    { "attention softmax", 5 },
                     { "linear gradients", 1 } };
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
         const struct operator_work kernel = operator_streaming(
@@ -196,11 +199,10 @@ static void test_usual_factors(void **state) {
     (void)state;
     static const char *rows[] = { "r", NULL };
 #define FACTOR(gpu_, precision_, factor_)                                                          \
-    { .gpu = gpu_,                                                                                 \
-      .precision = PRECISION_##precision_,                                                         \
-      .kernel_time_factor = factor_,                                                               \
-      .attention_time_factor = 1,                                                                  \
-      .calibrated_on = rows }
+    {                                                                                              \
+        .gpu = gpu_, .precision = PRECISION_##precision_, .kernel_time_factor = factor_,           \
+        .attention_time_factor = 1, .calibrated_on = rows                                          \
+    }
     struct stack_factor a[] = { FACTOR("a100", BF16, 0.9) },
                         b[] = { FACTOR("a100", BF16, 1.0), FACTOR("h100", BF16, 1.1) },
                         c[] = { FACTOR("a100", BF16, 1.2), FACTOR("h100", BF16, 1.4),
@@ -230,13 +232,13 @@ static void test_usual_factors(void **state) {
         { 1, "h200-141g-sxm", PRECISION_BF16, 1.1 },               /* its own there */
         { 2, "a800-80g-sxm", PRECISION_FP16, 1.2 },
         { 4, "gh200-96g", PRECISION_FP8, 2.0 },
-        { 4, "v100-32g-sxm", PRECISION_BF16, 1.1 },                /* of all five */
+        { 4, "v100-32g-sxm", PRECISION_BF16, 1.1 }, /* of all five */
         { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },
         { 0, "h100-80g-sxm", PRECISION_BF16, 0.9 * 1.2409673645990857 },
         { 3, "a100-80g-sxm", PRECISION_BF16, 1.2 }, /* its relative's own */
-        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what those of sixteen left */
+        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what sixteen left on that generation */
         { 2, "v100-32g-sxm", PRECISION_BF16, 1.279873791149265 },
-        { 1, "h100-80g-sxm", PRECISION_FP8, 1.88298195469624 },
+        { 1, "h100-80g-sxm", PRECISION_FP8, 1.7728105208558367 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct stack_use use =
@@ -251,6 +253,47 @@ static void test_usual_factors(void **state) {
                 1e-12);
     assert_true(stack_on(&stacks[1], "h200-141g-sxm", PRECISION_BF16).attention_stated);
     assert_false(stack_on(&stacks[1], "a100-80g-sxm", PRECISION_BF16).attention_stated);
+}
+
+/* A kernel of 16 bits takes what it takes, whatever the matmuls around it run in. */
+static void test_attention_of_other_precisions(void **state) {
+    (void)state;
+#define WITH_ATTENTION(gpu_, precision_, attention_)                                               \
+    {                                                                                              \
+        .gpu = gpu_, .precision = PRECISION_##precision_, .kernel_time_factor = 1,                 \
+        .attention_time_factor = attention_                                                        \
+    }
+    struct stack_factor bf16[] = { WITH_ATTENTION("h100", BF16, 3),
+                                   WITH_ATTENTION("a100", BF16, 2) },
+                        both[] = { WITH_ATTENTION("h100", FP8, 1.5),
+                                   WITH_ATTENTION("h100", BF16, 3) },
+                        fp8[] = { WITH_ATTENTION("h100", FP8, 1.5) };
+    const struct {
+        struct stack_factor *factors;
+        int64_t count;
+        const char *gpu;
+        enum precision precision;
+        double want;
+    } cases[] = {
+        { bf16, 2, "h100-80g-sxm", PRECISION_BF16, 3 },
+        { bf16, 2, "h100-80g-sxm", PRECISION_FP8, 3 },
+        { bf16, 2, "h200-141g-sxm", PRECISION_FP4, 3 },                 /* the generation */
+        { bf16, 2, "b200-180g-sxm", PRECISION_FP8, 2.449489742783178 }, /* of both */
+        { both, 2, "h100-80g-sxm", PRECISION_FP8, 1.5 }, /* fitted beside its kernels' */
+        { both, 2, "h200-141g-sxm", PRECISION_FP8, 3 },
+        { fp8, 1, "b200-180g-sxm", PRECISION_BF16, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stack stack = { .factors = cases[i].factors,
+                               .factor_count = cases[i].count,
+                               .attention_gpu = "" };
+        const struct stack *list[] = { &stack };
+        stack.known = list;
+        stack.known_count = 1;
+        const double got = stack_on(&stack, cases[i].gpu, cases[i].precision).attention_time_factor;
+        if (fabs(got - cases[i].want) > 1e-9)
+            fail_msg("case %zu: got %.10f, want %.10f", i, got, cases[i].want);
+    }
 }
 
 static void test_memory(void **state) {
@@ -315,13 +358,10 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_shipped),       cmocka_unit_test(test_find),
+        cmocka_unit_test(test_prices),        cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors), cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
