@@ -520,11 +520,34 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
     model->slowest_gpu_time = stack_slowest_gpu_time(model->network.gpu_count);
 }
 
+/* A factor on the GPU was fitted on rows that are not the shipped ones: on runs of one's own. */
+static bool fitted_at_home(const struct cost_model *model) {
+    const struct stack *stack = model->stack.stack;
+    for (int64_t i = 0; stack != NULL && i < stack->factor_count; i++)
+        if (stack_gpu_is(model->gpu.name, stack->factors[i].gpu))
+            for (const char **row = stack->factors[i].calibrated_on; *row != NULL; row++)
+                if (!step_band_lists(model->bands->calibrated_on, *row)) return true;
+    return false;
+}
+
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
     return step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
-                              model->stack.calibrated && text_only, inside_range);
+                              model->stack.calibrated && text_only, fitted_at_home(model),
+                              inside_range);
+}
+
+double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
+                                      bool inside_range) {
+    if (model->bands == NULL) return NAN;
+    const struct stack *stack = model->stack.stack;
+    const struct step_band *own =
+        stack == NULL ? NULL : step_band_of(model->bands, stack->name, model->gpu.name);
+    if (own == NULL || !step_band_lists(own->sources, source))
+        return cost_model_step_band(model, true, inside_range);
+    return step_band_fraction(model->bands, stack->name, model->gpu.name, model->stack.calibrated,
+                              true, inside_range);
 }
 
 double cost_model_unknown_stack_band(const struct cost_model *model) {

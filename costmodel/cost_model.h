@@ -108,8 +108,12 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision);
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU
  * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
- * calibrated on are, so that other models take the width of a stack without a calibration. */
+ * calibrated on are, so that other models take the width of a stack without a calibration. Where its
+ * factor was fitted on rows that do not ship, they are taken to be of the same place. */
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
+/* The same of a text run of this source: one that the stack's factor comes from has its own width. */
+double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
+                                      bool inside_range);
 /* The same of measured runs whose stack is not known, whatever stands in for it. */
 double cost_model_unknown_stack_band(const struct cost_model *model);
 /* The ln of two such times is off by no more against each other in 80 % of the pairs of one GPU and

@@ -9,7 +9,7 @@ struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
     double unknown, unknown_stack_factor, calibrated_pair, relative_pair;
-    const cJSON *stacks;
+    const cJSON *calibrated_on, *stacks;
 };
 
 #define WIDTH(name, member, help)                                                                  \
@@ -32,6 +32,8 @@ static const struct field bands_rows[] = {
       "ln of two runs' times against each other, of a calibrated stack", NULL },
     { "relative_pair", FIELD_DOUBLE, AT(relative_pair), 0.001, 10, "null", "",
       "the same of a stack that takes another's factors, or none", NULL },
+    { "calibrated_on", FIELD_NODE, AT(calibrated_on), 0, 0, "null", "",
+      "rows that the shipped factors were fitted on", NULL },
     { "stacks", FIELD_NODE, AT(stacks), 0, 0, "null", "",
       "calibrated stacks with rows of their own", NULL },
 };
@@ -43,6 +45,7 @@ struct band_fields {
     const char *stack, *gpu;
     double inside, outside;
     int64_t rows;
+    const cJSON *sources;
 };
 
 #define AT(member) offsetof(struct band_fields, member)
@@ -53,9 +56,25 @@ static const struct field band_rows[] = {
     WIDTH("inside", inside, "operators inside the measured range"),
     WIDTH("outside", outside, "some operator outside"),
     { "rows", FIELD_COUNT, AT(rows), 1, 1e6, NULL, "", "held-back rows of it", NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, "null", "", "where these rows come from", NULL },
 };
 #undef AT
 const struct field_table step_band_table = FIELD_TABLE("band", "of one stack and GPU", band_rows);
+
+static const char **texts(struct arena *arena, const cJSON *array) {
+    const char **list = arena_array(arena, const char *, cJSON_GetArraySize(array) + 1);
+    int64_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) if (cJSON_IsString(item)) list[count++] =
+        arena_text(arena, item->valuestring);
+    return list;
+}
+
+bool step_band_lists(const char *const *list, const char *text) {
+    for (; *list != NULL; list++)
+        if (strcmp(*list, text) == 0) return true;
+    return false;
+}
 
 bool step_bands_read(struct arena *arena, const struct json *json, struct step_bands *out,
                      struct error *err) {
@@ -68,6 +87,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         .unknown_stack_factor = f.unknown_stack_factor,
         .memory = f.memory,
         .pair = { f.relative_pair, f.calibrated_pair },
+        .calibrated_on = texts(arena, f.calibrated_on),
         .stacks = arena_array(arena, struct step_band, cJSON_GetArraySize(f.stacks) + 1),
     };
     const cJSON *item;
@@ -75,7 +95,8 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         struct band_fields b;
         if (!field_table_read(&step_band_table, json, item, &b, arena, err)) return false;
         out->stacks[out->stack_count++] =
-            (struct step_band){ b.stack, b.gpu, { b.outside, b.inside }, b.rows };
+            (struct step_band){ b.stack, b.gpu, { b.outside, b.inside }, b.rows,
+                                 texts(arena, b.sources) };
     }
     return true;
 }
@@ -90,10 +111,13 @@ const struct step_band *step_band_of(const struct step_bands *bands, const char 
 }
 
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
-                          bool calibrated, bool inside) {
+                          bool calibrated, bool home, bool inside) {
     if (stack == NULL || !calibrated) return bands->relative[inside];
     const struct step_band *own = step_band_of(bands, stack, gpu);
-    if (own != NULL) return own->half_width[inside];
+    if (own != NULL && home) return own->half_width[inside];
+    if (own != NULL)
+        return sqrt(own->half_width[inside] *
+                    fmax(own->half_width[inside], bands->relative[inside]));
     /* Its rows were all fitted on, or there are none on this GPU: nobody has seen it err. */
     return fmax(bands->calibrated[inside], bands->relative[inside]);
 }

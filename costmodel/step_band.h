@@ -2,15 +2,17 @@
  *
  * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
  * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
- * calibrated on the GPU has its own if rows of it were held back; others take that of runs predicted
- * without their source's own calibration; runs of a stack that is not known at all that of runs
+ * calibrated on the GPU has its own if rows of it were held back: of runs of the source that its
+ * factor was fitted on. Others take that of runs predicted without their source's own calibration.
+ * Runs of a calibrated stack from elsewhere lie between the two, and so does their width (its
+ * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all that of runs
  * predicted without their name too. Peak memory has one width, of all runs whose reading tells what
  * they needed. How far two runs of one stack and GPU err against each other is a width of its own, in
  * ln(time).
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
- *         step_band_fraction(&bands, "nemo-2025", "h100-80g-sxm", true, inside_range);
+ *         step_band_fraction(&bands, "nemo-2025", "h100-80g-sxm", true, false, inside_range);
  */
 #ifndef BALLAST_COSTMODEL_STEP_BAND_H
 #define BALLAST_COSTMODEL_STEP_BAND_H
@@ -24,6 +26,7 @@ struct step_band {
     const char *stack, *gpu; /* gpu: what hardware names begin with */
     double half_width[2];    /* [inside the measured range] */
     int64_t rows;            /* held back */
+    const char **sources;    /* of these rows; NULL at the end */
 };
 
 struct step_bands {
@@ -32,6 +35,7 @@ struct step_bands {
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
     double memory;                     /* NaN: not stated */
     double pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
+    const char **calibrated_on; /* rows that the shipped factors were fitted on; NULL at the end */
     struct step_band *stacks;
     int64_t stack_count;
 };
@@ -41,9 +45,11 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
 /* Of this stack on this GPU (or family); NULL: no row of it was held back. */
 const struct step_band *step_band_of(const struct step_bands *bands, const char *stack,
                                      const char *gpu);
-/* stack NULL: none. calibrated: on this GPU and precision. */
+/* stack NULL: none. calibrated: on this GPU and precision. home: on runs of the same place. */
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
-                          bool calibrated, bool inside);
+                          bool calibrated, bool home, bool inside);
+/* The text is in the list. */
+bool step_band_lists(const char *const *list, const char *text);
 
 extern const struct field_table step_bands_table, step_band_table;
 

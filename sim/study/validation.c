@@ -76,11 +76,14 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const struct replay *p = e->replay;
     row->predicted_s = p->step_time_mean_s;
     row->relative_error = row->predicted_s / r->iter_time_s - 1;
+    const struct cost_model *model = e->scenario->cost_model;
     double band = p->band_fraction;
+    if (band == cost_model_step_band(model, true, p->inside_range))
+        band = cost_model_step_band_of_source(model, r->source, p->inside_range);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
-        band = fmax(band, cost_model_step_band(e->scenario->cost_model, false, p->inside_range));
+        band = fmax(band, cost_model_step_band(model, false, p->inside_range));
     if (!scenario->known_stack)
-        band = fmax(band, cost_model_unknown_stack_band(e->scenario->cost_model));
+        band = fmax(band, cost_model_unknown_stack_band(model));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;

@@ -197,6 +197,26 @@ static void add_width(cJSON *o, const char *key, double width) {
     cJSON_AddNumberToObject(o, key, rounded(fmax(width, 0.001)));
 }
 
+/* Of the held-back rows of the same place, each once. */
+static void add_sources(cJSON *band, const struct class *c, const struct validation_row *like) {
+    cJSON *sources = cJSON_AddArrayToObject(band, "sources");
+    for (int64_t i = 0; i < c->v->runs.count; i++) {
+        const char *source = c->v->rows[i].measured->source;
+        if (!held_back(c, i) || !same_place(&c->v->rows[i], like)) continue;
+        bool known = false;
+        const cJSON *item;
+        cJSON_ArrayForEach(item, sources) known |= strcmp(item->valuestring, source) == 0;
+        if (!known) cJSON_AddItemToArray(sources, cJSON_CreateString(source));
+    }
+}
+
+static void add_calibration_rows(cJSON *o, const struct validation *v) {
+    cJSON *ids = cJSON_AddArrayToObject(o, "calibrated_on");
+    for (int64_t i = 0; i < v->runs.count; i++)
+        if (v->rows[i].calibrated_on)
+            cJSON_AddItemToArray(ids, cJSON_CreateString(v->rows[i].measured->row_id));
+}
+
 static void add_stacks(cJSON *o, const struct class *c, double inside, double outside) {
     const struct validation *v = c->v;
     const double all = pooled(c, NULL, -1);
@@ -217,6 +237,7 @@ static void add_stacks(cJSON *o, const struct class *c, double inside, double ou
         add_width(band, "inside", width * inside / all);
         add_width(band, "outside", width * outside / all);
         cJSON_AddNumberToObject(band, "rows", (double)rows);
+        add_sources(band, c, row);
         cJSON_AddItemToArray(stacks, band);
     }
 }
@@ -270,6 +291,7 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
         add_width(o, "calibrated_pair", v->pairs.p80);
         add_width(o, "relative_pair", fmax(v->pairs.p80, no_factors->pairs.p80));
     }
+    add_calibration_rows(o, v);
     add_stacks(o, &calibrated, inside, outside);
     report_class(&calibrated, report);
     report_class(&relative, report);
