@@ -376,6 +376,9 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
     printf("  likely: beyond the chance of the draw; sure: also by more than %.0f %%, as far as "
            "predictions for one GPU and stack err against each other\n",
            expm1(d->against_best[0].may_err_log) * 100);
+    if (comparison_more_steps_may_tell(d->against_best, sweep->top_count))
+        puts("  more steps may settle what is open: a part of the epoch was replayed "
+             "(simulate.iterations)");
 }
 
 /* Beside the work, what the objective hangs on. */

@@ -25,6 +25,8 @@
 #include "sim/replay/goodput.h"
 
 #define CONFIDENCE_LIKELY 0.975
+/* Steps that fill no round of all ranks, and passes that drop some, are not replayed. */
+#define WHOLE_EPOCH_SHARE 0.9
 
 const char *const comparison_part_names[COMPARISON_PARTS] = {
     "compute",
@@ -439,5 +441,14 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->fits = fits(&r->record);
         row->may_err_log = may_err_log(reference, r);
         row->verdict = verdict_of(reference, r, row);
+        row->more_steps_may_tell =
+            i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&
+            fmin(replayed_share(reference), replayed_share(r)) < WHOLE_EPOCH_SHARE;
     }
+}
+
+bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count) {
+    for (int64_t i = 0; i < run_count; i++)
+        if (rows[i].more_steps_may_tell) return true;
+    return false;
 }

@@ -56,6 +56,8 @@ struct comparison_row {
     double delta_low_fraction, delta_high_fraction;
     double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
     enum comparison_verdict verdict;
+    /* open, though both fit, and one of the two replayed a part of the epoch only: more steps may settle it */
+    bool more_steps_may_tell;
 };
 
 /* What makes runs incomparable, one sentence for each difference from the first: another model, data
@@ -75,5 +77,6 @@ bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_cou
  * prices. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
                      enum comparison_quantity quantity, struct comparison_row *rows);
+bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count);
 
 #endif

@@ -176,6 +176,11 @@ static void test_contents_are_data(void **state) {
         if (fabs(rows[1].confidence_fraction - bins[k].confidence) > 1e-7 * (bins[k].paired ? 1e-2 : 1))
             fail_msg("%s: confidence %.10f, want %.10f", bins[k].name, rows[1].confidence_fraction,
                      bins[k].confidence);
+        /* Of an open order the part that was not replayed may tell; of the reference nothing. */
+        const bool open = rows[1].verdict == COMPARISON_OPEN;
+        assert_int_equal(rows[1].more_steps_may_tell, open && bins[k].share < 1);
+        assert_int_equal(comparison_more_steps_may_tell(rows, 2), rows[1].more_steps_may_tell);
+        assert_false(rows[0].more_steps_may_tell);
     }
 }
 
