@@ -60,11 +60,13 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # libgsl, libsqlite3, libcjson, zlib, libc with their versions
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gnuplot-nox | gnuplot")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+# Below the summary, which is PROJECT_DESCRIPTION; CPack indents.
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"${PROJECT_DESCRIPTION}
- How long a multimodal training run takes, whether it fits, what it costs, and which layout and
- balancing policy to take: simulated offline, before any cluster time is bought.
- .
- The sources are Apache-2.0. This binary is linked with the GNU Scientific Library and is
- distributed under GPL-3.0-or-later; see /usr/share/doc/ballast/copyright.")
+"How long a multimodal training run takes, whether it fits, what it costs, and
+which layout and balancing policy to take: simulated offline, before any
+cluster time is bought.
+.
+The sources are Apache-2.0. This binary is linked with the GNU Scientific
+Library and is distributed under GPL-3.0-or-later; see
+/usr/share/doc/ballast/copyright.")
 include(CPack)

@@ -70,6 +70,7 @@ if command -v cpack > /dev/null && command -v dpkg-deb > /dev/null; then
     dpkg-deb --contents "$package" > contents
     grep -q 'Depends:.*libgsl' info || fail "the package does not depend on GSL"
     grep -q 'GPL-3.0-or-later' info || fail "the package does not say how it is licensed"
+    grep -qx '  \.' info || fail "the package's description has no paragraphs"
     grep -q './usr/bin/ballast$' contents || fail "the package has no program"
     grep -q './usr/share/ballast/scenarios/models/' contents || fail "the package has no scenarios"
 else
