@@ -48,6 +48,8 @@ extern const struct command command_bench, command_calibrate, command_check, com
     command_reproduce, command_run, command_sweep, command_trace, command_validate, command_version;
 const struct command *const *commands(size_t *count); /* sorted by name */
 
+/* With --json: { "output": path, "KEY": count } on stdout; key NULL: the path alone. */
+void cli_print_output(const struct cli *cli, const char *path, const char *key, int64_t count);
 /* "error: ..." on stderr; 2 for bad input, 1 for the machine's failures. */
 int cli_error(const struct error *err);
 bool cli_has_overrides(const struct cli *cli);

@@ -272,7 +272,8 @@ static void write_flags(const struct launch_flags *f, bool json, FILE *out) {
 }
 
 /* Flags alone, to paste; a plan that they cannot express fails. */
-static int emit_flags(const struct launch_flags *f, bool json, const char *path) {
+static int emit_flags(const struct cli *cli, const struct launch_flags *f, const char *path) {
+    const bool json = cli->common.json;
     if (f->refusal_count > 0) {
         struct error err = { 0 };
         error_set(&err, "%s's options cannot express this plan", f->framework);
@@ -294,6 +295,7 @@ static int emit_flags(const struct launch_flags *f, bool json, const char *path)
     write_flags(f, json, out);
     if (!output_draft_end(&draft, true, &err)) return cli_error(&err);
     fprintf(stderr, "launch flags written to %s\n", path);
+    cli_print_output(cli, path, NULL, 0);
     return EXIT_DONE;
 }
 
@@ -358,7 +360,7 @@ static int run(struct cli *cli, void *options) {
     if (o->emit != EMIT_NOTHING && !warn_of_memory(e, cli->arena, &err)) {
         code = cli_error(&err);
     } else if (o->emit != EMIT_NOTHING) {
-        code = emit_flags(o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, cli->common.json,
+        code = emit_flags(cli, o->emit == EMIT_MEGATRON ? &megatron : &deepspeed,
                           o->schedule.output);
     } else if (!planning_make(e->job, o->limit, cli->arena, &p, &err)) {
         code = cli_error(&err);

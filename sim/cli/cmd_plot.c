@@ -401,8 +401,7 @@ static bool draw_one(const struct plot_options *o, enum plot_kind kind, const st
                          (enum plot_color)o->color, err);
 }
 
-static int run(struct cli *cli, void *options) {
-    const struct plot_options *o = options;
+static int draw(struct cli *cli, const struct plot_options *o) {
     struct error err = { 0 };
     enum plot_kind kind = PLOT_BREAKDOWN;
     if (!find_kind(cli->arguments.positional[0], &kind, &err)) return cli_error(&err);
@@ -456,6 +455,13 @@ static int run(struct cli *cli, void *options) {
     else if (ok)
         ok = draw_one(o, kind, &runs[0], &err);
     return ok ? EXIT_DONE : cli_error(&err);
+}
+
+static int run(struct cli *cli, void *options) {
+    const struct plot_options *o = options;
+    const int code = draw(cli, o);
+    if (code == EXIT_DONE) cli_print_output(cli, o->output, NULL, 0);
+    return code;
 }
 
 const struct command command_plot = {

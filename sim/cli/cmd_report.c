@@ -166,10 +166,7 @@ static int run(struct cli *cli, void *options) {
     }
     if (!ok) return cli_error(&err);
     if (cli->common.json) {
-        cJSON *object = cJSON_CreateObject();
-        cJSON_AddStringToObject(object, "output", o->output);
-        cJSON_AddNumberToObject(object, "runs", (double)count);
-        cli_print_json(object);
+        cli_print_output(cli, o->output, "runs", count);
     } else {
         fprintf(stderr, "%lld run%s in %s\n", (long long)count, count == 1 ? "" : "s", o->output);
     }

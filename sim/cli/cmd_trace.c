@@ -116,8 +116,10 @@ static int run(struct cli *cli, void *options) {
                                         timeline.memory, timeline.memory_count, &err);
         if (out != NULL && o->output != NULL) ok = output_draft_end(&draft, ok, &err);
     }
-    if (ok && o->output != NULL)
+    if (ok && o->output != NULL) {
         fprintf(stderr, "%ld spans written to %s\n", (long)timeline.span_count, o->output);
+        cli_print_output(cli, o->output, "spans", timeline.span_count);
+    }
     execution_destroy(e);
     return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -76,6 +76,14 @@ void cli_print_json(cJSON *object) {
     cJSON_Delete(object);
 }
 
+void cli_print_output(const struct cli *cli, const char *path, const char *key, int64_t count) {
+    if (!cli->common.json) return;
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "output", path);
+    if (key != NULL) cJSON_AddNumberToObject(object, key, (double)count);
+    cli_print_json(object);
+}
+
 int cli_decimals(double value, int usual) {
     if (!(value > 0 && value < 1)) return usual;
     int needed = 1 - (int)floor(log10(value));

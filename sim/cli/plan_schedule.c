@@ -19,7 +19,8 @@ static bool write_text(const char *text, const char *path, struct error *err) {
     return path != NULL ? output_draft_end(&draft, ok, err) : ok;
 }
 
-static bool emit_actions(const struct action_plan *plan, const char *path, struct error *err) {
+static bool emit_actions(const struct cli *cli, const struct action_plan *plan, const char *path,
+                         struct error *err) {
     cJSON *json = action_plan_json(plan);
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
@@ -30,6 +31,7 @@ static bool emit_actions(const struct action_plan *plan, const char *path, struc
         for (int64_t rank = 0; rank < plan->rank_count; rank++)
             count += plan->action_count[rank];
         fprintf(stderr, "%ld actions written to %s\n", (long)count, path);
+        cli_print_output(cli, path, "actions", count);
     }
     return ok;
 }
@@ -128,7 +130,7 @@ int plan_schedule_emit(struct cli *cli, const struct execution *e,
     struct error err = { 0 };
     const struct action_plan *plan =
         action_plan_make(cli->arena, e->job, o->iteration, o->rank, &err);
-    bool ok = plan != NULL && emit_actions(plan, o->output, &err);
+    bool ok = plan != NULL && emit_actions(cli, plan, o->output, &err);
     return ok ? EXIT_DONE : cli_error(&err);
 }
 
