@@ -163,11 +163,16 @@ bool plugin_load(const char *path, struct error *err) {
     char *local = memory_alloc(strlen(path) + 3);
     snprintf(local, strlen(path) + 3, "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
     void *library = dlopen(local, RTLD_NOW | RTLD_LOCAL);
-    free(local);
     if (library == NULL) {
-        error_set(err, "cannot load plug-in %s: %s", path, dlerror());
+        const char *reason = dlerror();
+        const size_t length = strlen(local); /* most reasons begin with the name */
+        if (strncmp(reason, local, length) == 0 && strncmp(reason + length, ": ", 2) == 0)
+            reason += length + 2;
+        error_set(err, "cannot load plug-in %s: %s", path, reason);
+        free(local);
         return error_hint(err, "docs/PLUGIN.md says how one is compiled");
     }
+    free(local);
     const struct ballast_plugin *(*entry)(void);
     *(void **)&entry = dlsym(library, "ballast_plugin");
     const struct ballast_plugin *plugin = entry != NULL ? entry() : NULL;

@@ -30,8 +30,9 @@ static int run(struct cli *cli, void *options) {
         const long count = (long)cli->arguments.count - 1;
         printf("%ld database%s merged into %s: %ld new row%s\n", count, count == 1 ? "" : "s",
                paths[0], (long)rows, rows == 1 ? "" : "s");
-        fputs("`ballast sweep` with the sweep's file and this database replays the best.\n",
-              stderr);
+        if (!cli->common.quiet)
+            fputs("`ballast sweep` with the sweep's file and this database replays the best.\n",
+                  stderr);
     }
     return EXIT_DONE;
 }

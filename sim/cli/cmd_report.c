@@ -58,8 +58,7 @@ static bool is_database(const char *path) {
 /* By its name, whatever it holds. */
 static bool looks_like_database(const char *path) {
     const char *dot = strrchr(path, '.');
-    return dot != NULL && access(path, F_OK) == 0 &&
-           (strcmp(dot, ".db") == 0 || strcmp(dot, ".sqlite") == 0);
+    return dot != NULL && (strcmp(dot, ".db") == 0 || strcmp(dot, ".sqlite") == 0);
 }
 
 /* What a browser opens as a page. */
@@ -138,7 +137,12 @@ static int run(struct cli *cli, void *options) {
         return cli_error(&err);
     }
     if (!given && !all && looks_like_database(first)) {
-        error_set(&err, "%s is not a database of results", first);
+        if (access(first, F_OK) != 0)
+            error_set(&err, "there is no database '%s'", first);
+        else if (access(first, R_OK) != 0)
+            error_system(&err, "cannot read %s", first);
+        else
+            error_set(&err, "%s is not a database of results", first);
         return cli_error(&err);
     }
     if (all && cli->arguments.count > 1) {

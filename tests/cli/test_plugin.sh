@@ -48,7 +48,7 @@ refused() { # WANTED ARGUMENT...
     [[ $status -eq 2 ]] || fail "$*: exit $status: $(cat "$work/err")"
     grep -qF -- "$want" "$work/err" || fail "$*: says '$(cat "$work/err")', not '$want'"
 }
-refused 'cannot load plug-in' --plugin "$work/absent.so"
+refused "cannot load plug-in $work/absent.so: cannot open" --plugin "$work/absent.so"
 refused 'cannot load plug-in' --plugin "$work/text.so"
 for size in 10 100 1000 6000; do
     head -c $size "$work/example.so" > "$work/cut.so"

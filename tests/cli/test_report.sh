@@ -117,6 +117,7 @@ refused() {
 refused 'name the page with --output' "$work/r.db"
 refused 'name one database' "$work/r.db" 1 -o "$work/x.html"
 refused '--set changes a scenario' "$work/r.db" --set layout.tp=4 -o "$work/x.html"
+refused "there is no database '$work/nowhere.db'" "$work/nowhere.db" -o "$work/x.html"
 refused 'nothing' nothing --db "$work/r.db" -o "$work/x.html"
 [[ ! -e $work/x.html ]] || fail "a refused report leaves a file"
 
