@@ -45,7 +45,8 @@ static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
-static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core", NULL };
+static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core",
+                                                     "projected", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {

@@ -35,7 +35,8 @@ enum stack_recompute {
     STACK_RECOMPUTE_WHOLE,
     STACK_RECOMPUTE_NEEDED,
     STACK_RECOMPUTE_OPERATORS,
-    STACK_RECOMPUTE_CORE
+    STACK_RECOMPUTE_CORE,
+    STACK_RECOMPUTE_PROJECTED
 };
 
 /* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused one. */

@@ -300,7 +300,11 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
     int64_t count = layer_saved_tensors(model, layer_index, shape, split, tensors);
     if (count == 0) return 0;
     /* The first tensor of a block is its input. */
-    if (kind == RECOMPUTE_FULL && layer_can_recompute(model, layer_index)) return tensors[0].bytes;
+    if (kind == RECOMPUTE_FULL && layer_can_recompute(model, layer_index)) {
+        if (split->recompute_style != RECOMPUTE_PROJECTED) return tensors[0].bytes;
+        const struct layer_division d = layer_division_make(model, layer_index, shape, split);
+        return tensors[0].bytes + (double)(d.tokens * d.qkv_width * d.element_bytes);
+    }
     if (kind == RECOMPUTE_SELECTIVE && split->recompute_style == RECOMPUTE_OPERATORS &&
         layer_can_recompute(model, layer_index))
         return tensors[0].bytes + selective_operators_bytes(model, layer_index, shape, split);

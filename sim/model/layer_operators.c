@@ -47,6 +47,7 @@
  */
 #include "sim/model/model.h"
 
+#include <string.h>
 #include <stdlib.h>
 #include "sim/model/diffusion_layers.h"
 #include "sim/model/layer_attention.h"
@@ -470,6 +471,15 @@ static void forward_until_needed(struct operator_list *out, int64_t first) {
     out->count = last;
 }
 
+/* The outputs of q, k and v are kept; the norm before them runs again, as their weights' gradient reads
+ * it, and so does its cast. */
+static void without_projections(struct operator_list *out, int64_t first) {
+    int64_t kept = first;
+    for (int64_t i = first; i < out->count; i++)
+        if (strcmp(out->operators[i].name, "qkv") != 0) out->operators[kept++] = out->operators[i];
+    out->count = kept;
+}
+
 /* torchtitan's policy counts the matmuls q, k, v, proj, gate, up, down and keeps the outputs of the
  * odd ones, of attention and of reduce-scatters; all else runs again until every kept tensor is
  * back, so never down. With fp8 it counts them too: a policy sees aten.mm on Float8Tensor operands,
@@ -508,8 +518,10 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
         const int64_t first = out->count;
         layer_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need, out);
         if (split->recompute_style == RECOMPUTE_NEEDED ||
-            split->recompute_style == RECOMPUTE_OPERATORS)
+            split->recompute_style == RECOMPUTE_OPERATORS ||
+            split->recompute_style == RECOMPUTE_PROJECTED)
             forward_until_needed(out, first);
+        if (split->recompute_style == RECOMPUTE_PROJECTED) without_projections(out, first);
         return;
     }
     case RECOMPUTE_SELECTIVE:

@@ -171,8 +171,16 @@ enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEX
  *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
  *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them.
  *   core       full as whole. Selective: core attention, fused or not (Megatron-core checkpoints
- *              whatever kernel it has; the other styles repeat unfused attention alone). */
-enum recompute_style { RECOMPUTE_WHOLE, RECOMPUTE_NEEDED, RECOMPUTE_OPERATORS, RECOMPUTE_CORE };
+ *              whatever kernel it has; the other styles repeat unfused attention alone).
+ *   projected  full as needed, but the outputs of q, k and v were kept (MaxText's save_qkv_proj).
+ *              Selective: core attention. */
+enum recompute_style {
+    RECOMPUTE_WHOLE,
+    RECOMPUTE_NEEDED,
+    RECOMPUTE_OPERATORS,
+    RECOMPUTE_CORE,
+    RECOMPUTE_PROJECTED
+};
 
 /* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
  * for every member but the degrees. */

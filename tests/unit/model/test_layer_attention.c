@@ -530,6 +530,7 @@ static void test_recompute_styles(void **state) {
     } cases[] = {
         { RECOMPUTE_WHOLE, RECOMPUTE_FULL, PRECISION_BF16, false, true, true, true },
         { RECOMPUTE_NEEDED, RECOMPUTE_FULL, PRECISION_BF16, false, false, true, true },
+        { RECOMPUTE_PROJECTED, RECOMPUTE_FULL, PRECISION_BF16, false, false, true, true },
         { RECOMPUTE_NEEDED, RECOMPUTE_SELECTIVE, PRECISION_BF16, false, false, false, false },
         { RECOMPUTE_OPERATORS, RECOMPUTE_FULL, PRECISION_FP8, false, false, true, true },
         { RECOMPUTE_OPERATORS, RECOMPUTE_SELECTIVE, PRECISION_BF16, true, false, false, true },
@@ -547,7 +548,8 @@ static void test_recompute_styles(void **state) {
             if (again.operators[k].kind == OPERATOR_MATMUL) matmul += again.operators[k].flop;
             if (again.operators[k].kind == OPERATOR_ATTENTION) attention += again.operators[k].flop;
         }
-        const double columns = cases[i].k_only    ? kv + h + f
+        const double columns = cases[i].k_only ? kv + h + f
+                               : cases[i].style == RECOMPUTE_PROJECTED ? h + 2 * f
                                : cases[i].matmuls ? h + 2 * kv + h + 2 * f + (cases[i].down ? f : 0)
                                                   : 0;
         if (fabs(matmul - 2 * t * h * columns) > 1)

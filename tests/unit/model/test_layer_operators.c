@@ -714,6 +714,21 @@ static void test_gemma_memory_and_recomputation(void **state) {
         assert_int_equal(find_operator(&again, "down", PASS_FORWARD) != NULL, i == 0);
         operator_list_free(&again);
     }
+    /* Kept outputs of q, k and v: all that is needed but their matmul, and 2 bytes for each value. */
+    struct operator_list needed = { 0 }, projected = { 0 };
+    layer_recompute_operators(without, block, &shape, &split, RECOMPUTE_FULL, both, &needed);
+    const double input_bytes = layer_saved_bytes(without, block, &shape, &split, RECOMPUTE_FULL);
+    split.recompute_style = RECOMPUTE_PROJECTED;
+    layer_recompute_operators(without, block, &shape, &split, RECOMPUTE_FULL, both, &projected);
+    const struct operator_work *qkv = find_operator(&needed, "qkv", PASS_FORWARD);
+    assert_non_null(qkv);
+    assert_null(find_operator(&projected, "qkv", PASS_FORWARD));
+    assert_int_equal(projected.count, needed.count - 1);
+    expect_bytes("projected block",
+                 layer_saved_bytes(without, block, &shape, &split, RECOMPUTE_FULL) - input_bytes,
+                 2.0 * (double)qkv->m * (double)qkv->n);
+    operator_list_free(&needed);
+    operator_list_free(&projected);
     split.recompute_style = RECOMPUTE_OPERATORS;
     struct operator_list again = { 0 };
     layer_recompute_operators(m, block, &shape, &split, RECOMPUTE_SELECTIVE, both, &again);
