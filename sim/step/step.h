@@ -68,6 +68,8 @@ struct stage_cost {
     double workspace_bytes;            /* on top, while the backward runs */
 };
 
+enum { PART_KINDS = LAYER_KIND_COUNT + 1 };
+
 struct step_model {
     const struct scenario *scenario;
     const struct job_plan *plan;
@@ -83,6 +85,8 @@ struct step_model {
     int64_t *offloading;
     bool has_ruled_layers;      /* some block is priced apart from its kind */
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
+    enum layer_kind *kinds; /* of each part's layers, up to LAYER_KIND_COUNT: [part x PART_KINDS + n] */
+    int64_t *alike; /* by part: the first that costs every micro-batch the same but for its sends */
     /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
@@ -123,6 +127,9 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
  * slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
+/* The same where those of kinds that the model has not are 0 already. */
+void step_layer_times_again(const struct step_model *model, const struct batch_shape *shape,
+                            struct layer_time times[LAYER_KIND_COUNT]);
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost);
@@ -132,6 +139,9 @@ void step_stage_cost_as(const struct step_model *model, int64_t part,
                         const struct layer_time times[LAYER_KIND_COUNT],
                         const struct layer_time locked[LAYER_KIND_COUNT],
                         const struct pass_choice *choice, struct stage_cost *cost);
+/* Of a cost, only what the part's sends take: the rest is that of the part that is alike. */
+void step_stage_sends(const struct step_model *model, int64_t part,
+                      const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost);
 /* Sub-microbatches of a micro-batch in a module of the plan; 0 where it has nothing to do there. */
 int64_t step_unit_count(const struct step_model *model, int64_t module,
                         const struct batch_shape *shape);

@@ -31,6 +31,7 @@ struct step_runner {
     bool chosen; /* choices hold for the last run */
     bool split;  /* into the plan's sub-batches */
     struct layer_time (*unit_times)[LAYER_KIND_COUNT]; /* by micro-batch */
+    int64_t unit_capacity;
     /* Of sub-microbatches, which the parts of a module share: piece_first[module] + unit. */
     struct layer_time (*piece_times)[LAYER_KIND_COUNT];
     int64_t *piece_first, piece_capacity;

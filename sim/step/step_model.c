@@ -9,10 +9,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/base/units.h"
 #include "sim/step/outer_operators.h"
 #include "sim/step/outer_price.h"
+#include "sim/step/part_kinds.h"
 #include "sim/step/sharded_pass.h"
 
 static const char *const class_names[MEMORY_CLASS_COUNT] = {
@@ -381,6 +383,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     fill_static_memory(m);
     price_accumulation(m);
     price_synchronisation(m);
+    part_kinds_fill(arena, m);
     return m;
 }
 
@@ -413,10 +416,17 @@ void step_model_record(const struct step_model *model, struct arena *arena,
     price_synchronisation(&scratch);
 }
 
+void step_layer_times_again(const struct step_model *m, const struct batch_shape *shape,
+                            struct layer_time times[LAYER_KIND_COUNT]) {
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
+        if (m->kind_layers[kind] > 0)
+            price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
+}
+
 void step_layer_times(const struct step_model *m, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]) {
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-        price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
+    memset(times, 0, sizeof *times * LAYER_KIND_COUNT);
+    step_layer_times_again(m, shape, times);
 }
 
 /* Compute lost to the collectives beside it, of which `exposed_ns` have nothing beside them. */
@@ -693,38 +703,44 @@ void step_stage_cost(const struct step_model *m, int64_t part, const struct batc
     step_stage_cost_as(m, part, shape, times, locked, NULL, cost);
 }
 
-void step_stage_cost_as(const struct step_model *m, int64_t part, const struct batch_shape *shape,
-                        const struct layer_time times[LAYER_KIND_COUNT],
-                        const struct layer_time locked[LAYER_KIND_COUNT],
-                        const struct pass_choice *choice, struct stage_cost *cost) {
-    *cost = (struct stage_cost){ 0 };
-    const int64_t *layers = &m->layers[part * LAYER_KIND_COUNT];
-    const int16_t *chosen = chosen_blocks(choice);
-    double padded = shape->language_tokens > 0
-                        ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
-                        : 0;
-    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
-        if (layers[k] == 0) continue;
-        enum layer_kind kind = (enum layer_kind)k;
-        int64_t recomputing[RECOMPUTE_KIND_COUNT];
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            recomputing[how] =
-                chosen != NULL && is_block(kind)
-                    ? chosen[how]
-                    : m->recomputing[(part * LAYER_KIND_COUNT + k) * RECOMPUTE_KIND_COUNT + how];
-        add_layers(kind, layers[k], recomputing, &times[k], padded, cost);
-        add_memory(m, kind, &times[k], recomputing, cost);
-        if (m->scenario->training_fields.offload_blocks > 0)
-            add_offload(m, part, kind, &times[k], cost);
-    }
-    if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
-    cost->backward_ns += m->accumulate_ns[part];
-    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
-    if (m->sharded) shard_passes(m, shape, times, locked != NULL ? locked : times, cost);
+void step_stage_sends(const struct step_model *m, int64_t part,
+                      const struct layer_time times[LAYER_KIND_COUNT], struct stage_cost *cost) {
+    cost->send_forward_ns = cost->send_backward_ns = 0;
     if (part + 1 < m->part_count)
         cost->send_forward_ns = send_ns(m, part % m->stage_count, &times[m->last_kind[part]]);
     /* The gradient of what the part before sent goes back over the same link. */
     if (part > 0 && needs_backward(m, part - 1))
         cost->send_backward_ns =
             send_ns(m, (part - 1) % m->stage_count, &times[m->last_kind[part - 1]]);
+}
+
+void step_stage_cost_as(const struct step_model *m, int64_t part, const struct batch_shape *shape,
+                        const struct layer_time times[LAYER_KIND_COUNT],
+                        const struct layer_time locked[LAYER_KIND_COUNT],
+                        const struct pass_choice *choice, struct stage_cost *cost) {
+    *cost = (struct stage_cost){ 0 };
+    const int16_t *chosen = chosen_blocks(choice);
+    double padded = shape->language_tokens > 0
+                        ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
+                        : 0;
+    for (const enum layer_kind *at = &m->kinds[part * PART_KINDS]; *at != LAYER_KIND_COUNT; at++) {
+        const enum layer_kind kind = *at;
+        const int64_t row = part * LAYER_KIND_COUNT + kind,
+                      *recomputing = &m->recomputing[row * RECOMPUTE_KIND_COUNT];
+        int64_t own[RECOMPUTE_KIND_COUNT];
+        if (chosen != NULL && is_block(kind)) {
+            for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+                own[how] = chosen[how];
+            recomputing = own;
+        }
+        add_layers(kind, m->layers[row], recomputing, &times[kind], padded, cost);
+        add_memory(m, kind, &times[kind], recomputing, cost);
+        if (m->scenario->training_fields.offload_blocks > 0)
+            add_offload(m, part, kind, &times[kind], cost);
+    }
+    if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
+    cost->backward_ns += m->accumulate_ns[part];
+    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
+    if (m->sharded) shard_passes(m, shape, times, locked != NULL ? locked : times, cost);
+    step_stage_sends(m, part, times, cost);
 }

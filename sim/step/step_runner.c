@@ -315,6 +315,12 @@ static void slow_down(struct step_runner *r) {
 
 static void price_cell(struct step_runner *r, const struct place_in_step *at, void *context) {
     (void)context;
+    const int64_t alike = r->chosen ? at->part : r->model->alike[at->part];
+    if (alike < at->part) {
+        r->costs[at->cell] = r->costs[r->cell_first[alike] + at->cell - r->cell_first[at->part]];
+        step_stage_sends(r->model, at->part, times_at(r, at), &r->costs[at->cell]);
+        return;
+    }
     const struct layer_time *locked = r->locked != NULL ? r->locked[at->micro_batch] : NULL;
     const struct pass_choice *choice = r->chosen ? &r->choices[at->cell] : NULL;
     struct batch_shape piece;
@@ -333,10 +339,14 @@ static void price_piece(struct step_runner *r, const struct place_in_step *at, v
 /* Of every micro-batch, and of every sub-microbatch of each module. */
 static void price_layers(struct step_runner *r) {
     const struct step_model *m = r->model;
-    r->unit_times =
-        memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->micro_batch_count);
+    if (r->micro_batch_count > r->unit_capacity) {
+        r->unit_capacity = r->micro_batch_count;
+        r->unit_times =
+            memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->unit_capacity);
+        memset(r->unit_times, 0, sizeof *r->unit_times * (size_t)r->unit_capacity);
+    }
     for (int64_t i = 0; i < r->micro_batch_count; i++)
-        step_layer_times(m, &r->shapes[i], r->unit_times[i]);
+        step_layer_times_again(m, &r->shapes[i], r->unit_times[i]);
     r->piece_first[0] = 0;
     for (int64_t i = 0; i < m->module_count; i++)
         r->piece_first[i + 1] = r->piece_first[i] +
