@@ -8,12 +8,14 @@
 /* As prices_of(), in this table alone; NULL: not priced there. */
 static const struct kind_prices *own_prices(const struct price_table *table, enum layer_kind kind,
                                             const struct batch_shape *shape) {
-    const int a = (int)layer_kind_axis(kind), pair = price_slot_paired_index(kind);
-    const struct slot *slot = price_slot_find(table, a, false, shape);
-    if (slot == NULL || pair < 0) return slot == NULL ? NULL : &slot->kinds[kind];
-    const struct paired_prices *paired =
-        price_slot_find_paired(slot, price_slot_other_tokens(table, a, shape));
-    return paired == NULL ? NULL : &paired->kinds[pair];
+    const int a = (int)layer_kind_axis(kind), single = price_slot_single_index(kind);
+    const struct axis *axis = &table->axes[a];
+    const int64_t slot = price_slot_find(axis, batch_shape_tokens(shape, (enum token_axis)a));
+    if (slot == NO_SLOT) return NULL;
+    if (single >= 0) return &axis->slots[slot].kinds[single];
+    const int64_t pair =
+        price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape));
+    return pair == NO_SLOT ? NULL : &axis->pairs[pair].kinds[price_slot_paired_index(kind)];
 }
 
 /* NULL when the model has no such layer or the micro-batch nothing for it (no vision tokens). */
@@ -285,47 +287,100 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
     fill_layer(table, kind, shape, prices_of(table, kind, shape), time);
 }
 
-/* Besides the token counts that the slot stands for, a layer depends on the sums of squares alone. */
-static bool is_marked(const struct kind_prices *prices, double squares, double cross_squares) {
-    return prices != NULL && prices->mark->entry >= 0 && prices->mark->squares == squares &&
-           prices->mark->cross_squares == cross_squares;
+/* ---- the memo ---- */
+
+struct memo_maker {
+    struct price_table *table;
+    struct layer_time *entries;
+    int64_t count, capacity;
+};
+
+/* Kinds of one axis that share their entries' mark: in order, with the place of each in a row. */
+struct memo_group {
+    int count;
+    enum layer_kind kinds[SINGLE_KIND_LIMIT];
+    int64_t places[SINGLE_KIND_LIMIT];
+};
+
+static struct memo_group group_of(const struct price_table *table, int axis, bool paired) {
+    struct memo_group group = { 0 };
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        const enum layer_kind kind = (enum layer_kind)k;
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis ||
+            (price_slot_paired_index(kind) >= 0) != paired)
+            continue;
+        group.kinds[group.count] = kind;
+        group.places[group.count++] = table->memo_place[k];
+    }
+    return group;
 }
 
-/* Entry 0 is that of a micro-batch that has nothing for the layer. */
+/* Besides the token counts that the mark stands for, a layer depends on the sums of squares alone. */
+static void fill_row(struct memo_maker *maker, const struct memo_group *group,
+                     const struct batch_shape *shape, double squares,
+                     const struct kind_prices *prices, struct memo_mark *mark, int32_t *row) {
+    if (mark->entry < 0 || mark->squares != squares ||
+        mark->cross_squares != shape->cross_square_sum) {
+        if (maker->count + group->count > maker->capacity) {
+            maker->capacity *= 2;
+            maker->entries = memory_realloc(maker->entries, sizeof *maker->entries *
+                                                                (size_t)maker->capacity);
+        }
+        *mark = (struct memo_mark){ maker->count, squares, shape->cross_square_sum };
+        for (int i = 0; i < group->count; i++) {
+            const enum layer_kind kind = group->kinds[i];
+            const int single = price_slot_single_index(kind);
+            fill_layer(maker->table, kind, shape,
+                       &prices[single >= 0 ? single : price_slot_paired_index(kind)],
+                       &maker->entries[maker->count++]);
+        }
+        ballast_check(maker->count <= INT32_MAX);
+    }
+    for (int i = 0; i < group->count; i++)
+        row[group->places[i]] = (int32_t)mark->entry + i;
+}
+
+/* Of one axis, every shape's entries; `rows` are 0, the entry of a micro-batch that has nothing there. */
+static void memorise_axis(struct memo_maker *maker, int a, const struct batch_shape *shapes,
+                          int64_t count, int32_t *rows) {
+    const struct price_table *table = maker->table;
+    const struct axis *axis = &table->axes[a];
+    const struct memo_group single = group_of(table, a, false), paired = group_of(table, a, true);
+    if (single.count + paired.count == 0) return;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t *row = &rows[i * table->memo_kinds];
+        const int64_t tokens = batch_shape_tokens(&shapes[i], (enum token_axis)a);
+        if (tokens == 0) continue;
+        const double squares = batch_shape_squares(&shapes[i], (enum token_axis)a);
+        const int64_t slot = price_slot_find(axis, tokens);
+        ballast_check(slot != NO_SLOT);
+        fill_row(maker, &single, &shapes[i], squares, axis->slots[slot].kinds, &axis->marks[slot],
+                 row);
+        if (paired.count == 0) continue;
+        const int64_t pair =
+            price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, &shapes[i]));
+        ballast_check(pair != NO_SLOT);
+        fill_row(maker, &paired, &shapes[i], squares, axis->pairs[pair].kinds,
+                 &axis->pairs[pair].mark, row);
+    }
+}
+
 void price_table_memorise(struct price_table *table, const struct batch_shape *shapes,
                           int64_t count) {
     ballast_check(table->memo == NULL && table->base == NULL);
     table->memo_kinds = 0;
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         table->memo_place[kind] = table->layer_of_kind[kind] >= 0 ? table->memo_kinds++ : -1;
-    int64_t entries = 1, capacity = 1024;
-    struct layer_time *memo = memory_alloc(sizeof *memo * (size_t)capacity);
-    memo[0] = (struct layer_time){ 0 };
-    int32_t *entry_of =
-        memory_alloc(sizeof *entry_of * (size_t)(table->memo_kinds * (count > 0 ? count : 1)));
-    for (int64_t i = 0; i < count; i++)
-        for (int k = 0; k < LAYER_KIND_COUNT; k++) {
-            const enum layer_kind kind = (enum layer_kind)k;
-            if (table->memo_place[k] < 0) continue;
-            int32_t *entry = &entry_of[i * table->memo_kinds + table->memo_place[k]];
-            const struct kind_prices *prices = prices_of(table, kind, &shapes[i]);
-            const double squares = batch_shape_squares(&shapes[i], layer_kind_axis(kind));
-            *entry = 0;
-            if (prices == NULL) continue;
-            if (!is_marked(prices, squares, shapes[i].cross_square_sum)) {
-                if (entries == capacity) {
-                    capacity *= 2;
-                    memo = memory_realloc(memo, sizeof *memo * (size_t)capacity);
-                }
-                fill_layer(table, kind, &shapes[i], prices, &memo[entries]);
-                *prices->mark =
-                    (struct memo_mark){ entries++, squares, shapes[i].cross_square_sum };
-            }
-            ballast_check(prices->mark->entry <= INT32_MAX);
-            *entry = (int32_t)prices->mark->entry;
-        }
-    table->memo = memo;
-    table->memo_entry = entry_of;
+    struct memo_maker maker = { .table = table, .count = 1, .capacity = 1024 };
+    maker.entries = memory_alloc(sizeof *maker.entries * (size_t)maker.capacity);
+    maker.entries[0] = (struct layer_time){ 0 };
+    const size_t cells = (size_t)(table->memo_kinds * (count > 0 ? count : 1));
+    int32_t *rows = memory_alloc(sizeof *rows * cells);
+    memset(rows, 0, sizeof *rows * cells);
+    for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+        memorise_axis(&maker, a, shapes, count, rows);
+    table->memo = maker.entries;
+    table->memo_entry = rows;
     table->memo_shapes = shapes;
     table->memo_count = count;
 }

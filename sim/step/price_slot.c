@@ -19,6 +19,16 @@ int price_slot_paired_index(enum layer_kind kind) {
     }
 }
 
+int price_slot_single_index(enum layer_kind kind) {
+    static const int indices[LAYER_KIND_COUNT] = {
+        [LAYER_PATCH_EMBEDDING] = 0,  [LAYER_VISION_BLOCK] = 1,    [LAYER_CONNECTOR] = 2,
+        [LAYER_LANGUAGE_BLOCK] = 0,   [LAYER_HEAD] = 1,            [LAYER_TEXT_PROJECTION] = 2,
+        [LAYER_DIFFUSION_HEAD] = 0,   [LAYER_TOKEN_EMBEDDING] = -1, [LAYER_DIFFUSION_BLOCK] = -1,
+        [LAYER_LATENT_EMBEDDING] = -1,
+    };
+    return indices[kind];
+}
+
 static bool axis_has_pairs(const struct price_table *table, int axis) {
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         if (table->layer_of_kind[kind] >= 0 &&
@@ -284,8 +294,6 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     fixed.vision_square_sum = fixed.language_square_sum = 0;
     fixed.video_square_sum = fixed.cross_square_sum = 0;
     out->flop_fixed = model_layer_flop(model, layer, &fixed);
-    out->mark = memory_alloc(sizeof *out->mark);
-    out->mark->entry = -1;
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
     for (int64_t link = 0; link < table->link_count; link++)
         out->send_ns[link] = ns_from_seconds(
@@ -294,52 +302,82 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
 
 static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
                        struct slot *slot) {
-    memset(slot, 0, sizeof *slot);
+    *slot = (struct slot){ 0 };
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
-        enum layer_kind kind = (enum layer_kind)k;
-        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
-        if (price_slot_paired_index(kind) < 0) price_kind(table, kind, shape, &slot->kinds[k]);
+        const enum layer_kind kind = (enum layer_kind)k;
+        const int index = price_slot_single_index(kind);
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis || index < 0)
+            continue;
+        price_kind(table, kind, shape, &slot->kinds[index]);
     }
 }
 
-/* NULL: not priced. A slot has few: as many as micro-batches of one length differ in the others. */
-const struct paired_prices *price_slot_find_paired(const struct slot *slot, int64_t tokens) {
-    for (int64_t i = 0; i < slot->paired_count; i++)
-        if (slot->paired_tokens[i] == tokens) return &slot->paired[i];
-    return NULL;
+/* ---- pairs ---- */
+
+/* Where these are, or the empty place for them. Counts of tokens are multiples of an image's: mixed. */
+static struct pair_place *find_place(const struct axis *axis, int64_t slot, int64_t other_tokens) {
+    const uint64_t mixed =
+        ((uint64_t)slot * 0x9e3779b97f4a7c15u ^ (uint64_t)other_tokens) * 0xd6e8feb86659fd93u;
+    int64_t at = (int64_t)(mixed >> 32) & (axis->place_count - 1);
+    while (axis->places[at].index != NO_SLOT &&
+           (axis->places[at].slot != slot || axis->places[at].other_tokens != other_tokens))
+        at = (at + 1) & (axis->place_count - 1);
+    return &axis->places[at];
 }
 
-static void prepare_paired(struct price_table *table, int axis, struct slot *slot,
-                           const struct batch_shape *shape) {
-    int64_t tokens = price_slot_other_tokens(table, axis, shape);
-    if (price_slot_find_paired(slot, tokens) != NULL) return;
-    if (slot->paired_count == slot->paired_capacity) {
-        slot->paired_capacity = slot->paired_capacity > 0 ? 2 * slot->paired_capacity : 2;
-        slot->paired =
-            memory_realloc(slot->paired, sizeof *slot->paired * (size_t)slot->paired_capacity);
-        slot->paired_tokens = memory_realloc(
-            slot->paired_tokens, sizeof *slot->paired_tokens * (size_t)slot->paired_capacity);
+int64_t price_slot_find_pair(const struct axis *axis, int64_t slot, int64_t other_tokens) {
+    return axis->place_count > 0 ? find_place(axis, slot, other_tokens)->index : NO_SLOT;
+}
+
+static void grow_places(struct axis *axis) {
+    struct pair_place *old = axis->places;
+    const int64_t old_count = axis->place_count;
+    axis->place_count = old_count > 0 ? 2 * old_count : 128;
+    axis->places = memory_alloc(sizeof *axis->places * (size_t)axis->place_count);
+    for (int64_t i = 0; i < axis->place_count; i++)
+        axis->places[i].index = NO_SLOT;
+    for (int64_t i = 0; i < old_count; i++)
+        if (old[i].index != NO_SLOT)
+            *find_place(axis, old[i].slot, old[i].other_tokens) = old[i];
+    free(old);
+}
+
+static void prepare_pair(struct price_table *table, int a, int64_t slot,
+                         const struct batch_shape *shape) {
+    struct axis *axis = &table->axes[a];
+    const int64_t tokens = price_slot_other_tokens(table, a, shape);
+    if (price_slot_find_pair(axis, slot, tokens) != NO_SLOT) return;
+    if (2 * (axis->pair_count + 1) > axis->place_count) grow_places(axis);
+    if (axis->pair_count == axis->pair_capacity) {
+        axis->pair_capacity = axis->pair_capacity > 0 ? 2 * axis->pair_capacity : 64;
+        axis->pairs =
+            memory_realloc(axis->pairs, sizeof *axis->pairs * (size_t)axis->pair_capacity);
     }
-    slot->paired_tokens[slot->paired_count] = tokens;
-    struct paired_prices *paired = &slot->paired[slot->paired_count++];
-    *paired = (struct paired_prices){ 0 };
+    *find_place(axis, slot, tokens) =
+        (struct pair_place){ tokens, (int32_t)slot, (int32_t)axis->pair_count };
+    struct paired_prices *pair = &axis->pairs[axis->pair_count++];
+    *pair = (struct paired_prices){ .mark.entry = -1 };
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
-        enum layer_kind kind = (enum layer_kind)k;
-        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != axis) continue;
-        if (price_slot_paired_index(kind) >= 0)
-            price_kind(table, kind, shape, &paired->kinds[price_slot_paired_index(kind)]);
+        const enum layer_kind kind = (enum layer_kind)k;
+        const int index = price_slot_paired_index(kind);
+        if (table->layer_of_kind[k] < 0 || (int)layer_kind_axis(kind) != a || index < 0) continue;
+        price_kind(table, kind, shape, &pair->kinds[index]);
     }
 }
 
-const struct slot *price_slot_find(const struct price_table *table, int a, bool pairs,
-                                   const struct batch_shape *shape) {
+/* ---- slots ---- */
+
+int64_t price_slot_find(const struct axis *axis, int64_t tokens) {
+    return tokens < axis->tokens_capacity ? axis->slot_of_tokens[tokens] : NO_SLOT;
+}
+
+static bool is_priced(const struct price_table *table, int a, bool pairs,
+                      const struct batch_shape *shape, int64_t tokens) {
     const struct axis *axis = &table->axes[a];
-    int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
-    if (tokens >= axis->tokens_capacity || axis->slot_of_tokens[tokens] == NO_SLOT) return NULL;
-    const struct slot *slot = &axis->slots[axis->slot_of_tokens[tokens]];
-    return pairs && price_slot_find_paired(slot, price_slot_other_tokens(table, a, shape)) == NULL
-               ? NULL
-               : slot;
+    const int64_t slot = price_slot_find(axis, tokens);
+    return slot != NO_SLOT &&
+           (!pairs || price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape)) !=
+                          NO_SLOT);
 }
 
 static void add_slot(struct price_table *table, int a, int64_t tokens,
@@ -349,8 +387,11 @@ static void add_slot(struct price_table *table, int a, int64_t tokens,
         axis->slot_capacity = axis->slot_capacity > 0 ? axis->slot_capacity * 2 : 64;
         axis->slots =
             memory_realloc(axis->slots, sizeof *axis->slots * (size_t)axis->slot_capacity);
+        axis->marks =
+            memory_realloc(axis->marks, sizeof *axis->marks * (size_t)axis->slot_capacity);
     }
     price_slot(table, a, shape, &axis->slots[axis->slot_count]);
+    axis->marks[axis->slot_count] = (struct memo_mark){ .entry = -1 };
     axis->slot_of_tokens[tokens] = (int32_t)axis->slot_count++;
 }
 
@@ -359,7 +400,7 @@ static void prepare_axis(struct price_table *table, int a, bool pairs,
     struct axis *axis = &table->axes[a];
     int64_t tokens = batch_shape_tokens(shape, (enum token_axis)a);
     assert(tokens >= 0);
-    if (table->base != NULL && tokens > 0 && price_slot_find(table->base, a, pairs, shape) != NULL)
+    if (table->base != NULL && tokens > 0 && is_priced(table->base, a, pairs, shape, tokens))
         return;
     if (tokens >= axis->tokens_capacity) {
         int64_t capacity = axis->tokens_capacity > 0 ? axis->tokens_capacity : 4096;
@@ -373,7 +414,7 @@ static void prepare_axis(struct price_table *table, int a, bool pairs,
     }
     if (tokens == 0) return;
     if (axis->slot_of_tokens[tokens] == NO_SLOT) add_slot(table, a, tokens, shape);
-    if (pairs) prepare_paired(table, a, &axis->slots[axis->slot_of_tokens[tokens]], shape);
+    if (pairs) prepare_pair(table, a, axis->slot_of_tokens[tokens], shape);
 }
 
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,

@@ -51,34 +51,43 @@ struct kind_prices {
     double again_flop_fraction[RECOMPUTE_KIND_COUNT]; /* of the forward's matmuls */
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes, flop_fixed;
     int64_t *send_ns; /* by link; owned */
-    struct memo_mark *mark; /* owned */
 };
 
-/* The entry of the memo that was last made from a kind's prices, and the sums of squares it was made
- * for: micro-batches that are equal to these layers share an entry. */
+/* The entries of the memo that were last made from these prices, and the sums of squares they were made
+ * for: micro-batches that are equal to these layers share entries. One entry for each kind, in order. */
 struct memo_mark {
-    int64_t entry; /* -1: none yet */
+    int64_t entry; /* the first; -1: none yet */
     double squares, cross_squares;
 };
 
-/* Layers that depend on a second count: at most two kinds of an axis. */
-enum { PAIRED_KIND_LIMIT = 2 };
-struct paired_prices {
-    struct kind_prices kinds[PAIRED_KIND_LIMIT];
-};
+/* Kinds of an axis that depend on its tokens alone, and those that depend on a second count. */
+enum { SINGLE_KIND_LIMIT = 3, PAIRED_KIND_LIMIT = 2 };
 
 struct slot {
-    struct kind_prices kinds[LAYER_KIND_COUNT]; /* but the paired ones */
-    struct paired_prices *paired;               /* owned */
-    int64_t *paired_tokens; /* owned: other_tokens() of each, side by side for the search */
-    int64_t paired_count, paired_capacity;
+    struct kind_prices kinds[SINGLE_KIND_LIMIT];
+};
+
+struct paired_prices {
+    struct kind_prices kinds[PAIRED_KIND_LIMIT];
+    struct memo_mark mark;
+};
+
+/* Where the paired prices of a slot and a count of other tokens stand. */
+struct pair_place {
+    int64_t other_tokens;
+    int32_t slot, index; /* NO_SLOT: empty */
 };
 
 struct axis {
     int32_t *slot_of_tokens; /* owned; NO_SLOT where not priced */
     int64_t tokens_capacity;
-    struct slot *slots; /* owned */
+    struct slot *slots;      /* owned */
+    struct memo_mark *marks; /* owned: of each slot */
     int64_t slot_count, slot_capacity;
+    struct paired_prices *pairs; /* owned */
+    int64_t pair_count, pair_capacity;
+    struct pair_place *places; /* owned: an open hash table, at most half full */
+    int64_t place_count;       /* a power of two, or 0 */
 };
 
 struct price_table {
@@ -107,16 +116,17 @@ struct price_table {
     int64_t rule_layer; /* of such a table: one of its blocks, within its module */
 };
 
-/* -1: the kind depends on the tokens of its axis alone. */
+/* The kind's place among those of its axis that depend on its tokens alone, and among the others; one of
+ * the two is -1. */
+int price_slot_single_index(enum layer_kind kind);
 int price_slot_paired_index(enum layer_kind kind);
 /* The tokens of another axis that paired layers depend on. Without a connector its tokens, if a data
  * set counts any, go nowhere. */
 int64_t price_slot_other_tokens(const struct price_table *table, int axis,
                                 const struct batch_shape *shape);
-const struct paired_prices *price_slot_find_paired(const struct slot *slot, int64_t tokens);
-/* NULL: not priced, or not with so many tokens of the other axis. `pairs`: that matters. */
-const struct slot *price_slot_find(const struct price_table *table, int axis, bool pairs,
-                                   const struct batch_shape *shape);
+/* Index into the axis' slots, and into its pairs; -1: not priced. */
+int64_t price_slot_find(const struct axis *axis, int64_t tokens);
+int64_t price_slot_find_pair(const struct axis *axis, int64_t slot, int64_t other_tokens);
 /* What the last layer of a stage sends on; its price with the gather that puts shares together. */
 struct price price_slot_send_price(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape,

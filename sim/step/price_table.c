@@ -209,17 +209,20 @@ static void free_kind(struct kind_prices *prices) {
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         free(prices->again[how].operators);
     free(prices->send_ns);
-    free(prices->mark);
 }
 
-static void free_slot(struct slot *slot) {
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
-        free_kind(&slot->kinds[kind]);
-    for (int64_t i = 0; i < slot->paired_count; i++)
+static void free_axis(struct axis *axis) {
+    for (int64_t i = 0; i < axis->slot_count; i++)
+        for (int k = 0; k < SINGLE_KIND_LIMIT; k++)
+            free_kind(&axis->slots[i].kinds[k]);
+    for (int64_t i = 0; i < axis->pair_count; i++)
         for (int k = 0; k < PAIRED_KIND_LIMIT; k++)
-            free_kind(&slot->paired[i].kinds[k]);
-    free(slot->paired);
-    free(slot->paired_tokens);
+            free_kind(&axis->pairs[i].kinds[k]);
+    free(axis->slots);
+    free(axis->marks);
+    free(axis->pairs);
+    free(axis->places);
+    free(axis->slot_of_tokens);
 }
 
 void price_table_destroy(struct price_table *table) {
@@ -230,13 +233,8 @@ void price_table_destroy(struct price_table *table) {
         free(table->memo);
         free(table->memo_entry);
     }
-    for (int a = 0; a < TOKEN_AXIS_COUNT; a++) {
-        struct axis *axis = &table->axes[a];
-        for (int64_t i = 0; i < axis->slot_count; i++)
-            free_slot(&axis->slots[i]);
-        free(axis->slots);
-        free(axis->slot_of_tokens);
-    }
+    for (int a = 0; a < TOKEN_AXIS_COUNT; a++)
+        free_axis(&table->axes[a]);
 }
 
 void price_table_keep_sums(struct price_table *table) {
