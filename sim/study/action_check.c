@@ -31,6 +31,7 @@ struct item {
     int64_t chunk, micro_batch, sub, peer, start_ns, finish_ns, arrival_ns;
     bool gradient;
     double bytes, workspace_bytes;
+    int64_t blocks[3]; /* in the order of recompute_keys */
 };
 
 /* What is known of a pass, or of the message it sends, by (chunk, rank, micro-batch, sub, way). */
@@ -38,8 +39,10 @@ struct slot {
     int64_t start_ns, finish_ns; /* -1: not in the file */
     int64_t arrival_ns;          /* of its message; -1: none */
     int64_t sends, receives, send_waits, receive_waits;
+    bool used_early; /* its reader's list has the pass before the wait */
     int64_t executed_ns, message_ns; /* when the lists are executed; -1: not yet */
     double bytes;
+    int64_t blocks[3];
 };
 
 struct checker {
@@ -185,6 +188,10 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
         return false;
     const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(node, "recompute_blocks");
     if (blocks != NULL && !only_keys(c, blocks, recompute_keys, "recompute_blocks")) return false;
+    for (int k = 0; k < 3; k++)
+        if (cJSON_GetObjectItemCaseSensitive(blocks, recompute_keys[k]) != NULL &&
+            !whole(c, blocks, recompute_keys[k], 0, LIMIT, &item->blocks[k]))
+            return false;
     item->gradient = item->kind == BW;
     item->bytes = (double)bytes;
     item->workspace_bytes = (double)workspace;
@@ -196,8 +203,14 @@ static bool read_ranks(struct checker *c, const cJSON *ranks) {
     int64_t rank = 0;
     cJSON_ArrayForEach(node, ranks) {
         int64_t number, capacity, at = 0;
-        if (!only_keys(c, node, rank_keys, "a rank") || !whole(c, node, "rank", rank, rank, &number) ||
-            !whole(c, node, "activation_capacity_bytes", -TIME_LIMIT, TIME_LIMIT, &capacity) ||
+        if (!only_keys(c, node, rank_keys, "a rank") ||
+            !whole(c, node, "rank", 0, c->out->rank_count - 1, &number))
+            return false;
+        if (number != rank)
+            return json_error(c->json, node, c->err, NULL,
+                              "ranks stand in order: rank %ld is expected here, not %ld", (long)rank,
+                              (long)number);
+        if (!whole(c, node, "activation_capacity_bytes", -TIME_LIMIT, TIME_LIMIT, &capacity) ||
             !list(c, node, "actions", &actions))
             return false;
         c->out->capacity_bytes[rank] = (double)capacity;
@@ -258,7 +271,43 @@ static const char *told(struct checker *c, int64_t rank, const struct item *i, c
                         (long)i->sub, what);
 }
 
+/* The pass before a forward, or after a backward, over ranks and chunks; false: none. */
+static bool neighbour(const struct checker *c, int64_t chunk, int64_t rank, bool gradient,
+                      int64_t *other_chunk, int64_t *other_rank) {
+    int64_t place = chunk * c->out->rank_count + rank + (gradient ? 1 : -1);
+    if (place < 0 || place >= c->chunks * c->out->rank_count) return false;
+    *other_chunk = place / c->out->rank_count;
+    *other_rank = place % c->out->rank_count;
+    return true;
+}
+
+/* Where the message of a pass goes; -1: nowhere. */
+static int64_t receiver_of(const struct checker *c, int64_t chunk, int64_t sender, bool gradient) {
+    int64_t place = chunk * c->out->rank_count + sender + (gradient ? -1 : 1);
+    if (place < 0 || place >= c->chunks * c->out->rank_count) return -1;
+    return place % c->out->rank_count;
+}
+
+static void units_before(const struct checker *c, int64_t chunk, int64_t from_chunk,
+                         int64_t micro_batch, int64_t sub, int64_t *first, int64_t *last) {
+    bool same = c->module_of_chunk[from_chunk] == c->module_of_chunk[chunk];
+    *first = same ? sub : 0;
+    *last = same ? sub + 1 : subs_of(c, from_chunk, micro_batch);
+}
+
 /* ---- every pass once, one at a time, in its memory ---- */
+
+/* Of inputs from other ranks, those that this list has not waited for by now. */
+static void note_early_use(struct checker *c, int64_t rank, const struct item *i) {
+    int64_t from_chunk, from_rank, first, last;
+    if (!neighbour(c, i->chunk, rank, i->gradient, &from_chunk, &from_rank)) return;
+    if (from_rank == rank) return;
+    units_before(c, i->chunk, from_chunk, i->micro_batch, i->sub, &first, &last);
+    for (int64_t s = first; s < last; s++) {
+        struct slot *input = slot_of(c, from_chunk, from_rank, i->micro_batch, s, i->gradient);
+        if (input->receive_waits == 0) input->used_early = true;
+    }
+}
 
 static void enter_pass(struct checker *c, int64_t rank, const struct item *i, int64_t *free_ns,
                        double *live) {
@@ -270,6 +319,8 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i, in
     slot->start_ns = i->start_ns;
     slot->finish_ns = i->finish_ns;
     slot->bytes = i->bytes;
+    memcpy(slot->blocks, i->blocks, sizeof slot->blocks);
+    note_early_use(c, rank, i);
     *free_ns = i->finish_ns;
     if (!i->gradient) *live += i->bytes;
     if (*live + i->workspace_bytes > c->out->peak_bytes[rank])
@@ -283,12 +334,20 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i, in
         fault(c, told(c, rank, i, "runs before its forward"));
     if (forward->start_ns >= 0 && forward->bytes != i->bytes)
         fault(c, told(c, rank, i, "frees other memory than its forward took"));
+    if (forward->start_ns >= 0 && memcmp(forward->blocks, i->blocks, sizeof i->blocks) != 0)
+        fault(c, told(c, rank, i, "recomputes other blocks than its forward dropped"));
     *live -= i->bytes;
 }
 
 static void enter_message(struct checker *c, int64_t rank, const struct item *i) {
     bool sends = i->kind == ISEND || i->kind == WAIT_ISEND;
     int64_t sender = sends ? rank : i->peer;
+    int64_t receiver = receiver_of(c, i->chunk, sender, i->gradient);
+    if (receiver != (sends ? i->peer : rank) || receiver == sender) {
+        fault(c, told(c, rank, i, sends ? "names a rank that its message does not go to"
+                                        : "names a rank that its message does not come from"));
+        return;
+    }
     struct slot *slot = slot_of(c, i->chunk, sender, i->micro_batch, i->sub, i->gradient);
     switch (i->kind) {
     case ISEND:
@@ -335,16 +394,6 @@ static void enter_all(struct checker *c) {
 
 /* ---- inputs before outputs ---- */
 
-/* The pass before a forward, or after a backward, over ranks and chunks; false: none. */
-static bool neighbour(const struct checker *c, int64_t chunk, int64_t rank, bool gradient,
-                      int64_t *other_chunk, int64_t *other_rank) {
-    int64_t place = chunk * c->out->rank_count + rank + (gradient ? 1 : -1);
-    if (place < 0 || place >= c->chunks * c->out->rank_count) return false;
-    *other_chunk = place / c->out->rank_count;
-    *other_rank = place % c->out->rank_count;
-    return true;
-}
-
 static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t micro_batch,
                          int64_t sub, bool gradient) {
     const struct slot *slot = slot_of(c, chunk, rank, micro_batch, sub, gradient);
@@ -356,8 +405,8 @@ static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t
     }
     int64_t from_chunk, from_rank;
     if (!neighbour(c, chunk, rank, gradient, &from_chunk, &from_rank)) return;
-    bool same = c->module_of_chunk[from_chunk] == c->module_of_chunk[chunk];
-    int64_t first = same ? sub : 0, last = same ? sub + 1 : subs_of(c, from_chunk, micro_batch);
+    int64_t first, last;
+    units_before(c, chunk, from_chunk, micro_batch, sub, &first, &last);
     for (int64_t s = first; s < last; s++) {
         const struct slot *input = slot_of(c, from_chunk, from_rank, micro_batch, s, gradient);
         bool local = from_rank == rank;
@@ -365,6 +414,8 @@ static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t
         if (!local && (input->sends != 1 || input->receives != 1 || input->send_waits != 1 ||
                        input->receive_waits != 1))
             fault(c, told(c, rank, &i, "has an input that is not sent, received and waited for once"));
+        else if (!local && input->used_early)
+            fault(c, told(c, rank, &i, "stands before the wait for its input"));
         else if (there_ns < 0 || there_ns > slot->start_ns)
             fault(c, told(c, rank, &i, "starts before its input is there"));
     }

@@ -134,6 +134,82 @@ static void free_more(cJSON *json) {
     set(pass, "activation_bytes", get(pass, "activation_bytes") + 1);
 }
 
+static cJSON *take(cJSON *json, int rank, const char *name, int n) {
+    return cJSON_DetachItemViaPointer(list_of(json, rank), nth(json, rank, name, n));
+}
+
+static void drop_backward(cJSON *json) {
+    cJSON_Delete(take(json, 1, "bw_stage", 2));
+}
+
+static void move_to_other_rank(cJSON *json) {
+    cJSON_AddItemToArray(list_of(json, 1), take(json, 0, "fw_stage", 0));
+}
+
+static void shrink_capacity(cJSON *json) {
+    cJSON *node = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "ranks"), 1);
+    set(node, "activation_capacity_bytes", 1000);
+}
+
+static void send_to_nobody(cJSON *json) {
+    set(nth(json, 0, "isend", 0), "peer", 0);
+}
+
+static void receive_from_itself(cJSON *json) {
+    set(nth(json, 1, "irecv", 0), "peer", 1);
+}
+
+static void forget_receive(cJSON *json) {
+    cJSON_Delete(take(json, 1, "irecv", 0));
+}
+
+static void forget_send_wait(cJSON *json) {
+    cJSON_Delete(take(json, 0, "wait_isend", 0));
+}
+
+static void send_twice(cJSON *json) {
+    cJSON *send = cJSON_Duplicate(nth(json, 0, "isend", 0), 1);
+    cJSON_AddItemToArray(list_of(json, 0), send);
+}
+
+static void wait_after_use(cJSON *json) {
+    cJSON_AddItemToArray(list_of(json, 1), take(json, 1, "wait_irecv", 0));
+}
+
+static void receive_after_wait(cJSON *json) {
+    cJSON_AddItemToArray(list_of(json, 1), take(json, 1, "irecv", 0));
+}
+
+static void send_first(cJSON *json) {
+    cJSON_InsertItemInArray(list_of(json, 0), 0, take(json, 0, "isend", 0));
+}
+
+static void arrive_early(cJSON *json) {
+    set(nth(json, 0, "isend", 0), "arrival_ns", 1);
+}
+
+static void backward_first(cJSON *json) {
+    cJSON_InsertItemInArray(list_of(json, 0), 0, take(json, 0, "bw_stage", 0));
+}
+
+static void carry_gradient(cJSON *json) {
+    cJSON_ReplaceItemInObject(nth(json, 0, "isend", 0), "carries", cJSON_CreateString("gradient"));
+}
+
+static void end_before_start(cJSON *json) {
+    cJSON *pass = nth(json, 0, "fw_stage", 0);
+    set(pass, "start_ns", get(pass, "finish_ns") + 1);
+}
+
+static void recompute_more(cJSON *json) {
+    cJSON *blocks = cJSON_GetObjectItem(nth(json, 0, "bw_stage", 0), "recompute_blocks");
+    cJSON_SetNumberValue(blocks->child, blocks->child->valuedouble + 1);
+}
+
+static void claim_more(cJSON *json) {
+    set(json, "lower_bound_ns", get(json, "makespan_ns") + 1);
+}
+
 static void promise(cJSON *json) {
     set(json, "makespan_ns", floor(get(json, "makespan_ns") / 2));
 }
@@ -152,6 +228,23 @@ static const struct {
     { "a message not waited for", forget_wait, "not sent, received and waited for once" },
     { "other memory freed", free_more, "frees other memory" },
     { "a shorter makespan", promise, "after the makespan" },
+    { "a backward left out", drop_backward, "" },
+    { "a pass on another rank", move_to_other_rank, "" },
+    { "less memory", shrink_capacity, "does not fit in memory" },
+    { "sent to itself", send_to_nobody, "names a rank that its message does not go to" },
+    { "received from itself", receive_from_itself, "names a rank that its message does not come from" },
+    { "a message not received", forget_receive, "waits for nothing" },
+    { "a send not waited for", forget_send_wait, "not sent, received and waited for once" },
+    { "a message sent twice", send_twice, "not sent, received and waited for once" },
+    { "used before the wait", wait_after_use, "stands before the wait for its input" },
+    { "waited for before it is asked for", receive_after_wait, "waits for nothing" },
+    { "sent before it is computed", send_first, "sends what was not computed" },
+    { "there before it is made", arrive_early, "arrives before it is made" },
+    { "a backward before its forward", backward_first, "runs before its forward" },
+    { "a gradient for an activation", carry_gradient, "" },
+    { "an end before the start", end_before_start, "ends before it starts" },
+    { "other blocks recompute", recompute_more, "recomputes other blocks than its forward dropped" },
+    { "a bound above the makespan", claim_more, "below the lower bound" },
 };
 
 static void test_broken(void **state) {
