@@ -107,6 +107,9 @@ struct planner_oracle {
     int64_t micro_batch_count;  /* per data-parallel rank and iteration */
     struct batch_shape typical; /* mean micro-batch of the job */
     struct batch_shape largest; /* each size the largest of all micro-batches */
+    /* The first data-parallel rank's micro-batches, iteration after iteration. */
+    const struct batch_shape *shapes;
+    int64_t shape_count;
     /* Seconds of one layer on one rank, tensor-parallel traffic included. */
     double (*layer_seconds)(void *context, int64_t layer_index, const struct batch_shape *shape,
                             enum pass_set set);

@@ -478,6 +478,8 @@ struct planner_oracle job_oracle(struct job *job) {
         .micro_batch_count = s->micro_batches_per_rank,
         .typical = job->typical,
         .largest = job->largest,
+        .shapes = job->shapes,
+        .shape_count = job->batches.per_rank,
         .layer_seconds = oracle_layer_seconds,
         .stage_bytes = oracle_stage_bytes,
         .capacity_bytes = cost_model_gpu(s->cost_model)->hbm_bytes,

@@ -21,7 +21,7 @@ static const char *const recompute_names[] = { "none", "full", "selective", NULL
 
 struct dip_parameters {
     int order, method, recompute;
-    bool memory, worst;
+    bool memory, worst, apart;
     int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit, rollouts, seed;
     double search_s;
 };
@@ -52,6 +52,10 @@ static const struct field dip_fields[] = {
       "chunks of the other modules on each stage; null: by their latency", NULL },
     { "segments_limit", FIELD_COUNT, AT(segments_limit), 1, 1e3, "4", "",
       "most chunks a module gets on a stage by its latency", NULL },
+    { "apart", FIELD_BOOL, AT(apart), 0, 0, "false", "",
+      "each module in segments of its own even where fewer micro-batches than stages let one of all "
+      "modules, as 1F1B has, be faster",
+      NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
       "schedules tried for one iteration of one data-parallel rank", NULL },
     { "search_s", FIELD_DOUBLE, AT(search_s), 0, 1e6, "0", "s",
@@ -75,7 +79,8 @@ static bool dip_plan_job(const struct planner_oracle *oracle, const void *parame
                                         .vision_segments = p->vision_segments,
                                         .other_segments = p->language_segments,
                                         .segments_limit = p->segments_limit,
-                                        .recompute = (enum recompute_kind)p->recompute };
+                                        .recompute = (enum recompute_kind)p->recompute,
+                                        .apart = p->apart };
     return modality_plan(oracle, &options, plan, err);
 }
 
@@ -164,7 +169,8 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
  * search begins with, in turns, which differ most from each other, and the last ones of the others and of
  * those that improved its best, one for each 25 rollouts, because the step takes as long as some 20 of
  * them. Beside them stand micro-batches in turn within a part of the room: fewer are in flight, so that
- * more of their blocks keep everything. */
+ * more of their blocks keep everything; and the orders by rule, so that none of them is faster after the
+ * memory step either. */
 enum { FIRST_LIMIT = 8, LATER_LIMIT = 16, LATER_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
 static const double room_shares[] = { 0.5, 0.35, 0.25 };
 enum { ROOM_SHARE_COUNT = sizeof room_shares / sizeof room_shares[0] };
@@ -332,11 +338,18 @@ static bool fill_memory(struct dip_iteration *d, const struct job_plan *plan,
     return true;
 }
 
+static bool order_in_rule(struct dip_iteration *d, int rule) {
+    order_by_rule(d->segments.graph, d->segments.chunk_of, rule, &d->schedule);
+    return d->schedule.makespan_ns != SEGMENT_DEAD_END &&
+           fits_in_memory(d->segments.graph, &d->schedule);
+}
+
 /* Into d->schedule, before the memory step; false: there is none, or it is the search's own. */
 static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int64_t k,
                            const struct segment_schedule *found) {
     struct segment_graph *g = d->segments.graph;
     int64_t count = finalist_count(f), later = k - f->first_count;
+    if (k >= count + ROOM_SHARE_COUNT) return order_in_rule(d, (int)(k - count - ROOM_SHARE_COUNT));
     if (k >= count) return order_in_room(d, room_shares[k - count]);
     int64_t at = later < 0 ? k : FIRST_LIMIT + later;
     greedy_order(g, f->orders + at * f->class_count,
@@ -355,7 +368,7 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     sort_ranks(g, g->passes, ranks);
     fill_memory(d, plan, kept_ns, ranks, INT64_MAX);
     keep_filled(d, &best);
-    int64_t last = finalist_count(f) + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT : 0);
+    int64_t last = finalist_count(f) + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT + RULE_COUNT : 0);
     for (int64_t k = 0; k < last; k++) {
         memcpy(g->passes, before.passes, before.pass_bytes);
         if (!finalist_order(d, f, k, &found)) continue;

@@ -26,10 +26,12 @@ struct modality_options {
     int64_t vision_segments, other_segments;  /* K_i; -1: by the latencies */
     int64_t segments_limit;                   /* on K_i when it comes from latencies */
     enum recompute_kind recompute;            /* of all blocks, before any memory step */
+    bool apart; /* modules never share a segment; otherwise where few micro-batches make it faster */
 };
 
-/* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are asked for. The sizes tried for the 95 % rule are 1 to 32 images, those of
- * MODALITY_SIZES. */
+/* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are
+ * asked for. With fewer micro-batches than stages and nothing asked for, all modules may share one
+ * segment. The sizes tried for the 95 % rule are 1 to 32 images, those of MODALITY_SIZES. */
 #define MODALITY_SIZES { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
 bool modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
                    struct job_plan *plan, struct error *err);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 #include "sim/policy/joint/modality_partition.h"
+#include "sim/policy/partition/exact.h"
+#include "sim/policy/partition/partition.h"
 
 enum { MODULE_LIMIT = MODULE_ROLE_COUNT };
 #define EFFICIENCY_SHARE 0.95
@@ -86,9 +88,8 @@ static double range_seconds(const struct planner_oracle *o, const struct range *
     return sum;
 }
 
-/* So many clips of the job's mean length, with their text. */
-static struct batch_shape clips_shape(const struct planner_oracle *o, int64_t clips) {
-    const struct batch_shape *typical = &o->typical;
+/* So many clips of the mean length of this micro-batch, with their text. */
+static struct batch_shape clips_shape(const struct batch_shape *typical, int64_t clips) {
     int64_t all = typical->video_clips > 0 ? typical->video_clips : 1;
     double part = (double)clips / (double)all;
     return (struct batch_shape){
@@ -110,7 +111,7 @@ static struct batch_shape images_shape(const struct planner_oracle *o, int64_t i
 
 static struct batch_shape pieces_shape(const struct planner_oracle *o, const struct range *range,
                                        int64_t size) {
-    return range->decoder ? clips_shape(o, size) : images_shape(o, size);
+    return range->decoder ? clips_shape(&o->typical, size) : images_shape(o, size);
 }
 
 /* B_i. A micro-batch never has more clips than the largest. */
@@ -179,10 +180,10 @@ static bool holds_chunks(const struct planner_oracle *o, const struct range *ran
     return error_hint(err, "leave it out to choose by latency");
 }
 
-bool modality_plan(const struct planner_oracle *o, const struct modality_options *options,
-                   struct job_plan *plan, struct error *err) {
-    struct range ranges[MODULE_LIMIT];
-    int64_t modules = list_modules(o->model, ranges), limits[MODULE_LIMIT], counts[MODULE_LIMIT];
+static bool plan_apart(const struct planner_oracle *o, const struct modality_options *options,
+                       const struct range *ranges, int64_t modules, struct job_plan *plan,
+                       struct error *err) {
+    int64_t limits[MODULE_LIMIT], counts[MODULE_LIMIT];
     double seconds[MODULE_LIMIT];
     double *by_layer = arena_array(o->arena, double, o->model->layer_count);
     plan->modules = arena_array(o->arena, struct plan_module, modules);
@@ -222,9 +223,183 @@ bool modality_plan(const struct planner_oracle *o, const struct modality_options
         for (int64_t p = 0; p <= parts; p++)
             first[p] += ranges[i].first;
     }
+    return true;
+}
+
+/* ---- one segment of all modules ---- */
+
+/* With fewer micro-batches than stages the pipeline never fills: segments of its own save a module
+ * little, and each row of them sends over all stages once more. One chunk a stage, as 1F1B has, is then
+ * the other candidate. Both are timed on some iterations of the job, without a memory limit. */
+
+struct iteration_segments {
+    const struct planner_oracle *oracle;
+    const struct job_plan *plan;
+    const struct range *ranges;
+    const struct batch_shape *shapes; /* by micro-batch */
+    struct segment_graph *graph;
+    int32_t *level_of;
+    int64_t at, class;
+};
+
+static int64_t units_in(const struct iteration_segments *s, int64_t module, int64_t micro_batch) {
+    int64_t most = s->plan->modules[module].sub_batch;
+    if (most == 0) return 1;
+    return (most_pieces(&s->shapes[micro_batch], &s->ranges[module]) + most - 1) / most;
+}
+
+static struct batch_shape unit_in(const struct iteration_segments *s, int64_t module,
+                                  int64_t micro_batch) {
+    const struct batch_shape *whole = &s->shapes[micro_batch];
+    const struct range *range = &s->ranges[module];
+    if (s->plan->modules[module].sub_batch == 0) return *whole;
+    int64_t units = units_in(s, module, micro_batch);
+    int64_t size = (most_pieces(whole, range) + units - 1) / units;
+    return range->decoder ? clips_shape(whole, size) : images_shape(s->oracle, size);
+}
+
+static void time_segment(const struct iteration_segments *s, int64_t chunk, int64_t segment,
+                         const struct batch_shape *shape) {
+    const struct planner_oracle *o = s->oracle;
+    for (int64_t rank = 0; rank < s->plan->stage_count; rank++) {
+        struct planner_part_cost cost;
+        o->part_cost(o->context, s->plan, chunk * s->plan->stage_count + rank, shape, &cost);
+        struct segment_pass *pass = segment_graph_pass(s->graph, segment, rank);
+        pass->forward_ns = llround(cost.forward_seconds * 1e9);
+        pass->backward_ns = llround(cost.backward_seconds * 1e9);
+        pass->send_forward_ns = llround(cost.send_forward_seconds * 1e9);
+        pass->send_backward_ns = llround(cost.send_backward_seconds * 1e9);
+    }
+}
+
+/* Segments of one module of one micro-batch; those of the next module come after them. Units of a
+ * micro-batch are taken to be equal. */
+static void add_units(struct iteration_segments *s, int64_t module, int64_t micro_batch) {
+    struct segment_graph *g = s->graph;
+    const struct plan_module *m = &s->plan->modules[module], *next = m + 1;
+    const int64_t units = units_in(s, module, micro_batch), first = s->at;
+    const bool last = module + 1 == s->plan->module_count;
+    const int64_t next_units = last ? 0 : units_in(s, module + 1, micro_batch);
+    const struct batch_shape shape = units > 0 ? unit_in(s, module, micro_batch) : s->oracle->typical;
+    s->oracle->prepare(s->oracle->context, &shape, 1);
+    for (int64_t i = 0; i < units * m->chunk_count; i++, s->at++) {
+        int64_t chunk = i % m->chunk_count;
+        if (i < m->chunk_count)
+            time_segment(s, m->first_chunk + chunk, s->at, &shape);
+        else
+            memcpy(segment_graph_pass(g, s->at, 0), segment_graph_pass(g, first + chunk, 0),
+                   sizeof *g->passes * (size_t)g->rank_count);
+        s->level_of[s->at] = (int32_t)(m->first_chunk + chunk);
+        g->class_of[s->at] = (int32_t)s->class;
+        g->micro_batch_of[s->at] = (int32_t)micro_batch;
+        if (chunk + 1 < m->chunk_count) segment_graph_add(g, s->at, s->at + 1);
+        for (int64_t k = 0; chunk + 1 == m->chunk_count && k < next_units; k++)
+            segment_graph_add(g, s->at, first + units * m->chunk_count + k * next->chunk_count);
+    }
+    s->class += units > 0;
+}
+
+enum { EXPECTING_ROLLOUTS = 40, EXPECTING_MICRO_BATCHES = 24 };
+
+static int64_t iteration_ns(const struct planner_oracle *o, const struct job_plan *plan,
+                            const struct range *ranges, const struct batch_shape *shapes) {
+    struct arena *scratch = arena_create();
+    struct iteration_segments s = {
+        .oracle = o, .plan = plan, .ranges = ranges, .shapes = shapes
+    };
+    int64_t segments = 0, classes = 0;
+    for (int64_t b = 0; b < o->micro_batch_count; b++)
+        for (int64_t i = 0; i < plan->module_count; i++) {
+            segments += units_in(&s, i, b) * plan->modules[i].chunk_count;
+            classes += units_in(&s, i, b) > 0;
+        }
+    s.graph = segment_graph_create(scratch, plan->stage_count, segments, classes,
+                                   o->micro_batch_count);
+    s.graph->send_blocks_compute = o->send_blocks_compute;
+    s.level_of = arena_array(scratch, int32_t, segments);
+    for (int64_t b = 0; b < o->micro_batch_count; b++)
+        for (int64_t i = 0; i < plan->module_count; i++)
+            add_units(&s, i, b);
+    for (int64_t rank = 0; rank < plan->stage_count; rank++)
+        s.graph->capacity_bytes[rank] = INFINITY;
+    segment_graph_close(s.graph);
+    struct segment_schedule schedule;
+    schedule.tasks =
+        arena_array(scratch, struct segment_task, segment_schedule_size(s.graph));
+    struct segment_search_options options = segment_search_defaults();
+    options.rollouts = EXPECTING_ROLLOUTS;
+    int64_t ns = dip_order(s.graph, s.level_of, &options, &schedule);
+    arena_destroy(scratch);
+    return ns;
+}
+
+/* Sum of the first iterations of the job. */
+static int64_t expected_ns(const struct planner_oracle *o, const struct job_plan *plan,
+                           const struct range *ranges) {
+    int64_t each = o->micro_batch_count, sum_ns = 0;
+    for (int64_t i = 0; i + each <= o->shape_count && (i == 0 || i + each <= EXPECTING_MICRO_BATCHES);
+         i += each)
+        sum_ns += iteration_ns(o, plan, ranges, o->shapes + i);
+    return sum_ns;
+}
+
+enum { TOGETHER_SIMULATIONS = 2000 };
+
+/* Divided as 1F1B runs fastest. False: no division was found. */
+static bool plan_together(const struct planner_oracle *o, struct job_plan *plan) {
+    struct exact_result result;
+    int64_t *blocks = arena_array(o->arena, int64_t, plan->stage_count);
+    plan->modules = arena_array(o->arena, struct plan_module, 1);
+    plan->modules[0] = (struct plan_module){ .chunk_count = 1 };
+    plan->module_count = 1;
+    plan->chunk_count = 1;
+    plan->part_count = plan->stage_count;
+    plan->first_layer = arena_array(o->arena, int64_t, plan->part_count + 1);
+    plan->schedule = &schedule_1f1b;
+    if (!exact_search(o, plan, TOGETHER_SIMULATIONS, blocks, &result, NULL) || !result.fits)
+        return false;
+    partition_apply(o->model, blocks, plan);
+    return true;
+}
+
+/* As the memory step leaves few micro-batches, if they all fit: nothing is computed again. */
+static void recompute_nothing(const struct planner_oracle *o, struct job_plan *plan) {
+    enum recompute_kind *planned_kinds = plan->recompute;
+    plan->recompute = arena_array(o->arena, enum recompute_kind, o->model->layer_count);
+    for (int64_t i = 0; i < o->model->layer_count; i++)
+        plan->recompute[i] = RECOMPUTE_NONE;
+    for (int64_t stage = 0; stage < plan->stage_count; stage++)
+        if (o->stage_bytes(o->context, plan, stage, &o->largest) > o->capacity_bytes)
+            plan->recompute = planned_kinds;
+}
+
+static bool may_be_together(const struct planner_oracle *o,
+                            const struct modality_options *options, const struct job_plan *plan) {
+    return !options->apart && options->sub_batch < 0 && options->sub_batch_clips < 0 &&
+           options->vision_segments < 0 && options->other_segments < 0 && plan->module_count > 1 &&
+           o->micro_batch_count < plan->stage_count &&
+           o->shape_count >= o->micro_batch_count &&
+           partition_block_count(o->model) >= plan->stage_count;
+}
+
+bool modality_plan(const struct planner_oracle *o, const struct modality_options *options,
+                   struct job_plan *plan, struct error *err) {
+    struct range ranges[MODULE_LIMIT];
+    const struct range all = { .count = o->model->layer_count };
+    int64_t modules = list_modules(o->model, ranges);
     for (int64_t i = 0; i < o->model->layer_count; i++)
         plan->recompute[i] =
             layer_can_recompute(o->model, i) ? options->recompute : RECOMPUTE_NONE;
+    plan->schedule = &planned;
+    if (!plan_apart(o, options, ranges, modules, plan, err)) return false;
+    if (!may_be_together(o, options, plan)) return true;
+    struct job_plan together = *plan;
+    if (!plan_together(o, &together)) return true;
+    struct job_plan expected[2] = { together, *plan };
+    for (int i = 0; i < 2; i++)
+        recompute_nothing(o, &expected[i]);
+    if (expected_ns(o, &expected[0], &all) >= expected_ns(o, &expected[1], ranges)) return true;
+    *plan = together;
     plan->schedule = &planned;
     return true;
 }

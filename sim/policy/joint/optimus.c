@@ -32,6 +32,7 @@ static bool optimus_plan_job(const struct planner_oracle *oracle, const void *pa
                                         .vision_segments = 1,
                                         .other_segments = p->language_segments,
                                         .segments_limit = 1,
+                                        .apart = true,
                                         .recompute = (enum recompute_kind)p->recompute };
     return modality_plan(oracle, &options, plan, err);
 }
