@@ -21,7 +21,7 @@ static const char *const recompute_names[] = { "none", "full", "selective", NULL
 
 struct dip_parameters {
     int order, method, recompute;
-    bool memory, worst, apart;
+    bool memory, worst, apart, rules;
     int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit, rollouts, seed;
     double search_s;
 };
@@ -55,6 +55,10 @@ static const struct field dip_fields[] = {
     { "apart", FIELD_BOOL, AT(apart), 0, 0, "false", "",
       "each module in segments of its own even where fewer micro-batches than stages let one of all "
       "modules, as 1F1B has, be faster",
+      NULL },
+    { "rules", FIELD_BOOL, AT(rules), 0, 0, "true", "",
+      "orders by rule (1F1B, interleaved, encoders first) go through the memory step too, so that none is "
+      "faster; false: as the paper's searcher, which does not know them",
       NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
       "schedules tried for one iteration of one data-parallel rank", NULL },
@@ -169,8 +173,8 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
  * search begins with, in turns, which differ most from each other, and the last ones of the others and of
  * those that improved its best, one for each 25 rollouts, because the step takes as long as some 20 of
  * them. Beside them stand micro-batches in turn within a part of the room: fewer are in flight, so that
- * more of their blocks keep everything; and the orders by rule, so that none of them is faster after the
- * memory step either. */
+ * more of their blocks keep everything; and the orders by rule, unless they are not wanted, so that none
+ * of them is faster after the memory step either. */
 enum { FIRST_LIMIT = 8, LATER_LIMIT = 16, LATER_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
 static const double room_shares[] = { 0.5, 0.35, 0.25 };
 enum { ROOM_SHARE_COUNT = sizeof room_shares / sizeof room_shares[0] };
@@ -368,7 +372,8 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     sort_ranks(g, g->passes, ranks);
     fill_memory(d, plan, kept_ns, ranks, INT64_MAX);
     keep_filled(d, &best);
-    int64_t last = finalist_count(f) + (d->p->order == ORDER_SEARCH ? ROOM_SHARE_COUNT + RULE_COUNT : 0);
+    int64_t last = finalist_count(f);
+    if (d->p->order == ORDER_SEARCH) last += ROOM_SHARE_COUNT + (d->p->rules ? RULE_COUNT : 0);
     for (int64_t k = 0; k < last; k++) {
         memcpy(g->passes, before.passes, before.pass_bytes);
         if (!finalist_order(d, f, k, &found)) continue;
