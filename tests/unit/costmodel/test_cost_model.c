@@ -73,8 +73,8 @@ static const struct cluster_network network = { .gpus_per_node = 8,
                                                 .nic_latency_s = 10e-6,
                                                 .nic_efficiency_fraction = 0.5 };
 
-static struct cost_model *make_on(struct arena *arena, double peak_TFLOP_per_s,
-                                  double hbm_GB_per_s, const struct cluster_network *on) {
+static struct cost_model *make_on(struct arena *arena, double peak_TFLOP_per_s, double hbm_GB_per_s,
+                                  const struct cluster_network *on) {
     char text[2048];
     struct error err = { 0 };
     snprintf(text, sizeof text, gpu_form, peak_TFLOP_per_s, hbm_GB_per_s);
@@ -492,9 +492,9 @@ static void test_monotone(void **state) {
 }
 
 static const char *const gpus[] = {
-    "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",  "h100-80g-sxm",
-    "h800-80g-sxm", "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm", "h100-96g-sxm",
-    "v100-32g-sxm", "l40s-48g-pcie", "gb200-186g-nvl72",
+    "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",       "h100-80g-sxm",
+    "h800-80g-sxm", "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",      "h100-96g-sxm",
+    "v100-32g-sxm", "l40s-48g-pcie", "gb200-186g-nvl72", "b200-180g-sxm-slow",
 };
 enum { GPU_COUNT = sizeof gpus / sizeof gpus[0] };
 
@@ -556,7 +556,8 @@ static void test_settled_efficiency(void **state) {
         double low, high;
     } cases[] = {
         /* 8192^3: A100 253.7 of 312 settled (Azure), 248 SGLang; Hopper 0.70-0.79, at 500 W 0.6
-         * less K's part; B200 0.495 of TransformerEngine from 1e12 FLOP on (SimuMax); fp8 of H100
+         * less K's part; B200 0.55 to 0.62 by TensorRT-LLM's collector from 12 ms on, 0.495 by
+         * TransformerEngine from 1e12 FLOP on where SimuMax ran; fp8 of H100
          * 0.652 and of GB200 0.575 (Azure); B300 1480 and 2815 TFLOP/s (TransformerEngine) */
         { "a100-80g-sxm", PRECISION_BF16, 0.77, 0.83 },
         { "a100-80g-pcie", PRECISION_BF16, 0.70, 0.78 },
@@ -564,7 +565,8 @@ static void test_settled_efficiency(void **state) {
         { "h800-80g-sxm", PRECISION_BF16, 0.68, 0.79 },
         { "h200-141g-sxm", PRECISION_BF16, 0.66, 0.79 },
         { "h20-96g", PRECISION_BF16, 0.84, 0.92 },
-        { "b200-180g-sxm", PRECISION_BF16, 0.45, 0.53 },
+        { "b200-180g-sxm", PRECISION_BF16, 0.55, 0.62 },
+        { "b200-180g-sxm-slow", PRECISION_BF16, 0.45, 0.53 },
         { "h100-96g-sxm", PRECISION_BF16, 0.55, 0.61 },
         { "l40s-48g-pcie", PRECISION_BF16, 0.50, 0.65 },
         { "gb200-186g-nvl72", PRECISION_BF16, 0.58, 0.65 },
@@ -720,16 +722,11 @@ static void test_speed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels_by_hand),
-        cmocka_unit_test(test_network_by_hand),
-        cmocka_unit_test(test_mesh_by_hand),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_fabrics),
-        cmocka_unit_test(test_monotone),
-        cmocka_unit_test(test_shipped_profiles),
-        cmocka_unit_test(test_settled_efficiency),
-        cmocka_unit_test(test_across_published),
-        cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_kernels_by_hand),  cmocka_unit_test(test_network_by_hand),
+        cmocka_unit_test(test_mesh_by_hand),     cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_fabrics),          cmocka_unit_test(test_monotone),
+        cmocka_unit_test(test_shipped_profiles), cmocka_unit_test(test_settled_efficiency),
+        cmocka_unit_test(test_across_published), cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
