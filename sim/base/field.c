@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/utf8.h"
 
 /* ---- nearest name (Damerau-Levenshtein, restricted) ---- */
 
@@ -221,10 +222,10 @@ static bool read_word(const struct field *field, const cJSON *node, int64_t *out
     return false;
 }
 
-static bool has_control(const char *text) {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 32 || *text == 127) return true;
-    return false;
+bool name_is_plain(const char *name) {
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < 32 || *c == 127) return false;
+    return utf8_invalid(name, strlen(name)) == NULL;
 }
 
 static bool read_value(const struct field *field, const struct json *json, const cJSON *node,
@@ -275,7 +276,7 @@ static bool read_value(const struct field *field, const struct json *json, const
             return true;
         }
         if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
-        if (strcmp(field->name, "name") == 0 && has_control(node->valuestring))
+        if (strcmp(field->name, "name") == 0 && !name_is_plain(node->valuestring))
             return json_error(json, node, err, "names stand in tables and in file names",
                               "must be one line without control characters");
         *(const char **)place = arena_text(arena, node->valuestring);

@@ -70,6 +70,8 @@ const struct field *field_table_find(const struct field_table *table, const char
 void field_table_help(const struct field_table *table, FILE *out);
 void field_table_markdown(const struct field_table *table, FILE *out);
 
+/* One line of UTF-8 without control characters: names stand in tables and in file names. */
+bool name_is_plain(const char *name);
 /* The name among `count` names nearest to `wanted` by edit distance, or NULL if none is near.
  * name_at(names, i) returns the i-th. */
 const char *nearest_name(const char *wanted, size_t count,

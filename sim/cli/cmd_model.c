@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "sim/base/output_draft.h"
+#include "sim/base/field.h"
 #include "sim/cli/cli.h"
 #include "sim/model/huggingface.h"
 
@@ -189,6 +190,10 @@ static int import(struct cli *cli, const struct model_options *o, const char *pa
     if (o->output != NULL &&
         !(check_output_name(o->output, &err) && check_not_input(o->output, path, &err)))
         return cli_error(&err);
+    if (o->name != NULL && !name_is_plain(o->name)) {
+        error_set(&err, "--name: must be one line of UTF-8 without control characters");
+        return cli_error(&err);
+    }
     struct json *config = json_load(path, &err);
     if (config == NULL) return cli_error(&err);
     struct huggingface_model imported;
