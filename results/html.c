@@ -25,7 +25,8 @@ void html_text(FILE *out, const char *text) {
             fputs("&#39;", out);
             break;
         default:
-            fputc(*text, out);
+            /* HTML has no control characters but these (HTML, 13.2.3.5). */
+            fputc((unsigned char)*text < 32 && *text != '\n' && *text != '\t' ? '?' : *text, out);
         }
     }
 }

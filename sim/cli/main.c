@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "sim/base/field.h"
+#include "sim/base/utf8.h"
 #include "sim/base/wall_clock.h"
 #include "sim/cli/cli.h"
 #include "sim/plugin.h"
@@ -312,13 +313,28 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     return command->run(cli, options);
 }
 
+/* What is given is stored and shown: in JSON, HTML, SQL and pictures, all of UTF-8. */
+static bool check_arguments(int argc, char **argv, struct error *err) {
+    for (int i = 1; i < argc; i++) {
+        const char *foreign = utf8_invalid(argv[i], strlen(argv[i]));
+        if (foreign == NULL) continue;
+        error_set(err, "argument %d holds a byte 0x%02X that is no UTF-8", i,
+                  (unsigned char)*foreign);
+        return error_hint(err, "give the file another name, or the text in UTF-8");
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     /* A reader that goes away (ballast ... | head) must come back as a failed write. */
     signal(SIGPIPE, SIG_IGN);
     struct cli cli = { .arena = arena_create() };
     cli.provenance.command_line = joined(cli.arena, argc, argv);
     int code = EXIT_USAGE;
-    if (argc < 2) {
+    struct error foreign = { 0 };
+    if (!check_arguments(argc, argv, &foreign)) {
+        code = cli_error(&foreign);
+    } else if (argc < 2) {
         print_overview(stderr);
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
                strcmp(argv[1], "help") == 0) {

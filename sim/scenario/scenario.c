@@ -403,6 +403,8 @@ static const char *file_stem(struct arena *arena, const char *path) {
     char *stem = arena_text(arena, slash != NULL ? slash + 1 : path);
     char *dot = strrchr(stem, '.');
     if (dot != NULL && dot != stem) *dot = '\0';
+    for (char *c = stem; *c != '\0'; c++)
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?'; /* a name stands in tables */
     return stem;
 }
 

@@ -317,6 +317,8 @@ static const char *stem(struct arena *arena, const char *path) {
     char *text = arena_text(arena, slash != NULL ? slash + 1 : path);
     char *dot = strrchr(text, '.');
     if (dot != NULL && dot != text) *dot = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?'; /* a name stands in tables */
     return text;
 }
 
