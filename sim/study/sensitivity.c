@@ -163,7 +163,7 @@ static void take_row(struct arena *arena, const struct run_book *book, struct as
 }
 
 static bool wanted(const struct reproduction_value *v) {
-    return !isnan(v->band_fraction) && v->paper > 0;
+    return v->main && !isnan(v->band_fraction) && v->paper > 0;
 }
 
 bool sensitivity_measure(const struct reproduction_options *options,

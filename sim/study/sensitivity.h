@@ -13,7 +13,8 @@
 
 #include "sim/study/reproduction.h"
 
-/* Fills the values that carry a band and compare nothing; texts live in the reproduction's arena. */
+/* Fills the main readings that carry a band and compare nothing (another reading is a changed input itself);
+ * texts live in the reproduction's arena. */
 bool sensitivity_measure(const struct reproduction_options *options,
                          struct reproduction *reproduction, struct error *err);
 

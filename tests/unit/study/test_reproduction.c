@@ -454,7 +454,9 @@ static void test_sensitivity(void **state) {
     write_table("far", "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": "
                        "[\"policy.recompute=full\"],\n    \"values\": [\n"
                        "      { \"quantity\": \"step_time\", \"paper\": 1 },\n"
-                       "      { \"quantity\": \"pad_ratio\", \"paper\": 1 } ] } ] }");
+                       "      { \"quantity\": \"pad_ratio\", \"paper\": 1 } ] },\n"
+                       "    { \"row\": \"x\", \"reading\": \"other\", \"scenario\": \"base.json\", "
+                       "\"values\": [ { \"quantity\": \"step_time\", \"paper\": 1 } ] } ] }");
     struct scenario_options scenario = { .directory = fixture_path("scenarios") };
     const char *selector = "atlas.far";
     struct reproduction_options options = { .scenario = &scenario,
@@ -468,6 +470,7 @@ static void test_sensitivity(void **state) {
     v[0].paper = 2 * v[0].simulated;
     if (!sensitivity_measure(&options, r, &err)) fail_msg("%s", err.text);
     assert_null(v[1].sensitivity); /* no time */
+    assert_null(v[2].sensitivity); /* not the main reading */
     assert_true(fabs(effect(&v[0], "samples of the epoch")->needed_factor - 2) < 1e-12);
     assert_true(effect(&v[0], "time of kernels")->needed_factor >= 2);
     const struct sensitivity *recompute = effect(&v[0], "recomputation");
