@@ -17,7 +17,18 @@ static int open_nameless(const char *path) {
     return descriptor;
 }
 
+/* Nothing stands in for a device or a pipe: it is written as it is. */
+static bool open_direct(struct output_draft *draft, const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return false;
+    *draft = (struct output_draft){ .direct = true,
+                                    .descriptor = open(path, O_WRONLY | O_CLOEXEC),
+                                    .path = strdup(path) };
+    return true;
+}
+
 bool output_draft_open(struct output_draft *draft, const char *path) {
+    if (open_direct(draft, path)) return draft->descriptor >= 0;
     char *target = realpath(path, NULL);
     *draft = (struct output_draft){ .path = target != NULL ? target : strdup(path) };
     size_t size = strlen(draft->path) + sizeof ".part";
@@ -55,18 +66,8 @@ bool output_draft_close(struct output_draft *draft, bool keep) {
 
 /* ---- as a stream ---- */
 
-static bool open_direct(struct output_draft *draft, const char *path) {
-    struct stat status;
-    if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return false;
-    *draft = (struct output_draft){ .direct = true,
-                                    .descriptor = open(path, O_WRONLY | O_CLOEXEC),
-                                    .path = strdup(path) };
-    return true;
-}
-
 FILE *output_draft_stream(struct output_draft *draft, const char *path, struct error *err) {
-    const bool open = open_direct(draft, path) ? draft->descriptor >= 0
-                                               : output_draft_open(draft, path);
+    const bool open = output_draft_open(draft, path);
     const int copy = open ? dup(draft->descriptor) : -1;
     draft->stream = copy >= 0 ? fdopen(copy, "w") : NULL;
     if (draft->stream != NULL) return draft->stream;

@@ -22,12 +22,12 @@ struct output_draft {
     FILE *stream;            /* of output_draft_stream */
 };
 
-/* On false errno says why; close it nevertheless. */
+/* A device or a pipe is written as it is. On false errno says why; close it nevertheless. */
 bool output_draft_open(struct output_draft *draft, const char *path);
 /* Keeps the file if `keep` and all went well; else errno says why. */
 bool output_draft_close(struct output_draft *draft, bool keep);
 
-/* Opened and as a stream. NULL: an error; nothing to close. A device or a pipe is written as it is. */
+/* Opened and as a stream. NULL: an error; nothing to close. */
 FILE *output_draft_stream(struct output_draft *draft, const char *path, struct error *err);
 /* Flushes, and keeps the file if `keep`. False: not kept, and an error unless keep was false. */
 bool output_draft_end(struct output_draft *draft, bool keep, struct error *err);

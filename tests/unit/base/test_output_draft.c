@@ -68,6 +68,10 @@ static void test_a_link_is_followed(void **state) {
 static void test_a_device_is_written_as_it_is(void **state) {
     (void)state;
     write_all("/dev/null", "gone", true);
+    struct output_draft bare;
+    assert_true(output_draft_open(&bare, "/dev/null"));
+    assert_int_equal(write(bare.descriptor, "gone", 4), 4);
+    assert_true(output_draft_close(&bare, true));
     struct stat status;
     assert_int_equal(stat("/dev/null", &status), 0);
     assert_true(S_ISCHR(status.st_mode));
