@@ -37,8 +37,9 @@
 #include "costmodel/stack.h"
 #include "costmodel/step_band.h"
 
-/* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16 bytes.
- * Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16 (below). */
+/* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16
+ * bytes. Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16
+ * (below). */
 #define UNALIGNED_EFFICIENCY   0.45
 #define NIC_EFFICIENCY_DEFAULT 0.90
 /* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
@@ -402,9 +403,10 @@ static double across_share_bytes_per_s(const struct cost_model *model, enum oper
            fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);
 }
 
-/* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs share
- * them evenly. Eight V100 form a cube mesh of six links: within a quad one, one and two, and two to
- * the other quad (nvidia-smi topo in the reports of Oneflow-Inc/DLPerf); a pair may have but one. */
+/* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs
+ * share them evenly. Eight V100 form a cube mesh of six links: within a quad one, one and two, and
+ * two to the other quad (nvidia-smi topo in the reports of Oneflow-Inc/DLPerf); a pair may have but
+ * one. */
 static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
     if (mesh_gpus == 8) return ranks == 2 ? 1.0 / 6 : ranks <= 4 ? 4.0 / 6 : 1;
     return fmin((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
@@ -466,7 +468,8 @@ static struct price price_across(const struct cost_model *model, enum operator_k
                                           &inside_range, &nearest) -
                           start_s
                     : 0;
-    const double wire_s = across_wire_bytes(model, op, bytes, g) / across_share_bytes_per_s(model, op, g);
+    const double wire_s =
+        across_wire_bytes(model, op, bytes, g) / across_share_bytes_per_s(model, op, g);
     /* A message needs no agreement among nodes: it keeps the one hop's latency. */
     const double overhead_s = model->fabric && op != OPERATOR_SEND
                                   ? fabric_overhead_s(model->fabric, bytes, (double)g->node_count,

@@ -66,11 +66,11 @@ struct cluster_network {
     int64_t nics_per_node;          /* 0: one per GPU. A lone flow gets one NIC */
     double nic_efficiency_fraction; /* of the NIC rate that a collective reaches; 0: 0.90 */
     /* A name in scenarios/hardware/fabrics ("infiniband", "hdr-infiniband", "roce", "efa",
-     * "efa-3200", "tcpxo"), whose measured latency by size and efficiency then stand in for nic_latency_s and
-     * nic_efficiency_fraction; NULL: those two figures. */
+     * "efa-3200", "tcpxo"), whose measured latency by size and efficiency then stand in for
+     * nic_latency_s and nic_efficiency_fraction; NULL: those two figures. */
     const char *fabric;
-    /* GPUs of a node whose links go straight to each other: 4, shared evenly (the four-GPU boards of
-     * A100 and Hopper), or 8, the cube mesh of V100; 0: all hang on a switch. */
+    /* GPUs of a node whose links go straight to each other: 4, shared evenly (the four-GPU boards
+     * of A100 and Hopper), or 8, the cube mesh of V100; 0: all hang on a switch. */
     int64_t nvlink_mesh_gpus;
     int64_t gpu_count; /* of the job, whose steps wait for the slowest; 0: one alone */
 };
@@ -90,8 +90,9 @@ struct stack;
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
                                      const char *hardware, const struct cluster_network *network,
                                      struct error *err);
-/* The same GPU as `other`'s in another network, without a stack and rules of a scenario: reads none of
- * the GPU's files again. Borrows what `other` read, so that its arena must outlive this one's. */
+/* The same GPU as `other`'s in another network, without a stack and rules of a scenario: reads none
+ * of the GPU's files again. Borrows what `other` read, so that its arena must outlive this
+ * one's. */
 struct cost_model *cost_model_create_beside(struct arena *arena, const char *search_directory,
                                             const struct cost_model *other,
                                             const struct cluster_network *network,
@@ -102,16 +103,17 @@ struct cost_model_file {
 };
 /* Those that cost_model_create() read, in its order. */
 const struct cost_model_file *cost_model_files(const struct cost_model *model, int64_t *count);
-/* cost_model_price() from here on gives what this stack (stack.h, borrowed; NULL: none) makes of the
- * profile when its matmuls are of this precision. Before any thread prices. */
+/* cost_model_price() from here on gives what this stack (stack.h, borrowed; NULL: none) makes of
+ * the profile when its matmuls are of this precision. Before any thread prices. */
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision);
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU
  * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
- * calibrated on are, so that other models take the width of a stack without a calibration. Where its
- * factor was fitted on rows that do not ship, they are taken to be of the same place. */
+ * calibrated on are, so that other models take the width of a stack without a calibration. Where
+ * its factor was fitted on rows that do not ship, they are taken to be of the same place. */
 double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
-/* The same of a text run of this source: one that the stack's factor comes from has its own width. */
+/* The same of a text run of this source: one that the stack's factor comes from has its own
+ * width. */
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
                                       bool inside_range);
 /* The same of measured runs whose stack is not known, whatever stands in for it. */
@@ -121,8 +123,8 @@ double cost_model_unknown_stack_band(const struct cost_model *model);
 double cost_model_pair_band(const struct cost_model *model, bool text_only);
 /* The band of peak memory. */
 double cost_model_memory_band(const struct cost_model *model);
-/* What the stack makes of the prices on this GPU, and the band that results: two models that differ in any
- * of it differ here. "none" without a stack. */
+/* What the stack makes of the prices on this GPU, and the band that results: two models that differ
+ * in any of it differ here. "none" without a stack. */
 const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
@@ -139,8 +141,8 @@ struct price cost_model_price_at(const struct cost_model *model, const struct op
 /* Rules that go before those of the GPU's file. */
 void cost_model_use_rules(struct cost_model *model, struct arena *arena,
                           const struct rule_list *rules);
-/* Of a collective's time, the seconds in which SMs and memory move its bytes: what it takes among the
- * GPUs of one node with all their links at work. The rest it waits for links and NICs. */
+/* Of a collective's time, the seconds in which SMs and memory move its bytes: what it takes among
+ * the GPUs of one node with all their links at work. The rest it waits for links and NICs. */
 double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
                            const struct communicator *group);
 const struct rule_list *cost_model_rules(const struct cost_model *model); /* all of them */

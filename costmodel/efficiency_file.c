@@ -1,7 +1,7 @@
 /* efficiency_file.c - the curves files: their field tables, and reading them into arrays.
  *
- * Human units become base units here, and all sizes their logarithms, so that pricing (efficiency.c)
- * neither converts nor compares text.
+ * Human units become base units here, and all sizes their logarithms, so that pricing
+ * (efficiency.c) neither converts nor compares text.
  */
 #include "costmodel/efficiency.h"
 

@@ -49,8 +49,9 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
 /* The GPUs of a node where nobody states them: the NVLink domain of the GPU's file. */
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
                         int64_t *out, struct error *err);
-/* A job that does not fill its domains (128 GPUs of racks of 72) takes equal parts of them: the most
- * GPUs, up to those of the domain, that divide the job and that whole tensor-parallel groups fill. */
+/* A job that does not fill its domains (128 GPUs of racks of 72) takes equal parts of them: the
+ * most GPUs, up to those of the domain, that divide the job and that whole tensor-parallel groups
+ * fill. */
 int64_t hardware_node_share(int64_t domain_gpus, int64_t gpu_count, int64_t tp);
 
 /* Opens <search_directory>/<folder>/<name>.json, or `name` itself if it is a path (has a slash or

@@ -97,9 +97,10 @@ struct operator_work operator_matmul(const char *name, enum operator_pass pass,
     ballast_check(m > 0 && n > 0 && k > 0);
     const double rows = (double)m, columns = (double)n, depth = (double)k;
     const double element_bytes = precision_bytes(precision);
-    const double result_bytes = pass == PASS_WEIGHT_GRADIENT      ? 2 * FP32_BYTES
-                                : precision_is_quantised(precision) ? precision_bytes(PRECISION_BF16)
-                                                                    : element_bytes;
+    const double result_bytes = pass == PASS_WEIGHT_GRADIENT ? 2 * FP32_BYTES
+                                : precision_is_quantised(precision)
+                                    ? precision_bytes(PRECISION_BF16)
+                                    : element_bytes;
     return (struct operator_work){
         .name = name,
         .kind = OPERATOR_MATMUL,

@@ -89,7 +89,8 @@ bool operator_is_collective(enum operator_kind kind);
 
 /* Fills flop and memory_bytes from shape. m, n, k must be positive. A weight gradient reads and
  * writes its result in fp32 (accumulation fused into the matmul); every other result is written
- * once in the precision, that of fp4 operands in bf16. For a weight gradient k is the number of tokens. */
+ * once in the precision, that of fp4 operands in bf16. For a weight gradient k is the number of
+ * tokens. */
 struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k);
 struct operator_work operator_attention(const char *name, enum operator_pass pass,

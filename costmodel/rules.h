@@ -1,8 +1,8 @@
 /* rules.h - a user's own figures in place of an estimate.
  *
  * A rule matches operators by kind, name, module, layers, pass and shape, and sets an efficiency, a
- * time, a bandwidth or a factor. Rules stand in a scenario (`rules`) and in a hardware file; of those
- * that match an operator the first decides, the scenario's before the hardware's.
+ * time, a bandwidth or a factor. Rules stand in a scenario (`rules`) and in a hardware file; of
+ * those that match an operator the first decides, the scenario's before the hardware's.
  *
  *     "rules": [ { "operator": "matmul", "module": "vision", "m": [1024, null], "efficiency": 0.6,
  *                  "source": "our own kernel, 2026-03" } ]
@@ -46,7 +46,8 @@ struct rule {
     const char *name;                /* of the operator, "up"; NULL: any */
     bool has_layers;
     int64_t first_layer, last_layer;
-    /* of a matmul; of attention: tokens and mean length; all: FLOP, bytes in memory or on the wire */
+    /* of a matmul; of attention: tokens and mean length; all: FLOP, bytes in memory or on the
+     * wire */
     struct rule_range m, n, k, tokens, length, flop, bytes;
     enum rule_setting setting;
     double value;         /* fraction, seconds, bytes/s or factor */
@@ -71,8 +72,8 @@ bool rule_names_operator(const struct rule *rule, const struct operator_work *wo
 /* Some shape between those of the two, which are one operator at two sizes, lies in its ranges. */
 bool rule_may_fit(const struct rule *rule, const struct operator_work *small,
                   const struct operator_work *large);
-/* Of the rules that name this very layer, one bit each: layers of a module with equal bits are priced
- * alike. The first 64 such rules count. */
+/* Of the rules that name this very layer, one bit each: layers of a module with equal bits are
+ * priced alike. The first 64 such rules count. */
 uint64_t rules_of_layer(const struct rule_list *rules, int module, int64_t layer);
 
 extern const struct field_table rule_table;

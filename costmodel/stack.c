@@ -1,7 +1,7 @@
 /* stack.c - stack files, the search by name, and the factors on a price.
  *
- *     t = launch_gap + f max( compute, traffic x memory )            memory-bound kernels and matmul
- *     t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
+ *     t = launch_gap + f max( compute, traffic x memory )            memory-bound kernels and
+ *     matmul t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
  *     t = (1 - hidden) t_collective                                  TP and CP traffic
  *
  * f is the factor that calibration left (1 without), a that of a fitted attention kernel; which one
@@ -108,11 +108,13 @@ static const struct field stack_rows[] = {
       "sequence besides, reduced for each projection besides, gathered for each too",
       tensor_traffic_names },
     { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
-      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each linear "
+      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each "
+      "linear "
       "layer, nothing",
       casts_names },
     { "linear_gradients", FIELD_CHOICE, AT(linear_gradients), 0, 0, "\"fused\"", "",
-      "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, k, "
+      "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, "
+      "k, "
       "v, gate and up; sums of biases with both",
       linear_gradients_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
@@ -151,7 +153,8 @@ static const struct field stack_rows[] = {
     { "reduce_copy_bytes", FIELD_DOUBLE, AT(reduce_copy_bytes), 0, 64, "0", "bytes",
       "moved per trainable parameter by copies before each reduction of ZeRO-2 and 3", NULL },
     { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
-      "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards", NULL },
+      "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards",
+      NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
       "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
     { "fp16_gradient_bytes", FIELD_DOUBLE, AT(fp16_gradient_bytes), 0, 64, "null", "bytes",
@@ -430,7 +433,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names of the folder's files, sorted; NULL at the end, and NULL itself where there is no folder. */
+/* Names of the folder's files, sorted; NULL at the end, and NULL itself where there is no
+ * folder. */
 static const char **stack_names(struct arena *arena, const char *search_directory) {
     enum { LIMIT = 256 };
     DIR *directory = opendir(arena_format(arena, "%s/stacks", search_directory));

@@ -39,7 +39,8 @@ enum stack_recompute {
     STACK_RECOMPUTE_PROJECTED
 };
 
-/* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused one. */
+/* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused
+ * one. */
 enum stack_keeps {
     KEEPS_GATHERED_INPUTS =
         1,                    /* inputs of column-parallel matmuls whole, not as the rank's shard */
@@ -75,7 +76,7 @@ enum stack_linear_gradients {
     LINEAR_GRADIENTS_FUSED, /* kernels write them where they belong, biases are summed on the way */
     LINEAR_GRADIENTS_SPLIT, /* those of q, k and v are joined to that of their one product, and each
                              * bias's is a sum of its own over the output's gradient */
-    LINEAR_GRADIENTS_APART  /* q, k, v, gate and up are products of their own, whose gradients of the
+    LINEAR_GRADIENTS_APART /* q, k, v, gate and up are products of their own, whose gradients of the
                              * common input are added one to another; biases as above */
 };
 
@@ -131,7 +132,8 @@ struct stack {
     unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */
     double kept_activations; /* of a block over what its fused kernels keep */
-    /* held per logit at the loss's worst moment, and where TP divides them; NaN: layer_memory.c's 10 */
+    /* held per logit at the loss's worst moment, and where TP divides them; NaN: layer_memory.c's
+     * 10 */
     double logit_bytes, divided_logit_bytes;
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
@@ -160,9 +162,9 @@ bool stack_load_all(struct arena *arena, const char *search_directory, struct st
                     struct error *err);
 
 /* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
- * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name states
- * none), else NULL. *exact: the name itself, or the word with that stack's year, or the word of one
- * stack alone and no year. */
+ * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name
+ * states none), else NULL. *exact: the name itself, or the word with that stack's year, or the word
+ * of one stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact);
 
 /* A stack on one GPU and precision: what the pricing needs. */
@@ -177,7 +179,8 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
  * calibrated. */
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,
                               enum precision precision);
-/* Time of a kernel bound by the clock on the slowest of so many GPUs of one model, over their median. */
+/* Time of a kernel bound by the clock on the slowest of so many GPUs of one model, over their
+ * median. */
 double stack_slowest_gpu_time(int64_t gpu_count);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);

@@ -1,14 +1,15 @@
 /* stack_factor.c - which factors hold for a stack on a GPU, and what they do to a price.
  *
- * A factor that calibration left for the GPU's family and the precision holds as it is; on another GPU
- * of that generation the mean (of logarithms) of those holds too, so that two of them differ by their
- * profiles alone and not by who was measured on which. Elsewhere a factor is taken to be the product
- * of what is usual there and what is usual for the stack:
+ * A factor that calibration left for the GPU's family and the precision holds as it is; on another
+ * GPU of that generation the mean (of logarithms) of those holds too, so that two of them differ by
+ * their profiles alone and not by who was measured on which. Elsewhere a factor is taken to be the
+ * product of what is usual there and what is usual for the stack:
  *
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
  *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
  *         width of operands (16 bits or fewer) while there is one
- *     s = mean of ln f - g over the stack's own factors (or its relative's): those of the other width
+ *     s = mean of ln f - g over the stack's own factors (or its relative's): those of the other
+ *     width
  *         on that generation, else those of that width, else all
  *
  * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
@@ -18,12 +19,14 @@
  * linear layers leave fp8_dpa off), so its kernel and what it takes over the profile's are those of
  * the rows in 16 bits: on the GPU's family, else the mean of its generation, else of all.
  *
- * GPUs of one model differ in the clock that their power limit allows, and a synchronous step waits for
- * the slowest. Sinha et al. 2022 (arXiv 2208.11035, five machines with V100 and others) measured a
- * variation of 8 % of the median, outliers left out, that is between the whiskers of a box plot, 5.4
- * standard deviations of a normal distribution. The slowest of n is expected at (Blom 1958)
+ * GPUs of one model differ in the clock that their power limit allows, and a synchronous step waits
+ * for the slowest. Sinha et al. 2022 (arXiv 2208.11035, five machines with V100 and others)
+ * measured a variation of 8 % of the median, outliers left out, that is between the whiskers of a
+ * box plot, 5.4 standard deviations of a normal distribution. The slowest of n is expected at (Blom
+ * 1958)
  *
- *     1 + SPEED_DEVIATION x Q((n - 3/8) / (n + 1/4))          Q: quantiles of the normal distribution
+ *     1 + SPEED_DEVIATION x Q((n - 3/8) / (n + 1/4))          Q: quantiles of the normal
+ *     distribution
  *
  * Kernels that compute take that; memory has one clock on all of them.
  */
@@ -43,8 +46,8 @@ bool stack_gpu_is(const char *gpu, const char *family) {
     return strncmp(gpu, family, length) == 0 && (gpu[length] == '-' || gpu[length] == '\0');
 }
 
-/* The letter before the number, as in a100, h20 and l40s; gb200 is of b200's, gh200 of h100's. 0: a name
- * of another make, which tells no generation. */
+/* The letter before the number, as in a100, h20 and l40s; gb200 is of b200's, gh200 of h100's. 0: a
+ * name of another make, which tells no generation. */
 static char generation(const char *gpu) {
     const char *at = gpu[0] == 'g' && (gpu[1] < '0' || gpu[1] > '9') ? gpu + 1 : gpu;
     return at[0] != '\0' && at[1] >= '0' && at[1] <= '9' ? at[0] : 0;

@@ -5,10 +5,10 @@
  * calibrated on the GPU has its own if rows of it were held back: of runs of the source that its
  * factor was fitted on. Others take that of runs predicted without their source's own calibration.
  * Runs of a calibrated stack from elsewhere lie between the two, and so does their width (its
- * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all that of runs
- * predicted without their name too. Peak memory has one width, of all runs whose reading tells what
- * they needed. How far two runs of one stack and GPU err against each other is a width of its own, in
- * ln(time).
+ * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all
+ * that of runs predicted without their name too. Peak memory has one width, of all runs whose
+ * reading tells what they needed. How far two runs of one stack and GPU err against each other is a
+ * width of its own, in ln(time).
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
@@ -34,7 +34,8 @@ struct step_bands {
     double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
     double memory;                     /* NaN: not stated */
-    double pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
+    double
+        pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
     const char **calibrated_on; /* rows that the shipped factors were fitted on; NULL at the end */
     struct step_band *stacks;
     int64_t stack_count;

@@ -174,7 +174,8 @@ static bool holds_nothing(struct db *db) {
     return nothing && step == DB_DONE;
 }
 
-/* Nobody else is at it, and nothing was stored. Whoever else has it open keeps the log: `logged`. */
+/* Nobody else is at it, and nothing was stored. Whoever else has it open keeps the log:
+ * `logged`. */
 static bool is_unused(struct db *db, bool logged) {
     if (db->handle == NULL) return true;
     if (logged || sqlite3_exec(db->handle, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK)

@@ -30,7 +30,9 @@ static void write_terminal(FILE *script, const char *path, double width, double 
                 "set terminal svg noenhanced size %g,%g font 'DejaVu Sans,%d' background 'white'\n",
                 width, height, GNUPLOT_FONT_PIXELS);
     else
-        fprintf(script, "set terminal pdfcairo noenhanced fontscale 0.82 size %gin,%gin font 'DejaVu Sans,%g'\n",
+        fprintf(script,
+                "set terminal pdfcairo noenhanced fontscale 0.82 size %gin,%gin font 'DejaVu "
+                "Sans,%g'\n",
                 width / 96, height / 96, FONT_POINTS);
 }
 

@@ -27,18 +27,18 @@ bool plot_timeline(const char *path, const char *scenario, const struct span_rec
                    int64_t count, int64_t dp_rank, int64_t until_ns, enum plot_color color,
                    struct error *err);
 
-/* Of a long step the beginning: the end of the passes of the first 10 micro-batches where the rank has
- * more than 24, otherwise 0. */
+/* Of a long step the beginning: the end of the passes of the first 10 micro-batches where the rank
+ * has more than 24, otherwise 0. */
 int64_t plot_timeline_default_until_ns(const struct span_record *spans, int64_t count,
                                        int64_t dp_rank);
 
-/* How a sweep advanced: least money so far (GPU-days without a price) after each round, and how many
- * configurations were raced, pruned and rejected. */
+/* How a sweep advanced: least money so far (GPU-days without a price) after each round, and how
+ * many configurations were raced, pruned and rejected. */
 bool plot_sweep_rounds(const char *path, const char *sweep, const struct sweep_round_record *rounds,
                        int64_t count, struct error *err);
 
-/* Memory of each stage over the same iteration, a strip a stage, with the capacity of the GPU. Points of one stage
- * are in order of time. */
+/* Memory of each stage over the same iteration, a strip a stage, with the capacity of the GPU.
+ * Points of one stage are in order of time. */
 bool plot_memory(const char *path, const char *scenario, const struct memory_point_record *points,
                  int64_t count, int64_t dp_rank, int64_t capacity_bytes, struct error *err);
 
@@ -46,8 +46,8 @@ bool plot_memory(const char *path, const char *scenario, const struct memory_poi
 bool plot_steps(const char *path, const char *scenario, const struct iteration_record *iterations,
                 int64_t count, struct error *err);
 
-/* How the schedule search got ahead, a line a method: over schedules tried and over wall time. Points of
- * a method stand together, in order. */
+/* How the schedule search got ahead, a line a method: over schedules tried and over wall time.
+ * Points of a method stand together, in order. */
 bool plot_search(const char *path, const char *scenario,
                  const struct search_progress_record *points, int64_t count, struct error *err);
 
@@ -76,14 +76,14 @@ double plot_part_ms(const struct run_record *run, int part); /* NaN: unknown */
 bool plot_runs_breakdown(const char *path, const char *title, const struct run_record *const *runs,
                          int64_t count, struct error *err);
 
-/* Time against money of finished runs (GPU-days unless all have a price), those that nothing beats in
- * both joined by a line, numbered and listed with their error bands; what runs out of memory is crossed
- * out, what was only raced is told from what was replayed. Limits are drawn; NULL: none. */
+/* Time against money of finished runs (GPU-days unless all have a price), those that nothing beats
+ * in both joined by a line, numbered and listed with their error bands; what runs out of memory is
+ * crossed out, what was only raced is told from what was replayed. Limits are drawn; NULL: none. */
 bool plot_pareto(const char *path, const char *title, const struct plot_choice *points,
                  int64_t count, const struct plot_limits *limits, struct error *err);
 
-/* Time and cost of the whole training over the number of GPUs: of each number the fastest finished run
- * that fits. A curve for each job. */
+/* Time and cost of the whole training over the number of GPUs: of each number the fastest finished
+ * run that fits. A curve for each job. */
 bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
                   int64_t count, struct error *err);
 

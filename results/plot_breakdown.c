@@ -8,8 +8,8 @@
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
-/* Blue is work, orange is communication, grey is waiting, green waiting for samples; where greys stand together they also differ
- * in pattern. Names as `ballast run` prints them. */
+/* Blue is work, orange is communication, grey is waiting, green waiting for samples; where greys
+ * stand together they also differ in pattern. Names as `ballast run` prints them. */
 static const struct part_color {
     const char *part;
     const char *color;
@@ -74,8 +74,8 @@ static bool write_part(struct gnuplot *g, const struct plot_breakdown *b, int64_
         const char *boxed = strncmp(color->fill, "pattern", 7) == 0 ? " boxed" : "";
         char number[PLOT_NUMBER_SIZE];
         fprintf(g->script, "set label '%s (%.0f %%)' at %d,%.9g center front tc rgb '%s'%s\n",
-                plot_number(number, ms / scale), 100 * ms / run_ms[run], (int)run, (base_ms[run] - ms / 2) / scale,
-                color->number_color, boxed);
+                plot_number(number, ms / scale), 100 * ms / run_ms[run], (int)run,
+                (base_ms[run] - ms / 2) / scale, color->number_color, boxed);
     }
     return any;
 }
@@ -109,7 +109,8 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
             "set ylabel 'mean step (%s)'\nset xrange [-0.6:%g]\nset yrange [0:%.9g]\n"
             "set grid y nox\nset key outside right center Left reverse invert\nset xtics %s (",
             unit, (double)b->run_count - 0.4, top_ms / scale * 1.12,
-            longest_name > (b->run_count == 1 ? 32 : 18) ? "rotate by -20" : ""); /* what fits under a bar */
+            longest_name > (b->run_count == 1 ? 32 : 18) ? "rotate by -20"
+                                                         : ""); /* what fits under a bar */
     for (int64_t run = 0; run < b->run_count; run++) {
         gnuplot_tic_text(&g, b->runs[run]);
         fprintf(g.script, " %d%s", (int)run, run + 1 < b->run_count ? ", " : ")\n");

@@ -1,4 +1,5 @@
-/* plot_chart.c - bars in pairs, simulated and printed, each with its number; lines with marks of their own. */
+/* plot_chart.c - bars in pairs, simulated and printed, each with its number; lines with marks of
+ * their own. */
 #include "results/plot_chart.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* plot_choice.h - a run or a configuration of a sweep as a point of a picture: what it costs, and whether
- * it can be chosen. Texts are borrowed.
+/* plot_choice.h - a run or a configuration of a sweep as a point of a picture: what it costs, and
+ * whether it can be chosen. Texts are borrowed.
  */
 #ifndef BALLAST_RESULTS_PLOT_CHOICE_H
 #define BALLAST_RESULTS_PLOT_CHOICE_H
@@ -34,8 +34,8 @@ struct plot_limits {
 /* A stored run, or one that was simulated for the picture. Its job is its model and data set. */
 struct plot_choice plot_choice_of(const struct run_record *run, struct arena *arena);
 
-/* texts[i]: the parts of points[i] that are not the same in all of them, or its name where it has no
- * parts; *shared: the other parts. "": there are none. */
+/* texts[i]: the parts of points[i] that are not the same in all of them, or its name where it has
+ * no parts; *shared: the other parts. "": there are none. */
 void plot_choice_differences(const struct plot_choice *const *points, int64_t count,
                              struct arena *arena, const char **texts, const char **shared);
 

@@ -1,7 +1,7 @@
-/* plot_heatmap.c - the best value over two fields of a sweep. Dark is dear; lightness falls evenly, so
- * that the order survives a grey print, and each cell says its value. What rests on a race alone is
- * marked with a sign, what was replayed with a frame. Values that spread over more than SPREAD get a
- * logarithmic scale: one dear corner does not make all others alike.
+/* plot_heatmap.c - the best value over two fields of a sweep. Dark is dear; lightness falls evenly,
+ * so that the order survives a grey print, and each cell says its value. What rests on a race alone
+ * is marked with a sign, what was replayed with a frame. Values that spread over more than SPREAD
+ * get a logarithmic scale: one dear corner does not make all others alike.
  */
 #include <math.h>
 #include <string.h>
@@ -151,8 +151,8 @@ static void write_bar(struct drawing *d) {
     fprintf(d->g.script, " at screen %.5f, screen %.5f left\n", bar, top + 22 / d->height);
 }
 
-/* The title over the whole width, and the names of columns and rows where theirs end: how far gnuplot
- * itself would put them differs between the kinds of pictures. */
+/* The title over the whole width, and the names of columns and rows where theirs end: how far
+ * gnuplot itself would put them differs between the kinds of pictures. */
 static void write_titles(struct drawing *d) {
     enum { LONGEST = 250 };
     char title[LONGEST];

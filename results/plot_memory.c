@@ -1,5 +1,6 @@
-/* plot_memory.c - memory of each stage over a step: a strip a stage, one scale for all, so that the fullest
- * stands out and lines of many stages do not hide each other. What is beyond the GPU's memory is red.
+/* plot_memory.c - memory of each stage over a step: a strip a stage, one scale for all, so that the
+ * fullest stands out and lines of many stages do not hide each other. What is beyond the GPU's
+ * memory is red.
  */
 #include "results/plot.h"
 

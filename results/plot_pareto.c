@@ -1,6 +1,7 @@
-/* plot_pareto.c - time against cost: what can be chosen. The points that nothing beats are numbered, and a
- * list beside the picture says what each of them is; few runs are numbered all. A prediction that errs in
- * time errs as much in cost, so that the band of a point is a stroke through it, not a cross.
+/* plot_pareto.c - time against cost: what can be chosen. The points that nothing beats are
+ * numbered, and a list beside the picture says what each of them is; few runs are numbered all. A
+ * prediction that errs in time errs as much in cost, so that the band of a point is a stroke
+ * through it, not a cross.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static int by_days(const void *a, const void *b) {
     return (x->point > y->point) - (x->point < y->point);
 }
 
-/* The front, fastest first, then the others where all are listed. Points that no eye could tell apart,
- * such as one layout by different fields, count once. */
+/* The front, fastest first, then the others where all are listed. Points that no eye could tell
+ * apart, such as one layout by different fields, count once. */
 static int64_t collect(const struct plot_choice *points, int64_t count, bool priced, bool all,
                        struct numbered *choices, int64_t *front_count) {
     int64_t found = 0, kept = 0;
@@ -219,7 +220,8 @@ static enum kind kind_of(const struct plot_choice *points, int64_t count, int64_
                                                            : REPLAYED;
 }
 
-/* A sweep spans decades, and what counts is at the lower left. A limit that is near stands in the picture. */
+/* A sweep spans decades, and what counts is at the lower left. A limit that is near stands in the
+ * picture. */
 static struct axes make_axes(struct extent days, struct extent cost, double typical_days,
                              bool priced, const struct plot_limits *limits) {
     const struct amount_unit time = amount_of_days(typical_days),
@@ -375,10 +377,11 @@ static void write_plot(struct gnuplot *g, struct arena *arena, const struct tall
         separator = ", ";
     }
     if (t->of_kind[PARTIAL] > 0) {
-        fprintf(g->script,
-                "%s$points%d with points pt 1 ps %g lw 2 lc rgb '#8A8A8A' title 'leaves out samples "
-                "that others train on'",
-                separator, PARTIAL, fmax(size, 1));
+        fprintf(
+            g->script,
+            "%s$points%d with points pt 1 ps %g lw 2 lc rgb '#8A8A8A' title 'leaves out samples "
+            "that others train on'",
+            separator, PARTIAL, fmax(size, 1));
         separator = ", ";
     }
     if (t->of_kind[RACED] > 0) {

@@ -1,6 +1,6 @@
-/* plot_scaling.c - what more GPUs bring: how long the whole training takes, and what it costs. A curve
- * for each job, since time and cost of different models or data do not compare. Doubling the GPUs
- * halves the time at the same cost where nothing is lost.
+/* plot_scaling.c - what more GPUs bring: how long the whole training takes, and what it costs. A
+ * curve for each job, since time and cost of different models or data do not compare. Doubling the
+ * GPUs halves the time at the same cost where nothing is lost.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -73,8 +73,8 @@ static void write_curve(struct gnuplot *g, int number, const struct plot_choice 
     fputs("END\n", g->script);
 }
 
-/* Which layout is the fastest there, where one curve leaves the room; what all have in common stands below
- * the title. */
+/* Which layout is the fastest there, where one curve leaves the room; what all have in common
+ * stands below the title. */
 static void write_names(struct gnuplot *g, struct arena *arena,
                         const struct plot_choice *const *best, struct curve curve, double per_day) {
     if (curve.end - curve.begin > NAMED_POINTS) return;

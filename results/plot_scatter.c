@@ -58,13 +58,15 @@ bool plot_scatter(const char *path, const struct plot_scatter *s, struct error *
     for (int64_t group = 0; group < s->group_count; group++) {
         const int64_t look = group - s->pale_count;
         if (look < 0)
-            fprintf(g.script, ", $group%ld using 1:2 with points pt 7 ps 0.7 lc rgb '#B4B4B4' title ",
+            fprintf(g.script,
+                    ", $group%ld using 1:2 with points pt 7 ps 0.7 lc rgb '#B4B4B4' title ",
                     (long)group);
         else
-            fprintf(g.script,
-                    ", $group%ld using 1:2:3:4 with yerrorbars pt %d ps 1.3 lc rgb '%s' lw 1.3 title ",
-                    (long)group, symbols[look % PLOT_COLOR_COUNT],
-                    plot_colors[look % PLOT_COLOR_COUNT]);
+            fprintf(
+                g.script,
+                ", $group%ld using 1:2:3:4 with yerrorbars pt %d ps 1.3 lc rgb '%s' lw 1.3 title ",
+                (long)group, symbols[look % PLOT_COLOR_COUNT],
+                plot_colors[look % PLOT_COLOR_COUNT]);
         gnuplot_text(&g, s->groups[group]);
     }
     fputc('\n', g.script);

@@ -24,7 +24,8 @@ struct plot_scatter {
     const char *const *groups;
     int64_t group_count;
     double corridor_fraction; /* drawn around the diagonal; 0: none */
-    int64_t pale_count; /* the first of the groups: small, grey, without bands and behind the others */
+    int64_t
+        pale_count; /* the first of the groups: small, grey, without bands and behind the others */
 };
 bool plot_scatter(const char *path, const struct plot_scatter *scatter, struct error *err);
 

@@ -1,4 +1,5 @@
-/* plot_search.c - the best schedule of each search method over the schedules tried and over wall time.
+/* plot_search.c - the best schedule of each search method over the schedules tried and over wall
+ * time.
  */
 #include "results/plot.h"
 
@@ -56,8 +57,8 @@ static void plot_panel(struct gnuplot *g, const struct methods *m, int column, d
             bound);
     for (int64_t k = 0; k < m->count; k++) {
         int style = style_of(m->names[k], k);
-        fprintf(g->script, "$method%d using %d:3 with steps lw 2.5 dt %d lc rgb '%s' title ", (int)k,
-                column, dashes[style], plot_colors[style]);
+        fprintf(g->script, "$method%d using %d:3 with steps lw 2.5 dt %d lc rgb '%s' title ",
+                (int)k, column, dashes[style], plot_colors[style]);
         gnuplot_text(g, m->names[k]);
         fputs(", ", g->script);
     }
@@ -103,7 +104,8 @@ bool plot_search(const char *path, const char *scenario,
     fprintf(g.script,
             "\nset yrange [%.9g:%.9g]\nset logscale x\n"
             "set ylabel 'iteration (%s), before the memory step'\nset xlabel 'schedules tried'\n"
-            "set xrange [1:%.9g]\nset key at graph 0.5,1.05 center horizontal samplen 3\nset tmargin 5\n",
+            "set xrange [1:%.9g]\nset key at graph 0.5,1.05 center horizontal samplen 3\nset "
+            "tmargin 5\n",
             bound - margin, high + margin, unit, (double)most_schedules);
     plot_set_number_tics(&g, 'y', bound - margin, high + margin);
     plot_set_decade_tics(&g, 'x', 1, (double)most_schedules);

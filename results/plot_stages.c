@@ -1,5 +1,5 @@
-/* plot_stages.c - two panels over the same stages: stacked times, and peak memory. A group of bars is a
- * run; what is left of a step above a bar is waiting. */
+/* plot_stages.c - two panels over the same stages: stacked times, and peak memory. A group of bars
+ * is a run; what is left of a step above a bar is waiting. */
 #include "results/plot_stages.h"
 
 #include <math.h>
@@ -124,7 +124,8 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
     }
     if (longest_s <= 0) return error_set(err, "there is nothing to draw: no stage takes time");
     struct gnuplot g;
-    const double total_px = fmin(fmax(700, 60 * width), 2000), bar_px = (total_px - MARGIN_PX) / width;
+    const double total_px = fmin(fmax(700, 60 * width), 2000),
+                 bar_px = (total_px - MARGIN_PX) / width;
     if (!gnuplot_begin(&g, path, total_px, 950, err)) return false;
     for (int part = 0; part < PART_COUNT; part++)
         write_part(&g, runs, run_count, part);
@@ -143,7 +144,8 @@ bool plot_stages(const char *path, const char *title, const struct plot_stage_ru
                 part == 0 ? "plot " : "", part, parts[part].color, parts[part].name,
                 part == PART_COUNT - 1 ? "\n" : ", ");
     fprintf(g.script,
-            "unset label\nset tmargin 1\nset bmargin 6\nset ylabel 'peak memory of a GPU (GiB)'\nset yrange "
+            "unset label\nset tmargin 1\nset bmargin 6\nset ylabel 'peak memory of a GPU "
+            "(GiB)'\nset yrange "
             "[0:%.9g]\nset xlabel 'pipeline stage'\n",
             1.08 * fmax(capacity_GiB, most_GiB));
     write_labels(&g, runs, run_count, bar_px, false);

@@ -8,8 +8,8 @@
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
-/* The mean of the steps around each, over a window of a twentieth of them; at the ends of what there
- * is. */
+/* The mean of the steps around each, over a window of a twentieth of them; at the ends of what
+ * there is. */
 static void write_running_mean(FILE *out, const struct iteration_record *iterations, int64_t count,
                                double scale) {
     int64_t half = count / 40 > 2 ? count / 40 : 2;

@@ -1,5 +1,5 @@
-/* plot_style.c - colours, axes and bins that the pictures share. Colours are Okabe and Ito's (2008),
- * chosen for colour-blind eyes; neighbours also differ in lightness, for a grey print. */
+/* plot_style.c - colours, axes and bins that the pictures share. Colours are Okabe and Ito's
+ * (2008), chosen for colour-blind eyes; neighbours also differ in lightness, for a grey print. */
 #include "results/plot_style.h"
 
 #include <math.h>

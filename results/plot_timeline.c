@@ -21,7 +21,8 @@ static const struct bar_kind pass_kinds[] = {
     { "update", NULL, "#D55E00", "#FFFFFF" },    { "other", NULL, "#7F7F7F", "#FFFFFF" },
 };
 
-/* A hue each module, lighter forward and darker backward; recomputation, the forward once more, between. */
+/* A hue each module, lighter forward and darker backward; recomputation, the forward once more,
+ * between. */
 static const struct bar_kind module_kinds[] = {
     { "forward", "vision", "#F9D48F", "#000000" },
     { "recompute", "vision", "#E69F00", "#000000" },

@@ -2,7 +2,8 @@
  * each number again.
  *
  * "Best" is the least money (GPU-days where a run has no price) among finished runs that fit in
- * memory, or the least of what their sweep was to have least of; what keeps its deadline and budget first.
+ * memory, or the least of what their sweep was to have least of; what keeps its deadline and budget
+ * first.
  */
 #include "results/report_part.h"
 
@@ -28,8 +29,8 @@ static int by_rank(const void *a, const void *b, void *report) {
     return (left->id > right->id) - (left->id < right->id);
 }
 
-/* Whether the run's section what_if holds anything but defaults. Keys that only one of them has are of
- * another version. */
+/* Whether the run's section what_if holds anything but defaults. Keys that only one of them has are
+ * of another version. */
 static bool supposes(const struct run_record *run, const cJSON *defaults) {
     if (run->resolved_scenario == NULL) return false;
     cJSON *scenario = cJSON_Parse(run->resolved_scenario);
@@ -45,7 +46,8 @@ static bool supposes(const struct run_record *run, const cJSON *defaults) {
 
 static void find_supposing(struct report *r) {
     struct scenario_what_if nothing;
-    const bool read = field_table_read(&scenario_what_if_table, NULL, NULL, &nothing, r->arena, NULL);
+    const bool read =
+        field_table_read(&scenario_what_if_table, NULL, NULL, &nothing, r->arena, NULL);
     ballast_check(read);
     cJSON *defaults = field_table_write(&scenario_what_if_table, &nothing);
     bool *list = arena_array(r->arena, bool, r->run_count + 1);
@@ -61,7 +63,8 @@ static void find_supposing(struct report *r) {
     r->passed_over = plain > 0 ? others : 0;
 }
 
-/* A network twice as fast is no choice: what supposes something competes with nothing that does not. */
+/* A network twice as fast is no choice: what supposes something competes with nothing that does
+ * not. */
 static void rank_runs(struct report *r) {
     r->best = r->second = -1;
     find_supposing(r);

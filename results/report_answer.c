@@ -188,8 +188,8 @@ static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
     " AND verdict <> 'out of memory' AND status = 'raced' AND total_days <= coalesce((SELECT"      \
     " deadline_days FROM sweep WHERE id = ?1), 9e99)" SWEEP_VIEW_NO_TWINS " ORDER BY 2 LIMIT 1"
 
-/* A sweep replays what its own objective ranks first, within deadline and budget; the table of runs may lack
- * what is cheapest. */
+/* A sweep replays what its own objective ranks first, within deadline and budget; the table of runs
+ * may lack what is cheapest. */
 static bool write_cheaper_point(const struct report *r, const struct run_record *best) {
     struct cheapest_point point = { .row = -1 };
     const bool priced = isfinite(best->money_usd);

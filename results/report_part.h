@@ -1,8 +1,8 @@
 /* report_part.h - the parts of the page, and what they share. Private to the report.
  *
- * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c opens
- * it; report_wish.c knows deadline and budget; report_sweep.c tells of the newest sweep; report_run.c of one run. Each writes to report->out
- * and returns false with
+ * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c
+ * opens it; report_wish.c knows deadline and budget; report_sweep.c tells of the newest sweep;
+ * report_run.c of one run. Each writes to report->out and returns false with
  * report->err.
  */
 #ifndef BALLAST_RESULTS_REPORT_PART_H
@@ -12,7 +12,8 @@
 #include "results/report.h"
 #include "sim/base/amount.h"
 
-/* What ranks the runs: money (GPU-days without a price) unless the sweep that they are of says otherwise. */
+/* What ranks the runs: money (GPU-days without a price) unless the sweep that they are of says
+ * otherwise. */
 enum report_measure { REPORT_COST, REPORT_GPU_DAYS, REPORT_DAYS };
 
 /* What the newest sweep was asked for. */
@@ -32,7 +33,8 @@ struct report {
     const struct run_record *const *runs;
     int64_t run_count;
     int64_t best, second;          /* index in runs; -1: none */
-    /* By index: its section what_if is not the defaults. Such a run is the best only among its like. */
+    /* By index: its section what_if is not the defaults. Such a run is the best only among its
+     * like. */
     const bool *supposes;
     int64_t passed_over; /* candidates that suppose something, where others do not */
     char folder[64];               /* of pictures, while the page is made */
@@ -59,12 +61,13 @@ bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
 double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
 bool report_is_candidate(const struct run_record *run); /* to be the best */
-/* Whether `run` stands before `other`: candidates do, then what trains all samples, then what keeps deadline
- * and budget, then what has less of what the page ranks by. */
+/* Whether `run` stands before `other`: candidates do, then what trains all samples, then what keeps
+ * deadline and budget, then what has less of what the page ranks by. */
 bool report_is_better(const struct report *r, const struct run_record *run,
                       const struct run_record *other);
 double report_value_of(const struct report *r, const struct run_record *run); /* that it ranks by */
-/* "late", "over budget", both; "": it keeps what its sweep was asked for, or was asked for nothing. */
+/* "late", "over budget", both; "": it keeps what its sweep was asked for, or was asked for
+ * nothing. */
 const char *report_breach(const struct report *r, const struct run_record *run);
 const char *report_breach_of(const struct report *r, double days, double money_usd);
 bool report_wish_read(struct report *r);
@@ -75,8 +78,8 @@ void report_verdict_tag(FILE *out, const struct run_record *run);
 const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
 bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);
 
-/* Names of the runs, by index. Those of a sweep, "sweep [tp 2, pp 4, recompute none]", lose the name of
- * the sweep and what is the same in all of them, which `shared` gets. */
+/* Names of the runs, by index. Those of a sweep, "sweep [tp 2, pp 4, recompute none]", lose the
+ * name of the sweep and what is the same in all of them, which `shared` gets. */
 const char *const *report_names(const struct report *r, const char **shared);
 
 /* What gnuplot draws into `path`; false with an error. */

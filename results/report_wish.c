@@ -1,6 +1,6 @@
-/* report_wish.c - what the newest sweep was asked for, and which runs grant it. Runs that are not of that
- * sweep were asked for nothing: they break no limit. The objective ranks the page only where all of its
- * runs are of the sweep; otherwise cost does.
+/* report_wish.c - what the newest sweep was asked for, and which runs grant it. Runs that are not
+ * of that sweep were asked for nothing: they break no limit. The objective ranks the page only
+ * where all of its runs are of the sweep; otherwise cost does.
  */
 #include <math.h>
 #include <string.h>

@@ -356,11 +356,11 @@ static bool is_part(const char *definition) {
 /* *sweep_id 0: there is none of that name. */
 static bool find_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err) {
-    sqlite3_stmt *find =
-        db_prepare(store->db,
-                   "SELECT id, definition = ?2, tool_version = ?3 AND source_commit = ?4,"
-                   " tool_version, source_commit, definition FROM sweep WHERE name = ?1 ORDER BY id",
-                   err);
+    sqlite3_stmt *find = db_prepare(
+        store->db,
+        "SELECT id, definition = ?2, tool_version = ?3 AND source_commit = ?4,"
+        " tool_version, source_commit, definition FROM sweep WHERE name = ?1 ORDER BY id",
+        err);
     if (find == NULL) return false;
     sqlite3_bind_text(find, 1, sweep->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(find, 2, sweep->definition, -1, SQLITE_STATIC);

@@ -30,7 +30,8 @@ struct store;
 /* DB_WRITE makes a missing or empty file, and brings one of an older version up to date. NULL:
  * failed. */
 struct store *store_open(const char *path, enum db_mode mode, struct error *err);
-/* Forgets a run that is not finished; a file that this store made, and in which nothing was stored, goes. */
+/* Forgets a run that is not finished; a file that this store made, and in which nothing was stored,
+ * goes. */
 void store_close(struct store *store);
 struct db *store_db(struct store *store);
 int64_t store_sweep_id(const struct store *store); /* of the sweep begun last; 0: none */
@@ -46,14 +47,14 @@ void store_abandon_run(struct store *store); /* does nothing if no run is begun 
 bool store_add(struct store *store, enum record_table_id table, const void *records, int64_t count,
                struct error *err);
 
-/* Takes up the sweep with this name and definition, or makes it; its objective and limits become those
- * given. *sweep_id is for store_load(). A sweep of that name with another definition or from another
- * version of Ballast is an error. Between store_begin() and store_end() it is a part of their
- * transaction. */
+/* Takes up the sweep with this name and definition, or makes it; its objective and limits become
+ * those given. *sweep_id is for store_load(). A sweep of that name with another definition or from
+ * another version of Ballast is an error. Between store_begin() and store_end() it is a part of
+ * their transaction. */
 bool store_begin_sweep(struct store *store, const struct sweep_record *sweep, int64_t *sweep_id,
                        struct error *err);
-/* Several store_add() as one transaction; after a false of one of them, or of store_end(), nothing of
- * it was stored, nor where the store is closed before its end. */
+/* Several store_add() as one transaction; after a false of one of them, or of store_end(), nothing
+ * of it was stored, nor where the store is closed before its end. */
 bool store_begin(struct store *store, struct error *err);
 bool store_end(struct store *store, struct error *err);
 

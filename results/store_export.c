@@ -190,6 +190,7 @@ bool store_export(struct store *store, const char *table, int64_t run_id, enum s
     fputs(formats[format].end, out);
     sqlite3_finalize(row);
     if (step == DB_ERROR) return false;
-    if (fflush(out) != 0 || ferror(out)) return error_system(err, "cannot write the rows of '%s'", table);
+    if (fflush(out) != 0 || ferror(out))
+        return error_system(err, "cannot write the rows of '%s'", table);
     return true;
 }

@@ -1,7 +1,8 @@
-/* sweep_label.h - a value of a sweep's axis in words: "tp 2", "micro_batch 4", "batching isf qt 17000".
+/* sweep_label.h - a value of a sweep's axis in words: "tp 2", "micro_batch 4", "batching isf qt
+ * 17000".
  *
- * A value with a name goes by it, and by those of its parameters in which it differs from others of that
- * name on the axis. Texts live in the arena.
+ * A value with a name goes by it, and by those of its parameters in which it differs from others of
+ * that name on the axis. Texts live in the arena.
  */
 #ifndef BALLAST_RESULTS_SWEEP_LABEL_H
 #define BALLAST_RESULTS_SWEEP_LABEL_H

@@ -1,5 +1,5 @@
-/* sweep_view.c - queries over the view sweep_result. A field's value is its text; an object (a policy
- * with parameters) goes by its name and these. */
+/* sweep_view.c - queries over the view sweep_result. A field's value is its text; an object (a
+ * policy with parameters) goes by its name and these. */
 #include "results/sweep_view.h"
 
 #include <cjson/cJSON.h>
@@ -39,8 +39,8 @@ bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, c
 
 /* ---- points ---- */
 
-/* The axes of a sweep's definition: "a.b, c.d" sets two fields together, and the first of them names a
- * configuration. */
+/* The axes of a sweep's definition: "a.b, c.d" sets two fields together, and the first of them
+ * names a configuration. */
 struct axis {
     const char *path;
     const cJSON **values;
@@ -65,7 +65,8 @@ static void read_axes(struct point_list *list, const cJSON *definition) {
     struct axis *axes = arena_array(list->arena, struct axis, cJSON_GetArraySize(vary) + 1);
     cJSON_ArrayForEach(node, vary) {
         struct axis *axis = &axes[list->axis_count++];
-        axis->path = arena_format(list->arena, "%.*s", (int)strcspn(node->string, ", "), node->string);
+        axis->path =
+            arena_format(list->arena, "%.*s", (int)strcspn(node->string, ", "), node->string);
         axis->values =
             arena_array(list->arena, const cJSON *, cJSON_GetArraySize(node) + 1);
         const bool together = strchr(node->string, ',') != NULL;
@@ -84,8 +85,8 @@ static double assigned(const cJSON *values, const char *path) {
 
 static const struct {
     const char *path, *word;
-} degrees[] = { { "layout.tp", "TP " },   { "layout.pp", "PP " }, { "layout.vpp", "VPP " },
-                { "layout.cp", "CP " },   { "layout.dp", "DP " }, { "layout.zero_stage", "ZeRO-" } };
+} degrees[] = { { "layout.tp", "TP " }, { "layout.pp", "PP " }, { "layout.vpp", "VPP " },
+                { "layout.cp", "CP " }, { "layout.dp", "DP " }, { "layout.zero_stage", "ZeRO-" } };
 enum { DP = 4, DEGREES = sizeof degrees / sizeof degrees[0] };
 
 /* "TP 2 PP 4 DP 8 ZeRO-1", of what the sweep varies. */
@@ -111,8 +112,8 @@ static bool is_degree(const char *path) {
     return false;
 }
 
-/* The layout, the hardware, and every other axis: "TP 2 PP 4 DP 8", "h100-80g-sxm", "batching isf". The
- * number of GPUs stands beside the name wherever it is shown. */
+/* The layout, the hardware, and every other axis: "TP 2 PP 4 DP 8", "h100-80g-sxm", "batching isf".
+ * The number of GPUs stands beside the name wherever it is shown. */
 static void name_point(struct point_list *list, struct plot_choice *point, const cJSON *values) {
     const char **parts = arena_array(list->arena, const char *, list->axis_count + 2);
     const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(values, "cluster.hardware");
@@ -238,8 +239,8 @@ static bool keep_first(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
-/* Of large sweeps some 4000 rows, scattered by a hash of their index (Knuth's multiplicative one): they
- * hold all pairs of values of two fields that a heat map can show, or nearly. */
+/* Of large sweeps some 4000 rows, scattered by a hash of their index (Knuth's multiplicative one):
+ * they hold all pairs of values of two fields that a heat map can show, or nearly. */
 #define SOME_ROWS                                                                                  \
     " AND (row_index * 2654435761 & 4294967295)"                                                   \
     " * max(1, (SELECT count(*) FROM sweep_row WHERE sweep_id = ?1) / 4000) < 4294967296"
@@ -313,7 +314,8 @@ static char *value_of(const char *field) {
         "CASE json_type(assignments, '$.\"%q\"') WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'"
         " WHEN 'object' THEN"
         " trim(coalesce(json_extract(assignments, '$.\"%q\".name'), '') || ' ' ||"
-        " replace(replace(replace(trim(json_remove(json_extract(assignments, '$.\"%q\"'), '$.name'),"
+        " replace(replace(replace(trim(json_remove(json_extract(assignments, '$.\"%q\"'), "
+        "'$.name'),"
         " '{}'), '\"', ''), ':', ' '), ',', ', ')) ELSE"
         " json_extract(assignments, '$.\"%q\"') END",
         field, field, field, field);

@@ -30,8 +30,8 @@ bool trace_end(struct trace *trace, struct error *err);
 /* Names; processes and threads are shown in order of their numbers. */
 void trace_process(struct trace *trace, int64_t process, const char *name);
 void trace_thread(struct trace *trace, int64_t process, int64_t thread, const char *name);
-/* Named "vision backward 3.1": module, direction, micro-batch and sub-microbatch, as far as the span has
- * them; they are also in its details, with the chunk. Its kind is the category. */
+/* Named "vision backward 3.1": module, direction, micro-batch and sub-microbatch, as far as the
+ * span has them; they are also in its details, with the chunk. Its kind is the category. */
 void trace_span(struct trace *trace, int64_t process, int64_t thread,
                 const struct span_record *span);
 /* One end of an arrow, in the span that covers time_ns on that thread; both ends have one number.

@@ -1,8 +1,8 @@
 /* ballast.h - the public C interface: simulate from another program, add policies of one's own.
  *
- * Self-contained C99 and C++; nothing else of Ballast's sources is promised to stay. Within one value
- * of BALLAST_API_VERSION structures only grow at their end, and each begins with its size, so that a
- * program built with an older header runs with a newer library.
+ * Self-contained C99 and C++; nothing else of Ballast's sources is promised to stay. Within one
+ * value of BALLAST_API_VERSION structures only grow at their end, and each begins with its size, so
+ * that a program built with an older header runs with a newer library.
  *
  *     struct ballast *b = ballast_open(NULL);
  *     struct ballast_answer answer = { .size = sizeof answer };
@@ -43,8 +43,9 @@ BALLAST_API const char *ballast_version(void);
 
 struct ballast;
 
-/* `scenarios` is the folder of models/, datasets/, hardware/ and clusters/. NULL: $BALLAST_SCENARIOS,
- * else the installed one, beside the library. Never NULL; a folder that is missing shows as an error of the first run. */
+/* `scenarios` is the folder of models/, datasets/, hardware/ and clusters/. NULL:
+ * $BALLAST_SCENARIOS, else the installed one, beside the library. Never NULL; a folder that is
+ * missing shows as an error of the first run. */
 BALLAST_API struct ballast *ballast_open(const char *scenarios);
 BALLAST_API void ballast_close(struct ballast *ballast); /* NULL is allowed */
 
@@ -70,8 +71,8 @@ struct ballast_answer {
         update_ms;
 };
 
-/* Simulate a scenario file, or a scenario as text. `overrides` are "path=value" as of --set, NULL at
- * the end, or NULL. 1: done, `answer` is filled; 0: ballast_error() says why. */
+/* Simulate a scenario file, or a scenario as text. `overrides` are "path=value" as of --set, NULL
+ * at the end, or NULL. 1: done, `answer` is filled; 0: ballast_error() says why. */
 BALLAST_API int ballast_run_file(struct ballast *ballast, const char *path,
                                  const char *const *overrides, struct ballast_answer *answer);
 BALLAST_API int ballast_run_text(struct ballast *ballast, const char *scenario,
@@ -115,8 +116,8 @@ struct ballast_batches {
     int64_t micro_batch_samples; /* wanted; 1 if the policy decides itself */
     uint32_t seed;
     int64_t epoch;
-    /* The next micro-batch of a rank. All ranks must get the same number in the end; what is over is
-     * dropped. 0: the policy may stop, the mistake is reported. */
+    /* The next micro-batch of a rank. All ranks must get the same number in the end; what is over
+     * is dropped. 0: the policy may stop, the mistake is reported. */
     int (*give)(struct ballast_batches *batches, int64_t rank, const uint32_t *samples,
                 int64_t count);
     void (*fail)(struct ballast_batches *batches, const char *sentence);
@@ -178,8 +179,8 @@ struct ballast_schedule {
     void (*order)(const struct ballast_place *place, struct ballast_pass *passes);
 };
 
-/* Decides several things at once: names the policies that fill the other slots, and orders the passes
- * of each iteration anew, knowing its micro-batches. */
+/* Decides several things at once: names the policies that fill the other slots, and orders the
+ * passes of each iteration anew, knowing its micro-batches. */
 struct ballast_micro_batch {
     int64_t samples, vision_tokens, language_tokens, video_tokens;
 };
@@ -196,8 +197,8 @@ struct ballast_iteration { /* of one data-parallel rank */
     void *host;
     int64_t stage_count, chunk_count, micro_batch_count;
     const struct ballast_micro_batch *micro_batches;
-    /* pass p x micro_batch_count + m: micro-batch m on part p, which is chunk p / stage_count of stage
-     * p % stage_count */
+    /* pass p x micro_batch_count + m: micro-batch m on part p, which is chunk p / stage_count of
+     * stage p % stage_count */
     const struct ballast_iteration_pass *passes;
     const double *activation_capacity_bytes; /* by stage: for activations and workspace */
     /* Simulated seconds of this iteration in an order; below 0: it is none. */
@@ -209,11 +210,12 @@ struct ballast_joint {
     const char *name, *help;
     const struct ballast_parameter *parameters;
     size_t parameter_count;
-    /* Names of the policies of the other slots, unless the scenario names its own; NULL: the default.
-     * Those of the same plug-in may be named. */
+    /* Names of the policies of the other slots, unless the scenario names its own; NULL: the
+     * default. Those of the same plug-in may be named. */
     const char *batching, *partition, *recompute, *schedule;
-    /* Reorders the passes: stage after stage, 2 x micro_batch_count x chunk_count each; `order` holds
-     * those of the schedule policy. Called by several threads at once. NULL: that order stays. */
+    /* Reorders the passes: stage after stage, 2 x micro_batch_count x chunk_count each; `order`
+     * holds those of the schedule policy. Called by several threads at once. NULL: that order
+     * stays. */
     int (*plan_iteration)(struct ballast_iteration *iteration, const double *parameters,
                           struct ballast_pass *order);
 };
@@ -234,7 +236,8 @@ struct ballast_plugin {
 /* What a plug-in exports; Ballast itself does not. */
 BALLAST_API const struct ballast_plugin *ballast_plugin(void);
 
-/* Loads a plug-in into this process, for good; before the first run. 1: done; 0: ballast_error(). */
+/* Loads a plug-in into this process, for good; before the first run. 1: done; 0:
+ * ballast_error(). */
 BALLAST_API int ballast_load_plugin(struct ballast *ballast, const char *path);
 
 #ifdef __cplusplus

@@ -128,8 +128,8 @@ static bool add_rows(const struct ballast_plugin *p, struct error *err) {
     return true;
 }
 
-/* Whether the file holds what its headers say: the loader maps what is missing of a copy that was cut
- * short, and dies when it touches it. What is no ELF file of this machine it refuses itself. */
+/* Whether the file holds what its headers say: the loader maps what is missing of a copy that was
+ * cut short, and dies when it touches it. What is no ELF file of this machine it refuses itself. */
 static bool is_whole(FILE *file, off_t size) {
     ElfW(Ehdr) head;
     if (fread(&head, 1, sizeof head, file) != sizeof head) return size >= (off_t)sizeof head;

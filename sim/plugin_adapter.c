@@ -350,8 +350,8 @@ bool plugin_add_joint(const struct ballast_joint *row) {
     if (joint_used == PLUGIN_SLOTS) return false;
     const size_t slot = joint_used++;
     joint_rows[slot] = row;
-    presets[slot] =
-        (struct planner_preset){ row->batching, row->partition, row->recompute, row->schedule, false };
+    presets[slot] = (struct planner_preset){ row->batching, row->partition, row->recompute,
+                                             row->schedule, false };
     policies[slot] = (struct planner){
         .name = row->name,
         .help = row->help,

@@ -1,7 +1,7 @@
 /* plugin_adapter.h - rows of the policy tables around those of a plug-in; between plugin*.c only.
  *
- * The functions of a table row get no pointer to their row, so each row of a plug-in has a slot, and
- * each slot functions of its own.
+ * The functions of a table row get no pointer to their row, so each row of a plug-in has a slot,
+ * and each slot functions of its own.
  */
 #ifndef BALLAST_SIM_PLUGIN_ADAPTER_H
 #define BALLAST_SIM_PLUGIN_ADAPTER_H

@@ -1,7 +1,7 @@
-/* plugin_orders.c - the orders of passes that a plug-in gives: of a stage for the whole job, of all stages
- * for one iteration. Each is checked by running it: a stage stands at its next pass, and runs it when
- * what the pass waits for has run elsewhere. If no stage can go on before all are done, they wait for
- * each other for ever.
+/* plugin_orders.c - the orders of passes that a plug-in gives: of a stage for the whole job, of all
+ * stages for one iteration. Each is checked by running it: a stage stands at its next pass, and
+ * runs it when what the pass waits for has run elsewhere. If no stage can go on before all are
+ * done, they wait for each other for ever.
  */
 #include <stdlib.h>
 #include <string.h>

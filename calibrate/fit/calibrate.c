@@ -265,9 +265,8 @@ static double sm_count_of(const char *gpu) {
     static const struct {
         const char *gpu;
         double sm_count;
-    } counts[] = {
-        { "A100", 108 }, { "H100", 132 }, { "H200", 132 }, { "B200", 148 }, { "GB200", 148 }, { "GB300", 148 }
-    };
+    } counts[] = { { "A100", 108 }, { "H100", 132 },  { "H200", 132 },
+                   { "B200", 148 }, { "GB200", 148 }, { "GB300", 148 } };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (strncmp(gpu, counts[i].gpu, strlen(counts[i].gpu)) == 0) return counts[i].sm_count;
     return 0; /* no waves */

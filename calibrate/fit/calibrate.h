@@ -8,7 +8,8 @@
  *     char *text = calibrate_curves_text(curves);   // as scenarios/hardware/curves/<gpu>.json
  *
  * The shipped files are exactly what this writes from the shipped measurements. Sources of the
- * measurements: calibrate/measured/README.md. Rules for GPUs that were not measured: plan.c and calibrate.c.
+ * measurements: calibrate/measured/README.md. Rules for GPUs that were not measured: plan.c and
+ * calibrate.c.
  */
 #ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_H
 #define BALLAST_CALIBRATE_FIT_CALIBRATE_H

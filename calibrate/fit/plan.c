@@ -24,8 +24,9 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define B200_PEAK 2250e12
 
 /* Of cuBLASLt and DeepGEMM on B200, large shapes: 0.58 and 0.63 of 9 PFLOP/s (deepseek-ai/DeepGEMM,
- * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. A layer's
- * shapes take 5.1 of 13.5 PFLOP/s on B300 by Transformer Engine; GB300 is GB200 over 0.857 (below). */
+ * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. A
+ * layer's shapes take 5.1 of 13.5 PFLOP/s on B300 by Transformer Engine; GB300 is GB200 over 0.857
+ * (below). */
 #define B200_FP4_EFFICIENCY  0.60
 #define B300_FP4_EFFICIENCY  0.38
 #define GB300_FP4_EFFICIENCY 0.47
@@ -37,7 +38,8 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
  * were timed by one release of cuDNN: the four longest kernels in bf16, 18 to 140 ms each, take
  * 0.82, 0.83, 0.885 and 0.89 of GB200's time, 0.857 in the middle, which is 1200 W over 1400.
  * Matmuls in fp8 feel power less than in bf16: B300's reach 0.974 of GB200's at 1100 of 1200 W, a
- * power of 0.3, and H100's run at 500 W as at 700; so B200's in fp8 are GB200's times power to 0.3. */
+ * power of 0.3, and H100's run at 500 W as at 700; so B200's in fp8 are GB200's times power to
+ * 0.3. */
 #define BLACKWELL_FP8_K_HALF 20
 #define GB200_SETTLED                                                                              \
     "settled curve: fp8 by cuBLASLt after 10,000 warm-ups at 2835 to 2907 TFLOP/s (Azure/AI-"      \
@@ -48,13 +50,13 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define GB300_SETTLED                                                                              \
     "settled curve: that of GB200 over 0.857, as the longest attention kernels of cuDNN differ"
 
-/* Two machines with B200 were measured. Kernels of TensorRT-LLM's collector make 1495 TFLOP/s below 8 ms,
- * 1462 below 12, 1384 below 20, 1331 below 50 and 1228 beyond (60 shapes from 1e13 FLOP on, forward
- * only); TransformerEngine on SimuMax's makes 1030 to 1140 in every shape from 0.3 ms on, 0.74 to 0.85
- * of that at equal duration. B300's 1480 times power to 2/3 is 1389, and two published steps in bf16
- * are faster as a whole than matmuls alone would be on the second machine. So a B200 is the first,
- * 1350 or 0.60 of the peak; the second, at 0.50, has a profile of its own, whose other precisions
- * are those of a power of 0.76 (0.50 / 0.60 to 3/2). */
+/* Two machines with B200 were measured. Kernels of TensorRT-LLM's collector make 1495 TFLOP/s below
+ * 8 ms, 1462 below 12, 1384 below 20, 1331 below 50 and 1228 beyond (60 shapes from 1e13 FLOP on,
+ * forward only); TransformerEngine on SimuMax's makes 1030 to 1140 in every shape from 0.3 ms on,
+ * 0.74 to 0.85 of that at equal duration. B300's 1480 times power to 2/3 is 1389, and two published
+ * steps in bf16 are faster as a whole than matmuls alone would be on the second machine. So a B200
+ * is the first, 1350 or 0.60 of the peak; the second, at 0.50, has a profile of its own, whose
+ * other precisions are those of a power of 0.76 (0.50 / 0.60 to 3/2). */
 #define B200_SETTLED                                                                               \
     "settled curve: the longest kernels of TensorRT-LLM's collector (1384 TFLOP/s at 12 to 20 "    \
     "ms, "                                                                                         \

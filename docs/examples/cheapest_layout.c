@@ -1,5 +1,5 @@
-/* cheapest_layout.c - a program of one's own on libballast: which tensor and pipeline degrees make a
- * scenario cheapest?
+/* cheapest_layout.c - a program of one's own on libballast: which tensor and pipeline degrees make
+ * a scenario cheapest?
  *
  *     cc cheapest_layout.c $(pkg-config --cflags --libs ballast) -o cheapest_layout
  *     ./cheapest_layout study.json

@@ -4,9 +4,9 @@
  *     cc -shared -fPIC -O2 plugin_joint.c -o plugin_joint.so
  *     ballast run study.json --plugin plugin_joint.so --set policy.joint=order-search
  *
- * The stages keep the skeleton of their schedule (1F1B); what changes is which micro-batch runs when.
- * The search begins with the data's own order, longest first and shortest first, and then swaps two
- * micro-batches of the best so far.
+ * The stages keep the skeleton of their schedule (1F1B); what changes is which micro-batch runs
+ * when. The search begins with the data's own order, longest first and shortest first, and then
+ * swaps two micro-batches of the best so far.
  */
 #include <ballast.h>
 #include <stdlib.h>
@@ -106,8 +106,8 @@ static const struct ballast_parameter parameters[] = {
 
 const struct ballast_plugin *ballast_plugin(void) {
     static const struct ballast_joint joints[] = {
-        { "order-search", "each iteration's micro-batches in the fastest order found", parameters, 1,
-          NULL, NULL, NULL, "1f1b", plan_iteration },
+        { "order-search", "each iteration's micro-batches in the fastest order found", parameters,
+          1, NULL, NULL, NULL, "1f1b", plan_iteration },
     };
     static const struct ballast_plugin plugin = { .api_version = BALLAST_API_VERSION,
                                                   .joints = joints,

@@ -1,7 +1,7 @@
 /* amount.h - the unit in which people say how long a job takes and what it uses.
  *
- * Six minutes are not 0.0043 days. One unit serves all values that stand together: it is chosen by the
- * largest of them.
+ * Six minutes are not 0.0043 days. One unit serves all values that stand together: it is chosen by
+ * the largest of them.
  *
  *     struct amount_unit unit = amount_of_days(0.0043);      // minutes, 1440 of a day
  *     printf("%.*f %s", unit.decimals, days * unit.per_day, unit.name);

@@ -26,7 +26,8 @@ char *arena_format(struct arena *arena, const char *format, ...)
 int64_t arena_bytes(const struct arena *arena); /* held from the system */
 
 #define arena_new(arena, type)          ((type *)arena_alloc((arena), sizeof(type)))
-#define arena_array(arena, type, count) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
+#define arena_array(arena, type, count)                                                            \
+    ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
 
 /* malloc and realloc that stop the program instead of returning NULL; the caller frees. */
 void *memory_alloc(size_t size);

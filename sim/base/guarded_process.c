@@ -1,7 +1,8 @@
 /* guarded_process.c - fork, a pipe for what the child tells, and a kill at the limit.
  *
- * The end of the pipe is not waited for: a child that another thread forks in between holds a copy of its
- * writing end. Each message carries whether it is the last one instead, and waitid() tells of a crash.
+ * The end of the pipe is not waited for: a child that another thread forks in between holds a copy
+ * of its writing end. Each message carries whether it is the last one instead, and waitid() tells
+ * of a crash.
  */
 #include "sim/base/guarded_process.h"
 
@@ -45,7 +46,8 @@ void guarded_process_tell(struct guarded_process *guard, const void *report) {
     send_message(guard);
 }
 
-/* By a signal: no atexit(), no second flush of the parent's buffers, no leak check of its memory. */
+/* By a signal: no atexit(), no second flush of the parent's buffers, no leak check of its
+ * memory. */
 static _Noreturn void vanish(void) {
     for (;;) raise(SIGKILL);
 }
@@ -79,8 +81,8 @@ static bool hear(int from_child, void *report, size_t report_bytes) {
     return message.last;
 }
 
-/* Leaves it to be waited for, so that no other process gets its number; only where the caller ignores
- * SIGCHLD does the system clear it away (ECHILD). how: WNOHANG or 0. */
+/* Leaves it to be waited for, so that no other process gets its number; only where the caller
+ * ignores SIGCHLD does the system clear it away (ECHILD). how: WNOHANG or 0. */
 static bool has_ended(pid_t child, int how) {
     siginfo_t ended = { 0 };
     while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT | how) < 0) {

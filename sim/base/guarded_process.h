@@ -1,8 +1,8 @@
 /* guarded_process.h - work that may never come back, or crash, in a process of its own.
  *
- * The child is a copy of the caller (fork) with the calling thread alone; it tells what it has found so
- * far, and what it told last is there however it ends. At the limit it is killed, not asked. It ends with
- * its parent too, and nothing that it writes to its memory is seen outside.
+ * The child is a copy of the caller (fork) with the calling thread alone; it tells what it has
+ * found so far, and what it told last is there however it ends. At the limit it is killed, not
+ * asked. It ends with its parent too, and nothing that it writes to its memory is seen outside.
  *
  *     struct found found = { 0 };
  *     enum guarded_end end = guarded_process_run(search, &context, 5.0, &found, sizeof found);
@@ -28,8 +28,8 @@ enum guarded_end {
 struct guarded_process;
 typedef void (*guarded_work)(void *context, struct guarded_process *guard);
 
-/* report: report_bytes (at most GUARDED_REPORT_BYTES) that receive what the work told last; unchanged
- * where it told nothing. Needs no thread-safety of the work: the child has one thread. */
+/* report: report_bytes (at most GUARDED_REPORT_BYTES) that receive what the work told last;
+ * unchanged where it told nothing. Needs no thread-safety of the work: the child has one thread. */
 enum guarded_end guarded_process_run(guarded_work work, void *context, double seconds, void *report,
                                      size_t report_bytes);
 

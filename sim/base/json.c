@@ -636,8 +636,8 @@ bool json_override_by(struct json *json, const char *option, const char *assignm
     char *key = path;
     cJSON *at = ok ? walk_path(json->root, path, &key) : NULL;
     if (ok && at == NULL)
-        ok = error_set(err, "%s %s: \"%s\" has nothing below it that could be set", option, assignment,
-                       key);
+        ok = error_set(err, "%s %s: \"%s\" has nothing below it that could be set", option,
+                       assignment, key);
     if (ok) {
         cJSON *value = parse_value(text);
         cJSON *old = child_of(at, key);

@@ -58,7 +58,8 @@ const char *cli_overrides(const struct cli *cli);
 /* The scenario's name followed by the overrides, "own [layout.tp=4]", so that stored runs can be
  * told apart; unless the overrides give a name themselves. */
 const char *cli_run_name(const struct cli *cli, const char *scenario_name);
-/* False and an error if --set or --unset was given: `what` ("a stored run") has no scenario to change. */
+/* False and an error if --set or --unset was given: `what` ("a stored run") has no scenario to
+ * change. */
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err);
 /* False and an error that names the range, where the job has no such step, or no such data-parallel
  * rank: what --iteration and --rank ask for. */

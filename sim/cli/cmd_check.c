@@ -1,5 +1,5 @@
-/* cmd_check.c - validate a scenario and print it with every default filled in. All is done that comes
- * before the first step is simulated: the samples are read and batched, the plan is made. */
+/* cmd_check.c - validate a scenario and print it with every default filled in. All is done that
+ * comes before the first step is simulated: the samples are read and batched, the plan is made. */
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/study/action_check.h"
@@ -45,11 +45,13 @@ static void print_schedule(const struct action_check *check, const char *path) {
     puts("");
     for (int64_t rank = 0; rank < check->rank_count; rank++)
         printf("rank %ld: peak %.2f of %.2f GiB for activations\n", (long)rank,
-               check->peak_bytes[rank] / BYTES_PER_GiB, check->capacity_bytes[rank] / BYTES_PER_GiB);
+               check->peak_bytes[rank] / BYTES_PER_GiB,
+               check->capacity_bytes[rank] / BYTES_PER_GiB);
     for (int64_t i = 0; i < check->fault_count && i < ACTION_FAULT_LIMIT; i++)
         printf("wrong: %s\n", check->faults[i]);
     if (check->fault_count == 0)
-        puts("valid: every pass once, one at a time on each rank, inputs before outputs, memory within "
+        puts("valid: every pass once, one at a time on each rank, inputs before outputs, memory "
+             "within "
              "capacity");
     else
         printf("%ld faults\n", (long)check->fault_count);

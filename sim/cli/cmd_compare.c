@@ -186,7 +186,8 @@ static void print_stacks(const struct comparison_run *runs, int64_t count, struc
     putchar('\n');
 }
 
-static void print_causes(const struct comparison_row *rows, int64_t count, struct amount_unit unit) {
+static void print_causes(const struct comparison_row *rows, int64_t count,
+                         struct amount_unit unit) {
     int decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2);
     if (decimals > 2) decimals++; /* parts are smaller than the whole */
     printf("\nCauses, in %s\n  %-24s", unit.name, "");
@@ -220,9 +221,11 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
         printf("warning: %s\n", warnings[i]);
-    puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, where "
-         "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
-         "same for all runs. With GPUs that fail: also\nover when they do.");
+    puts(
+        "In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, "
+        "where "
+        "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
+        "same for all runs. With GPUs that fail: also\nover when they do.");
     printf(
         "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
         "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "

@@ -19,8 +19,8 @@ static const struct option options_table[] = {
       "import: the data set to write, .csv or .csv.gz (also -o)", NULL, 0, 0 },
     { "plot", OPTION_PICTURE, AT(plot), "FILE", "stats: histograms as .png, .svg or .pdf", NULL, 0,
       0 },
-    { "tiling", OPTION_CHOICE, AT(tiling), "NAME", "as-file (default), internvl, native, anyres or anyres-unpadded",
-      tiling_names, 0, 0 },
+    { "tiling", OPTION_CHOICE, AT(tiling), "NAME",
+      "as-file (default), internvl, native, anyres or anyres-unpadded", tiling_names, 0, 0 },
     { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
       "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
@@ -184,7 +184,8 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
     }
     const char *description = dataset_description_path(cli->arena, o->output);
     struct progress progress = cli_progress(cli, "writing", "samples");
-    bool ok = error_check_output_file(err, o->output) && dataset_check_description(d, o->output, err) &&
+    bool ok = error_check_output_file(err, o->output) &&
+              dataset_check_description(d, o->output, err) &&
               dataset_write_csv_with(d, o->output, cli_progress_update, &progress, err);
     cli_progress_end(&progress);
     if (!ok || !dataset_write_description(d, o->output, err)) return cli_error(err);

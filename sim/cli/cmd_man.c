@@ -1,4 +1,5 @@
-/* cmd_man.c - the manual page ballast(1), written in mdoc from the tables of commands and options. */
+/* cmd_man.c - the manual page ballast(1), written in mdoc from the tables of commands and
+ * options. */
 #include <string.h>
 #include "sim/cli/cli.h"
 

@@ -1,4 +1,5 @@
-/* cmd_model.c - `model show`: what a model is made of; `model import`: a Hugging Face config.json. */
+/* cmd_model.c - `model show`: what a model is made of; `model import`: a Hugging Face
+ * config.json. */
 #include <string.h>
 #include <sys/stat.h>
 #include "sim/base/output_draft.h"
@@ -172,7 +173,8 @@ static bool write_file(const char *path, const char *text, struct error *err) {
 
 static bool check_output_name(const char *path, struct error *err) {
     size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0) return error_check_output_file(err, path);
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+        return error_check_output_file(err, path);
     return error_set(err, "--output %s: the name must end in .json", path);
 }
 

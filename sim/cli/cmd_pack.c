@@ -267,8 +267,9 @@ static bool converge(struct cli *cli, const struct pack_options *o, const struct
     struct plot_pass *passes = arena_array(cli->arena, struct plot_pass, count);
     cJSON *rows = cJSON_CreateArray();
     if (!cli->common.json)
-        printf("isf on %s [%s]\n  %6s %10s %10s %10s %15s %12s %14s\n", d->name, d->status, "passes",
-               "groups", "full", "left over", "average batch", "dist vision", "dist language");
+        printf("isf on %s [%s]\n  %6s %10s %10s %10s %15s %12s %14s\n", d->name, d->status,
+               "passes", "groups", "full", "left over", "average batch", "dist vision",
+               "dist language");
     bool ok = true;
     for (int64_t n = 1; ok && n <= count; n++) {
         struct pack_options with = *o;
@@ -340,10 +341,11 @@ static int run(struct cli *cli, void *options) {
         .dataset = d, .dp = o->dp, .micro_batch = o->micro_batch, .seed = (uint32_t)o->seed
     };
     if (o->convergence || o->output != NULL) {
-        bool settled = policy == &batching_isf
-                           ? converge(cli, o, d, &request, &err)
-                           : error_set(&err, "--convergence: policy \"%s\" makes no passes, isf does",
-                                       policy->name);
+        bool settled =
+            policy == &batching_isf
+                ? converge(cli, o, d, &request, &err)
+                : error_set(&err, "--convergence: policy \"%s\" makes no passes, isf does",
+                            policy->name);
         dataset_destroy(d);
         return settled ? EXIT_DONE : cli_error(&err);
     }

@@ -1,4 +1,5 @@
-/* cmd_plan.c - what each policy would choose, and the launch flags that realise the scenario's plan. */
+/* cmd_plan.c - what each policy would choose, and the launch flags that realise the scenario's
+ * plan. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static const struct option options_table[] = {
       "of a policy that searches each iteration's order: how it and two simpler methods get ahead",
       NULL, 0, 0 },
     { "emit", OPTION_CHOICE, AT(emit), "WHAT",
-      "print only what realises the plan: megatron or deepspeed (launch flags), actions (JSON; `check "
+      "print only what realises the plan: megatron or deepspeed (launch flags), actions (JSON; "
+      "`check "
       "--schedule` reads them)",
       emit_names, 0, 0 },
     { "iteration", OPTION_COUNT, AT(schedule.iteration), "N",
@@ -33,11 +35,11 @@ static const struct option options_table[] = {
       1e9 },
     { "limit", OPTION_COUNT, AT(limit), "N",
       "partitions that the search for the best simulates at most (default 20000)", NULL, 1, 1e9 },
-    { "output", OPTION_OUTPUT, AT(schedule.output), "FILE", "of --emit (also -o); default stdout", NULL,
-      0, 0 },
+    { "output", OPTION_OUTPUT, AT(schedule.output), "FILE", "of --emit (also -o); default stdout",
+      NULL, 0, 0 },
     { "rollouts", OPTION_COUNT, AT(schedule.rollouts), "N",
-      "with --convergence: schedules that each method tries (default: as many as the policy)", NULL, 1,
-      1e9 },
+      "with --convergence: schedules that each method tries (default: as many as the policy)", NULL,
+      1, 1e9 },
     { "rank", OPTION_COUNT, AT(schedule.rank), "N",
       "with --iteration: which data-parallel rank (default 0)", NULL, 0, 1e9 },
 };

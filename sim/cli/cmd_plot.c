@@ -25,8 +25,8 @@ static const char *const color_names[] = { "auto", "pass", "module", NULL };
 
 #define AT(member) offsetof(struct plot_options, member)
 static const struct option options_table[] = {
-    { "output", OPTION_PICTURE, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)", NULL,
-      0, 0 },
+    { "output", OPTION_PICTURE, AT(output), "FILE", "the picture: .png, .svg or .pdf (also -o)",
+      NULL, 0, 0 },
     { "db", OPTION_TEXT, AT(db), "FILE",
       "the arguments are runs of this database; none: all of them", NULL, 0, 0 },
     { "sweep", OPTION_TEXT, AT(sweep), "NAME",
@@ -348,7 +348,8 @@ static bool draw_sweep_progress(struct cli *cli, const struct plot_options *o, s
     return ok;
 }
 
-/* The points of the database's sweep, if it has one and the picture shows such; else nothing is drawn. */
+/* The points of the database's sweep, if it has one and the picture shows such; else nothing is
+ * drawn. */
 static bool draw_sweep(struct cli *cli, const struct plot_options *o, enum plot_kind kind,
                        bool *drawn, struct error *err) {
     *drawn = false;

@@ -79,8 +79,8 @@ static void show_progress(void *context, enum sweep_phase phase, int64_t done, i
 
 /* ---- stopped by hand ---- */
 
-/* What a handler may touch: made before the sweep begins. Rows are stored as they come, so that there is
- * nothing to do but to say so. */
+/* What a handler may touch: made before the sweep begins. Rows are stored as they come, so that
+ * there is nothing to do but to say so. */
 static char stop_text[1024];
 
 static void say_stopped(int number) {
@@ -160,7 +160,8 @@ const struct command command_sweep = {
     .usage = "SWEEP.json [--db FILE] [--jobs N] [--top N] [--deadline DAYS] [--budget USD] "
              "[--no-prune] [--shard I/N]",
     .help = "price many layouts, replay the best, say what each costs; resumable",
-    .more = "That no configuration is valid, none fits or none keeps deadline and budget is an answer: exit 0, and "
+    .more = "That no configuration is valid, none fits or none keeps deadline and budget is an "
+            "answer: exit 0, and "
             "`best` of\n--json is empty.\n",
     .print_more = print_more,
     COMMAND_OPTIONS(options_table, struct sweep_cli_options),

@@ -17,8 +17,8 @@ static const struct option options_table[] = {
     { "db", OPTION_TEXT, AT(db), "FILE", "store the rows in the table validation", NULL, 0, 0 },
     { "markdown", OPTION_FLAG, AT(markdown), NULL, "print the page docs/VALIDATION.md", NULL, 0,
       0 },
-    { "plot", OPTION_PICTURE, AT(plot), "FILE", "predicted over measured: .png, .svg or .pdf", NULL, 0,
-      0 },
+    { "plot", OPTION_PICTURE, AT(plot), "FILE", "predicted over measured: .png, .svg or .pdf", NULL,
+      0, 0 },
     { "scenario", OPTION_TEXT, AT(scenario), "ROW_ID",
       "print the scenario that simulates this row, for run and explain", NULL, 0, 0 },
 };

@@ -162,9 +162,9 @@ static double best_after(const struct search_progress *p, const char *method, in
 
 static void print_convergence(const struct search_progress *p, const char *scenario,
                               int64_t iteration) {
-    printf("%s, iteration %ld: %ld classes, %ld segments, %ld passes; lower bound %.3f s\n", scenario,
-           (long)iteration, (long)p->class_count, (long)p->segment_count, (long)p->task_count,
-           seconds_from_ns(p->bound_ns));
+    printf("%s, iteration %ld: %ld classes, %ld segments, %ld passes; lower bound %.3f s\n",
+           scenario, (long)iteration, (long)p->class_count, (long)p->segment_count,
+           (long)p->task_count, seconds_from_ns(p->bound_ns));
     puts("(makespans before the memory step; wall times are of this machine)");
     printf("  %-12s %9s %9s %10s %11s  %s\n", "method", "schedules", "wall s", "best s",
            "over bound", "within 1 % of its best after");

@@ -37,7 +37,8 @@ static void print_counts(const int64_t *counts, int64_t count) {
         printf("%s%ld", i > 0 ? " " : "", (long)counts[i]);
 }
 
-/* The blocks of each part that a counted policy lets recompute: not always as many as were asked for. */
+/* The blocks of each part that a counted policy lets recompute: not always as many as were asked
+ * for. */
 static void print_recomputing(const struct execution *e, int64_t parts) {
     static const char *const plain[] = { "none", "selective", "full" };
     const struct job_plan *plan = &e->job->plan;
@@ -81,7 +82,8 @@ static void print_length(const struct execution *e) {
 static void print_goodput(const struct replay *r) {
     if (isnan(r->checkpoint_interval_s)) return;
     if (r->goodput_fraction < 1e-4) {
-        puts("  goodput     below 0.01 %: hardly a stretch of training, checkpoint and restart passes "
+        puts("  goodput     below 0.01 %: hardly a stretch of training, checkpoint and restart "
+             "passes "
              "without a failure");
         return;
     }

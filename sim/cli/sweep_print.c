@@ -153,7 +153,8 @@ static void print_counts(const struct sweep *sweep) {
            cli_thousands(sweep->configurations, all), cli_thousands(sweep->valid, valid));
     if (sweep->duplicates > 0)
         printf(" (and %s equal to one of them)", cli_thousands(sweep->duplicates, row));
-    /* What the database knows of was raced or pruned by an earlier call: the two make up the valid. */
+    /* What the database knows of was raced or pruned by an earlier call: the two make up the
+     * valid. */
     printf("\n  raced %s, pruned %s", cli_thousands(sweep->valid - sweep->pruned, raced),
            cli_thousands(sweep->pruned, pruned));
     if (sweep->resumed > 0)
@@ -254,8 +255,8 @@ static void print_alike(struct sweep *sweep, int64_t shown) {
     }
 }
 
-/* A packed micro-batch holds many samples: layouts that are asked for equal batches may take unequal ones,
- * and all of them other ones than asked. */
+/* A packed micro-batch holds many samples: layouts that are asked for equal batches may take
+ * unequal ones, and all of them other ones than asked. */
 static void print_batch_sizes(const struct sweep *sweep, int64_t shown) {
     double least = INFINITY, most = 0;
     bool as_asked = true;
@@ -306,11 +307,12 @@ static void print_not_tried(struct sweep *sweep) {
     const int64_t missing = sweep->top_wanted - sweep->top_count,
                   raced = sweep->best_count - sweep->top_count;
     if (missing <= 0 || raced <= 0 || sweep->top_count == 0) return;
-    printf("  only %ld of %ld asked for were found in %ld replays; %ld layouts that were raced were "
-           "not tried, the first: %s\n  (more \"race_iterations\" of the sweep foresee more of what "
-           "a replay finds)\n",
-           (long)sweep->top_count, (long)sweep->top_wanted, (long)count_replays(sweep), (long)raced,
-           sweep_label(sweep, sweep->best[sweep->top_count]));
+    printf(
+        "  only %ld of %ld asked for were found in %ld replays; %ld layouts that were raced were "
+        "not tried, the first: %s\n  (more \"race_iterations\" of the sweep foresee more of what "
+        "a replay finds)\n",
+        (long)sweep->top_count, (long)sweep->top_wanted, (long)count_replays(sweep), (long)raced,
+        sweep_label(sweep, sweep->best[sweep->top_count]));
 }
 
 /* By enum sweep_objective. */
@@ -335,21 +337,24 @@ static void print_best(struct sweep *sweep, int64_t shown) {
 static void print_leaving_out(const struct sweep *sweep) {
     char count[32];
     if (sweep->all_leave_out && sweep->leaving_out > 0)
-        printf("warning: every layout that fits leaves out more than %.0f %% of the samples: times and "
+        printf("warning: every layout that fits leaves out more than %.0f %% of the samples: times "
+               "and "
                "money are of the others, and compare only where equal shares are left out\n",
                RECORD_LEFT_OUT_TOLERATED * 100);
     else if (sweep->leaving_out > 0)
-        printf("  %s leave out more than %.0f %% of the samples: ranked after all others, not on the "
-               "front\n",
-               cli_thousands(sweep->leaving_out, count), RECORD_LEFT_OUT_TOLERATED * 100);
+        printf(
+            "  %s leave out more than %.0f %% of the samples: ranked after all others, not on the "
+            "front\n",
+            cli_thousands(sweep->leaving_out, count), RECORD_LEFT_OUT_TOLERATED * 100);
 }
 
 static void print_out_of_memory(const struct sweep *sweep) {
     const int64_t count = sweep->replays_out_of_memory;
     if (count == 0) return;
-    printf("\n%ld replayed layout%s ran out of memory and %s left out: a later step needs more than "
-           "the race's\n",
-           (long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are");
+    printf(
+        "\n%ld replayed layout%s ran out of memory and %s left out: a later step needs more than "
+        "the race's\n",
+        (long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are");
 }
 
 /* "99.998 %": as many digits as tell it from certainty. */
@@ -386,8 +391,8 @@ static void print_rates(const struct sweep *sweep) {
     const struct run_record *a = &sweep->top[0].record, *b = &sweep->top[1].record;
     const int objective = sweep->file->objective;
     if (objective == SWEEP_MONEY && comparison_prices_differ(sweep->top, 2))
-        printf("  %-24s %10.2f %10.2f %+10.2f\n", "USD of a GPU-hour", a->money_usd / a->gpu_days / 24,
-               b->money_usd / b->gpu_days / 24,
+        printf("  %-24s %10.2f %10.2f %+10.2f\n", "USD of a GPU-hour",
+               a->money_usd / a->gpu_days / 24, b->money_usd / b->gpu_days / 24,
                (b->money_usd / b->gpu_days - a->money_usd / a->gpu_days) / 24);
     const double gpus[2] = { a->gpu_days / a->total_days, b->gpu_days / b->total_days };
     if (objective == SWEEP_TOTAL_DAYS && fabs(gpus[1] - gpus[0]) > 0.5)

@@ -1,4 +1,5 @@
-/* validation_page.h - docs/VALIDATION.md as `validate --markdown` prints it, and the shipped rows. */
+/* validation_page.h - docs/VALIDATION.md as `validate --markdown` prints it, and the shipped
+ * rows. */
 #ifndef BALLAST_SIM_CLI_VALIDATION_PAGE_H
 #define BALLAST_SIM_CLI_VALIDATION_PAGE_H
 

@@ -1,5 +1,5 @@
-/* dataset.c - from a name to samples: the description, then the importer of each file, the draw from
- * distributions (dataset_draw.c) or the mixture of other data sets (dataset_mixture.c).
+/* dataset.c - from a name to samples: the description, then the importer of each file, the draw
+ * from distributions (dataset_draw.c) or the mixture of other data sets (dataset_mixture.c).
  */
 #include "sim/data/dataset.h"
 

@@ -55,8 +55,8 @@ struct dataset {
     /* Beside vision_patches: the sum of the squared patches of each image, because attention stays
      * within an image. */
     uint64_t *vision_squares;
-    /* Milliseconds of the video clip of each sample, 0 for one without; NULL where none has any. The
-     * tokens are its text alone: how many a decoder makes of the clip is the model's affair. */
+    /* Milliseconds of the video clip of each sample, 0 for one without; NULL where none has any.
+     * The tokens are its text alone: how many a decoder makes of the clip is the model's affair. */
     uint32_t *clip_ms;
     int64_t patches_per_language_token; /* merge^2 when there are vision_patches, otherwise 0 */
     struct dataset_part *parts;

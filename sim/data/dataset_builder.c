@@ -320,16 +320,18 @@ static bool count_tokens(struct dataset_builder *b, const struct sample_record *
 /* What the model makes of the images is a part of the sample's sequence. */
 static bool vision_fits(struct dataset_builder *b, const struct sample_record *r,
                         const struct outcome *out) {
-    if (b->tiling.kind == TILING_ANYRES_UNPADDED) return true; /* counted from the tiles themselves */
+    if (b->tiling.kind == TILING_ANYRES_UNPADDED)
+        return true; /* counted from the tiles themselves */
     int64_t vision = out->tiles * b->model_tile_language_tokens;
     if (out->patches > 0) vision = out->patches / (b->tiling.merge * b->tiling.merge);
     if (b->model_tile_language_tokens == 0 || is_text_only(r) || vision <= out->language_tokens)
         return true;
-    return refuse(b,
-                  "the data set was counted for another model (dataset import --tile-tokens N counts "
-                  "for this one), or a text-only sample is not marked by image_flags 0",
-                  "the model makes %lld language tokens of the images, the whole sample has %lld",
-                  (long long)vision, (long long)out->language_tokens);
+    return refuse(
+        b,
+        "the data set was counted for another model (dataset import --tile-tokens N counts "
+        "for this one), or a text-only sample is not marked by image_flags 0",
+        "the model makes %lld language tokens of the images, the whole sample has %lld",
+        (long long)vision, (long long)out->language_tokens);
 }
 
 static void grow_samples(struct dataset_builder *b) {

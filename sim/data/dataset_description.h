@@ -1,5 +1,5 @@
-/* dataset_description.h - a description while it is read, and what reads each of its kinds. Private to
- * sim/data.
+/* dataset_description.h - a description while it is read, and what reads each of its kinds. Private
+ * to sim/data.
  */
 #ifndef BALLAST_SIM_DATA_DATASET_DESCRIPTION_H
 #define BALLAST_SIM_DATA_DATASET_DESCRIPTION_H
@@ -32,8 +32,8 @@ static inline const cJSON *dataset_key(const struct dataset_loading *l, const ch
     return cJSON_GetObjectItemCaseSensitive(l->node, key);
 }
 
-/* Kinds "distribution" and "bounds": samples drawn from distributions, in the second with a lower and
- * an upper bound of tiles that changes as the file goes on. */
+/* Kinds "distribution" and "bounds": samples drawn from distributions, in the second with a lower
+ * and an upper bound of tiles that changes as the file goes on. */
 bool dataset_draw(struct dataset_loading *loading);
 /* Kind "mixture": samples of other data sets, drawn by weight. */
 bool dataset_mix(struct dataset_loading *loading);

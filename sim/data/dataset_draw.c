@@ -1,15 +1,15 @@
 /* dataset_draw.c - samples drawn from distributions.
  *
- * Four uniform numbers of GSL's mt19937 per sample, in order: tiles u and v, tokens u and v (v chooses
- * the component of a mixture). Correlation is a Gaussian copula: with standard normal scores
- * a = F^-1(u_tiles) and b = F^-1(u_tokens), tokens use F(c a + sqrt(1 - c^2) b). The count of random
- * numbers does not depend on the parameters, so changing one column's distribution leaves the other
- * column as it was. Samples with video clips take two more numbers, the clip's u and v; their tokens
- * correlate with the clip instead of the tiles.
+ * Four uniform numbers of GSL's mt19937 per sample, in order: tiles u and v, tokens u and v (v
+ * chooses the component of a mixture). Correlation is a Gaussian copula: with standard normal
+ * scores a = F^-1(u_tiles) and b = F^-1(u_tokens), tokens use F(c a + sqrt(1 - c^2) b). The count
+ * of random numbers does not depend on the parameters, so changing one column's distribution leaves
+ * the other column as it was. Samples with video clips take two more numbers, the clip's u and v;
+ * their tokens correlate with the clip instead of the tiles.
  *
- * Kind "bounds" gives each sample the bounds of tiles of its place in the file: its tiles follow the
- * distribution under the condition that they lie within (u is mapped to the part of (0, 1) whose
- * quantiles do). Where the distribution has nothing within, the nearest bound is taken.
+ * Kind "bounds" gives each sample the bounds of tiles of its place in the file: its tiles follow
+ * the distribution under the condition that they lie within (u is mapped to the part of (0, 1)
+ * whose quantiles do). Where the distribution has nothing within, the nearest bound is taken.
  */
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_rng.h>

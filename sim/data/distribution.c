@@ -191,7 +191,8 @@ static bool check_parameters(const struct distribution_values *v, const struct j
         const char *name = fields[i + 1].name;
         char use = parameter_use[v->kind][i];
         if (use == 'r' && !given[i])
-            return json_error(json, node, err, fields[i + 1].help, "%s %s distribution needs \"%s\"",
+            return json_error(json, node, err, fields[i + 1].help,
+                              "%s %s distribution needs \"%s\"",
                               v->kind == KIND_EXPONENTIAL ? "an" : "a", kind_names[v->kind], name);
         if (use == '-' && given[i])
             return json_error(json, cJSON_GetObjectItemCaseSensitive(node, name), err, NULL,

@@ -1,4 +1,5 @@
-/* output_source.h - a data set is never written over what it was read from. Inside sim/data only. */
+/* output_source.h - a data set is never written over what it was read from. Inside sim/data
+ * only. */
 #ifndef BALLAST_SIM_DATA_OUTPUT_SOURCE_H
 #define BALLAST_SIM_DATA_OUTPUT_SOURCE_H
 

@@ -11,9 +11,10 @@
  * round down; if it is below min_pixels, grow and round up. The default bounds are those of the
  * published checkpoints' preprocessor_config.json.
  *
- * Any resolution (haotian-liu/LLaVA, llava/mm_utils.py, select_best_resolution; grids of the released 1.6
- * configurations): scale the image into each canvas keeping its shape; the effective pixels are those of
- * the scaled image, at most its own; most effective pixels win, then least waste, then list order.
+ * Any resolution (haotian-liu/LLaVA, llava/mm_utils.py, select_best_resolution; grids of the
+ * released 1.6 configurations): scale the image into each canvas keeping its shape; the effective
+ * pixels are those of the scaled image, at most its own; most effective pixels win, then least
+ * waste, then list order.
  *
  * All comparisons are in double precision as in the originals, so that ties fall the same way.
  */
@@ -130,8 +131,8 @@ int64_t tiling_anyres_tiles(const struct tiling *tiling, int64_t width, int64_t 
     return anyres_canvases[canvas].columns * anyres_canvases[canvas].rows + 1;
 }
 
-/* Rows or columns that stay of `whole` when the image's own side shrinks to `side`: padding is cut on
- * both sides alike. */
+/* Rows or columns that stay of `whole` when the image's own side shrinks to `side`: padding is cut
+ * on both sides alike. */
 static int64_t unpadded(int64_t whole, int64_t side) {
     return whole - 2 * ((whole - side) / 2);
 }

@@ -10,8 +10,8 @@
  * both (nanotron Llama 1B, TP2 PP4 on 8 H100: 23,018 against 22,493 MiB). Its shapes are fixed;
  * varying shapes fragment more, by how much is not known here. */
 #define RESERVED_FRACTION 0.023
-/* Four A100 on NVLink: each process group of three or four GPUs that ran an all-reduce took 688 MiB of
- * the card, one of two 544 (NVIDIA/nccl issue 964, 2023). */
+/* Four A100 on NVLink: each process group of three or four GPUs that ran an all-reduce took 688 MiB
+ * of the card, one of two 544 (NVIDIA/nccl issue 964, 2023). */
 #define COMMUNICATOR_BYTES (688.0 * BYTES_PER_MiB)
 #define USUAL                                                                                      \
     .gather_time = 1, .kept_activations = 1, .logit_bytes = NAN, .divided_logit_bytes = NAN,       \
@@ -19,13 +19,14 @@
     .context_bytes = NAN
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
- * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM:
- * isend/irecv beside compute with the default fp32 main-gradient buffer. */
-/* DeepSpeed ZeRO without pipeline: gradients and their traffic in bf16 (communication_data_type of its
- * bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of the
- * usual mixed-precision policy; torchtitan, FSDP2 documentation); a block's gradients are whole in bf16
- * before they are copied into the reduce-scatter's input, which lives until the next block's
- * (torch.distributed.fsdp, foreach_reduce). */
+ * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its
+ * bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM: isend/irecv beside compute
+ * with the default fp32 main-gradient buffer. */
+/* DeepSpeed ZeRO without pipeline: gradients and their traffic in bf16 (communication_data_type of
+ * its bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of
+ * the usual mixed-precision policy; torchtitan, FSDP2 documentation); a block's gradients are whole
+ * in bf16 before they are copied into the reduce-scatter's input, which lives until the next
+ * block's (torch.distributed.fsdp, foreach_reduce). */
 static const struct backend backends[] = {
     { .name = "deepspeed",
       .help = "DeepSpeed ZeRO-0 to 3 without a pipeline",

@@ -32,7 +32,8 @@ int64_t layout_rank(const struct layout *layout, int64_t stage, int64_t data, in
 /* The group of the given kind that spans the most nodes. All groups of a kind look alike when
  * gpus_per_node and the degrees divide each other. */
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind);
-/* Data-parallel ranks of one shard group, and the ranks of different groups that hold the same shard. */
+/* Data-parallel ranks of one shard group, and the ranks of different groups that hold the same
+ * shard. */
 struct communicator layout_shard_group(const struct layout *layout);
 struct communicator layout_replica_group(const struct layout *layout);
 /* The pair (stage, stage + 1) of one data, context and tensor index; of the pairs that leave their

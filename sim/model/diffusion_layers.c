@@ -2,10 +2,11 @@
  *
  * Movie Gen (Polyak et al. 2024, arXiv 2410.13720) puts three things into a language model's block:
  * cross attention to the text between self attention and feed-forward network, adaptive norms that
- * follow the timestep, and attention without a mask. Each clip is a sequence of its own, and attends
- * to the text of its own sample:
+ * follow the timestep, and attention without a mask. Each clip is a sequence of its own, and
+ * attends to the text of its own sample:
  *
- *     forward   norm | all-gather | query of the video, key and value of the text | cross attention |
+ *     forward   norm | all-gather | query of the video, key and value of the text | cross attention
+ *     |
  *               proj | reduce-scatter | residual
  *
  * The text states travel beside the video from layer to layer, divided by tokens under sequence
@@ -13,17 +14,17 @@
  * to block on the way back. Under context parallelism the text projection gathers the text of all
  * ranks, once, and reduces its gradient.
  *
- * Modulation is adaLN-single (Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3): the six
- * vectors of a block are a learned table plus what one layer, shared by all blocks, makes of the
- * timestep. DiT's own layer in each block (6 h^2) would double the parameters, and neither Movie
- * Gen's 30B nor DIP's 5B has room for it. Shift and scale are fused into the norm, the gate into the
- * residual add.
+ * Modulation is adaLN-single (Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3): the
+ * six vectors of a block are a learned table plus what one layer, shared by all blocks, makes of
+ * the timestep. DiT's own layer in each block (6 h^2) would double the parameters, and neither
+ * Movie Gen's 30B nor DIP's 5B has room for it. Shift and scale are fused into the norm, the gate
+ * into the residual add.
  *
- * Latent embedding: noise is added to the latent video (flow matching), patches go through one matmul.
- * Head: modulated norm, matmul back to patches, mean squared error. Both are small, so every TP rank
- * computes the rows of its own shard with whole weights; the shared layer of the modulation is divided
- * by tp. The latents and the text's token ids come ready-made: the autoencoder that makes the latents
- * is not part of the step.
+ * Latent embedding: noise is added to the latent video (flow matching), patches go through one
+ * matmul. Head: modulated norm, matmul back to patches, mean squared error. Both are small, so
+ * every TP rank computes the rows of its own shard with whole weights; the shared layer of the
+ * modulation is divided by tp. The latents and the text's token ids come ready-made: the
+ * autoencoder that makes the latents is not part of the step.
  *
  * Where this stops being true: the timestep's layers are priced for one clip (they are bound by the
  * reading of their weights); what the modulation adds to the messages between stages, 12 h bytes a
@@ -109,7 +110,8 @@ void cross_attention_backward(struct emitter *e) {
 
 /* ---- text projection ---- */
 
-/* The text of all context-parallel ranks: each attends to the whole of it with its part of the video. */
+/* The text of all context-parallel ranks: each attends to the whole of it with its part of the
+ * video. */
 static void gather_context(struct emitter *e, const char *name, enum operator_kind kind,
                            enum operator_pass pass) {
     const struct layer_division *d = e->d;

@@ -5,8 +5,9 @@
  *
  *     internvl_chat, internvl   pixel shuffle, LayerNorm, Linear, GELU, Linear (inner: language)
  *     llava, llava_next, ...    Linear, GELU, Linear (inner: language); one Linear if "linear"
- *     gemma3                    norm of each patch (the encoder's), mean, RMS norm, one Linear without bias
- *     qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear (inner: merged)
+ *     gemma3                    norm of each patch (the encoder's), mean, RMS norm, one Linear
+ *     without bias qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear
+ *     (inner: merged)
  */
 #include "sim/model/huggingface.h"
 
@@ -125,10 +126,11 @@ static bool gemma_connector(struct huggingface_config *c, const struct huggingfa
     cJSON_AddBoolToObject(connector, "norm", true);
     cJSON_AddStringToObject(connector, "norm_kind", "rms");
     cJSON_AddBoolToObject(connector, "linear_bias", false);
-    huggingface_note(c, arena_format(c->arena,
-                                     "the %lld tokens of an image see all of it, not only what comes "
-                                     "before: the half of their scores that this adds is not priced",
-                                     (long long)tokens));
+    huggingface_note(c,
+                     arena_format(c->arena,
+                                  "the %lld tokens of an image see all of it, not only what comes "
+                                  "before: the half of their scores that this adds is not priced",
+                                  (long long)tokens));
     return true;
 }
 
@@ -374,7 +376,8 @@ static void note_quantization(struct huggingface_config *c) {
                             "scenario's precision");
 }
 
-/* Keys that are read as texts, wherever they stand: another type there would be taken for absent. */
+/* Keys that are read as texts, wherever they stand: another type there would be taken for
+ * absent. */
 static const char *const text_keys[] = { "_name_or_path",
                                          "hidden_act",
                                          "hidden_activation",

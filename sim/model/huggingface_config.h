@@ -43,8 +43,8 @@ void huggingface_leave_out(struct huggingface_config *c, const char *what, int64
 /* ---- language models: huggingface_text.c ---- */
 /* Whether `model_type` is a language model that can be imported. */
 bool huggingface_knows_text(const char *model_type);
-/* The module as an object of a model file, and its width; NULL after an error. `model_type` NULL: as
- * the object says. `tied` is what an object without "tie_word_embeddings" means; -1: its class's
+/* The module as an object of a model file, and its width; NULL after an error. `model_type` NULL:
+ * as the object says. `tied` is what an object without "tie_word_embeddings" means; -1: its class's
  * default. */
 cJSON *huggingface_text_module(struct huggingface_config *c, const cJSON *text,
                                const char *model_type, int tied, int64_t *hidden);

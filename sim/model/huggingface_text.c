@@ -1,9 +1,10 @@
 /* huggingface_text.c - language models: shapes and defaults of the transformers classes, what is
  * refused, and a lower bound on the parameters of what is.
  *
- * The defaults are those of LlamaConfig, Gemma2Config, Gemma3TextConfig, ... in huggingface/transformers and of
- * InternLM2Config in internlm/internlm2-7b. They matter for configs inside others: transformers
- * writes only what differs from the class (the "text_config" of LLaVA-1.5 names no width at all).
+ * The defaults are those of LlamaConfig, Gemma2Config, Gemma3TextConfig, ... in
+ * huggingface/transformers and of InternLM2Config in internlm/internlm2-7b. They matter for configs
+ * inside others: transformers writes only what differs from the class (the "text_config" of
+ * LLaVA-1.5 names no width at all).
  */
 #include "sim/model/huggingface_config.h"
 
@@ -186,8 +187,8 @@ static const char *gated_activation(struct huggingface_config *c, const cJSON *t
     return NULL;
 }
 
-/* Layers with a window: by the list of layers where there is one, else by the classes with a switch from
- * "max_window_layers" on, else all have but the last of every few (Gemma 2 and 3). */
+/* Layers with a window: by the list of layers where there is one, else by the classes with a switch
+ * from "max_window_layers" on, else all have but the last of every few (Gemma 2 and 3). */
 static int64_t windowed_layers(const cJSON *text, const struct text_family *f, int64_t layers) {
     const cJSON *kinds = huggingface_key(text, "layer_types"), *kind;
     int64_t count = 0;
@@ -223,8 +224,8 @@ static void add_window(struct huggingface_config *c, const cJSON *text, const st
                                      given ? "" : ", default of the class"));
 }
 
-/* cap x tanh(x / cap): of logits a pass over memory, of scores a function more inside the attention kernel.
- * A key that is null is none. */
+/* cap x tanh(x / cap): of logits a pass over memory, of scores a function more inside the attention
+ * kernel. A key that is null is none. */
 static void add_caps(struct huggingface_config *c, const cJSON *text, const struct text_family *f,
                      cJSON *module) {
     const bool logits = cJSON_GetObjectItemCaseSensitive(text, "final_logit_softcapping") != NULL,

@@ -4,9 +4,9 @@
  * Defaults are those of CLIPVisionConfig, SiglipVisionConfig, InternVLVisionConfig, ... in
  * huggingface/transformers and of InternVisionConfig in OpenGVLab/InternVL.
  *
- * A model around the encoder may read an inner layer (LLaVA: the last but one). The blocks behind it
- * are not run and left out, as are norms and heads behind the last block, which no language model
- * reads.
+ * A model around the encoder may read an inner layer (LLaVA: the last but one). The blocks behind
+ * it are not run and left out, as are norms and heads behind the last block, which no language
+ * model reads.
  */
 #include "sim/model/huggingface_config.h"
 

@@ -1,12 +1,13 @@
 /* layer_attention.c - core attention, fused or not, and context parallelism.
  *
  * Flash: one operator (costmodel/operator_work.c has its FLOP and bytes). Around a ring it is one
- * kernel for the rank's own tokens, under the causal mask, and cp - 1 for those of the others, which
- * are all past or all future: in the balanced division half as many scores each and no mask (all of
- * them, where nothing is masked at all). The
- * latter are stated as one operator of cp - 1 samples. Their results are merged as they come: output
- * (in backward the gradients of queries, keys and values) is read, added to and written for each but
- * the first, which is copied (Transformer Engine, context_parallel.py, attention with p2p).
+ * kernel for the rank's own tokens, under the causal mask, and cp - 1 for those of the others,
+ * which are all past or all future: in the balanced division half as many scores each and no mask
+ * (all of them, where nothing is masked at all). The
+ * latter are stated as one operator of cp - 1 samples. Their results are merged as they come:
+ * output (in backward the gradients of queries, keys and values) is read, added to and written for
+ * each but the first, which is copied (Transformer Engine, context_parallel.py, attention with
+ * p2p).
  *
  * Naive, as Megatron-LM runs it without FlashAttention (Korthikanti et al. 2022, figure 3;
  * Megatron-LM, DotProductAttention). With A query elements (tokens x heads x head_dim), K elements
@@ -25,8 +26,8 @@
  * tokens, and n or k = L. FLOP and bytes are those of the batch (K is read for every head and
  * sample, not once). L is sum(L^2) / sum(L), the mean length that a token sees, so that FLOP are
  * exact for samples of any lengths. Each head begins head_dim elements after the one before: where
- * that is no multiple of 16 bytes (150, 450) the library falls back to kernels without tensor cores.
- * The copies that spread grouped keys and values over the query
+ * that is no multiple of 16 bytes (150, 450) the library falls back to kernels without tensor
+ * cores. The copies that spread grouped keys and values over the query
  * heads are not counted.
  *
  * Exchange between cp context-parallel ranks, each with `tokens` of the sequence, v columns of keys

@@ -7,11 +7,11 @@
  * sequence is cut into 2 cp chunks and a rank takes one from the front and its mirror image from
  * the back (Megatron-LM, context parallelism; Striped Attention, arXiv 2311.09431, deals tokens out
  * singly to the same end). Cut into cp runs instead, the last rank attends to half of its own run
- * and to the cp - 1 before it: (2 cp - 1) / cp of the balanced work, and it sets the pace of the ring
- * (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the context-parallel ranks; with
- * fewer tiles than ranks this is optimistic. The clips of a diffusion decoder are cut like text, and
- * each context-parallel rank holds the whole text that its video attends to (the text projection
- * gathers it).
+ * and to the cp - 1 before it: (2 cp - 1) / cp of the balanced work, and it sets the pace of the
+ * ring (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the
+ * context-parallel ranks; with fewer tiles than ranks this is optimistic. The clips of a diffusion
+ * decoder are cut like text, and each context-parallel rank holds the whole text that its video
+ * attends to (the text projection gathers it).
  *
  * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
  * is heads x tokens / cp, so the work is stated like that of the other exchanges, by heads and by

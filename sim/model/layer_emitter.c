@@ -27,8 +27,8 @@ double emit_gathered_bytes(const struct emitter *e, int64_t tokens, int64_t colu
     return (double)tokens * (double)columns * (double)e->d->element_bytes;
 }
 
-/* What a block's matmul reads is gathered as the operand that it becomes: cast first on the shard, then
- * gathered (Transformer Engine pytorch/module, with_quantized_all_gather; torchao
+/* What a block's matmul reads is gathered as the operand that it becomes: cast first on the shard,
+ * then gathered (Transformer Engine pytorch/module, with_quantized_all_gather; torchao
  * PrepareFloat8ModuleInput). Sums are reduced in the activations' precision. */
 static double gathered_operand_bytes(const struct emitter *e) {
     const double bytes = emit_gathered_bytes(e, e->d->tokens, e->d->module->hidden);
@@ -57,8 +57,9 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
  * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1; torchao's dynamic
  * scaling reads 2 more for the maximum unless the kernel before it is a pointwise one of the same
  * compiled graph, and reads 2 and writes 1 for each of the two ways. fp4: 2 bytes are read for the
- * maximum over the tensor, for the cast by rows and for that by columns, which rotates them first, and
- * 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp, NVFP4Quantizer). */
+ * maximum over the tensor, for the cast by rows and for that by columns, which rotates them first,
+ * and 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp,
+ * NVFP4Quantizer). */
 static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
     if (e->matmul == PRECISION_FP4) return 6 + 2 * precision_bytes(PRECISION_FP4);
     const double both_ways = 2 + 2 * precision_bytes(PRECISION_FP8);
@@ -185,8 +186,9 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     /* The residual add itself passes the gradient on. Layer scale, or the gate of a modulated
-     * block, reads and writes the gradient, and reads the branch for its own gradient, which also sums
-     * the bias's; dropout reads and writes the gradient and reads its mask; a bias alone reads it.
+     * block, reads and writes the gradient, and reads the branch for its own gradient, which also
+     * sums the bias's; dropout reads and writes the gradient and reads its mask; a bias alone reads
+     * it.
      */
     const bool gated = m->role == MODULE_DIFFUSION_DECODER && !half->ungated;
     double tensors = m->layer_scale || gated            ? (e->need.weight ? 3 : 2)
@@ -231,8 +233,8 @@ void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
     const bool attention = half == &emitter_attention_half;
     const bool gated = d->up_width > d->ffn_width;
     const int64_t out = attention ? d->qkv_width : d->up_width;
-    /* a bias: the output's gradient is read once more; joined: read and written; added: two are read
-     * and one written */
+    /* a bias: the output's gradient is read once more; joined: read and written; added: two are
+     * read and one written */
     double columns = 0;
     if (e->need.weight && (attention ? d->module->qkv_bias : d->module->linear_bias))
         columns += (double)out;

@@ -1,5 +1,5 @@
-/* layer_emitter.h - appends the operators that all kinds of layers are made of: kernels, matmuls, and
- * the collectives of tensor and sequence parallelism around each branch. Private to sim/model.
+/* layer_emitter.h - appends the operators that all kinds of layers are made of: kernels, matmuls,
+ * and the collectives of tensor and sequence parallelism around each branch. Private to sim/model.
  */
 #ifndef BALLAST_SIM_MODEL_LAYER_EMITTER_H
 #define BALLAST_SIM_MODEL_LAYER_EMITTER_H
@@ -45,7 +45,8 @@ void emit_linear_input_gradient(struct emitter *e, const char *name, enum precis
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in);
 
-/* What wrote the operand that is cast: a gradient that comes from a residual's sum is of neither. */
+/* What wrote the operand that is cast: a gradient that comes from a residual's sum is of
+ * neither. */
 enum cast_of { CAST_OF_NORM, CAST_OF_ACTIVATION, CAST_OF_ATTENTION, CAST_OF_OTHER };
 /* An operand of fp8 or fp4 is cast, unless what wrote it did that (enum stack_casts). */
 void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enum cast_of of,
@@ -62,8 +63,8 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half);
 /* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
                           enum precision precision, int64_t out);
-/* What automatic differentiation runs around the half's column-parallel products, beside their matmuls
- * (enum stack_linear_gradients); nothing where the kernels are fused. */
+/* What automatic differentiation runs around the half's column-parallel products, beside their
+ * matmuls (enum stack_linear_gradients); nothing where the kernels are fused. */
 void emit_linear_gradients(struct emitter *e, const struct half_names *half);
 void emit_enter_backward(struct emitter *e, const struct half_names *half);
 

@@ -56,7 +56,8 @@ static void save_for_weights(struct saved_list *list, const char *name, int64_t 
     if (list->need.weight) save(list, name, rows, columns);
 }
 
-/* What a matmul's weight gradient reads: Transformer Engine keeps the input as it was cast to fp8. */
+/* What a matmul's weight gradient reads: Transformer Engine keeps the input as it was cast to
+ * fp8. */
 static void save_matmul_input(struct saved_list *list, const char *name, int64_t rows,
                               int64_t columns) {
     const bool fp8 = list->d->module->precision == PRECISION_FP8;

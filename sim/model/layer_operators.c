@@ -23,8 +23,8 @@
  *
  * The head computes logits in the activation precision and the loss in fp32 over a vocabulary
  * divided by tp, with three all-reduces of one fp32 value per token. Core attention and what
- * context parallelism exchanges around it are in layer_attention.c, what only a diffusion decoder has
- * in diffusion_layers.c.
+ * context parallelism exchanges around it are in layer_attention.c, what only a diffusion decoder
+ * has in diffusion_layers.c.
  *
  * Dropout after a branch is one kernel with bias and residual add, which also writes a mask of one
  * byte a value; its backward reads gradient and mask and writes a gradient. That of the token
@@ -34,12 +34,12 @@
  * the forward list of a block again, with its collectives; selective runs core attention again from
  * the queries, keys and values that are kept. A flash attention keeps no scores and computes them
  * again in any case, so selective has nothing to do. Under context parallelism selective runs only
- * the compute again: backward brings the keys of other ranks itself. PyTorch and XLA run less again,
- * see enum recompute_style.
+ * the compute again: backward brings the keys of other ranks itself. PyTorch and XLA run less
+ * again, see enum recompute_style.
  *
- * Gemma 2 and 3 have a norm behind each branch too, before its residual; recomputation then also needs the
- * branch's last matmul. Gemma 2 caps logits by a tanh over logits in memory; that of attention scores is
- * inside the kernel and not priced.
+ * Gemma 2 and 3 have a norm behind each branch too, before its residual; recomputation then also
+ * needs the branch's last matmul. Gemma 2 caps logits by a tanh over logits in memory; that of
+ * attention scores is inside the kernel and not priced.
  *
  * Where this stops being true: post-norm encoders (EVA-CLIP 4B and 18B) move the norm behind the
  * branch, at the same cost; the parallel attention and MLP of the original ViT-22B is run in
@@ -460,8 +460,8 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
         core_cross_attention(&d, pass, activation_precision(d.module), out);
 }
 
-/* The forward of a block without its last matmul and what follows that: nobody reads their results. A norm
- * behind that matmul reads them for its backward, so that only the residual is left out. */
+/* The forward of a block without its last matmul and what follows that: nobody reads their results.
+ * A norm behind that matmul reads them for its backward, so that only the residual is left out. */
 static void forward_until_needed(struct operator_list *out, int64_t first) {
     int64_t last = out->count;
     for (int64_t i = first; i < out->count; i++) {
@@ -471,8 +471,8 @@ static void forward_until_needed(struct operator_list *out, int64_t first) {
     out->count = last;
 }
 
-/* The outputs of q, k and v are kept; the norm before them runs again, as their weights' gradient reads
- * it, and so does its cast. */
+/* The outputs of q, k and v are kept; the norm before them runs again, as their weights' gradient
+ * reads it, and so does its cast. */
 static void without_projections(struct operator_list *out, int64_t first) {
     int64_t kept = first;
     for (int64_t i = first; i < out->count; i++)

@@ -5,12 +5,13 @@
  *
  *     h(q + 2v) + qh + hu + fh    matmuls
  *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
- *   + 2 norms of h (4 with norms behind the branches), norms of q and v (or of head_dim), 2h layer scale
+ *   + 2 norms of h (4 with norms behind the branches), norms of q and v (or of head_dim), 2h layer
+ *   scale
  *
- * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block adds
- * its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h for the
- * modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3; the layer
- * behind it is shared by all blocks and counts with the latent embedding). FLOPs follow
+ * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block
+ * adds its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h
+ * for the modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3;
+ * the layer behind it is shared by all blocks and counts with the latent embedding). FLOPs follow
  * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
  * a causal mask.
  */
@@ -250,7 +251,8 @@ static int64_t text_projection_parameters(const struct module *m) {
            (m->text_hidden + (m->linear_bias ? 1 : 0)) * m->hidden + norm_parameters(m, m->hidden);
 }
 
-/* Two biased layers over sines of the timestep, and one to the six vectors that all blocks share. */
+/* Two biased layers over sines of the timestep, and one to the six vectors that all blocks
+ * share. */
 static int64_t timestep_parameters(const struct layer_division *d) {
     const int64_t hidden = d->module->hidden;
     return (TIMESTEP_FREQUENCIES + 1) * hidden + (hidden + 1) * hidden +

@@ -51,8 +51,8 @@ struct module {
     bool frozen;      /* no weight gradients, no optimizer state */
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
-    /* Of language models and vision encoders: all blocks but these attend within a window, of so many tokens
-     * back, or of so many patches beside each other. 0: all attend to everything. */
+    /* Of language models and vision encoders: all blocks but these attend within a window, of so
+     * many tokens back, or of so many patches beside each other. 0: all attend to everything. */
     int64_t attention_window, full_attention_blocks;
     int64_t hidden, ffn_hidden, heads, kv_heads, head_dim;
     enum ffn_kind ffn;
@@ -70,8 +70,8 @@ struct module {
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
     int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
-    /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of the
-     * latent video, image_size is the side of a frame in pixels */
+    /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of
+     * the latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
     int64_t temporal_patch; /* frames in one patch */
     bool patch_bias;
@@ -82,8 +82,8 @@ struct module {
     bool connector_norm;
     bool connector_norm_before_merge; /* over the width of one patch (Qwen2-VL), not of merge^2 */
     bool connector_pool; /* patches are averaged instead of set side by side (Gemma 3) */
-    /* A norm of the encoder's output, before anything else: the encoder's own last one, run and counted
-     * with the connector. */
+    /* A norm of the encoder's output, before anything else: the encoder's own last one, run and
+     * counted with the connector. */
     bool connector_input_norm;
     enum norm_kind connector_input_norm_kind;
     /* diffusion decoder: blocks modulated by the timestep, with cross attention to the text */
@@ -131,9 +131,9 @@ struct model {
     int64_t layer_count;
     /* Patches of one tile in the encoder (with class token if any) and its tokens in the LLM. */
     int64_t tile_vision_tokens, tile_language_tokens;
-    /* Every input after the first layer has a gradient, also where nothing before it is trained: what
-     * Transformers' enable_input_require_grads() does, and pipeline engines that ask a gradient of all
-     * that they receive. */
+    /* Every input after the first layer has a gradient, also where nothing before it is trained:
+     * what Transformers' enable_input_require_grads() does, and pipeline engines that ask a
+     * gradient of all that they receive. */
     bool input_gradients;
 };
 
@@ -164,8 +164,9 @@ enum attention_kind { ATTENTION_FLASH, ATTENTION_NAIVE, ATTENTION_KIND_COUNT };
 enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEXT_KIND_COUNT };
 
 /* How a framework runs the forward of a recomputing block again.
- *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core attention.
- *   needed     until every kept tensor is back, so not the last matmul, its reduction and the residual
+ *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core
+ *   attention. needed     until every kept tensor is back, so not the last matmul, its reduction
+ *   and the residual
  *              (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody reads).
  *              Selective: core attention.
  *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
@@ -260,8 +261,8 @@ const char *recompute_kind_name(enum recompute_kind kind);
 
 /* ---- shape of a batch ---- */
 /* Tiles of the model's own size, each a sequence of its own in the encoder. */
-/* Squared lengths as attention of the mean block counts them, less where blocks have windows: of causal
- * sequences twice the pairs that see each other, of images the pairs. */
+/* Squared lengths as attention of the mean block counts them, less where blocks have windows: of
+ * causal sequences twice the pairs that see each other, of images the pairs. */
 double module_sequence_square(const struct module *module, double length);
 double module_image_squares(const struct module *module, double patches, double square_sum);
 struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
@@ -315,8 +316,8 @@ bool operator_is_core_attention(const struct operator_work *work);
 bool operator_runs_beside_attention(const struct operator_work *work);
 
 /* What backward runs again before it, in execution order: the forward list, part of it as the style
- * of the split says, the core attention or nothing. Nothing either for a layer that cannot recompute
- * or has no backward. */
+ * of the split says, the core attention or nothing. Nothing either for a layer that cannot
+ * recompute or has no backward. */
 void layer_recompute_operators(const struct model *model, int64_t layer_index,
                                const struct batch_shape *shape, const struct tensor_split *split,
                                enum recompute_kind kind, struct gradient_need need,

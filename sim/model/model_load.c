@@ -9,8 +9,9 @@
  *
  * A whole model may stand in another document, as an object with the keys of a model file.
  *
- * The connector's widths follow from its neighbours: in = merge^2 x vision hidden (pooled: vision hidden),
- * out = language hidden. A diffusion decoder takes the width of its text from the language model in front of it.
+ * The connector's widths follow from its neighbours: in = merge^2 x vision hidden (pooled: vision
+ * hidden), out = language hidden. A diffusion decoder takes the width of its text from the language
+ * model in front of it.
  */
 #include "sim/model/model.h"
 
@@ -74,7 +75,8 @@ static const struct field module_fields[] = {
     { "qk_norm", FIELD_CHOICE, AT(qk_norm), 0, 0, "\"none\"", "",
       "normalisation of queries and keys: over each head or over all of them", qk_norm_choices },
     { "branch_norm", FIELD_BOOL, AT(module.branch_norm), 0, 0, "false", "",
-      "a norm behind each branch too, before its residual: four norms a block (Gemma 2 and 3)", NULL },
+      "a norm behind each branch too, before its residual: four norms a block (Gemma 2 and 3)",
+      NULL },
     { "layer_scale", FIELD_BOOL, AT(module.layer_scale), 0, 0, "false", "",
       "each branch is scaled by a learned vector", NULL },
     { "dropout", FIELD_BOOL, AT(module.dropout), 0, 0, "false", "",
@@ -289,8 +291,8 @@ static bool check_window(const struct module *m, const struct module_place *plac
                        "needs \"attention_window\"");
     if (m->full_attention_blocks <= m->layer_count) return true;
     char text[160];
-    snprintf(text, sizeof text, "must be at most the %lld blocks, got %lld", (long long)m->layer_count,
-             (long long)m->full_attention_blocks);
+    snprintf(text, sizeof text, "must be at most the %lld blocks, got %lld",
+             (long long)m->layer_count, (long long)m->full_attention_blocks);
     return mistake(place, "full_attention_blocks", err, NULL, text);
 }
 

@@ -22,8 +22,8 @@
 #include "sim/model/model.h"
 #include "sim/policy/schedule/schedule.h"
 
-/* Consecutive chunks, on every stage, that hold one module and run it in sub-microbatches of its own
- * size. A micro-batch's sub-microbatches of one module all come before those of the next. */
+/* Consecutive chunks, on every stage, that hold one module and run it in sub-microbatches of its
+ * own size. A micro-batch's sub-microbatches of one module all come before those of the next. */
 struct plan_module {
     int64_t first_chunk, chunk_count;
     int64_t sub_batch; /* images of a sub-microbatch at most; 0: whole micro-batches */
@@ -40,7 +40,8 @@ struct job_plan {
     /* by layer: what it drops and computes again in backward. Two values for most: none, full */
     enum recompute_kind *recompute;
     const struct schedule_policy *schedule;
-    /* A modality-aware plan: the modules in order, all chunks together. 0: one that does not split. */
+    /* A modality-aware plan: the modules in order, all chunks together. 0: one that does not
+     * split. */
     struct plan_module *modules;
     int64_t module_count;
 };
@@ -68,8 +69,8 @@ struct iteration_plan {
     const struct batch_shape *shapes; /* by micro-batch */
     struct schedule_entry *entries;   /* stage after stage, schedule_entry_count() each */
     /* For plan_iteration; NULL elsewhere. Sub-microbatch k of micro-batch m in module i is unit
-     * units[i x (micro_batch_count + 1) + m] + k; a module that takes no part in a micro-batch has no
-     * unit for it. On part p it is cell cell_first[p] + unit. */
+     * units[i x (micro_batch_count + 1) + m] + k; a module that takes no part in a micro-batch has
+     * no unit for it. On part p it is cell cell_first[p] + unit. */
     const int32_t *units;
     const int64_t *cell_first;
     const struct pass_cost *costs;           /* by cell */
@@ -172,8 +173,8 @@ struct planner {
     /* Joint policies may leave it out: their preset is the plan. */
     bool (*plan_job)(const struct planner_oracle *oracle, const void *parameters,
                      struct job_plan *plan, struct error *err);
-    /* Optional, of recompute policies: decides one stage as plan_job would, whatever is on the others.
-     * One chunk a stage. */
+    /* Optional, of recompute policies: decides one stage as plan_job would, whatever is on the
+     * others. One chunk a stage. */
     bool (*plan_stage)(const struct planner_oracle *oracle, const void *parameters,
                        struct job_plan *plan, int64_t stage, struct error *err);
     /* Optional: NULL keeps the static order of plan->schedule. Called by several threads at once;

@@ -1,19 +1,20 @@
 /* goodput.c - Daly's two equations.
  *
- * Failures are exponential, also while a checkpoint is written or the job restarts; a failure during
- * a restart begins it anew. For useful time tau between checkpoints of length delta, a restart of
- * length R and a mean time M between failures, a segment takes on average
+ * Failures are exponential, also while a checkpoint is written or the job restarts; a failure
+ * during a restart begins it anew. For useful time tau between checkpoints of length delta, a
+ * restart of length R and a mean time M between failures, a segment takes on average
  *     M exp(R / M) (exp((tau + delta) / M) - 1).
  * A training no longer than tau is one segment without a checkpoint.
  *
  * The variance is not in the paper. A stretch of length L that begins anew after each failure takes
  *     mean M (exp(L / M) - 1), variance M^2 (exp(2 L / M) - 2 (L / M) exp(L / M) - 1),
- * and so does a restart with L = R. A segment is L and, for each of its k failures, the time until the
- * failure and the restart; k is geometric with mean exp(L / M) - 1 and independent of the restarts:
+ * and so does a restart with L = R. A segment is L and, for each of its k failures, the time until
+ * the failure and the restart; k is geometric with mean exp(L / M) - 1 and independent of the
+ * restarts:
  *     variance(segment) = variance(L) + E(k) variance(R) + variance(k) mean(R)^2
  *                         + 2 mean(R) covariance(k, time of the stretch),
- * where the stretch's time is L + the sum of k times to failure, each of mean a = M - L / E(k), so that
- * the covariance is a variance(k), and variance(k) = E(k) (1 + E(k)).
+ * where the stretch's time is L + the sum of k times to failure, each of mean a = M - L / E(k), so
+ * that the covariance is a variance(k), and variance(k) = E(k) (1 + E(k)).
  */
 #include "sim/replay/goodput.h"
 
@@ -45,9 +46,11 @@ static struct segment segment_of(const struct goodput_loss *loss, double useful_
     const double interval_s =
         chosen ? goodput_best_interval_s(loss->mtbf_s, loss->checkpoint_s) : loss->interval_s;
     if (interval_s >= useful_s) return whole;
-    /* The best interval is that of a training without end; a short one may do better without any. */
-    if (chosen && goodput_fraction(loss->mtbf_s, useful_s, 0, loss->restart_s) >
-                      goodput_fraction(loss->mtbf_s, interval_s, loss->checkpoint_s, loss->restart_s))
+    /* The best interval is that of a training without end; a short one may do better without
+     * any. */
+    if (chosen &&
+        goodput_fraction(loss->mtbf_s, useful_s, 0, loss->restart_s) >
+            goodput_fraction(loss->mtbf_s, interval_s, loss->checkpoint_s, loss->restart_s))
         return whole;
     return (struct segment){ interval_s, loss->checkpoint_s };
 }
@@ -68,8 +71,8 @@ static double mean_until_done_s(double mtbf_s, double length_s) {
 /* exp(2 x) - 2 x exp(x) - 1, of which small x would leave only rounding: x^3 / 3 and on. */
 static double variance_until_done(double mtbf_s, double length_s) {
     const double x = length_s / mtbf_s;
-    const double unit =
-        x < 1e-2 ? x * x * x * (1.0 / 3 + x * (1.0 / 3 + x * 11.0 / 60)) : exp(2 * x) - 2 * x * exp(x) - 1;
+    const double unit = x < 1e-2 ? x * x * x * (1.0 / 3 + x * (1.0 / 3 + x * 11.0 / 60))
+                                 : exp(2 * x) - 2 * x * exp(x) - 1;
     return mtbf_s * mtbf_s * unit;
 }
 

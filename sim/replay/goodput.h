@@ -1,8 +1,8 @@
 /* goodput.h - how much of the time a job that fails now and then gets ahead.
  *
- * Failures come at random with a mean time between them; the work since the last checkpoint is lost.
- * Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
- * Generation Computer Systems 22 (2006), equations 13 (time) and 37 (interval).
+ * Failures come at random with a mean time between them; the work since the last checkpoint is
+ * lost. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+ * Future Generation Computer Systems 22 (2006), equations 13 (time) and 37 (interval).
  */
 #ifndef BALLAST_SIM_REPLAY_GOODPUT_H
 #define BALLAST_SIM_REPLAY_GOODPUT_H
@@ -19,10 +19,11 @@ struct goodput {
     double interval_s; /* INFINITY: the training is over before its first checkpoint */
 };
 
-/* Of a training of so much useful time. One that is not longer than the interval writes no checkpoint:
- * a failure loses all of it. */
+/* Of a training of so much useful time. One that is not longer than the interval writes no
+ * checkpoint: a failure loses all of it. */
 struct goodput goodput_of_training(const struct goodput_loss *loss, double useful_s);
-/* How far the time of one such training lies from the mean of many, which is useful_s / fraction. */
+/* How far the time of one such training lies from the mean of many, which is useful_s /
+ * fraction. */
 double goodput_deviation_s(const struct goodput_loss *loss, double useful_s);
 
 /* The fraction of a training without end. */

@@ -199,7 +199,8 @@ static void price_pieces(struct job *job) {
     for (int64_t k = 0; k < job->plan.module_count; k++) {
         const struct plan_module *module = &job->plan.modules[k];
         for (int64_t i = 0; module->clips && i < count; i++) {
-            int64_t pieces = (job->shapes[i].video_clips + module->sub_batch - 1) / module->sub_batch;
+            int64_t pieces =
+                (job->shapes[i].video_clips + module->sub_batch - 1) / module->sub_batch;
             for (int64_t n = 0; n < pieces; n++) {
                 struct batch_shape piece =
                     batch_shape_piece(&job->shapes[i], true, pieces, n);
@@ -212,7 +213,8 @@ static void price_pieces(struct job *job) {
 /* ---- a part of the iterations ---- */
 
 struct fill {
-    double amount; /* what its fullest rank holds; 1 for each of text, images and video is a mean rank */
+    double
+        amount; /* what its fullest rank holds; 1 for each of text, images and video is a mean rank */
     int64_t iteration;
 };
 
@@ -250,9 +252,9 @@ static void measure_fills(const struct job *job, struct fill *fills) {
     }
 }
 
-/* Those that stand for all: the iterations are sorted by what they hold and cut into as many parts, of each of
- * which the one nearest to its mean is taken. A policy that bins by length may begin with an iteration
- * of the shortest samples, which tells nothing of the others. */
+/* Those that stand for all: the iterations are sorted by what they hold and cut into as many parts,
+ * of each of which the one nearest to its mean is taken. A policy that bins by length may begin
+ * with an iteration of the shortest samples, which tells nothing of the others. */
 static void choose_iterations(const struct job *job, int64_t wanted, int64_t *chosen) {
     const int64_t all = job->epoch_iterations;
     struct fill *fills = memory_alloc(sizeof *fills * (size_t)all);
@@ -278,7 +280,8 @@ static void measure_windows(struct job *job) {
     const int64_t lengths[JOB_WINDOW_LIMIT] = { 1, 2, 4, 8, 16, each };
     for (int i = 0; i < JOB_WINDOW_LIMIT; i++) {
         const int64_t length = lengths[i];
-        const int64_t before = job->window_count > 0 ? job->windows[job->window_count - 1].length : 0;
+        const int64_t before =
+            job->window_count > 0 ? job->windows[job->window_count - 1].length : 0;
         if (length <= before || length > each) continue;
         struct job_window *window = &job->windows[job->window_count++];
         window->length = length;
@@ -303,7 +306,8 @@ static void keep_typical_iterations(struct job *job, int64_t iterations) {
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++)
         for (int64_t k = 0; k < iterations; k++)
             memmove(job->shapes + rank * count + k * each,
-                    job->shapes + rank * old + chosen[k] * each, sizeof *job->shapes * (size_t)each);
+                    job->shapes + rank * old + chosen[k] * each,
+                    sizeof *job->shapes * (size_t)each);
     free(chosen);
     job->shapes = memory_realloc(job->shapes,
                                  sizeof *job->shapes * (size_t)(job->batches.rank_count * count));

@@ -31,8 +31,8 @@ struct job {
                                    shapes[r * batches.per_rank + i] */
     struct batch_shape typical; /* their mean */
     struct batch_shape largest; /* each size the largest of all */
-    /* Of a job that keeps a part of the iterations, what the heaviest steps of all hold: the largest mean of
-     * so many consecutive micro-batches of a rank and step, lengths rising. */
+    /* Of a job that keeps a part of the iterations, what the heaviest steps of all hold: the
+     * largest mean of so many consecutive micro-batches of a rank and step, lengths rising. */
     struct job_window {
         int64_t length;
         struct batch_shape shape;
@@ -50,7 +50,8 @@ struct job {
      * steps of the next, and what it repeats is not counted off. */
     double epoch_steps;
     /* Samples of a step: on average over the epoch's whole ones, and as the scenario asks (0: it
-     * gives the number of micro-batches instead). A packing policy makes each micro-batch a group. */
+     * gives the number of micro-batches instead). A packing policy makes each micro-batch a
+     * group. */
     double samples_per_step;
     int64_t asked_samples_per_step;
     int64_t samples_left_out; /* that packing gives to no rank */
@@ -62,9 +63,9 @@ void job_destroy(struct job *job);
 
 /* The data set alone. */
 struct job *job_load(const struct scenario *scenario, struct error *err);
-/* Its micro-batches too. With an iteration_limit above 0 so many iterations are kept that stand for all by
- * what they hold, and the micro-batches of the others are forgotten, after they went into the
- * statistics: the job is small then, and replays no more. */
+/* Its micro-batches too. With an iteration_limit above 0 so many iterations are kept that stand for
+ * all by what they hold, and the micro-batches of the others are forgotten, after they went into
+ * the statistics: the job is small then, and replays no more. */
 struct job *job_batch(const struct scenario *scenario, const struct job *data,
                       int64_t iteration_limit, struct error *err);
 /* Ready to run. `prices` is for price_table_borrow(); NULL: a table of its own. */

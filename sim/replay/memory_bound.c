@@ -1,4 +1,5 @@
-/* memory_bound.c - a stage's order of passes, walked with the most that each run of micro-batches can hold. */
+/* memory_bound.c - a stage's order of passes, walked with the most that each run of micro-batches
+ * can hold. */
 #include "sim/replay/memory_bound.h"
 
 #include <math.h>
@@ -11,15 +12,16 @@ struct bound {
     struct layer_time times[JOB_WINDOW_LIMIT][LAYER_KIND_COUNT];
 };
 
-/* One chunk of a stage: what micro-batches as large as each window's mean keep, and those in flight. */
+/* One chunk of a stage: what micro-batches as large as each window's mean keep, and those in
+ * flight. */
 struct chunk {
     double activation_bytes[JOB_WINDOW_LIMIT], workspace_bytes;
     bool *live;                      /* by micro-batch */
     int64_t first, last, live_count; /* first to last: the run that holds all that are live */
 };
 
-/* Sums over tokens are divided by whole images and tokens among context-parallel ranks, and copies to the
- * host take what time leaves: only single micro-batches bound those. */
+/* Sums over tokens are divided by whole images and tokens among context-parallel ranks, and copies
+ * to the host take what time leaves: only single micro-batches bound those. */
 static bool adds_up(const struct scenario *s) {
     return s->layout.cp == 1 && s->training_fields.offload_blocks == 0;
 }

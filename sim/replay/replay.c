@@ -169,7 +169,8 @@ static void slow_layer(struct layer_time *time, const struct step_slowness *slow
         time->recompute_ns[how] = llround((double)time->recompute_ns[how] * factor);
 }
 
-/* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank takes. */
+/* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank
+ * takes. */
 static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     const struct job *job = loop->job;
     struct worker *worker = &loop->workers[thread_index];
@@ -344,8 +345,8 @@ static bool constant_idle(const struct job *job, const struct replay *replay, do
     return ok;
 }
 
-/* Where each iteration has its own order: what stages wait for the busiest, which none can avoid. The
- * bubble of an ideal pipeline is on top. */
+/* Where each iteration has its own order: what stages wait for the busiest, which none can avoid.
+ * The bubble of an ideal pipeline is on top. */
 static double spread_idle(const struct replay *replay) {
     double most = 0, mean = 0;
     for (int64_t stage = 0; stage < replay->stage_count; stage++) {
@@ -584,7 +585,8 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     int64_t failed_iteration = INT64_MAX;
     for (int t = 0; t < threads; t++) {
         step_runner_destroy(loop.workers[t].runner);
-        /* Of several failures the earliest iteration's, so that threads do not choose the message. */
+        /* Of several failures the earliest iteration's, so that threads do not choose the
+         * message. */
         if (loop.workers[t].failed && loop.workers[t].failed_iteration < failed_iteration) {
             failed_iteration = loop.workers[t].failed_iteration;
             ok = false;

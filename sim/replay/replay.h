@@ -26,8 +26,8 @@ struct iteration_outcome {
     int64_t slowest_rank;
     int64_t slowest_rank_ns, fastest_rank_ns; /* pipeline alone */
     int64_t samples, language_tokens, useful_language_tokens, vision_tiles;
-    /* Wall time that the policy took to plan it, on one core: of the rank that took longest, since each
-     * plans on its own hosts. Negative: its plan was made with the job. */
+    /* Wall time that the policy took to plan it, on one core: of the rank that took longest, since
+     * each plans on its own hosts. Negative: its plan was made with the job. */
     int64_t planner_ns;
 };
 
@@ -74,7 +74,8 @@ struct replay {
     double total_days, gpu_days, money_usd; /* all epochs; money is NaN without a price */
     /* Of total_days, the part in which training gets ahead: 1 unless what_if has GPUs fail. */
     double goodput_fraction;
-    double checkpoint_interval_s; /* NaN: no GPU fails; INFINITY: done before the first checkpoint */
+    double
+        checkpoint_interval_s; /* NaN: no GPU fails; INFINITY: done before the first checkpoint */
     double mfu_fraction, hfu_fraction;
     double classes_s[REPLAY_CLASS_COUNT];
     int64_t stage_count, part_count;
@@ -92,9 +93,9 @@ struct replay {
     double
         outside_fraction; /* of the time of a mean micro-batch, priced outside the measured range */
     double wall_s;
-    /* Planning of an iteration runs beside the one before it, the first before training begins. What it
-     * takes longer, training would wait; that wait is not part of any time above, because it is this
-     * machine's. NaN: the policy plans no iterations. */
+    /* Planning of an iteration runs beside the one before it, the first before training begins.
+     * What it takes longer, training would wait; that wait is not part of any time above, because
+     * it is this machine's. NaN: the policy plans no iterations. */
     double planner_mean_s, planner_most_s, planner_exposed_s; /* exposed: of a mean step */
     int64_t planner_exposed_count;                            /* steps that would wait */
     bool repeatable; /* no budget of wall time ended a search */

@@ -132,8 +132,8 @@ struct scenario_options {
     struct scenario_cache *cache; /* what many scenarios share; outlives them. NULL: none */
 };
 
-/* The file at this path; a plain name that is no file stands for an example of the scenarios folder.
- * `what` it is ("scenario", "sweep") names it in messages. */
+/* The file at this path; a plain name that is no file stands for an example of the scenarios
+ * folder. `what` it is ("scenario", "sweep") names it in messages. */
 struct json *scenario_document(const char *directory, const char *what, const char *path,
                                struct error *err);
 /* Overrides, removals and variant, in this order, applied to a scenario's document. */
@@ -145,8 +145,8 @@ struct scenario *scenario_load(const struct scenario_options *options, const cha
 struct scenario *scenario_load_json(const struct scenario_options *options, struct json *json,
                                     struct error *err);
 void scenario_destroy(struct scenario *scenario);
-/* Every rule of the scenario matches some operator of a micro-batch between these two; false with the
- * place of the one that does not, and what there is. Names were checked while loading. */
+/* Every rule of the scenario matches some operator of a micro-batch between these two; false with
+ * the place of the one that does not, and what there is. Names were checked while loading. */
 bool scenario_rules_match_shapes(const struct scenario *scenario, const struct batch_shape *small,
                                  const struct batch_shape *large, struct error *err);
 /* How its layers are divided inside a stage. */

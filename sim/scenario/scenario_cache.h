@@ -20,9 +20,9 @@ struct scenario_cache;
 struct scenario_cache *scenario_cache_create(void);
 void scenario_cache_destroy(struct scenario_cache *cache);
 
-/* As model_load() and model_from_json() (definition not NULL), cost_model_create() with the stack and
- * the rules (of that document) if there are any, stack_load() and cluster_preset_read(); what they
- * return lives as long as the cache. Mistakes are not kept. */
+/* As model_load() and model_from_json() (definition not NULL), cost_model_create() with the stack
+ * and the rules (of that document) if there are any, stack_load() and cluster_preset_read(); what
+ * they return lives as long as the cache. Mistakes are not kept. */
 const struct model *scenario_cache_model(struct scenario_cache *cache, const char *directory,
                                          const struct json *json, const cJSON *definition,
                                          const char *name, struct error *err);

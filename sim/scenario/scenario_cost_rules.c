@@ -1,10 +1,11 @@
 /* scenario_cost_rules.c - every cost rule of the scenario must match an operator of its step.
  *
- * By name while the scenario is read: kind, pass, module and name against the operators of one layer
- * of each kind, and against those that stand outside of layers. By shape once the micro-batches are
- * known: each range against what lies between the smallest and the largest micro-batch. Rules of a
- * hardware file serve many models: one that matches nothing here is only noted, as are the
- * scenario's own where one set of rules serves many layouts (sweeps, which share a cache).
+ * By name while the scenario is read: kind, pass, module and name against the operators of one
+ * layer of each kind, and against those that stand outside of layers. By shape once the
+ * micro-batches are known: each range against what lies between the smallest and the largest
+ * micro-batch. Rules of a hardware file serve many models: one that matches nothing here is only
+ * noted, as are the scenario's own where one set of rules serves many layouts (sweeps, which share
+ * a cache).
  */
 #include <stdlib.h>
 #include <string.h>

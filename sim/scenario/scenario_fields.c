@@ -31,7 +31,8 @@ static const struct field model_fields[] = {
     { "frozen", FIELD_NODE, AT(frozen), 0, 0, "null", "",
       "modules that are not trained: list of \"vision\", \"connector\", \"language\"", NULL },
     { "input_gradients", FIELD_BOOL, AT(input_gradients), 0, 0, "false", "",
-      "backward also runs through frozen layers that nothing trained stands before, as Transformers' "
+      "backward also runs through frozen layers that nothing trained stands before, as "
+      "Transformers' "
       "enable_input_require_grads() makes it",
       NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",

@@ -7,7 +7,8 @@
 /* The top level: its sections as nodes. */
 struct scenario_top {
     const char *name, *description;
-    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate, *rules, *what_if;
+    const cJSON *model, *dataset, *cluster, *layout, *training, *policy, *simulate, *rules,
+        *what_if;
 };
 
 struct scenario_policy {

@@ -37,7 +37,8 @@ const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_
 /* Static or arena text. */
 void scenario_assume(struct reader *r, const char *text);
 
-/* scenario_policies.c; in this order: a schedule depends on the layout, and all on the joint policy. */
+/* scenario_policies.c; in this order: a schedule depends on the layout, and all on the joint
+ * policy. */
 bool scenario_read_joint(struct reader *r);
 bool scenario_read_batching(struct reader *r);
 bool scenario_read_schedule(struct reader *r);

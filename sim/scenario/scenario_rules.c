@@ -236,8 +236,8 @@ bool rule_batch(struct reader *r) {
     return true;
 }
 
-/* Groups that share a sequence need the ranks to share it; a step holds as many samples as asked for,
- * in micro-batches that many times as large. */
+/* Groups that share a sequence need the ranks to share it; a step holds as many samples as asked
+ * for, in micro-batches that many times as large. */
 bool rule_sequence_groups(struct reader *r) {
     struct scenario *s = r->s;
     const int64_t joined = batching_policy_groups_joined(s->batching.row, s->batching.parameters);
@@ -286,7 +286,8 @@ bool rule_schedule(struct reader *r) {
     r->rule = "vpp-left-to-joint-policy";
     if (s->layout_fields.vpp > 1 && joint != NULL && joint->preset != NULL && joint->preset->chunks)
         return json_error(s->json, vpp, r->err, "leave it out",
-                          "the joint policy \"%s\" decides the chunks of a stage itself", joint->name);
+                          "the joint policy \"%s\" decides the chunks of a stage itself",
+                          joint->name);
     if (schedule == NULL) return true; /* the joint policy's own */
     r->rule = "vpp-needs-interleaving";
     if (s->layout_fields.vpp > 1 && !schedule->interleaves)

@@ -1,9 +1,9 @@
 /* batch_shape.c - sums over the samples of a micro-batch.
  *
  * Attention stays within a sequence: in the encoder that is a tile, or an image of native
- * resolution; in the language model a packed sample, or a padded row; in a diffusion decoder a clip,
- * which also attends to the text of its own sample. Where blocks have windows the squares are those of
- * the mean block.
+ * resolution; in the language model a packed sample, or a padded row; in a diffusion decoder a
+ * clip, which also attends to the text of its own sample. Where blocks have windows the squares are
+ * those of the mean block.
  */
 #include "sim/step/batch_shape.h"
 
@@ -147,8 +147,8 @@ struct batch_shape batch_shape_smallest(const struct batch_shape *shapes, int64_
     return extreme(shapes, count, false);
 }
 
-/* Sums over a window that moves by one shape: it gains one and loses another. Sizes are whole and squares
- * far below 2^53, so that nothing is lost on the way. */
+/* Sums over a window that moves by one shape: it gains one and loses another. Sizes are whole and
+ * squares far below 2^53, so that nothing is lost on the way. */
 struct window {
     double sums[12];
 };
@@ -230,7 +230,8 @@ struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips
     struct batch_shape piece = { .samples = shape->samples };
     int64_t first = tiles * index / pieces, last = tiles * (index + 1) / pieces;
     piece.vision_tiles = last - first;
-    piece.vision_tokens = shape->vision_tokens * last / tiles - shape->vision_tokens * first / tiles;
+    piece.vision_tokens =
+        shape->vision_tokens * last / tiles - shape->vision_tokens * first / tiles;
     piece.connector_tokens =
         shape->connector_tokens * last / tiles - shape->connector_tokens * first / tiles;
     piece.vision_square_sum =

@@ -19,17 +19,17 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
  * joint_attention under one mask. Padding attends like a sample of its own, or with all others. */
 void batch_shape_as_sequence(struct batch_shape *shape, const struct model *model,
                              int64_t sequence_tokens, bool joint_attention);
-/* Nearly equal share `index` of `pieces` of its images, without the text; one piece: the whole. With
- * `clips` of its video clips, each with its text; they count as of their mean length. */
+/* Nearly equal share `index` of `pieces` of its images, without the text; one piece: the whole.
+ * With `clips` of its video clips, each with its text; they count as of their mean length. */
 struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips, int64_t pieces,
                                      int64_t index);
 /* Element-wise mean of shapes, rounded; for planners. */
 struct batch_shape batch_shape_mean(const struct batch_shape *shapes, int64_t count);
 /* Element-wise largest: no micro-batch needs more memory than this one. */
 struct batch_shape batch_shape_largest(const struct batch_shape *shapes, int64_t count);
-/* Element-wise the largest mean of `length` consecutive shapes, among `groups` sets of `each` consecutive ones
- * that no window crosses; rounded up: what so many micro-batches of a step hold together is no more than
- * `length` times this one's, whatever is a sum over tokens. */
+/* Element-wise the largest mean of `length` consecutive shapes, among `groups` sets of `each`
+ * consecutive ones that no window crosses; rounded up: what so many micro-batches of a step hold
+ * together is no more than `length` times this one's, whatever is a sum over tokens. */
 struct batch_shape batch_shape_largest_window(const struct batch_shape *shapes, int64_t groups,
                                               int64_t each, int64_t length);
 /* Element-wise smallest. */

@@ -8,10 +8,10 @@
  *
  *     exposed in forward = max(c - f, 0)        in backward = max(c - b, 0)        a block
  *
- * Out and in are two directions of one link and do not slow each other. Where this stops being true:
- * the first copy of a pass begins with nothing beside it, and the last has the next layer; a GPU file's
- * rate is that of one GPU copying, and GPUs behind one switch share it; kernels that touch HBM beside
- * a copy are slowed by its traffic, some percent.
+ * Out and in are two directions of one link and do not slow each other. Where this stops being
+ * true: the first copy of a pass begins with nothing beside it, and the last has the next layer; a
+ * GPU file's rate is that of one GPU copying, and GPUs behind one switch share it; kernels that
+ * touch HBM beside a copy are slowed by its traffic, some percent.
  */
 #include "sim/step/offload.h"
 

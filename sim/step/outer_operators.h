@@ -1,4 +1,5 @@
-/* outer_operators.h - what a step runs outside of its layers, with the prices that step_model.c uses.
+/* outer_operators.h - what a step runs outside of its layers, with the prices that step_model.c
+ * uses.
  *
  * Sums of gradients, sends between stages, reductions and gathers of data-parallel ranks, the
  * optimizer, and copies of activations to the host. step_model.c prices them through one function,

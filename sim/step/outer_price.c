@@ -84,8 +84,8 @@ double outer_reduce_moving(const struct step_model *m, double bytes) {
 #define BROADCAST_BAND 0.25
 
 /* NCCL's broadcast is a ring through all ranks, at the rate of all NICs. It begins 14 us late; from
- * rank to rank in a node its first bytes take 1.9 us (src/graph/tuning.cc, hwLat and baseLat), and from
- * node to node one slice of 512 KiB, an eighth of NCCL_BUFFSIZE, is sent whole by one NIC. */
+ * rank to rank in a node its first bytes take 1.9 us (src/graph/tuning.cc, hwLat and baseLat), and
+ * from node to node one slice of 512 KiB, an eighth of NCCL_BUFFSIZE, is sent whole by one NIC. */
 enum { BROADCAST_SLICE_BYTES = 512 * 1024 };
 
 static double broadcast_start_ns(const struct step_model *m, const struct communicator *group) {
@@ -111,8 +111,8 @@ static int64_t owner_count(const struct step_model *m, int64_t stage, int64_t ra
     return tensors < rank_count ? tensors : rank_count;
 }
 
-/* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share, one
- * after another: the same bytes cross, and each fills a ring anew. */
+/* ZeRO-1: the updated parameters come back in one all-gather, or each owner broadcasts its share,
+ * one after another: the same bytes cross, and each fills a ring anew. */
 int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
                         const struct communicator *group) {
     const struct backend *backend = m->scenario->backend;

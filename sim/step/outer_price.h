@@ -36,9 +36,9 @@ double outer_gather_moving(const struct step_model *m, double bytes);
 double outer_reduce_moving(const struct step_model *m, double bytes);
 double outer_all_reduce_moving(const struct step_model *m, double bytes,
                                const struct communicator *group);
-/* ZeRO-3 whose collectives take lists, one view and one copy for each rank (shard_list_s): the host's time
- * for a block's gathers in forward, in backward, for its reductions, and to gather its persistent
- * vectors after the update. All 0 for other stacks. */
+/* ZeRO-3 whose collectives take lists, one view and one copy for each rank (shard_list_s): the
+ * host's time for a block's gathers in forward, in backward, for its reductions, and to gather its
+ * persistent vectors after the update. All 0 for other stacks. */
 struct outer_lists {
     int64_t forward_ns, backward_ns, reduce_ns, update_ns;
 };

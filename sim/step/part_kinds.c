@@ -1,6 +1,6 @@
-/* part_kinds.c - a part costs a micro-batch what its layers cost, however the model is divided: the middle
- * stages of a pipeline mostly have as many blocks of one kind that recompute alike. Rules on single blocks
- * and the units of sharded parameters are of a part's own. */
+/* part_kinds.c - a part costs a micro-batch what its layers cost, however the model is divided: the
+ * middle stages of a pipeline mostly have as many blocks of one kind that recompute alike. Rules on
+ * single blocks and the units of sharded parameters are of a part's own. */
 #include "sim/step/part_kinds.h"
 
 #include <string.h>

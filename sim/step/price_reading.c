@@ -1,4 +1,5 @@
-/* price_reading.c - layer times, memory and work of a micro-batch, from the slots of its token counts. */
+/* price_reading.c - layer times, memory and work of a micro-batch, from the slots of its token
+ * counts. */
 #include "sim/step/price_slot.h"
 
 #include <math.h>
@@ -113,8 +114,9 @@ static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
 
-/* What a block's passes wait for the host, which launches ahead: together they take no less than all
- * their launches. The wait stands in the backward, where there is one. `time` is the device's. */
+/* What a block's passes wait for the host, which launches ahead: together they take no less than
+ * all their launches. The wait stands in the backward, where there is one. `time` is the
+ * device's. */
 static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
                                        const struct kind_prices *prices,
                                        const struct layer_time *time) {
@@ -315,7 +317,8 @@ static struct memo_group group_of(const struct price_table *table, int axis, boo
     return group;
 }
 
-/* Besides the token counts that the mark stands for, a layer depends on the sums of squares alone. */
+/* Besides the token counts that the mark stands for, a layer depends on the sums of squares
+ * alone. */
 static void fill_row(struct memo_maker *maker, const struct memo_group *group,
                      const struct batch_shape *shape, double squares,
                      const struct kind_prices *prices, struct memo_mark *mark, int32_t *row) {
@@ -340,7 +343,8 @@ static void fill_row(struct memo_maker *maker, const struct memo_group *group,
         row[group->places[i]] = (int32_t)mark->entry + i;
 }
 
-/* Of one axis, every shape's entries; `rows` are 0, the entry of a micro-batch that has nothing there. */
+/* Of one axis, every shape's entries; `rows` are 0, the entry of a micro-batch that has nothing
+ * there. */
 static void memorise_axis(struct memo_maker *maker, int a, const struct batch_shape *shapes,
                           int64_t count, int32_t *rows) {
     const struct price_table *table = maker->table;
@@ -385,8 +389,8 @@ void price_table_memorise(struct price_table *table, const struct batch_shape *s
     table->memo_count = count;
 }
 
-/* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two: what
- * runs while keys and values travel, and the step after that. The ring stands before *out. */
+/* Puts operators of attention at *out; returns the count. Beside a ring a run is stated as two:
+ * what runs while keys and values travel, and the step after that. The ring stands before *out. */
 static int64_t ring_operators(const struct price_table *table, enum layer_kind kind,
                               const struct priced_list *list, const struct operator_work *works,
                               int64_t count, struct operator_time *out) {

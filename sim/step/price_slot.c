@@ -88,8 +88,8 @@ static void extend_run(struct priced_list *list, int64_t index) {
 }
 
 /* Megatron-LM's --tp-comm-overlap (Transformer Engine's user buffers): a matmul beside an exposed
- * collective is cut into n pieces of its rows, so that one piece computes while another travels. The
- * gather in front of it passes the tp shards around a ring; the scatter behind it goes in four
+ * collective is cut into n pieces of its rows, so that one piece computes while another travels.
+ * The gather in front of it passes the tp shards around a ring; the scatter behind it goes in four
  * pieces, and its kernels hold some multiprocessors. With G the pieces together, C the collective:
  *
  *     gather   exposed = max(C - G (n - 1) / n, 0)                       n = tp
@@ -314,7 +314,8 @@ static void price_slot(struct price_table *table, int axis, const struct batch_s
 
 /* ---- pairs ---- */
 
-/* Where these are, or the empty place for them. Counts of tokens are multiples of an image's: mixed. */
+/* Where these are, or the empty place for them. Counts of tokens are multiples of an image's:
+ * mixed. */
 static struct pair_place *find_place(const struct axis *axis, int64_t slot, int64_t other_tokens) {
     const uint64_t mixed =
         ((uint64_t)slot * 0x9e3779b97f4a7c15u ^ (uint64_t)other_tokens) * 0xd6e8feb86659fd93u;

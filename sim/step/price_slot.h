@@ -1,16 +1,17 @@
-/* price_slot.h - one slot per token count and axis: what a price table keeps. Private to price_table.c
- * (creation), price_slot.c (filling) and price_reading.c (answers).
+/* price_slot.h - one slot per token count and axis: what a price table keeps. Private to
+ * price_table.c (creation), price_slot.c (filling) and price_reading.c (answers).
  *
- * Three axes (enum token_axis): the layers of the vision encoder are indexed by its tokens, those of
- * the language model by language tokens, those of a diffusion decoder by video tokens. A slot holds
- * everything that depends on the count alone. Core attention is a run of consecutive operators, one
- * where it is fused, that are stated and priced per micro-batch from its sums of lengths; a diffusion
- * block has a second run, its cross attention. Some layers depend on two axes: the token embedding
- * merges the connector's tokens into the text, and the decoder's blocks attend to the text. Their slot
- * keeps them once for each count of those other tokens that it has met.
+ * Three axes (enum token_axis): the layers of the vision encoder are indexed by its tokens, those
+ * of the language model by language tokens, those of a diffusion decoder by video tokens. A slot
+ * holds everything that depends on the count alone. Core attention is a run of consecutive
+ * operators, one where it is fused, that are stated and priced per micro-batch from its sums of
+ * lengths; a diffusion block has a second run, its cross attention. Some layers depend on two axes:
+ * the token embedding merges the connector's tokens into the text, and the decoder's blocks attend
+ * to the text. Their slot keeps them once for each count of those other tokens that it has met.
  *
- * Ring attention (layer_attention.c) sends keys and values while it attends to those that it has: of
- * cp equal steps the last has nothing to send. With A the time of attention and R that of the ring,
+ * Ring attention (layer_attention.c) sends keys and values while it attends to those that it has:
+ * of cp equal steps the last has nothing to send. With A the time of attention and R that of the
+ * ring,
  *
  *     exposed = R - min(R, A (cp - 1) / cp)
  *
@@ -53,8 +54,9 @@ struct kind_prices {
     int64_t *send_ns; /* by link; owned */
 };
 
-/* The entries of the memo that were last made from these prices, and the sums of squares they were made
- * for: micro-batches that are equal to these layers share entries. One entry for each kind, in order. */
+/* The entries of the memo that were last made from these prices, and the sums of squares they were
+ * made for: micro-batches that are equal to these layers share entries. One entry for each kind, in
+ * order. */
 struct memo_mark {
     int64_t entry; /* the first; -1: none yet */
     double squares, cross_squares;
@@ -108,20 +110,20 @@ struct price_table {
     int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
     double flop_per_square[LAYER_KIND_COUNT], flop_per_cross[LAYER_KIND_COUNT];
     struct axis axes[TOKEN_AXIS_COUNT];
-    /* Rules that name single blocks: a table of their own for each set of blocks that the same rules
-     * name. NULL and 0 where there are none, and inside such a table. */
+    /* Rules that name single blocks: a table of their own for each set of blocks that the same
+     * rules name. NULL and 0 where there are none, and inside such a table. */
     struct price_table **of_layer;
     struct price_table **variants;
     int64_t variant_count;
     int64_t rule_layer; /* of such a table: one of its blocks, within its module */
 };
 
-/* The kind's place among those of its axis that depend on its tokens alone, and among the others; one of
- * the two is -1. */
+/* The kind's place among those of its axis that depend on its tokens alone, and among the others;
+ * one of the two is -1. */
 int price_slot_single_index(enum layer_kind kind);
 int price_slot_paired_index(enum layer_kind kind);
-/* The tokens of another axis that paired layers depend on. Without a connector its tokens, if a data
- * set counts any, go nowhere. */
+/* The tokens of another axis that paired layers depend on. Without a connector its tokens, if a
+ * data set counts any, go nowhere. */
 int64_t price_slot_other_tokens(const struct price_table *table, int axis,
                                 const struct batch_shape *shape);
 /* Index into the axis' slots, and into its pairs; -1: not priced. */

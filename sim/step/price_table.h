@@ -1,9 +1,9 @@
 /* price_table.h - layer times of one scenario, tabulated once.
  *
- * Layers of one kind are equal, and all their operators but core attention depend on the token count
- * alone. So each (layer kind, token count) is priced once, operator by operator, each rounded to
- * nanoseconds; attention is priced per micro-batch, from its sum of squared lengths. A stage's time
- * is a sum of such integers, and the same integers, one by one, are the operators of operator
+ * Layers of one kind are equal, and all their operators but core attention depend on the token
+ * count alone. So each (layer kind, token count) is priced once, operator by operator, each rounded
+ * to nanoseconds; attention is priced per micro-batch, from its sum of squared lengths. A stage's
+ * time is a sum of such integers, and the same integers, one by one, are the operators of operator
  * fidelity.
  *
  *     price_table_prepare(table, shapes, count);        // before pricing; not thread-safe
@@ -50,8 +50,8 @@ struct price_table;
 /* Borrows the scenario; lives in `arena`. */
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario);
 /* A table that looks its prices up in `base`, which outlives it and is not written meanwhile, and
- * prices for itself only what is missing there. The keys of both scenarios must be equal. Where rules
- * name single blocks nothing is borrowed. */
+ * prices for itself only what is missing there. The keys of both scenarios must be equal. Where
+ * rules name single blocks nothing is borrowed. */
 struct price_table *price_table_borrow(struct arena *arena, const struct scenario *scenario,
                                        const struct price_table *base);
 /* From now on prices are kept without their operators: price_table_operators() is not for such a
@@ -98,9 +98,9 @@ int64_t price_table_link(const struct price_table *table, int64_t stage); /* ind
 struct price price_table_send_price(const struct price_table *table, int64_t stage,
                                     enum layer_kind kind, const struct batch_shape *shape,
                                     struct operator_work *work, struct communicator *pair);
-/* What the device waits for the launches of a layer of this kind. The host launches ahead, so that a
- * layer's passes together take no less than all their launches; the waits stand in its backward, where
- * there is one. All three are part of the layer's times. */
+/* What the device waits for the launches of a layer of this kind. The host launches ahead, so that
+ * a layer's passes together take no less than all their launches; the waits stand in its backward,
+ * where there is one. All three are part of the layer's times. */
 struct host_waits {
     int64_t forward_ns, backward_ns, recompute_ns[RECOMPUTE_KIND_COUNT];
 };

@@ -1,4 +1,5 @@
-/* sharded_pass.h - one pass of a model whose parameters (ZeRO-3, FSDP) or gradients (ZeRO-2) are sharded.
+/* sharded_pass.h - one pass of a model whose parameters (ZeRO-3, FSDP) or gradients (ZeRO-2) are
+ * sharded.
  *
  * Each transformer block is a unit; all other layers form the root unit, which is gathered once per
  * pass pair and kept. The network runs one collective at a time: while a unit computes, the next
@@ -7,7 +8,8 @@
  *
  *     int64_t ns = sharded_forward_ns(&pass);
  *
- * Sources: Zhao et al., "PyTorch FSDP" (2023), sections 3.2 and 3.3; Rajbhandari et al., "ZeRO" (2020).
+ * Sources: Zhao et al., "PyTorch FSDP" (2023), sections 3.2 and 3.3; Rajbhandari et al., "ZeRO"
+ * (2020).
  */
 #ifndef BALLAST_SIM_STEP_SHARDED_PASS_H
 #define BALLAST_SIM_STEP_SHARDED_PASS_H

@@ -85,7 +85,8 @@ struct step_model {
     int64_t *offloading;
     bool has_ruled_layers;      /* some block is priced apart from its kind */
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
-    enum layer_kind *kinds; /* of each part's layers, up to LAYER_KIND_COUNT: [part x PART_KINDS + n] */
+    enum layer_kind
+        *kinds;     /* of each part's layers, up to LAYER_KIND_COUNT: [part x PART_KINDS + n] */
     int64_t *alike; /* by part: the first that costs every micro-batch the same but for its sends */
     /* in the whole model, by kind: layers, and those whose backward repeats some of the forward */
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
@@ -111,7 +112,8 @@ struct step_model {
     struct outer_list
         *record; /* writes down prices outside of layers (outer_operators.h); NULL: no */
     int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
-    double *synchronize_moving, *update_moving; /* per stage: shares of reduction and gather that slow
+    double *synchronize_moving,
+        *update_moving;                /* per stage: shares of reduction and gather that slow
                                                    the compute beside (outer_price.h) */
     int64_t update_ns;                 /* both, on the slowest stage, nothing hidden */
 };
@@ -123,8 +125,8 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 bool step_part_has_backward(const struct step_model *model, int64_t part);
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
                                      const struct job_plan *plan, const struct price_table *prices);
-/* Layer times of a micro-batch, once for all stages; then the sums of one part. `locked`: times of the
- * slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
+/* Layer times of a micro-batch, once for all stages; then the sums of one part. `locked`: times of
+ * the slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
 /* The same where those of kinds that the model has not are 0 already. */
@@ -133,7 +135,8 @@ void step_layer_times_again(const struct step_model *model, const struct batch_s
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,
                      const struct layer_time times[LAYER_KIND_COUNT],
                      const struct layer_time locked[LAYER_KIND_COUNT], struct stage_cost *cost);
-/* The same with so many of the part's blocks recomputing in each way; NULL or all 0: as the plan. */
+/* The same with so many of the part's blocks recomputing in each way; NULL or all 0: as the
+ * plan. */
 void step_stage_cost_as(const struct step_model *model, int64_t part,
                         const struct batch_shape *shape,
                         const struct layer_time times[LAYER_KIND_COUNT],
@@ -145,7 +148,8 @@ void step_stage_sends(const struct step_model *model, int64_t part,
 /* Sub-microbatches of a micro-batch in a module of the plan; 0 where it has nothing to do there. */
 int64_t step_unit_count(const struct step_model *model, int64_t module,
                         const struct batch_shape *shape);
-/* How the blocks of a part recompute by the plan; how many there are and what each way costs and keeps. */
+/* How the blocks of a part recompute by the plan; how many there are and what each way costs and
+ * keeps. */
 void step_planned_blocks(const struct step_model *model, int64_t part, struct pass_choice *blocks);
 void step_block_options(const struct step_model *model, int64_t part,
                         const struct layer_time times[LAYER_KIND_COUNT], struct pass_cost *pass);
@@ -156,12 +160,14 @@ double step_choice_flop(const struct step_model *model, int64_t part,
 /* What a stage has for activations and workspace, fragmentation taken off. */
 double step_activation_capacity(const struct step_model *model, int64_t stage);
 
-/* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the GPU. */
+/* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the
+ * GPU. */
 struct offload_time step_offload_time(const struct step_model *model, int64_t layer_index,
                                       const struct layer_time times[LAYER_KIND_COUNT]);
 
-/* What is left of a stage's gradient reduction after hiding it behind a backward of so many ns, and of
- * the update after hiding the parameter gather behind a forward; whole where the layout hides none. */
+/* What is left of a stage's gradient reduction after hiding it behind a backward of so many ns, and
+ * of the update after hiding the parameter gather behind a forward; whole where the layout hides
+ * none. */
 int64_t step_exposed_reduce_ns(const struct step_model *model, int64_t stage, int64_t backward_ns);
 int64_t step_exposed_update_ns(const struct step_model *model, int64_t stage, int64_t forward_ns);
 
@@ -195,8 +201,8 @@ bool step_run_constant(struct step_runner *runner, const struct stage_cost *by_p
  * times[micro-batch][kind], borrowed until the next call; NULL: each rank on its own. */
 void step_runner_lock(struct step_runner *runner,
                       const struct layer_time (*times)[LAYER_KIND_COUNT]);
-/* The order of the next runs, stage after stage, instead of the planner's or the schedule's; checked,
- * borrowed until the next call; NULL: back to those. */
+/* The order of the next runs, stage after stage, instead of the planner's or the schedule's;
+ * checked, borrowed until the next call; NULL: back to those. */
 void step_runner_order(struct step_runner *runner, const struct schedule_entry *entries);
 /* From now on the rank is slower than planned: all its passes by `rank`, those of one stage by
  * `stage_factor` on top, sends over the link after `link_stage` by `link_factor`. 1: not. Stage

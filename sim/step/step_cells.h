@@ -1,5 +1,6 @@
 /* step_cells.h - a step's runner and its cells: one sub-microbatch on one part. Private to
- * step_runner.c (orders, prices, runs), step_graph.c (the task graph) and step_view.c (the last run).
+ * step_runner.c (orders, prices, runs), step_graph.c (the task graph) and step_view.c (the last
+ * run).
  */
 #ifndef BALLAST_SIM_STEP_STEP_CELLS_H
 #define BALLAST_SIM_STEP_STEP_CELLS_H
@@ -18,8 +19,8 @@ struct step_runner {
     int64_t micro_batch_count;      /* of the graph; 0: none yet */
     struct schedule_entry *entries; /* stage s from s x entry_count */
     int64_t entry_count;            /* of one stage */
-    /* Units of module i: the sub-microbatches of micro-batch m are units[i x (count + 1) + m] up to the
-     * next entry. Their cells on part p follow cell_first[p]. */
+    /* Units of module i: the sub-microbatches of micro-batch m are units[i x (count + 1) + m] up to
+     * the next entry. Their cells on part p follow cell_first[p]. */
     int32_t *units;
     int64_t *cell_first, cell_capacity;
     /* by cell: first and last task of each pass, and its send (NO_TASK: none) */
@@ -63,7 +64,8 @@ struct place_in_step {
     int64_t part, micro_batch, sub, pieces, cell;
 };
 
-static inline struct batch_shape shape_at(const struct step_runner *r, const struct place_in_step *at) {
+static inline struct batch_shape shape_at(const struct step_runner *r,
+                                          const struct place_in_step *at) {
     const struct step_model *m = r->model;
     bool clips = m->plan->module_count > 0 &&
                  m->plan->modules[m->module_of_chunk[at->part / m->stage_count]].clips;
@@ -80,7 +82,8 @@ static inline const struct layer_time *times_at(const struct step_runner *r,
 
 typedef void (*cell_visit)(struct step_runner *r, const struct place_in_step *at, void *context);
 
-static inline void for_each_cell(struct step_runner *r, int64_t part, cell_visit visit, void *context) {
+static inline void for_each_cell(struct step_runner *r, int64_t part, cell_visit visit,
+                                 void *context) {
     const int32_t *units = units_of(r, part);
     for (int64_t i = 0; i < r->micro_batch_count; i++)
         for (int32_t unit = units[i]; unit < units[i + 1]; unit++) {

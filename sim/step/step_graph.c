@@ -197,8 +197,8 @@ static void add_entry(struct step_runner *r, int64_t stage, const struct schedul
     }
 }
 
-/* Units of one micro-batch on a part and on the next: one to one inside a module, all to all between
- * two. */
+/* Units of one micro-batch on a part and on the next: one to one inside a module, all to all
+ * between two. */
 static void join_parts(struct step_runner *r, int64_t part, int64_t micro_batch) {
     const int32_t *from = units_of(r, part) + micro_batch,
                   *to = units_of(r, part + 1) + micro_batch;

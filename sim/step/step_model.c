@@ -105,8 +105,9 @@ static void count_kinds(struct step_model *m) {
     }
 }
 
-/* Where the weight-gradient matmul adds into the held gradient by itself, autograd still gets a tensor
- * of the matrix's shape: one buffer for each shape, kept (Transformer Engine, get_dummy_wgrad). */
+/* Where the weight-gradient matmul adds into the held gradient by itself, autograd still gets a
+ * tensor of the matrix's shape: one buffer for each shape, kept (Transformer Engine,
+ * get_dummy_wgrad). */
 static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     if (!m->scenario->backend->placeholder_gradients) return 0;
     const struct model *model = m->scenario->model;
@@ -128,7 +129,8 @@ static bool step_reduces_once(const struct step_model *m) {
            layout->zero_group > 1 && m->scenario->micro_batches_per_rank > 1;
 }
 
-/* Of sends to and from one pipeline neighbour: NCCL_BUFFSIZE of 4 MiB, 24 channels, both directions. */
+/* Of sends to and from one pipeline neighbour: NCCL_BUFFSIZE of 4 MiB, 24 channels, both
+ * directions. */
 #define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 
 static void fill_static_memory(struct step_model *m) {
@@ -136,7 +138,8 @@ static void fill_static_memory(struct step_model *m) {
     const struct layout *layout = &s->layout;
     double group = (double)layout->zero_group;
     double shards = layout->zero_stage >= 1 ? group : 1;
-    /* Whole between micro-batches, in the precision of the reduction (FSDP's accumulated gradient). */
+    /* Whole between micro-batches, in the precision of the reduction (FSDP's accumulated
+     * gradient). */
     const bool whole = step_reduces_once(m);
     double gradient_shards = layout->zero_stage >= 2 && !whole ? group : 1;
     double gradient_bytes = whole ? s->backend->gradient_reduce_bytes : s->backend->gradient_bytes;
@@ -242,16 +245,16 @@ static void price_synchronisation(struct step_model *m) {
 }
 
 /* Passes of one part beside which a stage's traffic may hide. Interleaved parts come in turns of as
- * many micro-batches as there are stages: those that have had their last backward, or wait for their
- * first forward, have the turns of the others (Megatron-core, schedules.py and its grad_sync_func and
- * param_sync_func). */
+ * many micro-batches as there are stages: those that have had their last backward, or wait for
+ * their first forward, have the turns of the others (Megatron-core, schedules.py and its
+ * grad_sync_func and param_sync_func). */
 static int64_t passes_beside(const struct step_model *m) {
     if (m->plan->module_count > 0) return 1;
     return 1 + (m->chunk_count - 1) * m->stage_count;
 }
 
-/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. What hides
- * slows the passes beside it while it moves. */
+/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. What
+ * hides slows the passes beside it while it moves. */
 static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
                              double moving, int64_t pass_ns) {
     int64_t layers = 0;
@@ -328,11 +331,13 @@ static void price_units(struct arena *arena, struct step_model *m) {
         m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
         unit_gradients = fmax(unit_gradients, gradients);
         if (gathers)
-            m->unit_gather_ns[unit] = outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
+            m->unit_gather_ns[unit] =
+                outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
         if (gradients > 0) m->unit_reduce_ns[unit] = outer_sharded_reduce_ns(m, reduce, gradients);
     }
     if (gathers)
-        m->root_gather_ns = outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
+        m->root_gather_ns =
+            outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
     m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
     if (root_gradients > 0) m->root_reduce_ns = outer_sharded_reduce_ns(m, reduce, root_gradients);
@@ -490,7 +495,8 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         forward_ns += time->forward_ns + copies.forward_ns;
         backward_ns += time->backward_ns + again;
         if (unit < m->unit_count && m->unit_layer[unit] == i) {
-            /* The device is idle while lists are made, but those of gradients are made beside it. */
+            /* The device is idle while lists are made, but those of gradients are made beside
+             * it. */
             const struct outer_lists lists = outer_block_lists(m, i);
             const int64_t backward = time->backward_ns + again;
             units[unit] = (struct sharded_unit){
@@ -586,7 +592,8 @@ static void add_offload(const struct step_model *m, int64_t part, enum layer_kin
     double whole = time->saved_bytes[RECOMPUTE_NONE];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         if (counts[how] == 0) continue;
-        struct offload_time exposed = offload_of(m, time->saved_bytes[how], time, (enum recompute_kind)how);
+        struct offload_time exposed =
+            offload_of(m, time->saved_bytes[how], time, (enum recompute_kind)how);
         cost->forward_ns += counts[how] * exposed.forward_ns;
         cost->backward_ns += counts[how] * exposed.backward_ns;
         cost->class_ns[TIME_COMMUNICATION] +=

@@ -1,7 +1,7 @@
 /* step_runner.c - one data-parallel rank's step: orders its passes, prices them, runs them.
  *
- * The graph (step_graph.c) depends on (stages, micro-batches, schedule) only, so it is built once and
- * gets new durations each iteration.
+ * The graph (step_graph.c) depends on (stages, micro-batches, schedule) only, so it is built once
+ * and gets new durations each iteration.
  */
 #include "sim/step/step_cells.h"
 
@@ -358,7 +358,8 @@ static void price_layers(struct step_runner *r) {
     }
     for (int64_t part = 0, module = -1; part < m->part_count; part++) {
         int64_t own = m->module_of_chunk[part / m->stage_count];
-        if (own != module) for_each_cell(r, part, price_piece, r->piece_times + r->piece_first[own]);
+        if (own != module)
+            for_each_cell(r, part, price_piece, r->piece_times + r->piece_first[own]);
         module = own;
     }
 }

@@ -1,4 +1,5 @@
-/* step_view.c - the last run of a step as others look at it: spans, passes, critical path, memory. */
+/* step_view.c - the last run of a step as others look at it: spans, passes, critical path,
+ * memory. */
 #include "sim/step/step_cells.h"
 
 #include <stdlib.h>

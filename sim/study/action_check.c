@@ -1,4 +1,5 @@
-/* action_check.c - an independent reading of action lists: no code is shared with what makes them. */
+/* action_check.c - an independent reading of action lists: no code is shared with what makes
+ * them. */
 #include "sim/study/action_check.h"
 
 #include <string.h>
@@ -6,8 +7,9 @@
 #include "sim/base/json.h"
 
 enum kind { FW, BW, ISEND, IRECV, WAIT_ISEND, WAIT_IRECV, KIND_COUNT };
-static const char *const kind_names[KIND_COUNT + 1] = { "fw_stage",   "bw_stage",   "isend", "irecv",
-                                                        "wait_isend", "wait_irecv", NULL };
+static const char *const kind_names[KIND_COUNT + 1] = { "fw_stage", "bw_stage",   "isend",
+                                                        "irecv",    "wait_isend", "wait_irecv",
+                                                        NULL };
 
 /* Keys of each object of the file. */
 static const char *const root_keys[] = { "format",         "scenario",    "iteration",
@@ -16,9 +18,10 @@ static const char *const root_keys[] = { "format",         "scenario",    "itera
                                          "modules",        "ranks",       NULL };
 static const char *const module_keys[] = { "first_chunk", "chunk_count", "sub_microbatches", NULL };
 static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "actions", NULL };
-static const char *const pass_keys[] = { "action",           "chunk",           "micro_batch", "sub",
-                                         "start_ns",         "finish_ns",       "activation_bytes",
-                                         "workspace_bytes",  "recompute_blocks", NULL };
+static const char *const pass_keys[] = {
+    "action",           "chunk",           "micro_batch",      "sub", "start_ns", "finish_ns",
+    "activation_bytes", "workspace_bytes", "recompute_blocks", NULL
+};
 static const char *const send_keys[] = { "action",  "chunk", "micro_batch", "sub",
                                          "carries", "peer",  "arrival_ns",  NULL };
 static const char *const message_keys[] = { "action",  "chunk", "micro_batch", "sub",
@@ -208,8 +211,8 @@ static bool read_ranks(struct checker *c, const cJSON *ranks) {
             return false;
         if (number != rank)
             return json_error(c->json, node, c->err, NULL,
-                              "ranks stand in order: rank %ld is expected here, not %ld", (long)rank,
-                              (long)number);
+                              "ranks stand in order: rank %ld is expected here, not %ld",
+                              (long)rank, (long)number);
         if (!whole(c, node, "activation_capacity_bytes", -TIME_LIMIT, TIME_LIMIT, &capacity) ||
             !list(c, node, "actions", &actions))
             return false;
@@ -266,9 +269,9 @@ static struct slot *slot_of(const struct checker *c, int64_t chunk, int64_t rank
 }
 
 static const char *told(struct checker *c, int64_t rank, const struct item *i, const char *what) {
-    return arena_format(c->arena, "rank %ld: %s of chunk %ld, micro-batch %ld, sub-microbatch %ld %s",
-                        (long)rank, kind_names[i->kind], (long)i->chunk, (long)i->micro_batch,
-                        (long)i->sub, what);
+    return arena_format(
+        c->arena, "rank %ld: %s of chunk %ld, micro-batch %ld, sub-microbatch %ld %s", (long)rank,
+        kind_names[i->kind], (long)i->chunk, (long)i->micro_batch, (long)i->sub, what);
 }
 
 /* The pass before a forward, or after a backward, over ranks and chunks; false: none. */
@@ -355,7 +358,8 @@ static void enter_message(struct checker *c, int64_t rank, const struct item *i)
         slot->sends++;
         slot->arrival_ns = i->arrival_ns;
         if (slot->finish_ns < 0) fault(c, told(c, rank, i, "sends what was not computed"));
-        if (i->arrival_ns < slot->finish_ns) fault(c, told(c, rank, i, "arrives before it is made"));
+        if (i->arrival_ns < slot->finish_ns)
+            fault(c, told(c, rank, i, "arrives before it is made"));
         break;
     case WAIT_ISEND:
         slot->send_waits++;
@@ -413,7 +417,8 @@ static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t
         int64_t there_ns = local ? input->finish_ns : input->arrival_ns;
         if (!local && (input->sends != 1 || input->receives != 1 || input->send_waits != 1 ||
                        input->receive_waits != 1))
-            fault(c, told(c, rank, &i, "has an input that is not sent, received and waited for once"));
+            fault(c,
+                  told(c, rank, &i, "has an input that is not sent, received and waited for once"));
         else if (!local && input->used_early)
             fault(c, told(c, rank, &i, "stands before the wait for its input"));
         else if (there_ns < 0 || there_ns > slot->start_ns)

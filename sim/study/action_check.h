@@ -1,9 +1,9 @@
 /* action_check.h - judges a file of actions without the simulator that made it.
  *
- * Reads nothing but the file (see action_plan.h for its form) and checks that every pass stands there
- * once, that no rank runs two at a time, that no pass starts before its inputs have arrived, that
- * memory never exceeds the stated capacity, that every message has one sender and one receiver and is
- * waited for; then executes the lists and compares the makespan.
+ * Reads nothing but the file (see action_plan.h for its form) and checks that every pass stands
+ * there once, that no rank runs two at a time, that no pass starts before its inputs have arrived,
+ * that memory never exceeds the stated capacity, that every message has one sender and one receiver
+ * and is waited for; then executes the lists and compares the makespan.
  *
  *     struct action_check *check = action_check_file(arena, path, err);   // NULL: not such a file
  *     check->fault_count == 0

@@ -61,7 +61,8 @@ static int64_t part_of(const struct compiler *c, const struct step_pass *pass) {
 /* Where the input of a pass comes from: part, or -1 for none. */
 static int64_t source_part(const struct compiler *c, const struct step_pass *pass) {
     int64_t part = part_of(c, pass) + (pass->backward ? 1 : -1);
-    if (part < 0 || part >= c->step->part_count || units(c, part, pass->micro_batch) == 0) return -1;
+    if (part < 0 || part >= c->step->part_count || units(c, part, pass->micro_batch) == 0)
+        return -1;
     return part;
 }
 

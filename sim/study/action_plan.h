@@ -6,9 +6,9 @@
  *
  * Actions: fw_stage and bw_stage run a pass, with the number of blocks that recompute in each way;
  * isend and irecv post a message and return at once; wait_isend and wait_irecv wait for it. A rank
- * executes its list one after another. A receive is posted before the pass that stands before its use,
- * so that it goes on beside that pass; a send is waited for before the next one to the same rank in
- * the same direction.
+ * executes its list one after another. A receive is posted before the pass that stands before its
+ * use, so that it goes on beside that pass; a send is waited for before the next one to the same
+ * rank in the same direction.
  */
 #ifndef BALLAST_SIM_STUDY_ACTION_PLAN_H
 #define BALLAST_SIM_STUDY_ACTION_PLAN_H

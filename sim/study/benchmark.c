@@ -288,19 +288,19 @@ static bool bench_large(struct bench *b) {
             plan[i] = work.plan_s;
         }
         keep(b, planned ? "xl_dip_s" : "xl_1f1b_s",
-             arena_format(b->arena,
-                          "one iteration of VLM-XL on 16,384 GPUs, %ld data-parallel ranks with their "
-                          "own data, %s",
-                          (long)work.rank_count,
-                          planned ? "DIP with plans made before" : "1F1B"),
+             arena_format(
+                 b->arena,
+                 "one iteration of VLM-XL on 16,384 GPUs, %ld data-parallel ranks with their "
+                 "own data, %s",
+                 (long)work.rank_count, planned ? "DIP with plans made before" : "1F1B"),
              simulate);
         keep(b, planned ? "xl_dip_peak_MB" : "xl_1f1b_peak_MB",
              planned ? "peak resident memory of that process, plans and planning included"
                      : "peak resident memory of that process",
              peak);
         if (planned)
-            keep(b, "xl_dip_plan_s", "making those plans, all ranks on one thread, 10 schedules each",
-                 plan);
+            keep(b, "xl_dip_plan_s",
+                 "making those plans, all ranks on one thread, 10 schedules each", plan);
     }
     return true;
 }
@@ -329,26 +329,29 @@ static bool bench_planner(struct bench *b) {
         program[i] = f.program_ms;
     }
     keep(b, "memory_program_ms",
-         arena_format(b->arena,
-                      "memory step of one rank, VLM-S, 64 micro-batches: %ld stage pairs, proven gap "
-                      "at most %.2f %% (ms)",
-                      (long)f.pairs, f.program_gap_fraction * 100),
+         arena_format(
+             b->arena,
+             "memory step of one rank, VLM-S, 64 micro-batches: %ld stage pairs, proven gap "
+             "at most %.2f %% (ms)",
+             (long)f.pairs, f.program_gap_fraction * 100),
          program);
     if (!planner_benchmark_plan(b->options, PLANNER_THREADS, LONG_PLAN_S, &long_s, &f, b->err))
         return false;
     double bound_s = f.bound_s;
     for (int64_t i = 0; i < b->repeats; i++) {
         double short_s;
-        if (!planner_benchmark_plan(b->options, PLANNER_THREADS, SHORT_PLAN_S, &short_s, &f, b->err))
+        if (!planner_benchmark_plan(b->options, PLANNER_THREADS, SHORT_PLAN_S, &short_s, &f,
+                                    b->err))
             return false;
         gap[i] = short_s / long_s - 1;
     }
-    keep(b, "dip_plan_1s_gap",
-         arena_format(b->arena,
-                      "VLM-L, 64 micro-batches, %ld passes: makespan after %d s of search over that "
-                      "after %d s (%.3f s; lower bound %.3f s), less 1",
-                      (long)f.tasks, SHORT_PLAN_S, LONG_PLAN_S, long_s, bound_s),
-         gap);
+    keep(
+        b, "dip_plan_1s_gap",
+        arena_format(b->arena,
+                     "VLM-L, 64 micro-batches, %ld passes: makespan after %d s of search over that "
+                     "after %d s (%.3f s; lower bound %.3f s), less 1",
+                     (long)f.tasks, SHORT_PLAN_S, LONG_PLAN_S, long_s, bound_s),
+        gap);
     return true;
 }
 

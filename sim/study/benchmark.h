@@ -1,6 +1,7 @@
 /* benchmark.h - the project's speed figures. tests/bench/README.md says what each one does.
  *
- * Medians of at least five repeats on one core, two for the schedule search. Figures are printed, never judged.
+ * Medians of at least five repeats on one core, two for the schedule search. Figures are printed,
+ * never judged.
  */
 #ifndef BALLAST_SIM_STUDY_BENCHMARK_H
 #define BALLAST_SIM_STUDY_BENCHMARK_H

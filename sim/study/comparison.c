@@ -1,18 +1,18 @@
 /* comparison.c - Student's t: paired where the steps hold the same samples, Welch's difference of
  * means otherwise.
  *
- * The samples are data: the same for all runs, and no chance. What is random is how they are drawn. A
- * replay of a few steps drew these few, long or short, and all that steps differ by counts. A replay of
- * the whole epoch had every sample once, whatever the order: that steps of long samples take longer than
- * those of short ones (bins of length, for one) tells nothing about another order, and only what steps
- * of equal contents differ by counts. That is what neighbours differ by when steps are sorted by their
- * contents (successive differences: von Neumann et al. 1941; for systematic samples Wolter,
- * Introduction to Variance Estimation, chapter 8). Between the two, the part that contents explain
- * shrinks with the share of the epoch that is left, as in a sample of a finite population. Deviations
- * over seeds, against which this was held: docs/MODEL.md section 9.
+ * The samples are data: the same for all runs, and no chance. What is random is how they are drawn.
+ * A replay of a few steps drew these few, long or short, and all that steps differ by counts. A
+ * replay of the whole epoch had every sample once, whatever the order: that steps of long samples
+ * take longer than those of short ones (bins of length, for one) tells nothing about another order,
+ * and only what steps of equal contents differ by counts. That is what neighbours differ by when
+ * steps are sorted by their contents (successive differences: von Neumann et al. 1941; for
+ * systematic samples Wolter, Introduction to Variance Estimation, chapter 8). Between the two, the
+ * part that contents explain shrinks with the share of the epoch that is left, as in a sample of a
+ * finite population. Deviations over seeds, against which this was held: docs/MODEL.md section 9.
  *
- * Where what_if has GPUs fail, how often they do in one training is chance too: its variance follows
- * from the same process as its mean (goodput.h), independent of the draw, so the two add.
+ * Where what_if has GPUs fail, how often they do in one training is chance too: its variance
+ * follows from the same process as its mean (goodput.h), independent of the draw, so the two add.
  */
 #include "sim/study/comparison.h"
 
@@ -357,11 +357,12 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
         }
         cJSON_Delete(this);
         if (!same_share(&runs[0], &runs[i]))
-            warnings[count++] = arena_format(
-                arena,
-                "run %ld leaves out %.1f %% of the samples, run 1 %.1f %%: time and money are of the "
-                "others, and do not compare",
-                (long)i + 1, left_out(&runs[i]) * 100, left_out(&runs[0]) * 100);
+            warnings[count++] =
+                arena_format(arena,
+                             "run %ld leaves out %.1f %% of the samples, run 1 %.1f %%: time and "
+                             "money are of the "
+                             "others, and do not compare",
+                             (long)i + 1, left_out(&runs[i]) * 100, left_out(&runs[0]) * 100);
         double samples = samples_per_step(&runs[i]);
         if (fabs(samples - first_samples) > SAMPLES_TOLERANCE_FRACTION * first_samples)
             warnings[count++] =

@@ -1,9 +1,9 @@
 /* comparison.h - runs beside each other: deltas, their causes, and whether the ranking is sure.
  *
- * Everything is of the whole training run, because steps of different policies hold different numbers of
- * samples. Parts are in GPU-days; differences and how sure they are in what is asked for, because runs at
- * other prices of a GPU or on another number of GPUs stand in another order there. The first run is the
- * reference.
+ * Everything is of the whole training run, because steps of different policies hold different
+ * numbers of samples. Parts are in GPU-days; differences and how sure they are in what is asked
+ * for, because runs at other prices of a GPU or on another number of GPUs stand in another order
+ * there. The first run is the reference.
  */
 #ifndef BALLAST_SIM_STUDY_COMPARISON_H
 #define BALLAST_SIM_STUDY_COMPARISON_H
@@ -19,14 +19,15 @@ struct comparison_run {
 };
 
 /* sure: the difference exceeds the chance of the draw and what predictions may err against each
- * other. On one GPU, backend and stack what is common to both cancels (the stack's factor, most of the
- * curves); what is left was measured: of two runs of one source, stack and GPU that nothing was fitted
- * on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most in 80 % of
- * the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels, and the
- * difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored before that figure was. likely:
- * it exceeds the chance. open: it does not, or one of the two does not fit into memory. */
-/* different jobs: the runs train another model, on other data or on another share of the samples, so that
- * neither saves anything. */
+ * other. On one GPU, backend and stack what is common to both cancels (the stack's factor, most of
+ * the curves); what is left was measured: of two runs of one source, stack and GPU that nothing was
+ * fitted on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most
+ * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels,
+ * and the difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored
+ * before that figure was. likely: it exceeds the chance. open: it does not, or one of the two does
+ * not fit into memory. */
+/* different jobs: the runs train another model, on other data or on another share of the samples,
+ * so that neither saves anything. */
 enum comparison_verdict {
     COMPARISON_SURE,
     COMPARISON_LIKELY,
@@ -39,7 +40,8 @@ const char *comparison_verdict_name(enum comparison_verdict verdict);
 enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };
 
 enum { COMPARISON_PARTS = 14 };
-/* Those of context parallelism and of section what_if: not to be spoken of where all runs have 0. */
+/* Those of context parallelism and of section what_if: not to be spoken of where all runs have
+ * 0. */
 bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
@@ -56,25 +58,26 @@ struct comparison_row {
     double delta_low_fraction, delta_high_fraction;
     double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
     enum comparison_verdict verdict;
-    /* open, though both fit, and one of the two replayed a part of the epoch only: more steps may settle it */
+    /* open, though both fit, and one of the two replayed a part of the epoch only: more steps may
+     * settle it */
     bool more_steps_may_tell;
 };
 
-/* What makes runs incomparable, one sentence for each difference from the first: another model, data
- * set, GPU or number of GPUs, steps of another size, or another share of the samples. NULL ends the
- * list; it lives in `arena`. */
+/* What makes runs incomparable, one sentence for each difference from the first: another model,
+ * data set, GPU or number of GPUs, steps of another size, or another share of the samples. NULL
+ * ends the list; it lives in `arena`. */
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena);
 
 /* The software stack that a run was simulated with, in `arena`; "" if its scenario does not say. */
 const char *comparison_stack(const struct comparison_run *run, struct arena *arena);
 
-/* Whether all runs have a price, and not all the same: then their order by money is another question than
- * that by GPU-days. */
+/* Whether all runs have a price, and not all the same: then their order by money is another
+ * question than that by GPU-days. */
 bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count);
 
-/* rows has run_count entries; row 0 is the reference. Every run has the quantity: COMPARISON_MONEY needs
- * prices. */
+/* rows has run_count entries; row 0 is the reference. Every run has the quantity: COMPARISON_MONEY
+ * needs prices. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
                      enum comparison_quantity quantity, struct comparison_row *rows);
 bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count);

@@ -8,8 +8,9 @@
 
 #include "sim/study/execution.h"
 
-/* FLOP of training the whole model on a micro-batch. One draw of 100 says little, so the median over all
- * groups of 100 that the run has, in their order (DIP, section 2.2 and Figure 4d). NaN: fewer than 100. */
+/* FLOP of training the whole model on a micro-batch. One draw of 100 says little, so the median
+ * over all groups of 100 that the run has, in their order (DIP, section 2.2 and Figure 4d). NaN:
+ * fewer than 100. */
 double data_work_spread(const struct execution *execution);
 /* NaN: no images. */
 double data_text_per_image(const struct execution *execution);

@@ -113,8 +113,8 @@ static const char *operator_text(const struct execution *e, const struct equal_l
                         all[layers->first].index_in_module, all[layers->last].index_in_module);
 }
 
-/* Adds `layers` to those operators of a forward pass that run again so: they are a part of it, in the
- * same order. */
+/* Adds `layers` to those operators of a forward pass that run again so: they are a part of it, in
+ * the same order. */
 static void count_again(const struct execution *e, int64_t layer_index, enum recompute_kind how,
                         int64_t layers, const struct operator_list *forward, int64_t *again) {
     const struct scenario *s = e->scenario;

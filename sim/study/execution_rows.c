@@ -1,4 +1,5 @@
-/* execution_rows.c - stages, prices, the timeline of the first iteration and its search as records. */
+/* execution_rows.c - stages, prices, the timeline of the first iteration and its search as
+ * records. */
 #include "sim/study/execution_rows.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* execution_rows.h - all that a run leaves in the database, before it is there: another process can make
- * the rows and send them to the one that stores.
+/* execution_rows.h - all that a run leaves in the database, before it is there: another process can
+ * make the rows and send them to the one that stores.
  *
  *     struct execution_rows rows;
  *     if (!execution_rows_make(execution, provenance, arena, &rows, err)) return false;

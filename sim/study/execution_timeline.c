@@ -52,8 +52,8 @@ static struct span_record *next_span(struct timeline_writer *w, int64_t stage, e
     return record;
 }
 
-/* The modules whose blocks a part holds: "vision", "vision + language"; of a part without blocks, what
- * its first layer belongs to. */
+/* The modules whose blocks a part holds: "vision", "vision + language"; of a part without blocks,
+ * what its first layer belongs to. */
 static const char *module_of_part(const struct execution *e, int64_t part, struct arena *arena) {
     const struct job_plan *plan = &e->job->plan;
     const struct model *model = e->scenario->model;
@@ -72,8 +72,9 @@ static const char *module_of_part(const struct execution *e, int64_t part, struc
         (enum module_role)model->layers[plan->first_layer[part]].module_index);
 }
 
-/* The number of the arrow from part `part` to the next one (forward) or to the one before it. Where the
- * next module splits a micro-batch otherwise, arrows join the sub-microbatches of equal number. */
+/* The number of the arrow from part `part` to the next one (forward) or to the one before it. Where
+ * the next module splits a micro-batch otherwise, arrows join the sub-microbatches of equal
+ * number. */
 static int64_t flow_from(const struct timeline_writer *w, int64_t part, int64_t micro_batch,
                          int64_t sub, bool backward) {
     const int64_t parts = w->step->part_count;

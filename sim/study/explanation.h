@@ -31,8 +31,8 @@ struct layer_share {
     double step_fraction;
 };
 
-/* One line of where a mean step goes, as means over all GPUs: what the operators of the list take at
- * the typical micro-batch, what of it runs beside others (negative: what its stages wait for the
+/* One line of where a mean step goes, as means over all GPUs: what the operators of the list take
+ * at the typical micro-batch, what of it runs beside others (negative: what its stages wait for the
  * slowest one), what the other micro-batches differ, and what counts in the step. The counted
  * seconds of all parts are the step time; those of one group are the classes of `run` that it
  * names. */

@@ -1,5 +1,5 @@
-/* explanation_parts.h - operators outside of layers as rows, and a mean step part by part. Private to
- * sim/study. */
+/* explanation_parts.h - operators outside of layers as rows, and a mean step part by part. Private
+ * to sim/study. */
 #ifndef BALLAST_SIM_STUDY_EXPLANATION_PARTS_H
 #define BALLAST_SIM_STUDY_EXPLANATION_PARTS_H
 

@@ -1,9 +1,10 @@
 /* fluctuation.h - how much the memory of a stage goes up and down while its pipeline is full.
  *
- * DIP (ASPLOS'26) section 7.3 counts "memory fluctuations" of Figure 10 without a formula. Two readings are
- * measured, both while the stage does forwards and backwards in turn, that is from its first backward to its
- * last forward: the standard deviation over time, and the distance from the lowest to the highest point.
- * Both in bytes, means over the replayed iterations of data-parallel rank 0.
+ * DIP (ASPLOS'26) section 7.3 counts "memory fluctuations" of Figure 10 without a formula. Two
+ * readings are measured, both while the stage does forwards and backwards in turn, that is from its
+ * first backward to its last forward: the standard deviation over time, and the distance from the
+ * lowest to the highest point. Both in bytes, means over the replayed iterations of data-parallel
+ * rank 0.
  *
  *     struct fluctuation f = fluctuation_measure(execution, 0);      // the first stage
  */

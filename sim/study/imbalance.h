@@ -1,8 +1,8 @@
 /* imbalance.h - how much inputs, stage times and memory vary from micro-batch to micro-batch.
  *
- * Forward times and inputs are over every micro-batch that the ranks get, without the rest that fills
- * no step; memory is the peak of each rank in some hundred steps, what the framework's allocator keeps included.
- * Deviations are of the population.
+ * Forward times and inputs are over every micro-batch that the ranks get, without the rest that
+ * fills no step; memory is the peak of each rank in some hundred steps, what the framework's
+ * allocator keeps included. Deviations are of the population.
  *
  *     struct imbalance *i = imbalance_measure(execution, arena);
  *     i->stage_forward_ms[0].mean, i->forward_ms.deviation

@@ -90,7 +90,9 @@ static bool run_planned(struct large_work *w, struct job *job) {
 void large_benchmark_run(struct large_work *w) {
     const char *overrides[] = {
         "cluster.gpu_count=16384", "layout.pp=16", "simulate.iterations=1",
-        w->planned ? NULL : "policy={\"partition\":\"parameter\",\"recompute\":\"full\",\"schedule\":\"1f1b\"}",
+        w->planned
+            ? NULL
+            : "policy={\"partition\":\"parameter\",\"recompute\":\"full\",\"schedule\":\"1f1b\"}",
         NULL
     };
     struct scenario_options options = { .directory = w->options->directory,

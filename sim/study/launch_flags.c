@@ -79,9 +79,10 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
     FLAG(out, "--tensor-model-parallel-size %ld", (long)layout->tp);
     const int64_t kv_heads = s->model->modules[MODULE_LANGUAGE].kv_heads;
     if (s->model->modules[MODULE_LANGUAGE].layer_count > 0 && kv_heads < layout->tp)
-        NOTE(out, "the %ld key and value heads (--num-query-groups) are fewer than %ld "
-                  "tensor-parallel ranks: versions of Megatron-LM that do not replicate them refuse "
-                  "this",
+        NOTE(out,
+             "the %ld key and value heads (--num-query-groups) are fewer than %ld "
+             "tensor-parallel ranks: versions of Megatron-LM that do not replicate them refuse "
+             "this",
              (long)kv_heads, (long)layout->tp);
     if (layout->tp > layout->gpus_per_node)
         NOTE(out, "tensor-parallel groups of %ld span %ld nodes of %ld GPUs", (long)layout->tp,
@@ -142,10 +143,11 @@ static void megatron_cuts(const struct job *job, const struct shape *s, struct a
     }
     for (int64_t part = 1; part < s->parts; part++)
         if (s->vision[part] > 0) {
-            REFUSE(out,
-                   "stage %ld holds vision blocks: Megatron-LM keeps the encoder whole on the first "
-                   "stage (policy.partition uneven-flop or encoder-first)",
-                   (long)(part % pp) + 1);
+            REFUSE(
+                out,
+                "stage %ld holds vision blocks: Megatron-LM keeps the encoder whole on the first "
+                "stage (policy.partition uneven-flop or encoder-first)",
+                (long)(part % pp) + 1);
             return;
         }
     bool equal_middle = true, equal = true;
@@ -254,10 +256,11 @@ static const char *partition_method(const struct job *job, const struct shape *s
     int64_t *blocks = arena_array(arena, int64_t, s->parts);
     for (int64_t part = 0; part < s->parts; part++)
         blocks[part] = s->vision[part] + s->language[part];
-    REFUSE(out,
-           "blocks per stage [%s]: PipelineModule has no partition_method that takes a list of cuts "
-           "(policy.partition {\"name\": \"parameter\", \"method\": \"min-max\"} has one)",
-           list_text(arena, blocks, s->parts));
+    REFUSE(
+        out,
+        "blocks per stage [%s]: PipelineModule has no partition_method that takes a list of cuts "
+        "(policy.partition {\"name\": \"parameter\", \"method\": \"min-max\"} has one)",
+        list_text(arena, blocks, s->parts));
     return NULL;
 }
 
@@ -332,10 +335,9 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
         REFUSE(out, "DeepSpeed's pipeline runs 1F1B only");
     const char *method = partition_method(job, s, arena, out);
     if (method != NULL)
-        out->pipeline_module =
-            arena_format(arena,
-                         "num_stages=%ld, partition_method=\"%s\", activation_checkpoint_interval=%d",
-                         (long)layout->pp, method, all ? 1 : 0);
+        out->pipeline_module = arena_format(
+            arena, "num_stages=%ld, partition_method=\"%s\", activation_checkpoint_interval=%d",
+            (long)layout->pp, method, all ? 1 : 0);
 }
 
 void launch_flags_make(enum launch_framework framework, const struct job *job,

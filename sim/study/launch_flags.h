@@ -4,9 +4,9 @@
  *     launch_flags_make(LAUNCH_MEGATRON, job, arena, &f);
  *     if (f.refusal_count > 0) ...   // what no option can say, one sentence each
  *
- * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding. Model
- * shape, data, learning rate and paths stay with the user. Option names and their meaning are those
- * of Megatron-LM's and DeepSpeed's own argument parsers and documentation (docs/MODEL.md).
+ * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding.
+ * Model shape, data, learning rate and paths stay with the user. Option names and their meaning are
+ * those of Megatron-LM's and DeepSpeed's own argument parsers and documentation (docs/MODEL.md).
  */
 #ifndef BALLAST_SIM_STUDY_LAUNCH_FLAGS_H
 #define BALLAST_SIM_STUDY_LAUNCH_FLAGS_H

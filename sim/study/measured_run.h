@@ -15,7 +15,8 @@ struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
         *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
         *notes, *seq_len_text; /* "" when empty */
-    const char *mistake; /* the first value that no run can have, with line and column; NULL: none */
+    const char
+        *mistake; /* the first value that no run can have, with line and column; NULL: none */
     int64_t line;        /* in its file, for messages */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
@@ -31,13 +32,14 @@ struct measured_runs {
     const char **notes; /* columns that were ignored; NULL at the end */
 };
 
-/* Unknown columns are ignored with a note. A value that cannot be (a step of 0 s, a word for a number)
- * is the row's mistake alone; a file that is no table of runs is an error with file and line. */
+/* Unknown columns are ignored with a note. A value that cannot be (a step of 0 s, a word for a
+ * number) is the row's mistake alone; a file that is no table of runs is an error with file and
+ * line. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);
 
-/* What is wrong with the scenario made of a row ("...: error: /layout/tp: <why>"), told at the row's
- * cell where there is one: "line 3, tp: <why>". */
+/* What is wrong with the scenario made of a row ("...: error: /layout/tp: <why>"), told at the
+ * row's cell where there is one: "line 3, tp: <why>". */
 const char *measured_run_complaint(struct arena *arena, const struct measured_run *run,
                                    const char *error_text);
 

@@ -386,7 +386,8 @@ static void note_unknown(struct row *row, const char *column, const char *text,
         note(row, arena_format(row->context->arena, "%s: %s: %s", column, unknown, instead));
 }
 
-/* Heads share the width unless theirs is given, and those of keys and values serve equal numbers. */
+/* Heads share the width unless theirs is given, and those of keys and values serve equal
+ * numbers. */
 static bool heads_add_up(struct row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -581,8 +582,8 @@ static void add_cluster(cJSON *root, const struct row *row) {
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
     const int64_t mesh = mesh_gpus(hardware, r->gpus_per_node);
     if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
-    /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a ring
-     * reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
+    /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a
+     * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
     if (mesh == 8) cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", 0.74);
     const double rate = !isnan(r->nic_Gbit_per_s_per_gpu) ? r->nic_Gbit_per_s_per_gpu
                         : older_gpu(hardware)             ? 200
@@ -615,8 +616,9 @@ static void add_layout(cJSON *root, const struct row *row) {
 /* A number of layers that no even division gives, but two more would: embedding and head then count
  * as a layer each, so the first and the last stage have one block less (Megatron-LM's
  * account_for_embedding and account_for_loss_in_pipeline_split, Llama 3's 126; Megatron-DeepSpeed's
- * partition method "type:transformer|embedding", BLOOM's 70 and its trial's 106). Otherwise DeepSpeed
- * fills stage after stage: 78 blocks on 12 stages are eleven times 7 and one (BLOOM's trials). */
+ * partition method "type:transformer|embedding", BLOOM's 70 and its trial's 106). Otherwise
+ * DeepSpeed fills stage after stage: 78 blocks on 12 stages are eleven times 7 and one (BLOOM's
+ * trials). */
 static void add_partition(cJSON *policy, const struct row *row) {
     const int64_t parts = row->pp * row->vpp, layers = row->run.layers;
     if (row->pp == 1 || row->vision != NULL || layers % parts == 0) return;
@@ -671,9 +673,10 @@ static void add_rules(cJSON *root, const struct row *row) {
     if (row->out->known_stack || factor == 1) return;
     cJSON *rule = cJSON_CreateObject();
     cJSON_AddNumberToObject(rule, "factor", factor);
-    cJSON_AddStringToObject(rule, "source",
-                            "unknown_stack_factor of scenarios/bands.json: what stacks took over the "
-                            "one that stood in for them");
+    cJSON_AddStringToObject(
+        rule, "source",
+        "unknown_stack_factor of scenarios/bands.json: what stacks took over the "
+        "one that stood in for them");
     cJSON_AddItemToArray(cJSON_AddArrayToObject(root, "rules"), rule);
 }
 

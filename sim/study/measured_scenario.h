@@ -43,7 +43,8 @@ struct measured_context {
     struct stack_list stacks;
     const struct step_bands *bands; /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
-    const struct measured_runs *runs; /* that the rows are part of: blanks may be filled from others */
+    const struct measured_runs
+        *runs; /* that the rows are part of: blanks may be filled from others */
 };
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err);

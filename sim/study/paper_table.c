@@ -1,4 +1,5 @@
-/* paper_table.c - reads a table file, the inputs that it names and the paper's order of readings. */
+/* paper_table.c - reads a table file, the inputs that it names and the paper's order of
+ * readings. */
 #include "sim/study/paper_table.h"
 
 #include <string.h>
@@ -326,7 +327,8 @@ static bool read_row(struct reading *r, const cJSON *node, struct paper_row *row
     return true;
 }
 
-/* The quantity of a picture, which stands for itself: "mfu"; of lines its first: "iteration_time". */
+/* The quantity of a picture, which stands for itself: "mfu"; of lines its first:
+ * "iteration_time". */
 static bool find_drawn(struct reading *r, const cJSON *node, const char *key, const char *name,
                        enum paper_picture_kind kind, const struct quantity **found) {
     int64_t index;

@@ -2,7 +2,8 @@
  *
  *     scenarios/papers/<paper>/<table>.table.json
  *     scenarios/papers/<paper>/inputs.json          inputs that tables name, with their status
- *     scenarios/papers/<paper>/readings.json        which reading of an unclear text is the main one
+ *     scenarios/papers/<paper>/readings.json        which reading of an unclear text is the main
+ *     one
  *
  *     struct paper_table *t = paper_table_read(arena, directory, "ablation.table.json", err);
  *     t->rows[0].run.path, t->rows[0].values[0].paper
@@ -46,15 +47,16 @@ struct paper_value {
 
 struct paper_row {
     const char *row, *reading, *note; /* reading and note may be NULL */
-    int64_t rank; /* of its reading: of rows that print one figure, the first of the least is the main one */
+    int64_t
+        rank; /* of its reading: of rows that print one figure, the first of the least is the main one */
     struct paper_run run, against;
     const struct paper_input *const *inputs; /* of this row alone; NULL at the end */
     struct paper_value *values;
     int64_t value_count;
 };
 
-/* What a table's picture shows: a bar each run, beside it what is printed; or a line each run over its
- * iterations. */
+/* What a table's picture shows: a bar each run, beside it what is printed; or a line each run over
+ * its iterations. */
 enum paper_picture_kind { PICTURE_BARS, PICTURE_LINES };
 struct paper_picture_run {
     const char *label;
@@ -82,7 +84,7 @@ struct paper_cause {
 struct paper_table {
     const char *paper, *table, *id;          /* id: "omnibal.ablation" */
     const char *source, *note;               /* note may be NULL */
-    const char *rule;                        /* how the paper's main readings were chosen; or NULL */
+    const char *rule; /* how the paper's main readings were chosen; or NULL */
     const struct paper_cause *causes;
     int64_t cause_count;
     const struct paper_input *const *inputs; /* of all rows; NULL at the end */
@@ -91,7 +93,8 @@ struct paper_table {
     struct paper_picture *picture; /* NULL: it has none */
 };
 
-/* NULL: the file, or inputs.json or readings.json beside it, is broken; the message names file, line and key. */
+/* NULL: the file, or inputs.json or readings.json beside it, is broken; the message names file,
+ * line and key. */
 struct paper_table *paper_table_read(struct arena *arena, const char *directory,
                                      const char *file_name, struct error *err);
 

@@ -1,4 +1,5 @@
-/* planner_benchmark.c - times the searcher and the memory step on iterations of shipped scenarios. */
+/* planner_benchmark.c - times the searcher and the memory step on iterations of shipped
+ * scenarios. */
 #include "sim/study/planner_benchmark.h"
 
 #include "sim/base/units.h"

@@ -1,9 +1,10 @@
-/* planner_study.h - DIP's planner on one iteration of a job, by itself: for benchmarks and pictures.
+/* planner_study.h - DIP's planner on one iteration of a job, by itself: for benchmarks and
+ * pictures.
  *
  *     planner_study_run(job, iteration, visit, context, err);
  *
- * The job's policy must be modality-aware ("dip" or "optimus"). visit gets the iteration as a segment
- * graph, in whose capacity every rank's memory stands, and may do with it what it likes.
+ * The job's policy must be modality-aware ("dip" or "optimus"). visit gets the iteration as a
+ * segment graph, in whose capacity every rank's memory stands, and may do with it what it likes.
  */
 #ifndef BALLAST_SIM_STUDY_PLANNER_STUDY_H
 #define BALLAST_SIM_STUDY_PLANNER_STUDY_H

@@ -133,8 +133,8 @@ static double average_batch_size(struct quantity_source *s, int64_t index) {
     return balance(s)->average_batch_size;
 }
 
-/* The papers count patches, not class tokens: 1K for a tile of 448 pixels. Of native resolution, the
- * balance counts patches already. */
+/* The papers count patches, not class tokens: 1K for a tile of 448 pixels. Of native resolution,
+ * the balance counts patches already. */
 static double max_vision_tokens(struct quantity_source *s, int64_t index) {
     (void)index;
     if (s->execution->job->dataset->vision_patches != NULL)
@@ -294,8 +294,8 @@ static double cut_volume(struct quantity_source *s, int64_t index) {
     return plan_cut_bytes(s->execution) / BYTES_PER_MiB;
 }
 
-/* With equal language blocks, moving some of them from the first of two stages to the last gains most
- * when both then take the same time: (last - first + even) / last blocks. */
+/* With equal language blocks, moving some of them from the first of two stages to the last gains
+ * most when both then take the same time: (last - first + even) / last blocks. */
 static double balance_bound(struct quantity_source *s, int64_t index) {
     (void)index;
     double first = language_layers(s, 0), last = language_layers(s, 1);

@@ -41,7 +41,7 @@ struct quantity {
     bool timed;    /* carries the cost model's band */
     bool classed;  /* needs where the time of a step goes */
     enum quantity_comparison comparison;
-    bool measured;      /* a wall time of this machine: not repeatable, and no error of a simulation */
+    bool measured; /* a wall time of this machine: not repeatable, and no error of a simulation */
     const char *absent; /* what NaN says of it; NULL: it must have a value */
 };
 

@@ -1,4 +1,5 @@
-/* reproduction.c - which tables, which runs they need, and what comes out beside what they print. */
+/* reproduction.c - which tables, which runs they need, and what comes out beside what they
+ * print. */
 #include "sim/study/reproduction.h"
 
 #include <dirent.h>
@@ -24,7 +25,7 @@ struct context {
     int64_t table_count;
     struct run_book *book;
     struct asked *asked; /* by value, in order of tables, rows and values */
-    int64_t **drawn;     /* by table: slots of [run * count + point], then those of the right axis */
+    int64_t **drawn; /* by table: slots of [run * count + point], then those of the right axis */
 };
 
 /* ---- asking ---- */
@@ -53,7 +54,8 @@ static void ask(struct context *c) {
     c->out->values = arena_array(c->arena, struct reproduction_value, count + 1);
 }
 
-/* Every point of a picture is a question; the run's number is asked for again when answers are taken. */
+/* Every point of a picture is a question; the run's number is asked for again when answers are
+ * taken. */
 static void ask_pictures(struct context *c) {
     c->drawn = arena_array(c->arena, int64_t *, c->table_count + 1);
     for (int64_t t = 0; t < c->table_count; t++) {
@@ -189,8 +191,9 @@ static const char *note_of(struct context *c, const struct paper_row *row,
     if (!quantity_compares(q)) return note;
     stage = run_book_overflowing_stage(c->book, a->against_run);
     if (stage < 0) return note;
-    return add_note(c, note, arena_format(c->arena, "compared with a run out of memory on stage %lld",
-                                          (long long)stage + 1));
+    return add_note(c, note,
+                    arena_format(c->arena, "compared with a run out of memory on stage %lld",
+                                 (long long)stage + 1));
 }
 
 static bool take_value(struct context *c, const struct paper_table *t, const struct paper_row *row,

@@ -1,10 +1,10 @@
 /* reproduction.h - a paper's table beside the simulation.
  *
- * A table is a data file, scenarios/papers/<paper>/<table>.table.json: rows, each with the scenario file
- * that gives it and the values that the paper prints. Nothing is tuned per row.
+ * A table is a data file, scenarios/papers/<paper>/<table>.table.json: rows, each with the scenario
+ * file that gives it and the values that the paper prints. Nothing is tuned per row.
  *
- *     struct reproduction_options options = { .scenario = &scenario_options, .selectors = list, ... };
- *     struct reproduction *r = reproduction_run(&options, err);
+ *     struct reproduction_options options = { .scenario = &scenario_options, .selectors = list, ...
+ *     }; struct reproduction *r = reproduction_run(&options, err);
  */
 #ifndef BALLAST_SIM_STUDY_REPRODUCTION_H
 #define BALLAST_SIM_STUDY_REPRODUCTION_H
@@ -23,7 +23,7 @@ struct reproduction_value {
     const char *table; /* "omnibal.ablation" */
     const char *row, *reading; /* reading may be NULL */
     int64_t rank;              /* of the reading (paper_table.h) */
-    bool main;                 /* of the readings of this row's quantity, the one to look at first */
+    bool main; /* of the readings of this row's quantity, the one to look at first */
     int64_t reading_count;     /* of them, this one included */
     const char *quantity, *unit;
     double paper;          /* NaN: the paper draws it without a number */
@@ -46,7 +46,8 @@ struct reproduction_value {
 struct reproduction_miss {
     const char *figure; /* "<row>.<quantity>" */
     const struct reproduction_value *main;
-    const struct reproduction_value *met_by; /* the nearest reading, if it is near enough; or NULL */
+    const struct reproduction_value
+        *met_by; /* the nearest reading, if it is near enough; or NULL */
     const char *cause;                       /* what was found by trying; or NULL */
 };
 
@@ -58,8 +59,9 @@ struct reproduction_summary {
     int64_t rows, rows_without_relative_error, rows_calibrated_on;
     double mean_abs_relative_error; /* of predictions: rows calibrated on do not count */
     double worst_relative_error;    /* signed */
-    /* Printed GPU-days and speed-ups, each counted once though several readings may stand beside it;
-     * met: at least one reading is within REPRODUCTION_TIME_LIMIT or REPRODUCTION_RATIO_LIMIT. */
+    /* Printed GPU-days and speed-ups, each counted once though several readings may stand beside
+     * it; met: at least one reading is within REPRODUCTION_TIME_LIMIT or
+     * REPRODUCTION_RATIO_LIMIT. */
     int64_t figures, figures_met, figures_met_by_main;
     const char **missed;             /* [figures - figures_met], as "<row>.<quantity>" */
     struct reproduction_miss *misses; /* [figures - figures_met_by_main] */
@@ -99,8 +101,8 @@ struct reproduction_options {
     void *progress_context;
 };
 
-/* Each distinct run is simulated once; which reading of a figure is the main one follows from the order in
- * the paper's readings.json, never from how near it comes. NULL: failed. */
+/* Each distinct run is simulated once; which reading of a figure is the main one follows from the
+ * order in the paper's readings.json, never from how near it comes. NULL: failed. */
 struct reproduction *reproduction_run(const struct reproduction_options *options,
                                       struct error *err);
 void reproduction_destroy(struct reproduction *reproduction);

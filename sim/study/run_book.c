@@ -1,12 +1,13 @@
 /* run_book.c - a list of runs with questions, answered by a parallel loop.
  *
- * All scenarios are read first. Runs whose micro-batches are equal then stand in one bundle: a thread
- * batches them once, prices them once for each layout and kernel that asks, and simulates one run of the
- * bundle after the other. Data sets are shared between bundles and given back after the last.
+ * All scenarios are read first. Runs whose micro-batches are equal then stand in one bundle: a
+ * thread batches them once, prices them once for each layout and kernel that asks, and simulates
+ * one run of the bundle after the other. Data sets are shared between bundles and given back after
+ * the last.
  *
- * Without a store all bundles are one loop, the largest first. A store belongs to one thread and keeps
- * the order of the runs, so with one each run is a bundle of its own, and the loop works in rounds: the
- * calling thread stores what a round has simulated. */
+ * Without a store all bundles are one loop, the largest first. A store belongs to one thread and
+ * keeps the order of the runs, so with one each run is a bundle of its own, and the loop works in
+ * rounds: the calling thread stores what a round has simulated. */
 #include "sim/study/run_book.h"
 
 #include <math.h>

@@ -6,8 +6,8 @@
  *     run_book_simulate(book, ..., err);
  *     value = run_book_value(book, run, slot);
  *
- * Answers do not depend on the number of threads: a run writes its own entry, and runs are stored in the
- * order in which they were added. An execution is given back as soon as it has answered.
+ * Answers do not depend on the number of threads: a run writes its own entry, and runs are stored
+ * in the order in which they were added. An execution is given back as soon as it has answered.
  */
 #ifndef BALLAST_SIM_STUDY_RUN_BOOK_H
 #define BALLAST_SIM_STUDY_RUN_BOOK_H

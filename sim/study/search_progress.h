@@ -1,12 +1,13 @@
-/* search_progress.h - how DIP's search and its two comparisons get ahead on one iteration (Figure 11).
+/* search_progress.h - how DIP's search and its two comparisons get ahead on one iteration (Figure
+ * 11).
  *
  *     struct search_progress_options options = { .iteration = 0, .rollouts = 20000 };
  *     search_progress_run(job, &options, arena, &progress, err);
  *     progress.points[i].schedule_count, .makespan_ns     // as the table search_progress has them
  *
  * Each method starts from the first order (micro-batches in turn) and tries the same number of
- * schedules; makespans and counts are repeatable, wall times are this machine's. Makespans are of the
- * pipeline before the memory step, which is what the methods minimise.
+ * schedules; makespans and counts are repeatable, wall times are this machine's. Makespans are of
+ * the pipeline before the memory step, which is what the methods minimise.
  */
 #ifndef BALLAST_SIM_STUDY_SEARCH_PROGRESS_H
 #define BALLAST_SIM_STUDY_SEARCH_PROGRESS_H

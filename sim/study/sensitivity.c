@@ -13,7 +13,8 @@ enum { MEASURED_STEPS = 24 };
 /* Each returns the override, or NULL where the scenario leaves nothing to change. */
 static const char *more_batch(const struct scenario *s, struct arena *arena) {
     int64_t samples = s->micro_batches_per_rank * s->layout.dp * s->micro_batch_samples;
-    return arena_format(arena, "training.global_batch={\"samples\":%lld}", (long long)(2 * samples));
+    return arena_format(arena, "training.global_batch={\"samples\":%lld}",
+                        (long long)(2 * samples));
 }
 
 static const char *more_network(const struct scenario *s, struct arena *arena) {
@@ -139,7 +140,8 @@ static double needed_factor(double gap, double ratio, double factor) {
 
 static void take_row(struct arena *arena, const struct run_book *book, struct asked_row *row) {
     struct reproduction_value *v = row->value;
-    double gap = v->paper / v->simulated, base = run_book_value(book, row->base_run, row->base_slot);
+    double gap = v->paper / v->simulated,
+           base = run_book_value(book, row->base_run, row->base_slot);
     double kernels = run_book_value(book, row->base_run, row->kernel_slot);
     struct sensitivity *list = arena_array(arena, struct sensitivity, INPUT_COUNT + 2);
     /* Time is linear in the number of samples, and in the time of kernels but for traffic. */

@@ -15,7 +15,8 @@
 /* Run-to-run spread of published step times is 1 to 5 %. */
 #define MEASUREMENT_WIDTH 0.03
 #define PRIOR_WIDTH       0.5
-/* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be wrong. */
+/* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
+ * wrong. */
 #define USUAL_FACTOR_LEAST 0.8
 #define USUAL_FACTOR_MOST  1.5
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
@@ -206,8 +207,9 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands)
     const struct step_band *own =
         bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
     g->band_rows = own != NULL ? own->rows : 0;
-    g->band =
-        bands == NULL ? NAN : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true);
+    g->band = bands == NULL
+                  ? NAN
+                  : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

@@ -1,9 +1,10 @@
 /* stack_fit.h - the factors that are left of a software stack, fitted on measured runs.
  *
- * One group per stack, GPU family and precision. Each has a factor on all kernel times and, where the
- * stack says so, one more on core attention. Rows that cannot be simulated, and rows without a step
- * time, are left out and named; so are all of them an error. A row whose stack is not known is fitted as
- * its stand-in without unknown_stack_factor: what that makes up for is what the fit finds.
+ * One group per stack, GPU family and precision. Each has a factor on all kernel times and, where
+ * the stack says so, one more on core attention. Rows that cannot be simulated, and rows without a
+ * step time, are left out and named; so are all of them an error. A row whose stack is not known is
+ * fitted as its stand-in without unknown_stack_factor: what that makes up for is what the fit
+ * finds.
  *
  *     struct stack_fit *fit = stack_fit_run(arena, &options, "calibrate/measured/steps.csv", NULL,
  *                                           NULL, NULL, err);
@@ -21,9 +22,9 @@ struct stack_fit_group {
     struct stack_factor factor;             /* calibrated_on names its rows */
     double before_kernel, before_attention; /* what held until now, its own or not */
     int64_t row_count;
-    /* Half-width of the band that predictions with this factor carry, NaN without bands.json; how many
-     * held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None of the
-     * rows of this fit was held back. */
+    /* Half-width of the band that predictions with this factor carry, NaN without bands.json; how
+     * many held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None
+     * of the rows of this fit was held back. */
     double band;
     int64_t band_rows;
 };
@@ -38,11 +39,13 @@ struct stack_fit {
     int64_t group_count;
     struct stack_fit_skip *skips;
     int64_t skip_count;
-    const char **warnings; /* sentences: stacks that stand in for others, factors out of the usual */
+    const char *
+        *warnings; /* sentences: stacks that stand in for others, factors out of the usual */
     int64_t warning_count;
 };
 
-/* row_ids: only these, NULL at the end; NULL: all. An id that the file does not have is an error. */
+/* row_ids: only these, NULL at the end; NULL: all. An id that the file does not have is an
+ * error. */
 struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_options *options,
                                 const char *path, const char *const *row_ids,
                                 void (*progress)(void *context, int64_t done, int64_t total),

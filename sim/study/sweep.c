@@ -31,8 +31,9 @@ static bool dominates(const struct sweep_row_record *a, const struct sweep_row_r
             a->memory_peak_bytes < b->memory_peak_bytes);
 }
 
-/* Sorted by time, a point can only be dominated by one before it, and then by one on the front. Of layouts
- * alike the first stands for all, because the race's figures of its twins must not beat its replay. */
+/* Sorted by time, a point can only be dominated by one before it, and then by one on the front. Of
+ * layouts alike the first stands for all, because the race's figures of its twins must not beat its
+ * replay. */
 static void find_front(struct sweep *sweep) {
     int64_t *order = memory_alloc(sizeof *order * (size_t)(sweep->row_count + 1)), count = 0;
     int64_t *front = memory_alloc(sizeof *front * (size_t)(sweep->row_count + 1)), front_count = 0;

@@ -1,17 +1,18 @@
 /* sweep.h - prices every configuration of a sweep file and replays the best ones in full.
  *
- * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal ones
- * are found), what they share is made once, each is raced on the most typical iterations, rows are stored
- * as they finish. After the last round the best are replayed as far as their scenario asks; where a
- * later step runs out of memory the next best takes its place, and layouts alike go with it. Then what
- * answers the deadline and the budget is replayed, until nothing that was only raced claims to answer
- * better. Every number depends on the definition and the limits alone: not on threads or interruptions.
+ * The work goes in rounds of fixed size: the scenarios of a round are read (rules reject, equal
+ * ones are found), what they share is made once, each is raced on the most typical iterations, rows
+ * are stored as they finish. After the last round the best are replayed as far as their scenario
+ * asks; where a later step runs out of memory the next best takes its place, and layouts alike go
+ * with it. Then what answers the deadline and the budget is replayed, until nothing that was only
+ * raced claims to answer better. Every number depends on the definition and the limits alone: not
+ * on threads or interruptions.
  *
  * Pruning leaves out what cannot matter, by bounds that are never wrong: static memory beyond the
  * GPU's, or a lower bound of time, GPU-days and money at which SWEEP_TOP_LIMIT layouts of completed
- * rounds, which fit and need no more memory than its static part, are better still. Fields that come
- * to the same layout count once there, and take one replay. A shard prunes by its own rounds: what it
- * leaves out could not matter to the whole either.
+ * rounds, which fit and need no more memory than its static part, are better still. Fields that
+ * come to the same layout count once there, and take one replay. A shard prunes by its own rounds:
+ * what it leaves out could not matter to the whole either.
  *
  *     struct sweep *sweep = sweep_run(&options, path, err);
  *     sweep->rows[sweep->best[0]].assignments ...
@@ -80,16 +81,17 @@ struct sweep *sweep_run(const struct sweep_options *options, const char *path, s
 void sweep_destroy(struct sweep *sweep);
 /* Otherwise its figures are those of the race: of a step or two. */
 bool sweep_row_is_replayed(const struct sweep_row_record *row);
-/* Whether it fits on the steps that were looked at, and a heavier one of the pass may run out of memory: a
- * bound says so, which is never too low. */
+/* Whether it fits on the steps that were looked at, and a heavier one of the pass may run out of
+ * memory: a bound says so, which is never too low. */
 bool sweep_row_may_run_out(const struct sweep_row_record *row);
-/* It fits on the steps that were looked at, and nothing bounds the others: its policy plans each step. */
+/* It fits on the steps that were looked at, and nothing bounds the others: its policy plans each
+ * step. */
 bool sweep_row_memory_unknown(const struct sweep_row_record *row);
-/* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out unless
- * all do, because what trains less takes less time. */
+/* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out
+ * unless all do, because what trains less takes less time. */
 bool sweep_row_counts(const struct sweep *sweep, int64_t row);
-/* The row that answers it; -1: no limit was given, or none keeps it. Cheapest: least money, GPU-days without
- * prices. */
+/* The row that answers it; -1: no limit was given, or none keeps it. Cheapest: least money,
+ * GPU-days without prices. */
 int64_t sweep_answer(const struct sweep *sweep, enum sweep_question question);
 /* JSON text of a row's assignments, in the sweep's arena. */
 const char *sweep_assignments(struct sweep *sweep, int64_t row);
@@ -99,8 +101,8 @@ const char *sweep_label(struct sweep *sweep, int64_t row);
 double sweep_objective_value(const struct sweep *sweep, const struct sweep_row_record *row);
 
 /* Adds the sweeps of a shard's database to another; rows may stand in both. *row_count grows by the
- * new ones. To be called between store_begin() and store_end() of `into`, so that all parts are merged or
- * none; after a false the caller closes it. */
+ * new ones. To be called between store_begin() and store_end() of `into`, so that all parts are
+ * merged or none; after a false the caller closes it. */
 bool sweep_merge(struct store *into, struct store *from, int64_t *row_count, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* sweep_axes.c - as many scenarios as there are values, each one of the sweep's own: an error here is one that
- * the sweep would meet. */
+/* sweep_axes.c - as many scenarios as there are values, each one of the sweep's own: an error here
+ * is one that the sweep would meet. */
 #include "sim/study/sweep_axes.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ static const cJSON *place_of(const struct sweep_file *file, int64_t axis, int64_
     return cJSON_IsArray(node) ? cJSON_GetArrayItem(node, (int)value) : node;
 }
 
-/* The node that a path of an error ("/layout/tp") leads to, or as far as there is one; *rest is what of the
- * path is left. */
+/* The node that a path of an error ("/layout/tp") leads to, or as far as there is one; *rest is
+ * what of the path is left. */
 static const cJSON *follow(const cJSON *at, const char *path, const char **rest) {
     while (*path == '/') {
         char key[128];
@@ -47,7 +47,8 @@ static bool is_varied(const struct sweep_file *file, const char *path) {
     return false;
 }
 
-/* "/layout/tp: must be ...": the path of it, "" where it begins otherwise; *said is what comes after. */
+/* "/layout/tp: must be ...": the path of it, "" where it begins otherwise; *said is what comes
+ * after. */
 static void split_path(const char *text, char *path, size_t size, const char **said) {
     const size_t length = text[0] == '/' ? strcspn(text, ": \n") : 0;
     const bool found = length > 0 && length < size && strncmp(text + length, ": ", 2) == 0;
@@ -70,8 +71,8 @@ static bool locate_in_base(const struct sweep_file *file, const char *path, cons
     return json_error(json, node, err, hint, "%s%s%s", rest, rest[0] != '\0' ? ": " : "", said);
 }
 
-/* "/layout/tp: must be ...", a hint on a line of its own: said where the value is given. An error inside
- * another file has its place. */
+/* "/layout/tp: must be ...", a hint on a line of its own: said where the value is given. An error
+ * inside another file has its place. */
 static bool locate(const struct sweep_file *file, int64_t axis, int64_t value, int64_t index,
                    const struct error *inner, struct error *err) {
     bool in_base = false;
@@ -128,7 +129,8 @@ static bool read_value(const struct sweep_file *file, const struct scenario_opti
     return ok || locate(file, axis, value, index, &inner, err);
 }
 
-/* Money asked about where nothing has a price: every layout would keep a budget, none could be ranked. */
+/* Money asked about where nothing has a price: every layout would keep a budget, none could be
+ * ranked. */
 static bool check_prices(const struct sweep_file *file, const struct prices *prices,
                          struct error *err) {
     const bool ranks = file->objective == SWEEP_MONEY, limits = !isnan(file->budget_usd);

@@ -54,8 +54,8 @@ bool sweep_row_memory_unknown(const struct sweep_row_record *row) {
     return row->verdict != NULL && !is_out_of_memory(row) && row->memory_bound_bytes < 0;
 }
 
-/* What was replayed in full stands before what was only raced, and what trains all samples before what
- * leaves some out. */
+/* What was replayed in full stands before what was only raced, and what trains all samples before
+ * what leaves some out. */
 static int compare_rows(const void *a, const void *b, void *context) {
     const struct sweep *sweep = context;
     const struct sweep_row_record *left = &sweep->rows[*(const int64_t *)a],
@@ -89,8 +89,9 @@ static void find_alike(struct sweep *sweep, const int64_t *order) {
     configuration_table_free(&outcomes);
 }
 
-/* A replay that ran out of memory, or needed more, speaks for the layouts alike: they are the same on every
- * step, whatever their races saw of one. Times stay those of the steps that a row says it rests on. */
+/* A replay that ran out of memory, or needed more, speaks for the layouts alike: they are the same
+ * on every step, whatever their races saw of one. Times stay those of the steps that a row says it
+ * rests on. */
 static void share_verdicts(struct sweep *sweep) {
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *replayed = &sweep->rows[sweep->alike[i]];
@@ -212,8 +213,8 @@ static bool take_replay(struct sweep_run *run, int64_t row_index, struct executi
     return true;
 }
 
-/* Replays rows[0..count), one for each member of the team. All get the rows, which decide what is replayed
- * next; member 0 gets the runs. */
+/* Replays rows[0..count), one for each member of the team. All get the rows, which decide what is
+ * replayed next; member 0 gets the runs. */
 static bool replay_together(struct sweep_run *run, const int64_t *rows, int64_t count,
                             struct comparison_run *runs, struct error *err) {
     struct sweep_team *team = run->options->team;
@@ -299,7 +300,8 @@ static bool load_runs(struct sweep_run *run, struct comparison_run *runs, struct
     return sweep_team_agree(run->options->team, ok, err);
 }
 
-/* Progress counts what this call replays: where some fail, more are to be done, never fewer are done. */
+/* Progress counts what this call replays: where some fail, more are to be done, never fewer are
+ * done. */
 static bool replay_all(struct sweep_run *run, const int64_t *rows, int64_t count,
                        struct comparison_run *runs, struct error *err) {
     const struct sweep_options *o = run->options;
@@ -358,8 +360,8 @@ static int64_t count_keeping(const struct sweep *sweep, enum sweep_question ques
     return count;
 }
 
-/* Whatever is replayed next hangs only on what was, so that an interrupted call goes on alike. Races may
- * promise too much again and again: so many replays that keep the limit are enough. */
+/* Whatever is replayed next hangs only on what was, so that an interrupted call goes on alike.
+ * Races may promise too much again and again: so many replays that keep the limit are enough. */
 static bool replay_answers(struct sweep_run *run, int64_t wanted, struct comparison_run *runs,
                            struct error *err) {
     struct sweep *sweep = run->sweep;
@@ -380,7 +382,8 @@ static bool replay_answers(struct sweep_run *run, int64_t wanted, struct compari
 
 static void keep_top(struct sweep *sweep, const struct comparison_run *runs, int64_t wanted) {
     sweep->top = arena_array(sweep->arena, struct comparison_run, sweep->best_count + 1);
-    const int64_t good = count_replayed(sweep).good; /* a database may hold more than are asked for */
+    const int64_t good =
+        count_replayed(sweep).good; /* a database may hold more than are asked for */
     sweep->top_count = good < wanted ? good : wanted;
     sweep->top_wanted = wanted;
     for (int64_t i = 0; i < sweep->top_count; i++)

@@ -294,7 +294,8 @@ const cJSON *condition_field(const cJSON *at, const char *path) {
     return at;
 }
 
-/* What was resolved goes before what was written: that may be a default's absence, or in another unit. */
+/* What was resolved goes before what was written: that may be a default's absence, or in another
+ * unit. */
 static const cJSON *field_of(const struct condition_scenario *s, const char *path) {
     const cJSON *at = condition_field(s->resolved, path);
     return at != NULL ? at : condition_field(s->written, path);

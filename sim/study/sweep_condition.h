@@ -4,9 +4,9 @@
  *
  * Operands are numbers, "texts", true, false, null and fields of the resolved scenario by dotted
  * path, or of the scenario as written where that says more; operators, loosest first: or, and, not,
- * == != < <= > >= in, + -, * / %, unary -. A list in brackets stands after `in`, or a field that is one. A
- * comparison of a text with a number is false, of a missing field too: sweep_where.h refuses what can only
- * be so.
+ * == != < <= > >= in, + -, * / %, unary -. A list in brackets stands after `in`, or a field that is
+ * one. A comparison of a text with a number is false, of a missing field too: sweep_where.h refuses
+ * what can only be so.
  */
 #ifndef BALLAST_SIM_STUDY_SWEEP_CONDITION_H
 #define BALLAST_SIM_STUDY_SWEEP_CONDITION_H
@@ -17,8 +17,8 @@
 
 struct condition;
 
-/* NULL and an error that quotes where the text stops making sense, divides by a written zero or is longer
- * than 1000 operators. Lives in `arena`. */
+/* NULL and an error that quotes where the text stops making sense, divides by a written zero or is
+ * longer than 1000 operators. Lives in `arena`. */
 const struct condition *condition_parse(struct arena *arena, const char *text, struct error *err);
 const char *condition_text(const struct condition *condition);
 

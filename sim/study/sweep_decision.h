@@ -16,10 +16,11 @@ struct sweep_decision {
     int64_t *by_gpu_count, gpu_count_count;
     int64_t cheapest_in_time; /* least money (GPU-days without prices) that keeps the deadline */
     int64_t fastest_in_budget; /* -1: none, or no deadline or budget was given */
-    /* The replayed ones against the first of them: paired where their steps hold the same samples. */
+    /* The replayed ones against the first of them: paired where their steps hold the same
+     * samples. */
     struct comparison_row *against_best; /* top_count */
-    /* Why the second is slower: ms of a step with the winner's samples on the winner's GPUs. Sums to
-     * the difference of the two. */
+    /* Why the second is slower: ms of a step with the winner's samples on the winner's GPUs. Sums
+     * to the difference of the two. */
     double winner_ms[COMPARISON_PARTS], runner_up_ms[COMPARISON_PARTS];
 };
 

@@ -36,7 +36,9 @@ static const struct field fields[] = {
     { "top", FIELD_COUNT, AT(top), 0, SWEEP_TOP_LIMIT, "10", "layouts",
       "the best that are replayed in full", NULL },
     { "race_iterations", FIELD_COUNT, AT(race_iterations), 1, 1e6, "1", "steps",
-      "that every configuration is priced on: those of the epoch that hold most nearly what all hold", NULL },
+      "that every configuration is priced on: those of the epoch that hold most nearly what all "
+      "hold",
+      NULL },
     { "deadline_days", FIELD_DOUBLE, AT(deadline_days), 1e-6, 1e6, "null", "days",
       "only layouts that finish in time are ranked", NULL },
     { "budget_usd", FIELD_DOUBLE, AT(budget_usd), 1e-6, 1e12, "null", "USD",

@@ -1,5 +1,5 @@
-/* sweep_input.c - what the answers rest on must be what it was when the sweep was begun: data sets by
- * their samples, models by their sizes and work, hardware by the identity of its profile. */
+/* sweep_input.c - what the answers rest on must be what it was when the sweep was begun: data sets
+ * by their samples, models by their sizes and work, hardware by the identity of its profile. */
 #include <string.h>
 #include "sim/study/run_inputs.h"
 #include "sim/study/sweep_race.h"

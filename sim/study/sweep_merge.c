@@ -22,8 +22,9 @@ static bool merge_inputs(struct merge *m, int64_t into_id, int64_t from_id, cons
         for (int64_t j = 0; j < have; j++)
             if (strcmp(new[i].kind, old[j].kind) == 0 && strcmp(new[i].name, old[j].name) == 0 &&
                 strcmp(new[i].fingerprint, old[j].fingerprint) != 0)
-                return error_set(err, "the parts of sweep \"%s\" rest on different %s \"%.*s\"", name,
-                                 new[i].kind, sweep_input_name_length(new[i].name), new[i].name);
+                return error_set(err, "the parts of sweep \"%s\" rest on different %s \"%.*s\"",
+                                 name, new[i].kind, sweep_input_name_length(new[i].name),
+                                 new[i].name);
     return store_add_sweep_inputs(m->into, new, come, err);
 }
 

@@ -1,10 +1,12 @@
-/* sweep_race.h - the rounds of a sweep, and what its parts share while it runs. Private to the sweep.
+/* sweep_race.h - the rounds of a sweep, and what its parts share while it runs. Private to the
+ * sweep.
  *
- * sweep.c opens the database, then sweep_race() (sweep_race.c) fills sweep->rows round by round, then
- * sweep_replay_best() (sweep_best.c) replays, then sweep.c marks the front and stores what only the
- * whole knows. sweep_input.c notices data that have changed between two calls. With several members
- * (sweep_team.h) each prepares and races a part of every round, and sweep_exchange.c gives the others
- * what it found: then all hold the same items and go on alike, but only member 0 has the database.
+ * sweep.c opens the database, then sweep_race() (sweep_race.c) fills sweep->rows round by round,
+ * then sweep_replay_best() (sweep_best.c) replays, then sweep.c marks the front and stores what
+ * only the whole knows. sweep_input.c notices data that have changed between two calls. With
+ * several members (sweep_team.h) each prepares and races a part of every round, and
+ * sweep_exchange.c gives the others what it found: then all hold the same items and go on alike,
+ * but only member 0 has the database.
  */
 #ifndef BALLAST_SIM_STUDY_SWEEP_RACE_H
 #define BALLAST_SIM_STUDY_SWEEP_RACE_H
@@ -20,7 +22,8 @@
 enum { SWEEP_ROUND = 512 };
 enum { SWEEP_NO_ROW = -1 }; /* of a configuration seen that has no row yet */
 
-/* A sweep goes on as it was begun. Shards have only their own incumbents, so that they prune less. */
+/* A sweep goes on as it was begun. Shards have only their own incumbents, so that they prune
+ * less. */
 enum sweep_pruning { SWEEP_PRUNES_NOT, SWEEP_PRUNES, SWEEP_PRUNES_IN_SHARDS, SWEEP_PRUNING_COUNT };
 
 struct sweep_run {
@@ -54,8 +57,8 @@ struct sweep_run {
 struct sweep_row_record *sweep_run_add_row(struct sweep_run *run,
                                            const struct sweep_row_record *row);
 bool sweep_race(struct sweep_run *run, struct error *err);
-/* Whether this member's items of the round rest on what the sweep was begun with; remembers what they
- * rest on. */
+/* Whether this member's items of the round rest on what the sweep was begun with; remembers what
+ * they rest on. */
 bool sweep_inputs_check(struct sweep_run *run, struct error *err);
 bool sweep_input_check(struct sweep_run *run, const char *kind, const char *name,
                        const char *fingerprint, struct error *err);
@@ -66,9 +69,10 @@ int sweep_input_name_length(const char *name);
 bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *err);
 /* What the database held, from member 0 to all. */
 void sweep_exchange_known(struct sweep_run *run);
-/* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep deadline
- * and budget, or so many are replayed in all: a call that was interrupted chooses the same as one that
- * was not, because its replays were the first of that order. Then what answers the deadline and the budget. */
+/* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep
+ * deadline and budget, or so many are replayed in all: a call that was interrupted chooses the same
+ * as one that was not, because its replays were the first of that order. Then what answers the
+ * deadline and the budget. */
 enum { SWEEP_REPLAYS_PER_ROW = 4 };
 bool sweep_replay_best(struct sweep_run *run, struct error *err);
 

@@ -125,10 +125,10 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
 }
 
 /* Different fields may come to the same layout: ZeRO-1 of one rank, a partition policy without a
- * pipeline, sequence parallelism without TP. Such rows agree to the last bit in time, cost and memory,
- * and then need one replay. Batching must be the same by name, parameters and the sizes that it is
- * asked for (a policy that packs is asked for none), because later steps may differ where the first are
- * equal; a planner of iterations stands for itself for the same reason. */
+ * pipeline, sequence parallelism without TP. Such rows agree to the last bit in time, cost and
+ * memory, and then need one replay. Batching must be the same by name, parameters and the sizes
+ * that it is asked for (a policy that packs is asked for none), because later steps may differ
+ * where the first are equal; a planner of iterations stands for itself for the same reason. */
 static void find_outcome(struct sweep_item *item, const struct job *job) {
     const struct scenario *s = item->scenario;
     const struct sweep_row_record *r = &item->row;
@@ -169,7 +169,8 @@ void incumbents_add(struct incumbents *incumbents, const struct sweep_row_record
     }
     struct incumbent one = { row->total_days, row->gpu_days, row->money_usd, row->memory_peak_bytes,
                              begin_of_hash(row->outcome) };
-    /* By GPU-days, so that the search for dominating ones can stop, and those alike are neighbours. */
+    /* By GPU-days, so that the search for dominating ones can stop, and those alike are
+     * neighbours. */
     for (int64_t i = incumbents->count - 1; i >= 0 && incumbents->items[i].gpu_days >= one.gpu_days;
          i--)
         if (incumbents->items[i].gpu_days == one.gpu_days &&

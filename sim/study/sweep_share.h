@@ -45,7 +45,8 @@ struct shared *sweep_share_batches(struct sweep_share *share, const struct scena
                                    struct shared *data);
 struct shared *sweep_share_prices(struct sweep_share *share, const struct scenario *scenario,
                                   struct shared *batches);
-/* Makes all that was announced of one kind; what rests on failed things fails for the same reason. */
+/* Makes all that was announced of one kind; what rests on failed things fails for the same
+ * reason. */
 void sweep_share_fill(struct sweep_share *share, enum share_kind kind, struct thread_pool *pool);
 /* Forgets price tables that were not used for long, when there are many. Between rounds. */
 void sweep_share_end_round(struct sweep_share *share);

@@ -1,8 +1,8 @@
 /* sweep_team.c - MPI for the sweep, and what stands in for it in a build without.
  *
- * Collectives are begun and then tested with sleeps between: an MPI that waits by spinning would take
- * the cores from the members that work. When a process of the job dies, mpirun ends the others with
- * SIGTERM; member 0 then says what is kept.
+ * Collectives are begun and then tested with sleeps between: an MPI that waits by spinning would
+ * take the cores from the members that work. When a process of the job dies, mpirun ends the others
+ * with SIGTERM; member 0 then says what is kept.
  */
 #include "sim/study/sweep_team.h"
 

@@ -1,8 +1,8 @@
 /* sweep_team.h - the processes that run one sweep together, under mpirun. Private to the sweep.
  *
- * Every member makes the same calls in the same order. Without MPI (option BALLAST_MPI of the build)
- * or outside mpirun a team has one member and each call is free. Waiting members sleep, so that more of
- * them than cores do no harm. Only member 0 opens the database and speaks.
+ * Every member makes the same calls in the same order. Without MPI (option BALLAST_MPI of the
+ * build) or outside mpirun a team has one member and each call is free. Waiting members sleep, so
+ * that more of them than cores do no harm. Only member 0 opens the database and speaks.
  *
  *     struct sweep_team *team = sweep_team_join();            // NULL stands for a team of one too
  *     if (!sweep_team_agree(team, ok, err)) ...               // all or none go on

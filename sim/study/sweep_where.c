@@ -1,5 +1,6 @@
-/* sweep_where.c - a path is looked up in the field tables part by part; what these leave open (parameters of
- * policies, units of batches, definitions) is known where a table of it or the sweep itself has it. */
+/* sweep_where.c - a path is looked up in the field tables part by part; what these leave open
+ * (parameters of policies, units of batches, definitions) is known where a table of it or the sweep
+ * itself has it. */
 #include "sim/study/sweep_where.h"
 
 #include <stdlib.h>
@@ -204,7 +205,8 @@ static const struct field_table *section_table(const char *name) {
     return NULL;
 }
 
-/* "layout.tp" for "tp", "layot.tp" and "training.tp", "layout.tp" for "layout.tq"; NULL: nothing is near. */
+/* "layout.tp" for "tp", "layot.tp" and "training.tp", "layout.tp" for "layout.tq"; NULL: nothing is
+ * near. */
 static const char *nearest_path(struct where_check *c, const char *path) {
     const char *dot = strchr(path, '.');
     const char *last = dot != NULL ? dot + 1 : path;
@@ -271,7 +273,8 @@ static bool matches_number(struct where_check *c, const cJSON *node, const void 
     return cJSON_IsNumber(node);
 }
 
-/* The global batch is resolved in micro-batches, so that samples are known where the sweep gives them. */
+/* The global batch is resolved in micro-batches, so that samples are known where the sweep gives
+ * them. */
 static bool find_batch(struct where_check *c, const char *path, const char *rest,
                        struct where_field *out) {
     out->kind = WHERE_NUMBER;

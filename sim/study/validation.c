@@ -352,8 +352,8 @@ static struct stack_list without_source(struct arena *arena, const struct stack_
     return list;
 }
 
-/* The run as a source describes it whose stack nobody knows: the year of its software is left, and the
- * GPU that the stack would say. */
+/* The run as a source describes it whose stack nobody knows: the year of its software is left, and
+ * the GPU that the stack would say. */
 static struct measured_run without_stack(struct arena *arena, const struct measured_run *run,
                                          const struct stack_list *stacks) {
     struct measured_run anonymous = *run;
@@ -365,7 +365,8 @@ static struct measured_run without_stack(struct arena *arena, const struct measu
     return anonymous;
 }
 
-/* What is held out of one source's rows: its stacks without the factors, its runs without the name. */
+/* What is held out of one source's rows: its stacks without the factors, its runs without the
+ * name. */
 struct hold_out {
     enum validation_hold_out what;
     const char *source; /* whose stacks those are; NULL: none yet */

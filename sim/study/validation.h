@@ -62,8 +62,8 @@ struct validation_group {
     double band_coverage, median_half_width;
 };
 
-/* How far apart the errors of two cases of one source, stack and GPU lie: |difference| of their mean
- * ln(measured / predicted), of rows that nothing was fitted on. */
+/* How far apart the errors of two cases of one source, stack and GPU lie: |difference| of their
+ * mean ln(measured / predicted), of rows that nothing was fitted on. */
 struct pair_statistics {
     int64_t pairs, sources; /* groups that have pairs */
     double rms, median, p80;
@@ -78,7 +78,8 @@ struct validation {
     struct validation_group *groups; /* by source, in order of appearance */
     int64_t group_count;
     struct validation_group all;
-    /* fits against out of memory: [measured fits][predicted fits], and how many of these are close */
+    /* fits against out of memory: [measured fits][predicted fits], and how many of these are
+     * close */
     int64_t confusion[2][2], close[2][2];
 };
 
@@ -93,8 +94,9 @@ void validation_destroy(struct validation *validation);
 /* Step times and peak memory as rows of the results database, in the validation's arena. */
 struct validation_record *validation_records(const struct validation *validation, int64_t *count);
 
-/* The same rows, predicted by what others tell: without the factors that rows of the same source went
- * into (the stack's stated causes stay), or as runs of a stack whose name nobody knows besides. */
+/* The same rows, predicted by what others tell: without the factors that rows of the same source
+ * went into (the stack's stated causes stay), or as runs of a stack whose name nobody knows
+ * besides. */
 enum validation_hold_out { HOLD_OUT_NOTHING, HOLD_OUT_SOURCE, HOLD_OUT_NAME };
 struct validation *validation_run_held_out(const struct scenario_options *options,
                                            const char *const *paths, int64_t path_count,

@@ -4,20 +4,21 @@
  * Three classes: rows of a stack that was calibrated on their GPU; all rows, predicted without the
  * factors of their own source; and those again as runs of a stack that nobody knows.
  *
- * The half-width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and of
- * those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack with
- * few rows leans on the others. Rows inside and outside the measured range of the operators' curves are
- * pooled apart; a stack's own rows count for both, scaled by the ratio of the two pools.
+ * The half-width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
+ * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack
+ * with few rows leans on the others. Rows inside and outside the measured range of the operators'
+ * curves are pooled apart; a stack's own rows count for both, scaled by the ratio of the two pools.
  *
- * What stands in for an unknown stack is one that somebody described, and most stacks are slower. Each
- * stack says once by how much: the mean ln(measured / predicted) of its calibration rows as runs of an
- * unknown stack. The median over the stacks is the factor on such a run, and where the width is
- * measured it is that of the other sources' stacks.
+ * What stands in for an unknown stack is one that somebody described, and most stacks are slower.
+ * Each stack says once by how much: the mean ln(measured / predicted) of its calibration rows as
+ * runs of an unknown stack. The median over the stacks is the factor on such a run, and where the
+ * width is measured it is that of the other sources' stacks.
  *
- * Peak memory: the same share of all readings that tell what a run needed and that no cause of a stack
- * was read from, whatever their kind.
+ * Peak memory: the same share of all readings that tell what a run needed and that no cause of a
+ * stack was read from, whatever their kind.
  *
- * The coverage that is reported takes, for each row, the width from the rows of other sources alone.
+ * The coverage that is reported takes, for each row, the width from the rows of other sources
+ * alone.
  */
 #include "sim/study/validation.h"
 
@@ -98,8 +99,8 @@ static double pooled(const struct class *c, const char *but_source, int range) {
     return isnan(width) && range >= 0 ? pooled(c, but_source, -1) : width;
 }
 
-/* Inside the measured range no wider than outside: where residuals say otherwise they are too few to
- * tell the two apart. */
+/* Inside the measured range no wider than outside: where residuals say otherwise they are too few
+ * to tell the two apart. */
 static void pooled_by_range(const struct class *c, double *inside, double *outside) {
     *inside = pooled(c, NULL, 1);
     *outside = pooled(c, NULL, 0);
@@ -128,8 +129,8 @@ static double own_width(const struct class *c, int64_t like, int64_t *rows) {
 
 /* ---- a stack that is not known ---- */
 
-/* Mean ln(measured / predicted) of the rows that row i's stack was calibrated on; NaN unless i is the
- * first of them. */
+/* Mean ln(measured / predicted) of the rows that row i's stack was calibrated on; NaN unless i is
+ * the first of them. */
 static double over_the_stand_in(const struct validation *named, const struct validation *no_name,
                                 int64_t i) {
     double sum = 0;

@@ -1,4 +1,5 @@
-/* local_search.c - see the header. A pass is a task, numbered (2 segment + backward) x ranks + rank. */
+/* local_search.c - see the header. A pass is a task, numbered (2 segment + backward) x ranks +
+ * rank. */
 #include "tests/bench/local_search.h"
 
 #include <math.h>
@@ -104,7 +105,8 @@ static void add_edges(struct state *s, bool count) {
                      p[r + 1].send_backward_ns, count);
         }
         int32_t from = g->successor_first[i], to = g->successor_first[i + 1];
-        if (from == to) add_edge(s, task_of(s, i, false, last), task_of(s, i, true, last), 0, count);
+        if (from == to)
+            add_edge(s, task_of(s, i, false, last), task_of(s, i, true, last), 0, count);
         for (int32_t k = from; k < to; k++) {
             int32_t next = g->successors[k];
             add_edge(s, task_of(s, i, false, last), task_of(s, next, false, 0),

@@ -1,12 +1,13 @@
 /* local_search.h - a local search over schedules of a segment graph that shares nothing with DIP's:
  * an independent measure of how good a schedule can be.
  *
- * Simulated annealing twice, each for half of the budget. First over a number for each segment's forward and
- * backward, from which a plain list scheduler makes a schedule: whenever a rank is free, of the passes that
- * are ready and fit, the one of the least number runs (no classes, no queues, no turns). Then over the
- * lists of passes of each rank: two neighbours on a longest path change places (van Laarhoven, Aarts
- * and Lenstra 1992: only such a swap can shorten a job shop's schedule, and it never makes a cycle), or
- * one of them goes to another place of its block. Every state keeps within the memory of each rank.
+ * Simulated annealing twice, each for half of the budget. First over a number for each segment's
+ * forward and backward, from which a plain list scheduler makes a schedule: whenever a rank is
+ * free, of the passes that are ready and fit, the one of the least number runs (no classes, no
+ * queues, no turns). Then over the lists of passes of each rank: two neighbours on a longest path
+ * change places (van Laarhoven, Aarts and Lenstra 1992: only such a swap can shorten a job shop's
+ * schedule, and it never makes a cycle), or one of them goes to another place of its block. Every
+ * state keeps within the memory of each rank.
  *
  *     struct local_search_options options = { .seconds = 600, .seed = 1 };
  *     local_search(graph, &options, &schedule);   // in: a valid schedule; out: the best found

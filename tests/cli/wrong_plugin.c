@@ -30,7 +30,8 @@ static int blocks(struct ballast_blocks *b, const double *parameters, int64_t *b
     case 1: blocks_of_part[0] = b->block_count; blocks_of_part[1] = 0; return 1;
     case 2: b->fail(b, "no way to cut this"); return 0;
     case 3: /* a candidate that is none must be answered, not believed */
-        if (b->simulate(b, blocks_of_part) >= 0 || b->stage_bytes(b, blocks_of_part, 0) >= 0) return 0;
+        if (b->simulate(b, blocks_of_part) >= 0 || b->stage_bytes(b, blocks_of_part, 0) >= 0)
+            return 0;
         blocks_of_part[0] = b->block_count - (b->part_count - 1);
         if (b->simulate(b, blocks_of_part) <= 0 || b->stage_bytes(b, blocks_of_part, 0) <= 0 ||
             b->stage_bytes(b, blocks_of_part, 99) >= 0)
@@ -84,7 +85,8 @@ const struct ballast_plugin *ballast_plugin(void) {
     static const struct ballast_parameter which[] = { { "which", "mistake", 0, 0, 100 } };
     static const struct ballast_batching batching[] = { { WRONG_NAME, "w", 0, which, 1, batches } };
     static const struct ballast_partition partitions[] = { { "wrong", "w", which, 1, blocks } };
-    static const struct ballast_schedule schedules[] = { { "backward-first", "w", 0, backward_first },
+    static const struct ballast_schedule schedules[] = { { "backward-first", "w", 0,
+                                                           backward_first },
                                                          { "twice", "w", 0, twice },
                                                          { "nothing", "w", 0, nothing } };
     static const struct ballast_joint joints[] = {

@@ -4,8 +4,8 @@
  * OmniBal (arXiv 2407.20761), Table 4: communication of a partition of InternVL-Chat-6B-20B over
  * four stages, less that of the parameter-based one, for a micro-batch of 9 tiles and 4096 tokens:
  * +8.2 MiB with one cut inside the encoder, +16.6 with two, -21.0 with one at its end. BMP's own
- * partition, [22, 23, 24, 24] in its Table 8, has a cut inside the encoder and one at its end, which
- * gives -12.7: the two tables do not speak of the same partition.
+ * partition, [22, 23, 24, 24] in its Table 8, has a cut inside the encoder and one at its end,
+ * which gives -12.7: the two tables do not speak of the same partition.
  *
  * The paper counts a tile as 1024 patches in one row (8.25 MiB) and with the class token as 1025 in
  * the next (16.61 MiB); here it always has 1025, hence 8.30, so figures agree within 0.11.
@@ -94,7 +94,8 @@ static void test_sends_carry_these_bytes(void **state) {
     struct step_model *step = step_model_create(arena, s, &plan, prices);
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(step, &shape, times);
-    /* Cuts inside the encoder, at its end and in the language model; half on each of two TP ranks. */
+    /* Cuts inside the encoder, at its end and in the language model; half on each of two TP
+     * ranks. */
     static const double want_MiB[] = { 9 * 1025 * 3200 * 2 / BYTES_PER_MiB, 27, 48 };
     for (int64_t stage = 0; stage + 1 < STAGES; stage++) {
         struct stage_cost cost, next;

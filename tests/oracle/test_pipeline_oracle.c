@@ -97,8 +97,8 @@ static void test_equal_stages(void **state) {
                 }
 }
 
-/* Interleaving cuts the bubble to (P - 1) / (v m) of the work: with parts of f and b each, the makespan
- * is (m v + P - 1)(f + b) (section 2.2.2). */
+/* Interleaving cuts the bubble to (P - 1) / (v m) of the work: with parts of f and b each, the
+ * makespan is (m v + P - 1)(f + b) (section 2.2.2). */
 static void test_equal_parts_interleaved(void **state) {
     (void)state;
     enum { F = 1000, B = 2000 };

@@ -70,7 +70,8 @@ static void test_equal_stages(void **state) {
     assert_true(first_ns > pass_ns && (double)first_ns < 1.01 * (double)pass_ns);
 
     /* The sends that fill and drain the pipeline always show. In between, a stage has room for as
-     * many micro-batches as there are stages behind it, so a slot can wait for one send each way. */
+     * many micro-batches as there are stages behind it, so a slot can wait for one send each
+     * way. */
     struct replay *r = fixture_replay(job, FIDELITY_STAGE, 1);
     int64_t both_ns = costs[0].send_forward_ns + costs[1].send_backward_ns;
     int64_t slots = MICRO_BATCHES + STAGES - 1;

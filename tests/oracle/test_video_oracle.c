@@ -1,8 +1,8 @@
 /* test_video_oracle.c - text-to-video data against what DIP prints of it.
  *
- * DIP section 2.2 and Figure 4d: of 100 packed batches of its text-to-video model (7B language model
- * and DiT 5B) the dearest asks for 4.15 times the work of the cheapest. One draw of 100 says little:
- * here it is the median over many.
+ * DIP section 2.2 and Figure 4d: of 100 packed batches of its text-to-video model (7B language
+ * model and DiT 5B) the dearest asks for 4.15 times the work of the cheapest. One draw of 100 says
+ * little: here it is the median over many.
  */
 #include <setjmp.h>
 #include <stdarg.h>

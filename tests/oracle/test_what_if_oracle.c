@@ -103,8 +103,8 @@ static void test_a_slow_gpu_under_zero_3(void **state) {
     forget(&slow);
 }
 
-/* Equal micro-batches and a last stage so slow that it never waits: the first forward must reach it,
- * it works without a pause, and its last gradient goes back through all. */
+/* Equal micro-batches and a last stage so slow that it never waits: the first forward must reach
+ * it, it works without a pause, and its last gradient goes back through all. */
 static void test_a_slow_last_stage(void **state) {
     (void)state;
     const char *overrides[] = { "layout.tp=1", "layout.pp=4", "layout.backend=megatron-lm",
@@ -244,8 +244,9 @@ static void test_failures(void **state) {
     (void)state;
 #define LONG "layout.tp=2", "training.epochs=10000"
     struct answer base = WITH(LONG);
-    struct answer failing = WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_interval_min=10",
-                                 "what_if.checkpoint_s=30", "what_if.restart_min=5");
+    struct answer failing =
+        WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_interval_min=10",
+             "what_if.checkpoint_s=30", "what_if.restart_min=5");
     double mtbf = 100 * 3600 / 8.0; /* 8 GPUs */
     double want = 600 / (mtbf * exp(300 / mtbf) * (exp(630 / mtbf) - 1));
     assert_true(near(failing.replay->goodput_fraction, want, 1e-12));

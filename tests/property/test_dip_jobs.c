@@ -1,7 +1,7 @@
-/* test_dip_jobs.c - random jobs, few micro-batches or many, from the scenario to the simulated step: DIP
- * with all of its parts is never slower than 1F1B of a static plan (nnscaler), Megatron-LM's interleaved
- * order, encoders first or the greedy dual queue on its own segments, each with the memory step too.
- * Plans that do not fit in memory do not count.
+/* test_dip_jobs.c - random jobs, few micro-batches or many, from the scenario to the simulated
+ * step: DIP with all of its parts is never slower than 1F1B of a static plan (nnscaler),
+ * Megatron-LM's interleaved order, encoders first or the greedy dual queue on its own segments,
+ * each with the memory step too. Plans that do not fit in memory do not count.
  *
  * More of them by hand: test_dip_jobs COUNT [SEED].
  */
@@ -55,7 +55,8 @@ static double step_s(const struct drawn *d, const char *joint) {
     char path[256], policy[256], layout[3][64], batch[64], seed[64];
     struct error err = { 0 };
     snprintf(path, sizeof path, BALLAST_SOURCE_DIR "/scenarios/papers/dip/%s.json", d->file);
-    snprintf(policy, sizeof policy, "policy={\"batching\":\"%s\",\"joint\":%s}", d->batching, joint);
+    snprintf(policy, sizeof policy, "policy={\"batching\":\"%s\",\"joint\":%s}", d->batching,
+             joint);
     snprintf(layout[0], sizeof layout[0], "layout.tp=%d", d->tp);
     snprintf(layout[1], sizeof layout[1], "layout.pp=%d", d->pp);
     snprintf(layout[2], sizeof layout[2], "cluster.gpu_count=%d", d->tp * d->pp);

@@ -42,7 +42,8 @@ static void compare(void *context, const struct planner_study *study) {
     struct segment_search_options options = segment_search_defaults();
     options.rollouts = 400;
     if (dip_order(g, level, &options, &ours) == SEGMENT_DEAD_END) {
-        /* Too large for these GPUs whatever the order: the orders are compared as if it were not. */
+        /* Too large for these GPUs whatever the order: the orders are compared as if it were
+         * not. */
         for (int32_t r = 0; r < g->rank_count; r++)
             g->capacity_bytes[r] = INFINITY;
         dip_order(g, level, &options, &ours);
@@ -151,7 +152,8 @@ static double planned_s(const char *file, const char *batching, const char *orde
     return seconds;
 }
 
-/* An order that is faster before the memory step may be slower after it; the planner looks at both. */
+/* An order that is faster before the memory step may be slower after it; the planner looks at
+ * both. */
 static void test_never_worse_after_the_memory_step(void **state) {
     (void)state;
     static const char *const files[][2] = { { "vlm-s", "random" },   { "vlm-m", "random" },

@@ -131,8 +131,9 @@ static void test_ablation(void **state) {
 static void test_comparisons_run(void **state) {
     (void)state;
     const char *fixed[] = { JOINT(", \"memory\": false, \"order\": \"fixed\""), NULL };
-    const char *optimus[] = { JOINT(", \"memory\": false, \"order\": \"encoders-first\", \"sub_batch\": 0"),
-                              NULL };
+    const char *optimus[] = {
+        JOINT(", \"memory\": false, \"order\": \"encoders-first\", \"sub_batch\": 0"), NULL
+    };
     const char *greedy[] = { JOINT(", \"memory\": false, \"order\": \"greedy\""), NULL };
     double greedy_s = replayed_s(greedy, 1);
     assert_true(replayed_s(fixed, 1) > greedy_s);

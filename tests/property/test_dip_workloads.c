@@ -1,10 +1,11 @@
-/* test_dip_workloads.c - random iterations: any mix of modules, number of ranks, memory limit, durations
- * and send times. DIP's order is valid, never slower than 1F1B, Megatron-LM's interleaved order, encoders
- * first or the greedy dual queue on the same passes, never faster than the lower bound printed, and the
- * same for one thread and four. It exists wherever a rule's order exists.
+/* test_dip_workloads.c - random iterations: any mix of modules, number of ranks, memory limit,
+ * durations and send times. DIP's order is valid, never slower than 1F1B, Megatron-LM's interleaved
+ * order, encoders first or the greedy dual queue on the same passes, never faster than the lower
+ * bound printed, and the same for one thread and four. It exists wherever a rule's order exists.
  *
- * Whether an order is valid is for schedule_fault() to say (tests/unit/policy/segment_fixture.h), which
- * shares no code with what makes orders. More of them by hand: test_dip_workloads COUNT [SEED].
+ * Whether an order is valid is for schedule_fault() to say (tests/unit/policy/segment_fixture.h),
+ * which shares no code with what makes orders. More of them by hand: test_dip_workloads COUNT
+ * [SEED].
  */
 #include <stdarg.h>
 #include <setjmp.h>

@@ -204,8 +204,8 @@ static void check_bmp_time(const char *name, int64_t stages, const struct partit
     if (took_s >= 1) fail_msg("%s on %ld stages: %g s", name, (long)stages, took_s);
 }
 
-/* Every shipped model on 2 to 8 stages with the paper's largest radius, and in how long, recomputing
- * everything and as little as fits. */
+/* Every shipped model on 2 to 8 stages with the paper's largest radius, and in how long,
+ * recomputing everything and as little as fits. */
 static void test_bmp_on_all_models(void **state) {
     (void)state;
     DIR *directory = opendir(SCENARIOS "/models");
@@ -287,7 +287,8 @@ static double partition_seconds(const char *policy, const char *frozen) {
     return seconds;
 }
 
-/* A frozen encoder runs no backward: weighed by its forward alone, it would fill stages that wait. */
+/* A frozen encoder runs no backward: weighed by its forward alone, it would fill stages that
+ * wait. */
 static void test_frozen_modules_weigh_what_they_run(void **state) {
     (void)state;
     static const char *const cases[] = { "model.frozen=[\"vision\"]",

@@ -1,6 +1,6 @@
-/* test_trace_schema.c - the trace of real steps is what the Trace Event Format and Perfetto ask for:
- * every event has its keys, tracks are named, spans of a track do not overlap, arrows have two ends
- * inside spans of other tracks and point forward in time, counters count bytes.
+/* test_trace_schema.c - the trace of real steps is what the Trace Event Format and Perfetto ask
+ * for: every event has its keys, tracks are named, spans of a track do not overlap, arrows have two
+ * ends inside spans of other tracks and point forward in time, counters count bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,8 @@ static const char *text(const cJSON *event, const char *key) {
     return node->valuestring;
 }
 
-/* A span or one end of an arrow. Times in whole nanoseconds: they are written with three decimals. */
+/* A span or one end of an arrow. Times in whole nanoseconds: they are written with three
+ * decimals. */
 struct event {
     char phase;
     int64_t process, thread, start_ns, finish_ns, id;

@@ -40,8 +40,9 @@ struct batch_plan {
     int64_t qv, qt;           /* isf: most tiles and tokens of a group */
     bool limits_chosen;       /* from the data, not given */
     bool packed;              /* samples are concatenated (no padding), attention per sample */
-    /* packed: every micro-batch is one sequence of so many tokens, the rest of it padding (0: as long
-     * as its samples); tokens attend to all before them in the sequence, not in their sample alone */
+    /* packed: every micro-batch is one sequence of so many tokens, the rest of it padding (0: as
+     * long as its samples); tokens attend to all before them in the sequence, not in their sample
+     * alone */
     int64_t sequence_tokens;
     bool joint_attention;
     /* Micro-batches whose parts are padded to their longest: language tokens of each, padding

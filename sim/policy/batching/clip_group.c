@@ -1,10 +1,10 @@
 /* clip_group.c - short video clips share a micro-batch, as DIP's text-to-video runs do.
  *
  * DIP (ASPLOS'26) section 7.1, after Movie Gen: videos at 16 frames a second are at most 16 s long,
- * and up to 8 clips go into one micro-batch as long as they last no more than 16 s together. Each clip
- * remains a sequence of its own. The order is not said: a permutation is taken, and a clip that does
- * not fit begins a new group (`open` 1); more open groups waste less. A clip beyond the limit is left
- * out; a data set's clip_limit_ms cuts it instead, as DIP's transcoding does.
+ * and up to 8 clips go into one micro-batch as long as they last no more than 16 s together. Each
+ * clip remains a sequence of its own. The order is not said: a permutation is taken, and a clip
+ * that does not fit begins a new group (`open` 1); more open groups waste less. A clip beyond the
+ * limit is left out; a data set's clip_limit_ms cuts it instead, as DIP's transcoding does.
  */
 #include <stdlib.h>
 #include "sim/policy/batching/greedy_pack.h"

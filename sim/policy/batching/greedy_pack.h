@@ -1,5 +1,5 @@
-/* greedy_pack.h - fills micro-batches with whole samples, in the order in which they come, under two
- * limits: a size (tokens, milliseconds) and a number of units (images, clips). Private to
+/* greedy_pack.h - fills micro-batches with whole samples, in the order in which they come, under
+ * two limits: a size (tokens, milliseconds) and a number of units (images, clips). Private to
  * sim/policy/batching.
  *
  *     struct greedy_pack rule = { .size_limit = 8192, .unit_limit = 48, .open_limit = 1,
@@ -7,10 +7,10 @@
  *     greedy_pack_fill(&rule, request, order, plan);      // plan's groups and accounting
  *     greedy_pack_deal("pack", request, plan, err);       // group g to rank g mod dp, in turn
  *
- * A sample goes to the oldest open group that has room for it. If none has and open_limit groups are
- * open, the oldest is closed. Groups are numbered as they are closed, so that open_limit 1 keeps the
- * order of the samples. A sample beyond a limit of its own is left out and counted as oversize; no
- * other is lost.
+ * A sample goes to the oldest open group that has room for it. If none has and open_limit groups
+ * are open, the oldest is closed. Groups are numbered as they are closed, so that open_limit 1
+ * keeps the order of the samples. A sample beyond a limit of its own is left out and counted as
+ * oversize; no other is lost.
  */
 #ifndef BALLAST_SIM_POLICY_BATCHING_GREEDY_PACK_H
 #define BALLAST_SIM_POLICY_BATCHING_GREEDY_PACK_H
@@ -32,7 +32,8 @@ uint32_t *greedy_pack_order(enum greedy_pack_order order, const struct batch_req
 /* Fills samples, starts, counts; the plan is packed. */
 void greedy_pack_fill(const struct greedy_pack *rule, const struct batch_request *request,
                       const uint32_t *order, struct batch_plan *plan);
-/* Round i gives groups i dp to i dp + dp - 1 to the ranks; the tail that fills no round is dropped. */
+/* Round i gives groups i dp to i dp + dp - 1 to the ranks; the tail that fills no round is
+ * dropped. */
 bool greedy_pack_deal(const char *policy, const struct batch_request *request,
                       struct batch_plan *plan, struct error *err);
 

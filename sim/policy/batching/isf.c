@@ -17,9 +17,10 @@
  * leaves their samples in the data set. Training without them would lose samples in silence, so
  * that both rules keep them unless leftovers says "drop".
  *
- * The program packs tiles. Patches of native resolution would hardly ever equal the threshold, so that
- * only text would finish a group: they finish one from the threshold on, which stands as far below
- * qv as qt - 128 below the usual qt, by 1 / 32; and the default of 9 tiles is 9 x 1,024 patches.
+ * The program packs tiles. Patches of native resolution would hardly ever equal the threshold, so
+ * that only text would finish a group: they finish one from the threshold on, which stands as far
+ * below qv as qt - 128 below the usual qt, by 1 / 32; and the default of 9 tiles is 9 x 1,024
+ * patches.
  *
  * Both skip (and count) samples that exceed qv or qt alone. Algorithm 1 of the paper would give
  * each of them a group of its own that breaks the limits; its data, cut at qt, has none.
@@ -80,13 +81,15 @@ static const struct field fields[] = {
     { "target_batch_size", FIELD_COUNT, AT(target_batch_size), 1, 1e6, "4", "samples",
       "choose code: samples of a group on average, at least; at most one more", NULL },
     { "vision_threshold", FIELD_COUNT, AT(vision_threshold), 0, 1e9, "null", "tiles",
-      "a group with this many tiles is finished; null: qv (native resolution: 31 / 32 of it)", NULL },
+      "a group with this many tiles is finished; null: qv (native resolution: 31 / 32 of it)",
+      NULL },
     { "llm_threshold", FIELD_COUNT, AT(llm_threshold), 0, 1e9, "null", "tokens",
       "a group with at least this many tokens is finished; null: qt - 128", NULL },
     { "threshold_rule", FIELD_CHOICE, AT(threshold_rule), 0, 0, "\"code\"", "",
       "code: finished when tiles == vision_threshold, and the last open group is lost if the last "
       "sample is oversized, as in the published program; paper: finished when tiles >= "
-      "vision_threshold, and nothing is lost. Patches of native resolution hardly ever meet a number "
+      "vision_threshold, and nothing is lost. Patches of native resolution hardly ever meet a "
+      "number "
       "exactly: >= under both",
       rule_names },
     { "leftovers", FIELD_CHOICE, AT(leftovers), 0, 0, "\"keep\"", "",

@@ -3,14 +3,15 @@
  * code (ModelTC/OmniBal, test_balanced_dynamic_batch.py): with token counts rounded up to 256,
  *
  *     ratio = 16 floor((floor(mean tokens / max(mean tiles, 1)) + 1) / 16)
- *     start at Qt = 4096, Qv = floor(4096 / ratio); then Qv + 1, Qt + ratio, until the average batch
- *     exceeds the target by more than one; if none was in range by then, the same step downwards
+ *     start at Qt = 4096, Qv = floor(4096 / ratio); then Qv + 1, Qt + ratio, until the average
+ *     batch exceeds the target by more than one; if none was in range by then, the same step
+ *     downwards
  *
  * Each pair is packed with dp 8 and its pad and dist ratios are added; the least sum wins.
- * The program leaves out samples that exceed a pair. Its own data fit the first one; for data that do
- * not, the walk starts at the first pair that holds every sample, goes down no further than there, and
- * takes it if its average batch is above the range already. It knows tiles only: at native resolution
- * 1,024 patches, those of its tiles of 448 pixels, count as one.
+ * The program leaves out samples that exceed a pair. Its own data fit the first one; for data that
+ * do not, the walk starts at the first pair that holds every sample, goes down no further than
+ * there, and takes it if its average batch is above the range already. It knows tiles only: at
+ * native resolution 1,024 patches, those of its tiles of 448 pixels, count as one.
  */
 #include "sim/policy/batching/isf_choice.h"
 

@@ -1,14 +1,15 @@
 /* pack.c - image-text samples packed into sequences of one length, as DIP's data loader does.
  *
- * DIP (ASPLOS'26) sections 2.2 and 7.1: several samples, each image as its tokens among the text, are
- * packed greedily up to the context length of 8192 tokens; at 169 tokens an image at most 48 fit. What
- * DIP does not say: in which order (a permutation is taken), whether a sample is split at the end of a
- * sequence (it is not: samples are whole, the rest of the sequence is padding), whether attention
- * crosses from one sample of a sequence into the next (it does by default: one causal mask over the
- * sequence, as Megatron-LM has it unless told to reset the mask).
+ * DIP (ASPLOS'26) sections 2.2 and 7.1: several samples, each image as its tokens among the text,
+ * are packed greedily up to the context length of 8192 tokens; at 169 tokens an image at most 48
+ * fit. What DIP does not say: in which order (a permutation is taken), whether a sample is split at
+ * the end of a sequence (it is not: samples are whole, the rest of the sequence is padding),
+ * whether attention crosses from one sample of a sequence into the next (it does by default: one
+ * causal mask over the sequence, as Megatron-LM has it unless told to reset the mask).
  *
- * Ranks that wait for each other after every layer (ZeRO-3, FSDP) take the largest micro-batch's time in
- * each round; sort_window deals micro-batches of like size to one round, as length-grouped samplers do.
+ * Ranks that wait for each other after every layer (ZeRO-3, FSDP) take the largest micro-batch's
+ * time in each round; sort_window deals micro-batches of like size to one round, as length-grouped
+ * samplers do.
  */
 #include <stdlib.h>
 #include "sim/base/arena.h"
@@ -38,7 +39,8 @@ static const struct field fields[] = {
       "sequence: every token attends to all before it in the sequence; sample: in its own sample",
       attention_names },
     { "sort_window", FIELD_COUNT, AT(sort_window), 0, 1e6, "0", "",
-      "so many sequences in a row, those of one step, are sorted by their images before the ranks take "
+      "so many sequences in a row, those of one step, are sorted by their images before the ranks "
+      "take "
       "them in turn, so that like meets like; 0: they come as packed",
       NULL },
     { "pad", FIELD_BOOL, AT(pad), 0, 0, "true", "",

@@ -1,9 +1,9 @@
 /* dip.c - the DIP policy (Xue et al., ASPLOS 2026): modality-aware chunks and sub-microbatches, and
  * for each iteration a schedule search, dual-queue interleaving and per-layer memory choices.
  *
- * Each of its parts can be switched off, which gives the rows of the paper's ablation: order "fixed"
- * is the partitioner alone, "greedy" adds interleaving, "search" reordering, and memory the last row.
- * "encoders-first" is Optimus' coarse-grained bubble scheduling on the same pipeline.
+ * Each of its parts can be switched off, which gives the rows of the paper's ablation: order
+ * "fixed" is the partitioner alone, "greedy" adds interleaving, "search" reordering, and memory the
+ * last row. "encoders-first" is Optimus' coarse-grained bubble scheduling on the same pipeline.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,14 +22,16 @@ static const char *const recompute_names[] = { "none", "full", "selective", NULL
 struct dip_parameters {
     int order, method, recompute;
     bool memory, worst, apart, rules;
-    int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit, rollouts, seed;
+    int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit,
+        rollouts, seed;
     double search_s;
 };
 
 #define AT(member) offsetof(struct dip_parameters, member)
 static const struct field dip_fields[] = {
     { "order", FIELD_CHOICE, AT(order), 0, 0, "\"search\"", "",
-      "search: MCTS over segment priorities; greedy: micro-batches in turn; fixed: Megatron-LM's order; "
+      "search: MCTS over segment priorities; greedy: micro-batches in turn; fixed: Megatron-LM's "
+      "order; "
       "encoders-first: Optimus",
       order_names },
     { "lead", FIELD_COUNT, AT(lead), 1, 1e3, "2", "",
@@ -43,7 +45,8 @@ static const struct field dip_fields[] = {
       "images of a sub-microbatch; 0: whole micro-batches; null: the smallest of 95 % efficiency",
       NULL },
     { "sub_batch_clips", FIELD_COUNT, AT(sub_batch_clips), 0, 1e6, "null", "clips",
-      "video clips of a sub-microbatch of a diffusion decoder; 0: whole micro-batches; null: the smallest of "
+      "video clips of a sub-microbatch of a diffusion decoder; 0: whole micro-batches; null: the "
+      "smallest of "
       "95 % efficiency",
       NULL },
     { "vision_segments", FIELD_COUNT, AT(vision_segments), 1, 1e3, "null", "",
@@ -53,11 +56,13 @@ static const struct field dip_fields[] = {
     { "segments_limit", FIELD_COUNT, AT(segments_limit), 1, 1e3, "4", "",
       "most chunks a module gets on a stage by its latency", NULL },
     { "apart", FIELD_BOOL, AT(apart), 0, 0, "false", "",
-      "each module in segments of its own even where fewer micro-batches than stages let one of all "
+      "each module in segments of its own even where fewer micro-batches than stages let one of "
+      "all "
       "modules, as 1F1B has, be faster",
       NULL },
     { "rules", FIELD_BOOL, AT(rules), 0, 0, "true", "",
-      "orders by rule (1F1B, interleaved, encoders first) go through the memory step too, so that none is "
+      "orders by rule (1F1B, interleaved, encoders first) go through the memory step too, so that "
+      "none is "
       "faster; false: as the paper's searcher, which does not know them",
       NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
@@ -66,8 +71,8 @@ static const struct field dip_fields[] = {
       "wall time that ends the search early; results are then not repeatable; 0: none", NULL },
     { "method", FIELD_CHOICE, AT(method), 0, 0, "\"mcts\"", "",
       "how the search goes; the others are for comparison", method_names },
-    { "worst", FIELD_BOOL, AT(worst), 0, 0, "false", "",
-      "search for the longest schedule instead", NULL },
+    { "worst", FIELD_BOOL, AT(worst), 0, 0, "false", "", "search for the longest schedule instead",
+      NULL },
     { "search_seed", FIELD_COUNT, AT(seed), 0, 1e9, "1", "", "seed of the search", NULL },
 };
 static const struct field_table dip_table =
@@ -167,21 +172,22 @@ int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
 
 /* ---- finalists ---- */
 
-/* The search minimises the pipeline before the memory step, and of orders that are alike in that the one
- * that holds less memory leaves more blocks without recomputation. So orders are run through the memory
- * step, as the paper does with every rollout (section 5.1), and the fastest is taken: those that the
- * search begins with, in turns, which differ most from each other, and the last ones of the others and of
- * those that improved its best, one for each 25 rollouts, because the step takes as long as some 20 of
- * them. Beside them stand micro-batches in turn within a part of the room: fewer are in flight, so that
- * more of their blocks keep everything; and the orders by rule, unless they are not wanted, so that none
- * of them is faster after the memory step either. */
+/* The search minimises the pipeline before the memory step, and of orders that are alike in that
+ * the one that holds less memory leaves more blocks without recomputation. So orders are run
+ * through the memory step, as the paper does with every rollout (section 5.1), and the fastest is
+ * taken: those that the search begins with, in turns, which differ most from each other, and the
+ * last ones of the others and of those that improved its best, one for each 25 rollouts, because
+ * the step takes as long as some 20 of them. Beside them stand micro-batches in turn within a part
+ * of the room: fewer are in flight, so that more of their blocks keep everything; and the orders by
+ * rule, unless they are not wanted, so that none of them is faster after the memory step either. */
 enum { FIRST_LIMIT = 8, LATER_LIMIT = 16, LATER_LEAST = 2, ROLLOUTS_PER_FINALIST = 25 };
 static const double room_shares[] = { 0.5, 0.35, 0.25 };
 enum { ROOM_SHARE_COUNT = sizeof room_shares / sizeof room_shares[0] };
 
 struct finalists {
     int32_t class_count, first_count;
-    int64_t later_count, later_limit; /* of the later ones, all that came; the newest take the oldest's place */
+    int64_t later_count,
+        later_limit; /* of the later ones, all that came; the newest take the oldest's place */
     int32_t *orders; /* in the scratch arena: FIRST_LIMIT, then later_limit */
     enum interleaver_turn later_turns[LATER_LIMIT];
 };
@@ -213,7 +219,8 @@ static int64_t finalist_count(const struct finalists *f) {
     return f->first_count + (f->later_count < f->later_limit ? f->later_count : f->later_limit);
 }
 
-/* By pass: its backward when every block keeps everything; as it is where no memory step follows. */
+/* By pass: its backward when every block keeps everything; as it is where no memory step
+ * follows. */
 static int64_t *kept_backward_ns(const struct dip_iteration *d, const struct job_plan *plan) {
     const struct segment_graph *g = d->segments.graph;
     int64_t n = (int64_t)g->segment_count * g->rank_count;
@@ -322,9 +329,10 @@ static void sort_ranks(const struct segment_graph *g, const struct segment_pass 
     qsort(ranks, (size_t)g->rank_count, sizeof *ranks, busiest_first);
 }
 
-/* The memory step on d->schedule, which is timed by it. False, and half done: the order is no faster than
- * limit_ns. Ranks that are not done yet count as if their blocks kept everything, and no order becomes
- * faster when a pass becomes longer; so the ranks that are expected to be the longest come first. */
+/* The memory step on d->schedule, which is timed by it. False, and half done: the order is no
+ * faster than limit_ns. Ranks that are not done yet count as if their blocks kept everything, and
+ * no order becomes faster when a pass becomes longer; so the ranks that are expected to be the
+ * longest come first. */
 static bool fill_memory(struct dip_iteration *d, const struct job_plan *plan,
                         const int64_t *kept_ns, const struct busy_rank *ranks, int64_t limit_ns) {
     struct segment_graph *g = d->segments.graph;
@@ -448,7 +456,8 @@ static const struct planner_preset dip_preset = { .partition = PLANNER_ITSELF,
 
 const struct planner joint_dip = {
     .name = "dip",
-    .help = "DIP: modality-aware chunks and sub-microbatches, each iteration's schedule searched, memory "
+    .help = "DIP: modality-aware chunks and sub-microbatches, each iteration's schedule searched, "
+            "memory "
             "filled layer by layer",
     .slot = PLANNER_JOINT,
     .parameters = &dip_table,

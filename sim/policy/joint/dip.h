@@ -10,13 +10,13 @@
 #include "sim/policy/joint/segment_search.h"
 #include "sim/policy/planner.h"
 
-/* The options under which the policy searches an iteration's order; false: it is not "dip", or has its
- * order by rule. */
+/* The options under which the policy searches an iteration's order; false: it is not "dip", or has
+ * its order by rule. */
 bool dip_search_options(const struct planner *planner, const void *parameters,
                         struct segment_search_options *options);
-/* The searched order, or the best of 1F1B, Megatron-LM's and encoders first where one of these fits in
- * memory and is faster: never worse than a rule. Not so when the worst is sought. level_of: chunk row of
- * each segment. Returns the makespan. */
+/* The searched order, or the best of 1F1B, Megatron-LM's and encoders first where one of these fits
+ * in memory and is faster: never worse than a rule. Not so when the worst is sought. level_of:
+ * chunk row of each segment. Returns the makespan. */
 int64_t dip_order(const struct segment_graph *graph, const int32_t *level_of,
                   const struct segment_search_options *options,
                   struct segment_schedule *schedule);
@@ -26,7 +26,8 @@ struct modality_options {
     int64_t vision_segments, other_segments;  /* K_i; -1: by the latencies */
     int64_t segments_limit;                   /* on K_i when it comes from latencies */
     enum recompute_kind recompute;            /* of all blocks, before any memory step */
-    bool apart; /* modules never share a segment; otherwise where few micro-batches make it faster */
+    bool
+        apart; /* modules never share a segment; otherwise where few micro-batches make it faster */
 };
 
 /* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are
@@ -43,8 +44,8 @@ struct rank_program;
 struct modality_segments {
     struct segment_graph *graph;
     int32_t *chunk_of, *unit_of, *sub_of;
-    /* Of the memory step, which makes them when it is first run: they do not depend on the order. By
-     * rank x segment_count + segment. */
+    /* Of the memory step, which makes them when it is first run: they do not depend on the order.
+     * By rank x segment_count + segment. */
     const struct memory_candidate **candidates;
     int32_t *candidate_counts;
     struct rank_program *program; /* room for that of one rank */
@@ -61,9 +62,9 @@ struct memory_step_result {
     double gap_fraction; /* the largest of the ranks */
     int64_t infeasible;  /* ranks that do not fit even with everything dropped */
 };
-/* Picks how each pass of a rank recomputes so that its memory is filled, for the order given; writes
- * iteration->choices and the graph's backward times and bytes. Times of the schedule are stale
- * afterwards. Ranks do not depend on each other. */
+/* Picks how each pass of a rank recomputes so that its memory is filled, for the order given;
+ * writes iteration->choices and the graph's backward times and bytes. Times of the schedule are
+ * stale afterwards. Ranks do not depend on each other. */
 void memory_step_rank(const struct iteration_plan *iteration, const struct job_plan *plan,
                       struct modality_segments *segments, const struct segment_schedule *schedule,
                       int64_t rank, struct memory_step_result *result);

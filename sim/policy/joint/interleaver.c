@@ -1,21 +1,23 @@
 /* interleaver.c - the dual-queue algorithm (DIP, section 5.2) and orders that are given.
  *
  * Segments are numbered by urgency (position) for a run, so that a queue of ready passes is a bit
- * set whose lowest bit is the most urgent one. Passes whose inputs arrive later stand in a short list
- * beside it. Ranks are served in the order of the start of their next pass; whatever runs afterwards
- * on another rank starts no earlier, so a decision never sees the future.
+ * set whose lowest bit is the most urgent one. Passes whose inputs arrive later stand in a short
+ * list beside it. Ranks are served in the order of the start of their next pass; whatever runs
+ * afterwards on another rank starts no earlier, so a decision never sees the future.
  *
  * Where the paper leaves a choice: "ready" means start <= end of the rank's last pass; of ready
- * passes of one kind the most urgent runs, not the oldest; of passes that are not ready the earliest,
- * then the backward, then the more urgent. The reserve for one micro-batch is ours: without it the
- * forwards of many micro-batches fill a rank, and none can finish.
+ * passes of one kind the most urgent runs, not the oldest; of passes that are not ready the
+ * earliest, then the backward, then the more urgent. The reserve for one micro-batch is ours:
+ * without it the forwards of many micro-batches fill a rank, and none can finish.
  *
  * On a full rank nearly every ready forward is refused again and again. A refusal holds until a
- * backward of the rank frees memory, and for every forward that is no smaller and whose micro-batch is
- * no more urgent (both follow from the sums in can_finish(), which are exact: bytes are whole numbers);
- * the least such refusals are kept, and where among the ready forwards the search for one that fits goes on.
+ * backward of the rank frees memory, and for every forward that is no smaller and whose micro-batch
+ * is no more urgent (both follow from the sums in can_finish(), which are exact: bytes are whole
+ * numbers); the least such refusals are kept, and where among the ready forwards the search for one
+ * that fits goes on.
  *
- * A run with a limit ends as soon as what must follow a pass (segment_tail.h) says that it is too long.
+ * A run with a limit ends as soon as what must follow a pass (segment_tail.h) says that it is too
+ * long.
  */
 #include "sim/policy/joint/interleaver.h"
 
@@ -42,8 +44,8 @@ enum { REFUSAL_LIMIT = 8 };
 struct queue {
     uint64_t *ready; /* bit set over positions */
     int32_t ready_count;
-    /* Forwards, where memory is short: none before `from` fits until a backward of the rank, and `known`
-     * (-1: none) does until one of its passes. */
+    /* Forwards, where memory is short: none before `from` fits until a backward of the rank, and
+     * `known` (-1: none) does until one of its passes. */
     int32_t from, known;
     struct arrival *later;
     int32_t later_count;
@@ -121,7 +123,8 @@ struct interleaver *interleaver_create(const struct segment_graph *g) {
     size_t per_queue = words * 8 + segments * sizeof(struct arrival) + 64;
     size_t bytes = ranks * (sizeof(struct rank_state) + 2 * per_queue) +
                    segments * (4 * sizeof(int32_t) + 2 * sizeof(int64_t)) + micro * 12 +
-                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 25 + 16 * 64;
+                   ranks * micro * (3 * sizeof(double) + 2 * sizeof(int32_t)) + ranks * 25 +
+                   16 * 64;
     x->block = memory_alloc(bytes);
     memset(x->block, 0, bytes);
     char *at = x->block;
@@ -500,7 +503,8 @@ static int32_t choose(struct interleaver *x, int32_t rank, bool *backward) {
     return position;
 }
 
-/* The first of those that can start first. Even and odd ones apart, which need not wait for each other. */
+/* The first of those that can start first. Even and odd ones apart, which need not wait for each
+ * other. */
 static inline int32_t next_rank(const int64_t *next_ns, int32_t count) {
     int32_t even = 0, odd = count > 1 ? 1 : 0;
     int64_t even_ns = next_ns[even], odd_ns = next_ns[odd];

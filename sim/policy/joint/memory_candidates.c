@@ -2,9 +2,10 @@
  *
  * Layers of a group are equal, so a choice is how many of them take each option. The lower convex
  * hull of a group's options is all that matters up to one layer a group: moving layers along hull
- * edges in the order of seconds saved per byte passes through every optimal trade-off of the relaxed
- * problem, and each of its stops (whole layers) is optimal for its size. The stops are then thinned
- * to the paper's S: smallest, fastest, and the fastest in each of S - 2 equal ranges of bytes.
+ * edges in the order of seconds saved per byte passes through every optimal trade-off of the
+ * relaxed problem, and each of its stops (whole layers) is optimal for its size. The stops are then
+ * thinned to the paper's S: smallest, fastest, and the fastest in each of S - 2 equal ranges of
+ * bytes.
  */
 #include "sim/policy/joint/memory_program.h"
 

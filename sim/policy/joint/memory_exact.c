@@ -1,8 +1,8 @@
 /* memory_exact.c - the per-rank memory program as GLPK solves it (DIP, section 5.3).
  *
- * Binary o[i][j]: pair i takes candidate j. Least total time; one candidate a pair; at every event the
- * bytes of the pairs alive stay within the capacity. Bytes are scaled by the capacity's size, so that
- * the solver's tolerances mean the same for any GPU.
+ * Binary o[i][j]: pair i takes candidate j. Least total time; one candidate a pair; at every event
+ * the bytes of the pairs alive stay within the capacity. Bytes are scaled by the capacity's size,
+ * so that the solver's tolerances mean the same for any GPU.
  */
 #include "sim/policy/joint/memory_program.h"
 

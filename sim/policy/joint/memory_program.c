@@ -1,10 +1,10 @@
 /* memory_program.c - one candidate a stage pair under a memory limit at every event.
  *
- * Dual: with a price on each event's memory, a pair pays for its bytes at all events it is alive, and
- * each pair chooses alone; that gives a lower bound for any prices >= 0. Prices move by Polyak's
- * subgradient steps towards the best choice known. Primal: from the smallest candidates, upgrades
- * along each pair's hull in the order of seconds saved per priced byte while they fit. The prices
- * make long-lived pairs dear where memory is short. Both give a proven gap.
+ * Dual: with a price on each event's memory, a pair pays for its bytes at all events it is alive,
+ * and each pair chooses alone; that gives a lower bound for any prices >= 0. Prices move by
+ * Polyak's subgradient steps towards the best choice known. Primal: from the smallest candidates,
+ * upgrades along each pair's hull in the order of seconds saved per priced byte while they fit. The
+ * prices make long-lived pairs dear where memory is short. Both give a proven gap.
  */
 #include "sim/policy/joint/memory_program.h"
 
@@ -95,8 +95,8 @@ static uint64_t falling_key(const struct upgrade *u) {
     return ~bits;
 }
 
-/* Stable, digit by digit, so that equal values keep the order of their pairs; digits in which all agree
- * are passed over. Leaves the list in s->upgrades. */
+/* Stable, digit by digit, so that equal values keep the order of their pairs; digits in which all
+ * agree are passed over. Leaves the list in s->upgrades. */
 static void sort_upgrades(struct solver *s, int64_t count) {
     for (int shift = 0; shift < KEY_BITS; shift += DIGIT_BITS) {
         int64_t starts[DIGITS + 1] = { 0 };
@@ -139,7 +139,8 @@ static int64_t list_upgrades(struct solver *s) {
 
 enum { LANES = 4 };
 
-/* What is left at the fullest event of the pair's life; in lanes, which need not wait for each other. */
+/* What is left at the fullest event of the pair's life; in lanes, which need not wait for each
+ * other. */
 static double room_of(const struct solver *s, int32_t pair) {
     const double *use = s->use, *capacity = s->p->capacity_bytes;
     double least[LANES] = { INFINITY, INFINITY, INFINITY, INFINITY };
@@ -158,8 +159,8 @@ static double step_bytes(const struct memory_program *p, int32_t pair, int32_t f
     return candidate(p, pair, to)->bytes - candidate(p, pair, from)->bytes;
 }
 
-/* Use only grows and a later upgrade of a pair is larger, so one that does not fit is its last. Upgrades
- * of a pair that follow each other, as those of equal layers do, are taken together. */
+/* Use only grows and a later upgrade of a pair is larger, so one that does not fit is its last.
+ * Upgrades of a pair that follow each other, as those of equal layers do, are taken together. */
 static void greedy(struct solver *s, int32_t *chosen) {
     const struct memory_program *p = s->p;
     memset(chosen, 0, sizeof *chosen * (size_t)p->pair_count);

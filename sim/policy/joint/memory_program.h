@@ -60,7 +60,8 @@ struct memory_program_result {
     int64_t rounds;       /* of the dual */
 };
 
-/* chosen: by pair, index of a candidate. Stops at a gap of gap_fraction or after rounds of the dual. */
+/* chosen: by pair, index of a candidate. Stops at a gap of gap_fraction or after rounds of the
+ * dual. */
 void memory_program_solve(const struct memory_program *program, double gap_fraction,
                           int32_t *chosen, struct memory_program_result *result);
 /* The same by GLPK, to the given gap; starts from `chosen` when warm. false: the solver failed. */

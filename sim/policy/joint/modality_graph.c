@@ -1,5 +1,5 @@
-/* modality_graph.c - an iteration of a modality-aware plan as a segment graph, and the memory step on
- * an order of it. */
+/* modality_graph.c - an iteration of a modality-aware plan as a segment graph, and the memory step
+ * on an order of it. */
 #include <math.h>
 #include <string.h>
 #include "sim/policy/joint/dip.h"

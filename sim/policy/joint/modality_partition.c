@@ -29,8 +29,9 @@ void modality_segment_counts(const double *seconds, int64_t modules, const int64
     }
 }
 
-/* Least of the largest part, by dynamic programming over (parts, layers); then, of all cuts that keep
- * to it, the one with the least sum of squares; of equal ones the one whose first parts are smaller. */
+/* Least of the largest part, by dynamic programming over (parts, layers); then, of all cuts that
+ * keep to it, the one with the least sum of squares; of equal ones the one whose first parts are
+ * smaller. */
 struct divider {
     const double *sums; /* of the weights before a layer */
     int64_t layers, parts, *cut;
@@ -41,8 +42,8 @@ static double weight(const struct divider *d, int64_t from, int64_t to) {
     return d->sums[to] - d->sums[from];
 }
 
-/* best[k][i]: layers from i on in k parts; each at most `limit`. squares: the sum of squares, else the
- * largest. */
+/* best[k][i]: layers from i on in k parts; each at most `limit`. squares: the sum of squares, else
+ * the largest. */
 static double solve(struct divider *d, double limit, bool squares) {
     int64_t n = d->layers;
     for (int64_t i = 0; i < n; i++) {

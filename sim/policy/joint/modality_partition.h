@@ -17,8 +17,8 @@ int64_t sub_batch_size(const double *seconds, const int64_t *sizes, int64_t coun
 void modality_segment_counts(const double *seconds, int64_t modules, const int64_t *limits,
                              int64_t *counts);
 
-/* Cuts layers [0, layers) into parts of consecutive ones so that the largest weight is least, and the
- * others as even as that allows; of equal cuts the one whose later parts are larger.
+/* Cuts layers [0, layers) into parts of consecutive ones so that the largest weight is least, and
+ * the others as even as that allows; of equal cuts the one whose later parts are larger.
  * first_of_part: parts + 1 entries. Needs layers >= parts; no part is empty. */
 void modality_divide(const double *weights, int64_t layers, int64_t parts, int64_t *first_of_part);
 

@@ -129,8 +129,8 @@ static int64_t choose_sub_batch(const struct planner_oracle *o, const struct ran
     return sub_batch_size(seconds, sizes, tried, EFFICIENCY_SHARE);
 }
 
-/* The encoder's images are of one size; a decoder's clips are taken so. Otherwise micro-batches stay
- * whole. */
+/* The encoder's images are of one size; a decoder's clips are taken so. Otherwise micro-batches
+ * stay whole. */
 static bool splits(const struct planner_oracle *o, const struct range *range) {
     if (range->decoder) return o->largest.video_clips > 1;
     return range->vision && o->model->tile_vision_tokens > 0 && o->largest.vision_tiles > 0;
@@ -229,8 +229,9 @@ static bool plan_apart(const struct planner_oracle *o, const struct modality_opt
 /* ---- one segment of all modules ---- */
 
 /* With fewer micro-batches than stages the pipeline never fills: segments of its own save a module
- * little, and each row of them sends over all stages once more. One chunk a stage, as 1F1B has, is then
- * the other candidate. Both are timed on some iterations of the job, without a memory limit. */
+ * little, and each row of them sends over all stages once more. One chunk a stage, as 1F1B has, is
+ * then the other candidate. Both are timed on some iterations of the job, without a memory
+ * limit. */
 
 struct iteration_segments {
     const struct planner_oracle *oracle;
@@ -280,7 +281,8 @@ static void add_units(struct iteration_segments *s, int64_t module, int64_t micr
     const int64_t units = units_in(s, module, micro_batch), first = s->at;
     const bool last = module + 1 == s->plan->module_count;
     const int64_t next_units = last ? 0 : units_in(s, module + 1, micro_batch);
-    const struct batch_shape shape = units > 0 ? unit_in(s, module, micro_batch) : s->oracle->typical;
+    const struct batch_shape shape =
+        units > 0 ? unit_in(s, module, micro_batch) : s->oracle->typical;
     s->oracle->prepare(s->oracle->context, &shape, 1);
     for (int64_t i = 0; i < units * m->chunk_count; i++, s->at++) {
         int64_t chunk = i % m->chunk_count;
@@ -337,8 +339,8 @@ static int64_t iteration_ns(const struct planner_oracle *o, const struct job_pla
 static int64_t expected_ns(const struct planner_oracle *o, const struct job_plan *plan,
                            const struct range *ranges) {
     int64_t each = o->micro_batch_count, sum_ns = 0;
-    for (int64_t i = 0; i + each <= o->shape_count && (i == 0 || i + each <= EXPECTING_MICRO_BATCHES);
-         i += each)
+    for (int64_t i = 0;
+         i + each <= o->shape_count && (i == 0 || i + each <= EXPECTING_MICRO_BATCHES); i += each)
         sum_ns += iteration_ns(o, plan, ranges, o->shapes + i);
     return sum_ns;
 }

@@ -43,7 +43,8 @@ void monolithic_glpk(const struct monolithic_program *program,
 void monolithic_z3(const struct monolithic_program *program, const struct monolithic_budget *budget,
                    struct monolithic_result *result);
 
-/* Memory: for each forward k of a tight rank, its bytes and those of all segments that began before it
- * and end after it stay within the room: sum of bytes_i (before(F_i, F_k) - before(B_i, F_k)). */
+/* Memory: for each forward k of a tight rank, its bytes and those of all segments that began before
+ * it and end after it stay within the room: sum of bytes_i (before(F_i, F_k) - before(B_i,
+ * F_k)). */
 
 #endif

@@ -1,13 +1,14 @@
-/* monolithic_z3.c - the monolithic program for Z3: difference constraints, a boolean for each choice, and
- * pseudo-boolean sums for memory. The makespan is closed in by bisection, one check each, under an
- * assumption: Z3 counts neither time nor work in push(), which took many minutes with 12 micro-batches.
+/* monolithic_z3.c - the monolithic program for Z3: difference constraints, a boolean for each
+ * choice, and pseudo-boolean sums for memory. The makespan is closed in by bisection, one check
+ * each, under an assumption: Z3 counts neither time nor work in push(), which took many minutes
+ * with 12 micro-batches.
  *
- * Times are ticks of 10 us, durations rounded up, so that numbers stay small; what Z3 proves is proven of
- * that rounding, and results are given to the tick.
+ * Times are ticks of 10 us, durations rounded up, so that numbers stay small; what Z3 proves is
+ * proven of that rounding, and results are given to the tick.
  *
- * Z3 looks at its limits between steps of its own, none while the program is built, and ends the process
- * where memory is short. So it runs in a process of its own, which is killed where it comes back too late;
- * what it had proven by then is kept.
+ * Z3 looks at its limits between steps of its own, none while the program is built, and ends the
+ * process where memory is short. So it runs in a process of its own, which is killed where it comes
+ * back too late; what it had proven by then is kept.
  */
 #include "sim/policy/joint/monolithic_program.h"
 
@@ -23,8 +24,8 @@
 
 enum { TICK_NS = 10000 };
 
-/* What Z3 gets above its own limit before it is killed: measured ends of a check lie up to 0.3 s behind
- * it, more where the machine is busy. */
+/* What Z3 gets above its own limit before it is killed: measured ends of a check lie up to 0.3 s
+ * behind it, more where the machine is busy. */
 static double grace_s(double seconds) {
     return 1 + 0.2 * seconds;
 }
@@ -133,7 +134,8 @@ static void add_memory(struct builder *b, int32_t segment, int32_t rank, struct 
 static void add_all_memory(struct builder *b) {
     const struct segment_graph *g = b->p->graph;
     struct sum sum = { .terms = memory_alloc(sizeof *sum.terms * 2 * (size_t)g->segment_count),
-                       .weights = memory_alloc(sizeof *sum.weights * 2 * (size_t)g->segment_count) };
+                       .weights =
+                           memory_alloc(sizeof *sum.weights * 2 * (size_t)g->segment_count) };
     for (int32_t r = 0; r < g->rank_count; r++)
         for (int32_t i = 0; b->p->tight[r] && i < g->segment_count; i++)
             add_memory(b, i, r, &sum);

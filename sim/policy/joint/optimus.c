@@ -1,7 +1,7 @@
-/* optimus.c - Optimus' coarse-grained bubble scheduling (Feng et al., ATC 2025), as DIP compares with it:
- * all encoder passes of an iteration before the language model's, their backwards after it, whole
- * micro-batches, every block recomputing. Its fine-grained filling of tensor-parallel bubbles is left
- * out, as there.
+/* optimus.c - Optimus' coarse-grained bubble scheduling (Feng et al., ATC 2025), as DIP compares
+ * with it: all encoder passes of an iteration before the language model's, their backwards after
+ * it, whole micro-batches, every block recomputing. Its fine-grained filling of tensor-parallel
+ * bubbles is left out, as there.
  */
 #include "sim/policy/joint/dip.h"
 #include "sim/policy/joint/joint.h"
@@ -60,7 +60,8 @@ static const struct planner_preset optimus_preset = { .partition = PLANNER_ITSEL
 
 const struct planner joint_optimus = {
     .name = "optimus",
-    .help = "Optimus, coarse-grained: all encoder passes before the language model's, gradients after",
+    .help =
+        "Optimus, coarse-grained: all encoder passes before the language model's, gradients after",
     .slot = PLANNER_JOINT,
     .parameters = &optimus_table,
     .parameters_size = sizeof(struct optimus_parameters),

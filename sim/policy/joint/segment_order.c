@@ -1,5 +1,5 @@
-/* segment_order.c - runs per-rank lists of passes, each in its order, as soon as inputs are there; and
- * the lists of the systems that DIP is compared with. */
+/* segment_order.c - runs per-rank lists of passes, each in its order, as soon as inputs are there;
+ * and the lists of the systems that DIP is compared with. */
 #include "sim/policy/joint/segment_order.h"
 
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static struct runner runner_start(const struct segment_graph *g,
     return r;
 }
 
-/* The latest of the segments' forwards on the last rank, or backwards on the first; -1: not known yet. */
+/* The latest of the segments' forwards on the last rank, or backwards on the first; -1: not known
+ * yet. */
 static int64_t latest(const struct runner *r, const int32_t *list, int32_t from, int32_t to,
                       bool backward) {
     int32_t ranks = r->graph->rank_count;
@@ -125,7 +126,8 @@ static bool is_encoder(const struct segment_graph *g, int32_t segment) {
     return false;
 }
 
-/* Segments sorted by (micro-batch, row): those of a slot are slots[first[micro x rows + row] ...]. */
+/* Segments sorted by (micro-batch, row): those of a slot are slots[first[micro x rows + row]
+ * ...]. */
 struct slot_table {
     const struct segment_graph *graph;
     int32_t rows, first_row; /* rows below first_row are not part of the order */

@@ -41,19 +41,20 @@ int64_t segment_order_time(const struct segment_graph *graph, struct segment_sch
 
 /* Megatron-LM's interleaved order carried over to segments, for comparison (DIP without its
  * searcher). Its slots are (micro-batch, chunk row) as in sim/policy/schedule/interleaved.c; a slot
- * runs its micro-batch's segments of that row one after another, or none. level_of: chunk row of each
- * segment. lead: slots that a rank runs ahead of the next one before its first backward; Megatron-LM
- * has 2. Returns the makespan. */
+ * runs its micro-batch's segments of that row one after another, or none. level_of: chunk row of
+ * each segment. lead: slots that a rank runs ahead of the next one before its first backward;
+ * Megatron-LM has 2. Returns the makespan. */
 int64_t segment_order_fixed(const struct segment_graph *graph, const int32_t *level_of,
                             int64_t lead, struct segment_schedule *schedule);
 
-/* 1F1B of whole micro-batches: all segments of one are one forward of a rank. With several chunks on a
- * rank it waits for ever where micro-batches outnumber ranks. Returns the makespan. */
+/* 1F1B of whole micro-batches: all segments of one are one forward of a rank. With several chunks
+ * on a rank it waits for ever where micro-batches outnumber ranks. Returns the makespan. */
 int64_t segment_order_whole(const struct segment_graph *graph, const int32_t *level_of,
                             struct segment_schedule *schedule);
 
-/* All forwards of encoder segments (those that another class waits for), row by row, then Megatron's
- * order of the others, then all encoder backwards: Optimus' coarse-grained bubble scheduling. */
+/* All forwards of encoder segments (those that another class waits for), row by row, then
+ * Megatron's order of the others, then all encoder backwards: Optimus' coarse-grained bubble
+ * scheduling. */
 int64_t segment_order_encoders_first(const struct segment_graph *graph, const int32_t *level_of,
                                      struct segment_schedule *schedule);
 

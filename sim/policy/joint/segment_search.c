@@ -1,10 +1,10 @@
 /* segment_search.c - Monte Carlo tree search over class orders, depth-first and random search.
  *
  * A node at depth d fixes the d-th most urgent class; its score is the best below it, relative to
- * the first order's makespan. Selection takes the child with the largest UCB, as the paper gives it.
- * A node opens children only as its visits grow (2 sqrt(visits) of them): with a hundred classes a
- * sweep over all children of the root would use up the budget of a second. The next child to open is
- * the next class of the best order known.
+ * the first order's makespan. Selection takes the child with the largest UCB, as the paper gives
+ * it. A node opens children only as its visits grow (2 sqrt(visits) of them): with a hundred
+ * classes a sweep over all children of the root would use up the budget of a second. The next child
+ * to open is the next class of the best order known.
  *
  * Rollouts below a leaf: the first completes its prefix in the best order known, three of ten at
  * random, the rest in the best order with a few classes moved. Completing only at random, as the
@@ -352,7 +352,8 @@ static void roll_out(void *context, int64_t index, int thread_index) {
             move_some(&random, scratch->order, leaf->prefix_count, n);
         /* A quarter of the rollouts takes the turns that the best does not take. */
         enum interleaver_turn turn = s->best_turn;
-        if (!s->options->worst && below(&random, 4) == 0) turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
+        if (!s->options->worst && below(&random, 4) == 0)
+            turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
         int64_t ns = run_order(s, scratch->interleaver, scratch->order, turn, leaf->best_ns);
         if (!better(s, ns, leaf->best_ns)) continue;
         leaf->best_ns = ns;

@@ -4,8 +4,8 @@
  * its Figure 11, depth-first and random. Every order found is run through the interleaver.
  *
  * Repeatable: a round takes a fixed number of leaves, chosen one after another with virtual loss;
- * each leaf's rollouts draw from a stream of their own, keyed by (seed, round, leaf), and results are
- * merged in the order of leaves. Threads change nothing but speed. A time budget gives that up.
+ * each leaf's rollouts draw from a stream of their own, keyed by (seed, round, leaf), and results
+ * are merged in the order of leaves. Threads change nothing but speed. A time budget gives that up.
  *
  *     struct segment_search_options options = segment_search_defaults();
  *     options.rollouts = 4000;
@@ -31,8 +31,8 @@ struct segment_search_options {
     /* Called whenever the best improves; may be NULL. */
     void (*progress)(void *context, int64_t rollouts, double seconds, int64_t best_ns);
     void *progress_context;
-    /* Called for each order that the search begins with (first) and for each that improves the best, on
-     * the calling thread; may be NULL. */
+    /* Called for each order that the search begins with (first) and for each that improves the
+     * best, on the calling thread; may be NULL. */
     void (*candidate)(void *context, const int32_t *class_order, enum interleaver_turn turn,
                       bool first);
     void *candidate_context;

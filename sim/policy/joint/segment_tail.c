@@ -1,7 +1,8 @@
 /* segment_tail.c - longest ways to the end, from the last passes backwards.
  *
- * The last pass of a segment is its backward on rank 0, after which the segments that it waited for run
- * theirs from the last rank on. A rank's last pass is a backward too, since each follows its forward.
+ * The last pass of a segment is its backward on rank 0, after which the segments that it waited for
+ * run theirs from the last rank on. A rank's last pass is a backward too, since each follows its
+ * forward.
  */
 #include "sim/policy/joint/segment_tail.h"
 

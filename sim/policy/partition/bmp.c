@@ -3,12 +3,13 @@
  *     anchor       greedy walk to an even share
  *     candidates   each cut moved by -r..r
  *     objective    VAR / VAR(anchor) + w SUM / SUM(anchor)
- *                  VAR  sum over stages of (time - mean)^2, eq. (4); SUM  bytes over all cuts, eq. (5)
+ *                  VAR  sum over stages of (time - mean)^2, eq. (4); SUM  bytes over all cuts, eq.
+ *                  (5)
  *     choice       the top K by objective are simulated in full; the fastest that fits wins
  *
- * The paper adds VAR and SUM without units. "relative" divides both by the anchor's; "printed" takes
- * ms^2 and MiB, the units of its table. A candidate is timed as the job would run it, with the
- * recomputation that the job's policy chooses for it.
+ * The paper adds VAR and SUM without units. "relative" divides both by the anchor's; "printed"
+ * takes ms^2 and MiB, the units of its table. A candidate is timed as the job would run it, with
+ * the recomputation that the job's policy chooses for it.
  */
 #include "sim/policy/partition/bmp.h"
 
@@ -188,7 +189,8 @@ static const struct field bmp_fields[] = {
     { "units", FIELD_CHOICE, AT(units), 0, 0, "\"relative\"", "",
       "what is added: both metrics as shares of the anchor's, or ms^2 and MiB", units_names },
     { "time", FIELD_CHOICE, AT(time), 0, 0, "\"auto\"", "",
-      "of a block: its forward, as OmniBal profiles, or forward and backward; auto: forward, and both "
+      "of a block: its forward, as OmniBal profiles, or forward and backward; auto: forward, and "
+      "both "
       "where a module is frozen",
       partition_time_names },
 };

@@ -38,8 +38,8 @@ void bmp_anchor(const double *seconds, int64_t block_count, int64_t stage_count,
 /* Variance, bytes and objective of blocks. */
 void bmp_measure(const struct bmp_problem *problem, const int64_t *blocks,
                  struct bmp_candidate *out);
-/* Fills `top` candidates or as many as there are, best first; of equal ones, that with earlier cuts.
- * Their blocks are in the arena. */
+/* Fills `top` candidates or as many as there are, best first; of equal ones, that with earlier
+ * cuts. Their blocks are in the arena. */
 int64_t bmp_candidates(struct arena *arena, const struct bmp_problem *problem, int64_t top,
                        struct bmp_candidate *candidates);
 

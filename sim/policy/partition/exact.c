@@ -12,11 +12,12 @@
  *     T >= m t_s - (k_s - 1) f_s + sum over j != s of t_j
  *
  * Both are paths in the task graph of any schedule with that k, so the largest over all stages
- * bounds the simulated iteration from below. For stages not yet cut, the least possible value of the
- * same expression comes from dynamic programming over (stage, first block). The partition that
- * attains it is simulated first, and improved by moving single blocks from stage to stage while that
- * helps, so that a search that is stopped has a good answer too; a branch is left when its bound
- * reaches the best simulation. With about as many micro-batches as stages the bounds are loose.
+ * bounds the simulated iteration from below. For stages not yet cut, the least possible value of
+ * the same expression comes from dynamic programming over (stage, first block). The partition that
+ * attains it is simulated first, and improved by moving single blocks from stage to stage while
+ * that helps, so that a search that is stopped has a good answer too; a branch is left when its
+ * bound reaches the best simulation. With about as many micro-batches as stages the bounds are
+ * loose.
  *
  * Sends lie on both paths. Recomputation enters through stage_costs: each stage is priced as the
  * job's policy completes it. The sum over stages behind s starts without recomputation; once there
@@ -42,10 +43,10 @@ struct search {
     int64_t block_count, stage_count, micro_batches, limit;
     const double *plain; /* forward and backward of all blocks before each, nothing recomputed */
     double *in_flight;   /* k of each stage */
-    /* [stage x (block_count + 1) + block]: least time of one micro-batch through the stages from there
-     * on, of those that a better partition can have */
+    /* [stage x (block_count + 1) + block]: least time of one micro-batch through the stages from
+     * there on, of those that a better partition can have */
     double *behind;
-    double *rest;        /* [stage x (block_count + 1) + block]: bound of the stages from there on */
+    double *rest; /* [stage x (block_count + 1) + block]: bound of the stages from there on */
     int64_t *rest_take;  /* blocks of the stage in the partition that attains it */
     struct branch *branches; /* block_count of each stage */
     int64_t *blocks, *best_blocks;
@@ -293,11 +294,12 @@ bool exact_search(const struct planner_oracle *oracle, const struct job_plan *pl
         s.memory = false;
         start(&s);
     }
-    *result = (struct exact_result){ .seconds = s.best,
-                                     .bound_seconds = s.cut_short ? fmin(s.rest[0], s.best) : s.best,
-                                     .simulated = s.simulated,
-                                     .fits = s.memory,
-                                     .proven = !s.cut_short };
+    *result =
+        (struct exact_result){ .seconds = s.best,
+                               .bound_seconds = s.cut_short ? fmin(s.rest[0], s.best) : s.best,
+                               .simulated = s.simulated,
+                               .fits = s.memory,
+                               .proven = !s.cut_short };
     arena_destroy(arena);
     return !s.failed;
 }

@@ -4,8 +4,9 @@
 
 #include "sim/policy/planner.h"
 
-/* auto: the forward alone, as OmniBal profiles, where all modules are trained and a backward takes about
- * twice as long for each; with a frozen module, which runs none or half of it, both passes. */
+/* auto: the forward alone, as OmniBal profiles, where all modules are trained and a backward takes
+ * about twice as long for each; with a frozen module, which runs none or half of it, both
+ * passes. */
 enum partition_time { PARTITION_TIME_AUTO, PARTITION_TIME_FORWARD, PARTITION_TIME_STEP };
 extern const char *const partition_time_names[]; /* of a FIELD_CHOICE */
 

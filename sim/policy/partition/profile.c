@@ -23,7 +23,8 @@ static const struct field profile_fields[] = {
       "what is smallest: the slowest stage, or the variance of stage times (OmniBal eq. 4)",
       method_names },
     { "time", FIELD_CHOICE, offsetof(struct profile_parameters, time), 0, 0, "\"auto\"", "",
-      "of a layer: its forward, as OmniBal profiles, or forward and backward; auto: forward, and both "
+      "of a layer: its forward, as OmniBal profiles, or forward and backward; auto: forward, and "
+      "both "
       "where a module is frozen",
       partition_time_names },
 };

@@ -17,7 +17,8 @@ struct uneven_flop_parameters {
 static const char *const count_names[] = { "guide", "model", NULL };
 static const struct field uneven_flop_fields[] = {
     { "count", FIELD_CHOICE, offsetof(struct uneven_flop_parameters, count), 0, 0, "\"guide\"", "",
-      "guide: encoder on the first stage and the formulas of the Uneven pp guide; model: min-max of "
+      "guide: encoder on the first stage and the formulas of the Uneven pp guide; model: min-max "
+      "of "
       "the model's own FLOP",
       count_names },
 };
@@ -38,7 +39,8 @@ static bool plan_guide(const struct planner_oracle *oracle, struct job_plan *pla
                         *l = &model->modules[MODULE_LANGUAGE];
     const struct batch_shape *shape = &oracle->typical;
     if (model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
-        return error_set(err, "the guide's formulas end with a language model: use count \"model\"");
+        return error_set(err,
+                         "the guide's formulas end with a language model: use count \"model\"");
     int64_t vision = count_vision(model), parts = plan->part_count;
     int64_t language = partition_block_count(model) - vision;
     if (language < parts - (vision > 0))

@@ -10,10 +10,10 @@
  *
  * Stages decide alone: no stage's passes delay less by making another's longer, so the least
  * recomputation of every stage is the least time of the iteration. With interleaved chunks step 3
- * tries every count of every kind and chunk where they are few; where they are many it fills the best
- * kind per byte first and exchanges blocks for others as long as that saves time. Which of a stage's
- * chunks recomputes also changes what waits for it, so blocks then move between chunks as long as
- * the simulated iteration gets shorter.
+ * tries every count of every kind and chunk where they are few; where they are many it fills the
+ * best kind per byte first and exchanges blocks for others as long as that saves time. Which of a
+ * stage's chunks recomputes also changes what waits for it, so blocks then move between chunks as
+ * long as the simulated iteration gets shorter.
  * The largest micro-batch has each size as large as any has it, so no iteration runs out of memory
  * where recomputing everything would not.
  */
@@ -326,8 +326,8 @@ static bool move_blocks(const struct chunks *c, const struct item *more, const s
     return false;
 }
 
-/* In which chunk a stage recomputes changes which passes wait for it: blocks move between its chunks
- * as long as the simulated iteration gets shorter. */
+/* In which chunk a stage recomputes changes which passes wait for it: blocks move between its
+ * chunks as long as the simulated iteration gets shorter. */
 static bool place_chunks(const struct chunks *stages, const struct planner_oracle *oracle,
                          const struct job_plan *plan, struct error *err) {
     enum { PASSES = 4, MOST_DROPPED = 2 };

@@ -7,7 +7,8 @@ struct uniform_parameters {
 
 static const struct field uniform_fields[] = {
     { "blocks_per_stage", FIELD_COUNT, offsetof(struct uniform_parameters, blocks_per_stage), 0,
-      1e6, NULL, "layers", "blocks of each stage that recompute, counted from its first; all of a stage that has fewer",
+      1e6, NULL, "layers",
+      "blocks of each stage that recompute, counted from its first; all of a stage that has fewer",
       NULL },
 };
 static const struct field_table uniform_table =

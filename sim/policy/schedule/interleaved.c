@@ -1,8 +1,8 @@
-/* interleaved.c - the interleaved 1F1B schedule of Megatron-LM (Narayanan et al., 2021, section 2.2.2;
- * forward_backward_pipelining_with_interleaving).
+/* interleaved.c - the interleaved 1F1B schedule of Megatron-LM (Narayanan et al., 2021, section
+ * 2.2.2; forward_backward_pipelining_with_interleaving).
  *
- * The model is cut into P x v parts; stage s holds parts s, P + s, 2P + s, ... The k-th forward of a
- * stage takes, in rounds of P micro-batches, chunk 0 of all P, then chunk 1, and so on; the k-th
+ * The model is cut into P x v parts; stage s holds parts s, P + s, 2P + s, ... The k-th forward of
+ * a stage takes, in rounds of P micro-batches, chunk 0 of all P, then chunk 1, and so on; the k-th
  * backward likewise from the last chunk down. Warm-up is 2 (P - 1 - s) + (v - 1) P forwards. The
  * ideal bubble shrinks to (P - 1) / (v m). Micro-batches must be a multiple of P.
  */
@@ -48,7 +48,8 @@ static int64_t interleaved_in_flight(const struct schedule_place *place) {
 
 const struct schedule_policy schedule_interleaved = {
     .name = "interleaved",
-    .help = "1F1B over layout.vpp (at least 2) model chunks a stage; micro-batches a multiple of the stages",
+    .help = "1F1B over layout.vpp (at least 2) model chunks a stage; micro-batches a multiple of "
+            "the stages",
     .interleaves = true,
     .needs_chunks = true,
     .whole_rounds = true,

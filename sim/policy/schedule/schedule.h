@@ -1,8 +1,9 @@
 /* schedule.h - in which order a stage runs the forward and backward passes of its micro-batches.
  *
  *     const struct schedule_policy *p = schedule_policy_find("1f1b");
- *     struct schedule_place place = { .stage = 0, .stage_count = 4, .chunk_count = 1, .micro_batch_count = 64 };
- *     p->order(&place, entries);   // schedule_entry_count(&place) of them
+ *     struct schedule_place place = { .stage = 0, .stage_count = 4, .chunk_count = 1,
+ *     .micro_batch_count = 64 }; p->order(&place, entries);   // schedule_entry_count(&place) of
+ *     them
  */
 #ifndef BALLAST_SIM_POLICY_SCHEDULE_H
 #define BALLAST_SIM_POLICY_SCHEDULE_H
@@ -12,8 +13,8 @@
 #include <stdint.h>
 #include "sim/base/error.h"
 
-/* With chunk_count model chunks on each stage, chunk c of stage s is part c x stage_count + s of the
- * model. */
+/* With chunk_count model chunks on each stage, chunk c of stage s is part c x stage_count + s of
+ * the model. */
 struct schedule_place {
     int64_t stage, stage_count, chunk_count, micro_batch_count;
 };

@@ -1,4 +1,5 @@
-/* test_guarded_process.c - whatever the work does, the caller comes back in time with what was told last. */
+/* test_guarded_process.c - whatever the work does, the caller comes back in time with what was told
+ * last. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -105,7 +106,8 @@ static void hang_up_and_tell(void *context, struct guarded_process *guard) {
     tell(guard, *(int64_t *)context);
 }
 
-/* What the caller ignores its child ignores (nohup); where no child is waited for, a crash is noticed. */
+/* What the caller ignores its child ignores (nohup); where no child is waited for, a crash is
+ * noticed. */
 static void test_ignored_signals(void **state) {
     (void)state;
     struct report report = { .value = -1 };

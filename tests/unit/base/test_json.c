@@ -61,7 +61,7 @@ static void test_syntax_errors(void **state) {
         { "comment", "{ // words\n  \"tp\": 2 }", 0,
           "s.json:1:3: error: JSON has no comments\n     1 | { // words\n       |   ^" },
 #define NO_NUMBER(column, line, marker)                                                            \
-    "s.json:1:" column ": error: not a number of JSON\n     1 | " line "\n       | " marker          \
+    "s.json:1:" column ": error: not a number of JSON\n     1 | " line "\n       | " marker        \
     "\n  hint: no zero in front and digits on both sides of a point: 4, 0.5"
         { "zero in front", "[ 0, 04 ]", 0, NO_NUMBER("6", "[ 0, 04 ]", "     ^") },
         { "minus zero in front", "[ -0, -04 ]", 0, NO_NUMBER("7", "[ -0, -04 ]", "      ^") },

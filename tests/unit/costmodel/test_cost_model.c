@@ -1,4 +1,5 @@
-/* test_cost_model.c - prices: closed forms on made-up hardware, then what must hold on the shipped profiles. */
+/* test_cost_model.c - prices: closed forms on made-up hardware, then what must hold on the shipped
+ * profiles. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* test_hardware.c - hardware and cluster files: what is shipped loads; what is broken is explained. */
+/* test_hardware.c - hardware and cluster files: what is shipped loads; what is broken is
+ * explained. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>

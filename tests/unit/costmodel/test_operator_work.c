@@ -19,7 +19,8 @@ static void test_matmul(void **state) {
     } cases[] = {
         { "forward bf16", PASS_FORWARD, PRECISION_BF16, 2, 3, 5, 60, 2 * (10 + 15 + 6) },
         { "input gradient", PASS_INPUT_GRADIENT, PRECISION_BF16, 4, 4, 4, 128, 96 },
-        { "fp8", PASS_FORWARD, PRECISION_FP8, 2, 3, 5, 60, 37 }, /* 10 + 15, and 6 results of 2 bytes */
+        { "fp8", PASS_FORWARD, PRECISION_FP8, 2, 3, 5, 60,
+          37 }, /* 10 + 15, and 6 results of 2 bytes */
         { "fp4", PASS_FORWARD, PRECISION_FP4, 2, 3, 5, 60, 0.5625 * 25 + 2 * 6 },
         { "fp4 weight", PASS_WEIGHT_GRADIENT, PRECISION_FP4, 2, 3, 5, 60, 0.5625 * 25 + 8 * 6 },
         { "weight gradient accumulates in fp32", PASS_WEIGHT_GRADIENT, PRECISION_BF16, 2, 3, 5, 60,

@@ -1,4 +1,5 @@
-/* test_rules.c - rules as read, what they match, and what they do to a price of the shipped H100. */
+/* test_rules.c - rules as read, what they match, and what they do to a price of the shipped
+ * H100. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

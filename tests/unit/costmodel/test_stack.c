@@ -1,4 +1,5 @@
-/* test_stack.c - stack files: what is shipped loads, names find their family, factors reach prices. */
+/* test_stack.c - stack files: what is shipped loads, names find their family, factors reach
+ * prices. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +72,8 @@ static void test_find(void **state) {
     arena_destroy(arena);
 }
 
-/* One factor on A100, none on H100; thrice the traffic of norms in backward; twice the traffic of norms; a fifth of TP traffic hidden. */
+/* One factor on A100, none on H100; thrice the traffic of norms in backward; twice the traffic of
+ * norms; a fifth of TP traffic hidden. */
 static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
     "\"norm_backward_traffic\":3,\"elementwise_traffic\":1.5,\"rotary_traffic\":4,"
@@ -156,7 +158,8 @@ static void test_prices(void **state) {
     arena_destroy(arena);
 }
 
-/* Of a stack's kernels those that compute wait for the slowest GPU of the job; without a stack none. */
+/* Of a stack's kernels those that compute wait for the slowest GPU of the job; without a stack
+ * none. */
 static void test_slowest_gpu(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -194,7 +197,8 @@ static void test_slowest_gpu(void **state) {
     arena_destroy(arena);
 }
 
-/* Three stacks on A100 (0.9, 1.0, 1.2), two on H100 (1.1, 1.4), the last of them in fp8 too (2.0). */
+/* Three stacks on A100 (0.9, 1.0, 1.2), two on H100 (1.1, 1.4), the last of them in fp8 too
+ * (2.0). */
 static void test_usual_factors(void **state) {
     (void)state;
     static const char *rows[] = { "r", NULL };
@@ -236,7 +240,8 @@ static void test_usual_factors(void **state) {
         { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },
         { 0, "h100-80g-sxm", PRECISION_BF16, 0.9 * 1.2409673645990857 },
         { 3, "a100-80g-sxm", PRECISION_BF16, 1.2 }, /* its relative's own */
-        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what sixteen left on that generation */
+        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what sixteen left on that
+         * generation */
         { 2, "v100-32g-sxm", PRECISION_BF16, 1.279873791149265 },
         { 1, "h100-80g-sxm", PRECISION_FP8, 1.7728105208558367 },
     };

@@ -406,7 +406,8 @@ static void published_means_come_out(void **state) {
     }
 }
 
-/* Figure 8b: each iteration within its bounds, the fifth at the 22 that DIP prints, none at the end. */
+/* Figure 8b: each iteration within its bounds, the fifth at the 22 that DIP prints, none at the
+ * end. */
 static void bounds_hold_in_each_iteration(void **state) {
     (void)state;
     struct dataset *d = load_or_fail("dip-image-bounds", NULL);
@@ -468,7 +469,8 @@ static void mixtures_keep_their_parts(void **state) {
         assert_true(fabs(share - parts[i].share) < 0.01);
     }
     dataset_destroy(d);
-    /* A component is gone through as a whole before it repeats: 4 real clips in 8 draws, each twice. */
+    /* A component is gone through as a whole before it repeats: 4 real clips in 8 draws, each
+     * twice. */
     char folder[512], path[640], text[900];
     snprintf(folder, sizeof folder, "%s", scratch_path("four.csv"));
     write_text(folder, "clip_ms,text_tokens\n1000,1\n2000,2\n3000,3\n,4\n");

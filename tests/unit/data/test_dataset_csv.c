@@ -466,7 +466,8 @@ static void vision_must_fit(void **state) {
     assert_load_error(
         "two tiles", path, &model,
         "%s:3:1: error: the model makes 1152 language tokens of the images, the whole sample has "
-        "1151\n  hint: the data set was counted for another model (dataset import --tile-tokens N counts "
+        "1151\n  hint: the data set was counted for another model (dataset import --tile-tokens N "
+        "counts "
         "for this one), or a text-only sample is not marked by image_flags 0");
 }
 

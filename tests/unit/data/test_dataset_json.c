@@ -149,7 +149,8 @@ static void broken_records(void **state) {
         { "no counts", "b.jsonl", "{\"id\": 1}\n",
           "%s:1:1: error: the record has no token count and no conversation\n"
           "  hint: a record needs token_num, text_tokens or conversations" },
-        { "a sample of nothing", "b.jsonl", "{\"token_num\": 5}\n{\"vit_num\": 0, \"token_num\": 0}\n",
+        { "a sample of nothing", "b.jsonl",
+          "{\"token_num\": 5}\n{\"vit_num\": 0, \"token_num\": 0}\n",
           "%s:2:1: error: a sample of no tokens, no images and no clip trains nothing\n"
           "  hint: leave it out, as training code does" },
         { "negative", "b.json", "[{\"vit_num\": -1, \"token_num\": 5}]",

@@ -1,4 +1,5 @@
-/* test_calibrate.c - the shipped curves are what the fit makes of the shipped measurements alone. */
+/* test_calibrate.c - the shipped curves are what the fit makes of the shipped measurements
+ * alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* test_check.c - groups, variants and skips of a check; and what the shipped profiles are worth on recorded kernels.
+/* test_check.c - groups, variants and skips of a check; and what the shipped profiles are worth on
+ * recorded kernels.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -144,7 +145,8 @@ static void test_formats(void **state) {
     struct error err = { 0 };
     struct calibrate_check check;
     assert_false(check_text(arena, "a,b\n1,2\n", NULL, &check, &err));
-    assert_non_null(strstr(err.text, "k (gemm), seqlen (attention), n_gpus (nccl) or test (membw)"));
+    assert_non_null(
+        strstr(err.text, "k (gemm), seqlen (attention), n_gpus (nccl) or test (membw)"));
     arena_destroy(arena);
 }
 

@@ -1,4 +1,5 @@
-/* test_fit_attention.c - the attention fit: kernels it has not seen, by framework, head size and mask. */
+/* test_fit_attention.c - the attention fit: kernels it has not seen, by framework, head size and
+ * mask. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* test_fit_matmul.c - the matmul fit: a known answer is found again; recorded shapes are predicted without themselves.
+/* test_fit_matmul.c - the matmul fit: a known answer is found again; recorded shapes are predicted
+ * without themselves.
  */
 #include <math.h>
 #include <setjmp.h>

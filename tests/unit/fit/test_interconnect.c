@@ -1,4 +1,5 @@
-/* test_interconnect.c - texts to networks; the shipped fabrics are what the fit makes of the measurements. */
+/* test_interconnect.c - texts to networks; the shipped fabrics are what the fit makes of the
+ * measurements. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* test_measurements.c - the CSV reader: quotes, order of columns, empty cells, and what it says about broken files. */
+/* test_measurements.c - the CSV reader: quotes, order of columns, empty cells, and what it says
+ * about broken files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

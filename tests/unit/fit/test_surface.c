@@ -1,4 +1,5 @@
-/* test_surface.c - robust kriging: a known surface is found between its points, whatever outliers say. */
+/* test_surface.c - robust kriging: a known surface is found between its points, whatever outliers
+ * say. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -167,8 +167,8 @@ static void test_sequences(void **state) {
     arena_destroy(arena);
 }
 
-/* Operands of cross attention are cast like those of self attention: in fp8 what no norm writes; the
- * text states come from another stage. */
+/* Operands of cross attention are cast like those of self attention: in fp8 what no norm writes;
+ * the text states come from another stage. */
 static void test_cross_casts(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -210,7 +210,8 @@ static void test_cross_casts(void **state) {
     arena_destroy(arena);
 }
 
-/* What the forward cast by rows alone is cast again for the weight gradient, by who casts: bytes a value. */
+/* What the forward cast by rows alone is cast again for the weight gradient, by who casts: bytes a
+ * value. */
 static void test_cross_operands(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -353,7 +354,8 @@ static void test_cross_attention_bytes(void **state) {
 
 /* One rank, bf16, t video and x text tokens of width h. Attention: input, input of qkv, q k v,
  * output, branch (7 t h); cross: input, input of the query, query, output (4 t h) and 2 x h; MLP:
- * input, input of up, branch (3 t h) and 2 t f; statistics of three RMS norms and two log-sum-exps. */
+ * input, input of up, branch (3 t h) and 2 t f; statistics of three RMS norms and two
+ * log-sum-exps. */
 static void test_saved_bytes(void **state) {
     (void)state;
     struct arena *arena = arena_create();

@@ -1,4 +1,5 @@
-/* test_huggingface.c - imported configs against the parameter counts of the published checkpoints. */
+/* test_huggingface.c - imported configs against the parameter counts of the published
+ * checkpoints. */
 #include "sim/model/huggingface.h"
 
 #include <setjmp.h>

@@ -342,9 +342,9 @@ static void test_exchange(void **state) {
     arena_destroy(arena);
 }
 
-/* A ring of four: the rank's 2048 tokens under the mask, then half of the pairs with the 2048 of each of
- * three others, without; outputs copied once and added three times. Cut into runs instead, the last
- * rank attends to all of theirs. */
+/* A ring of four: the rank's 2048 tokens under the mask, then half of the pairs with the 2048 of
+ * each of three others, without; outputs copied once and added three times. Cut into runs instead,
+ * the last rank attends to all of theirs. */
 static void test_ring_pieces(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -509,8 +509,8 @@ static void test_recompute_operators(void **state) {
     arena_destroy(arena);
 }
 
-/* Llama 3 8B, of whose matmuls q, k, v, proj, gate, up, down the second, fourth and sixth run again in
- * style "operators", in fp8 too; in full recomputation all but down, and attention. */
+/* Llama 3 8B, of whose matmuls q, k, v, proj, gate, up, down the second, fourth and sixth run again
+ * in style "operators", in fp8 too; in full recomputation all but down, and attention. */
 static void test_recompute_styles(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -557,7 +557,8 @@ static void test_recompute_styles(void **state) {
         if ((attention > 0) != cases[i].attention) fail_msg("case %zu: attention", i);
         operator_list_free(&again);
     }
-    /* Kept in style "operators": the input, q, v, gate, down and attention's output and statistics. */
+    /* Kept in style "operators": the input, q, v, gate, down and attention's output and
+     * statistics. */
     struct tensor_split split = {
         .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .recompute_style = RECOMPUTE_OPERATORS
     };

@@ -396,8 +396,8 @@ static void test_exchange_workspace(void **state) {
     arena_destroy(arena);
 }
 
-/* Transformer Engine keeps what it cast: of 34 s b h the inputs of qkv, up (h each) and down (4 h) lose a
- * byte, and the projection's input gets a copy of one beside the attention output. */
+/* Transformer Engine keeps what it cast: of 34 s b h the inputs of qkv, up (h each) and down (4 h)
+ * lose a byte, and the projection's input gets a copy of one beside the attention output. */
 static void test_fp8_inputs(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -455,7 +455,8 @@ static void test_cuts(void **state) {
 }
 
 /* What each word of a stack's `keeps` adds to a gated block under TP 8 with SP, by hand: two whole
- * inputs for two shards, one more gate output, keys and values twice, the attention's output twice. */
+ * inputs for two shards, one more gate output, keys and values twice, the attention's output
+ * twice. */
 static void test_unfused_tensors(void **state) {
     (void)state;
     struct arena *arena = arena_create();

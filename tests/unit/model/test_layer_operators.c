@@ -523,7 +523,8 @@ static void test_no_images(void **state) {
     arena_destroy(arena);
 }
 
-/* ---- what blocks of Gemma 2 and 3 have beyond others, of models that their configs are imported to ---- */
+/* ---- what blocks of Gemma 2 and 3 have beyond others, of models that their configs are imported
+ * to ---- */
 
 static const struct model *imported(struct arena *arena, const char *name) {
     struct error err = { 0 };
@@ -714,7 +715,8 @@ static void test_gemma_memory_and_recomputation(void **state) {
         assert_int_equal(find_operator(&again, "down", PASS_FORWARD) != NULL, i == 0);
         operator_list_free(&again);
     }
-    /* Kept outputs of q, k and v: all that is needed but their matmul, and 2 bytes for each value. */
+    /* Kept outputs of q, k and v: all that is needed but their matmul, and 2 bytes for each
+     * value. */
     struct operator_list needed = { 0 }, projected = { 0 };
     layer_recompute_operators(without, block, &shape, &split, RECOMPUTE_FULL, both, &needed);
     const double input_bytes = layer_saved_bytes(without, block, &shape, &split, RECOMPUTE_FULL);

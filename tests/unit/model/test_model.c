@@ -429,7 +429,8 @@ static void test_frozen_errors(void **state) {
     } cases[] = {
         { "internvl-6b-20b", "visoin",
           "no module is called \"visoin\"\n"
-          "  hint: did you mean \"vision\"? one of: vision, connector, language, diffusion_decoder" },
+          "  hint: did you mean \"vision\"? one of: vision, connector, language, "
+          "diffusion_decoder" },
         { "llama3-8b", "vision", "model 'llama3-8b' has no vision module that could be frozen" },
     };
     struct arena *arena = arena_create();

@@ -1,5 +1,6 @@
 /* segment_fixture.h - a vision-language iteration as a segment graph, and an independent check of a
- * schedule: every pass once, a rank never runs two, inputs before outputs, memory within capacity. */
+ * schedule: every pass once, a rank never runs two, inputs before outputs, memory within
+ * capacity. */
 #ifndef BALLAST_TESTS_UNIT_POLICY_SEGMENT_FIXTURE_H
 #define BALLAST_TESTS_UNIT_POLICY_SEGMENT_FIXTURE_H
 
@@ -112,7 +113,8 @@ static inline const char *schedule_fault(const struct segment_graph *g,
         }
     }
     if (makespan != s->makespan_ns) return "another makespan";
-#define CELL(segment, backward, rank) ((2 * (int64_t)(segment) + (backward)) * g->rank_count + (rank))
+#define CELL(segment, backward, rank)                                                              \
+    ((2 * (int64_t)(segment) + (backward)) * g->rank_count + (rank))
     for (int64_t i = 0; i < n; i++) {
         int64_t last = g->rank_count - 1;
         for (int64_t r = 0; r < last; r++) {

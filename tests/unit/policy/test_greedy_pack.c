@@ -1,5 +1,5 @@
-/* test_greedy_pack.c - packing by tokens and grouping by clips: groups by hand, and what must hold for
- * any data: no sample is lost or given twice, every group is within its bounds. */
+/* test_greedy_pack.c - packing by tokens and grouping by clips: groups by hand, and what must hold
+ * for any data: no sample is lost or given twice, every group is within its bounds. */
 #include "tests/unit/policy/test_batch_tools.h"
 
 enum { SAMPLE_LIMIT = 3000 };
@@ -164,7 +164,8 @@ static void open_groups_waste_less(void **state) {
     batch_plan_free(&many);
 }
 
-/* Four sequences of 5, 1, 4 and 2 images, two ranks: the two rounds of a step get 5 with 4 and 2 with 1. */
+/* Four sequences of 5, 1, 4 and 2 images, two ranks: the two rounds of a step get 5 with 4 and 2
+ * with 1. */
 static void sorted_windows(void **state) {
     (void)state;
     static const struct {

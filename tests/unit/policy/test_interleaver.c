@@ -58,11 +58,13 @@ static struct vlm drawn(struct random_mt *mt, int32_t *images) {
                      .text_bytes = 30,
                      .blocks = random_mt_next(mt) % 2 == 0 };
     for (int32_t m = 0; m < v.micro_batches; m++)
-        images[m] = (int32_t)(random_mt_next(mt) % 13) - 2 > 0 ? (int32_t)(random_mt_next(mt) % 12) : 0;
+        images[m] =
+            (int32_t)(random_mt_next(mt) % 13) - 2 > 0 ? (int32_t)(random_mt_next(mt) % 12) : 0;
     return v;
 }
 
-/* Below a limit the makespan, at it and above the limit itself. Once each in front of and behind ns. */
+/* Below a limit the makespan, at it and above the limit itself. Once each in front of and behind
+ * ns. */
 static void check_limits(struct interleaver *x, const int32_t *order, enum interleaver_turn turn,
                          int64_t ns) {
     const int64_t limits[] = { 1, ns / 2, ns - 1, ns, ns + 1, 2 * ns, SEGMENT_DEAD_END };

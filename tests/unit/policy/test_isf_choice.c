@@ -161,7 +161,8 @@ static void every_sample_fits_the_choice(void **state) {
     }
 }
 
-/* Patches go in steps of a tile's 1,024: 1,500 patches and 700 tokens a sample are 768 tokens to 1.46 tiles. */
+/* Patches go in steps of a tile's 1,024: 1,500 patches and 700 tokens a sample are 768 tokens to
+ * 1.46 tiles. */
 static void patches_count_by_tiles(void **state) {
     (void)state;
     uint32_t patches[] = { 1500, 1500 };

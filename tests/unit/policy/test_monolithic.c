@@ -11,7 +11,8 @@
 
 enum { MiB = 1048576 };
 
-/* With 12 micro-batches about as many passes as T2V-S makes of so many, and memory that is short. */
+/* With 12 micro-batches about as many passes as T2V-S makes of so many, and memory that is
+ * short. */
 static struct segment_graph *graph(struct arena *arena, const int32_t *images,
                                    int32_t micro_batches) {
     struct vlm v = { .ranks = 4,
@@ -41,9 +42,9 @@ static int64_t in_turn(struct segment_graph *g) {
     return ns;
 }
 
-/* Far more than it can do within its limit: the answer comes in time, and claims nothing that is not
- * known. The program takes seconds to build, so the shorter limit ends there and the longer one in a
- * check; with push() in place of an assumption that check took many minutes. */
+/* Far more than it can do within its limit: the answer comes in time, and claims nothing that is
+ * not known. The program takes seconds to build, so the shorter limit ends there and the longer one
+ * in a check; with push() in place of an assumption that check took many minutes. */
 static void test_comes_back(void **state) {
     (void)state;
     if (!monolithic_built(MONOLITHIC_Z3)) skip();

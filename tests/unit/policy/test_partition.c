@@ -47,8 +47,8 @@ static void test_known_partitions(void **state) {
     }
 }
 
-/* The guide's three cases at one image of 224 pixels and 1024 tokens; by the models' own FLOP, which
- * know that the decoder's network is gated; and more stages than the guide has. */
+/* The guide's three cases at one image of 224 pixels and 1024 tokens; by the models' own FLOP,
+ * which know that the decoder's network is gated; and more stages than the guide has. */
 static void test_uneven_flop(void **state) {
     (void)state;
     static const struct {

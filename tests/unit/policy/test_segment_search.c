@@ -52,7 +52,8 @@ static void permute(struct permuter *p, int32_t from) {
     }
 }
 
-/* Every order of classes: the search must find the best of them, and nearly the worst when asked. */
+/* Every order of classes: the search must find the best of them, and nearly the worst when
+ * asked. */
 static void test_all_orders(void **state) {
     (void)state;
     struct random_mt mt;
@@ -78,8 +79,8 @@ static void test_all_orders(void **state) {
             assert_true(worst ? result.best_ns <= p.best_ns : result.best_ns >= p.best_ns);
             if (worst ? (double)result.best_ns < 0.99 * (double)p.best_ns
                       : result.best_ns != p.best_ns)
-                fail_msg("round %d, %s: search %ld, all orders %ld", round, worst ? "worst" : "best",
-                         (long)result.best_ns, (long)p.best_ns);
+                fail_msg("round %d, %s: search %ld, all orders %ld", round,
+                         worst ? "worst" : "best", (long)result.best_ns, (long)p.best_ns);
             assert_int_equal(interleaver_run(p.interleaver, found, result.turn, NULL),
                              result.best_ns);
             interleaver_destroy(p.interleaver);
@@ -212,8 +213,9 @@ static int64_t optimum(const struct segment_graph *g, int64_t known_ns) {
     return e.best_ns;
 }
 
-/* The same where memory holds one to all of the micro-batches. Two general solvers on the one big program
- * must find the optimum that enumeration finds; the search stays within memory and comes close. */
+/* The same where memory holds one to all of the micro-batches. Two general solvers on the one big
+ * program must find the optimum that enumeration finds; the search stays within memory and comes
+ * close. */
 static void test_every_schedule_within_memory(void **state) {
     (void)state;
     struct random_mt mt;
@@ -229,7 +231,8 @@ static void test_every_schedule_within_memory(void **state) {
         v.image_bytes = 1 + random_mt_next(&mt) % 3;
         v.text_bytes = 3 + random_mt_next(&mt) % 5;
         for (int32_t m = 0; m < v.micro_batches; m++) {
-            images[m] = round % 2 == 0 ? images[m] % 5 : (m == 0 ? 1 + images[m] % 4 : images[m] % 5);
+            images[m] =
+                round % 2 == 0 ? images[m] % 5 : (m == 0 ? 1 + images[m] % 4 : images[m] % 5);
             double own = v.image_bytes * images[m] + v.text_bytes;
             largest = fmax(largest, own);
             sum += own;
@@ -260,7 +263,8 @@ static void test_every_schedule_within_memory(void **state) {
                 }
             for (int32_t r = 0; k == MONOLITHIC_Z3 && r < g->rank_count; r++)
                 g->capacity_bytes[r] *= 1048576;
-            monolithic_solve(g, (enum monolithic_solver)k, result.best_ns * SCALE, &budget, &solved);
+            monolithic_solve(g, (enum monolithic_solver)k, result.best_ns * SCALE, &budget,
+                             &solved);
             for (int32_t s = 0; s < g->segment_count; s++)
                 for (int32_t r = 0; r < g->rank_count; r++) {
                     segment_graph_pass(g, s, r)->forward_ns /= SCALE;
@@ -357,7 +361,8 @@ int main(int argc, char **argv) {
         if (argc > 3) options.method = (enum search_method)atoi(argv[3]);
         struct segment_search_result r;
         segment_search(g, &options, found, &r);
-        printf("%s: %d classes, %ld tasks: %.0f rollouts/s, best %.4f s, greedy %.4f s, bound %.4f s\n",
+        printf("%s: %d classes, %ld tasks: %.0f rollouts/s, best %.4f s, greedy %.4f s, bound %.4f "
+               "s\n",
                search_method_name(options.method), (int)g->class_count,
                (long)segment_schedule_size(g), (double)r.rollouts / r.wall_s,
                (double)r.best_ns * 1e-9, (double)r.greedy_ns * 1e-9,

@@ -1,5 +1,5 @@
-/* test_sequence_groups.c - groups that share a sequence: by hand, and against a transcription of the
- * published program's get_sp_groups() over the four real data sets. */
+/* test_sequence_groups.c - groups that share a sequence: by hand, and against a transcription of
+ * the published program's get_sp_groups() over the four real data sets. */
 #include "tests/unit/policy/test_batch_tools.h"
 
 /* Pairs of samples, in the order in which they were shuffled. */
@@ -46,7 +46,8 @@ static void sorted_joined_and_padded(void **state) {
     }
 }
 
-/* SHA-256 of the groups that the program makes of the same packed groups (sp_num 4, Qv 9, Qt 4096). */
+/* SHA-256 of the groups that the program makes of the same packed groups (sp_num 4, Qv 9, Qt
+ * 4096). */
 static void as_the_published_program(void **state) {
     (void)state;
     struct error err = { 0 };

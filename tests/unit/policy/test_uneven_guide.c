@@ -68,7 +68,8 @@ static void test_memory(void **state) {
     assert_true(two.total == 61350303744.0);
 }
 
-/* Whatever the encoder weighs: all layers, none negative, and the encoder's stage gets the fewest. */
+/* Whatever the encoder weighs: all layers, none negative, and the encoder's stage gets the
+ * fewest. */
 static void test_split_is_whole(void **state) {
     (void)state;
     for (int64_t stages = 2; stages <= 12; stages++)

@@ -74,7 +74,8 @@ static inline const char *fixture_scenario_file(const char *name, const char *sa
              "  \"cluster\": { \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 8,"
              "                 \"gpus_per_node\": 8, \"nic_Gbit_per_s_per_gpu\": 100,"
              "                 \"price_usd_per_gpu_hour\": 2.5 },"
-             "  \"layout\": { \"backend\": \"megatron-deepspeed\", \"stack\": \"none\", \"tp\": 2, \"pp\": 2 },"
+             "  \"layout\": { \"backend\": \"megatron-deepspeed\", \"stack\": \"none\", \"tp\": 2, "
+             "\"pp\": 2 },"
              "  \"training\": { \"global_batch\": { \"micro_batches\": 16 },"
              "                  \"micro_batch\": { \"samples\": 1 } },"
              "  \"policy\": { \"partition\": \"layer\", \"recompute\": \"full\" } }",

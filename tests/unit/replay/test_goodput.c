@@ -1,5 +1,5 @@
-/* test_goodput.c - Daly's equations against their limits, against a simulation of failures, and as the
- * best of all intervals. */
+/* test_goodput.c - Daly's equations against their limits, against a simulation of failures, and as
+ * the best of all intervals. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@ static double exponential(struct random_mt *mt, double mean) {
 }
 
 /* Time until so many segments are done, failure by failure. */
-static double simulate(struct random_mt *mt, double mtbf, double interval, double checkpoint, double restart,
-                       int64_t segments) {
+static double simulate(struct random_mt *mt, double mtbf, double interval, double checkpoint,
+                       double restart, int64_t segments) {
     double now = 0, failure = exponential(mt, mtbf);
     for (int64_t done = 0; done < segments;) {
         if (now + interval + checkpoint <= failure) {

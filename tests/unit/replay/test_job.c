@@ -61,8 +61,8 @@ static double fill_of(const struct job *job, int64_t iteration) {
     return most;
 }
 
-/* Batches of like length: the first iteration is one of short samples, and one alone stands for the mean of
- * all; the whole statistics stay. Of all iterations none is left out. */
+/* Batches of like length: the first iteration is one of short samples, and one alone stands for the
+ * mean of all; the whole statistics stay. Of all iterations none is left out. */
 static void test_few_iterations_stand_for_all(void **state) {
     (void)state;
     static const char *const overrides[] = { "policy.batching=length-group",
@@ -256,8 +256,12 @@ static void test_an_epoch_holds_what_the_sampler_drops(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         char policy[128];
         snprintf(policy, sizeof policy, "policy.batching=%s", cases[k].policy);
-        const char *const overrides[] = { policy, "cluster.gpu_count=4", "layout.tp=1", "layout.pp=1",
-                                          "training.global_batch={\"samples\":4}", NULL };
+        const char *const overrides[] = { policy,
+                                          "cluster.gpu_count=4",
+                                          "layout.tp=1",
+                                          "layout.pp=1",
+                                          "training.global_batch={\"samples\":4}",
+                                          NULL };
         struct scenario *s = fixture_scenario("seventeen.csv", overrides);
         struct job *job = fixture_job(s);
         if (fabs(job_dropped_fraction(job) - cases[k].dropped) > 1e-12 ||

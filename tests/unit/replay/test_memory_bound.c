@@ -1,5 +1,5 @@
-/* test_memory_bound.c - no step of an epoch needs more than the bound that a race of one step gives, and the
- * bound is not far above what the heaviest needs. */
+/* test_memory_bound.c - no step of an epoch needs more than the bound that a race of one step
+ * gives, and the bound is not far above what the heaviest needs. */
 #include "tests/unit/replay/replay_fixture.h"
 
 #include <math.h>

@@ -24,8 +24,8 @@ static const struct memory_record sample_memory[] = {
     { 1, "weights", 40000000000 },
 };
 static const struct price_record sample_prices[] = {
-    { 0, "vision block", "qkv", "matmul", "forward", "m=4096 n=9600 k=3200", 180, 0.5, 2.5e11, 1e8, 0,
-      1.2e-3, 4e-6, 0.71, "compute", "a100 matmul curve", true, 0.05 },
+    { 0, "vision block", "qkv", "matmul", "forward", "m=4096 n=9600 k=3200", 180, 0.5, 2.5e11, 1e8,
+      0, 1.2e-3, 4e-6, 0.71, "compute", "a100 matmul curve", true, 0.05 },
     { 1, "language block", "tp", "all-reduce", "backward", "64 MiB", NAN, NAN, 0, 0, 67108864, 5e-4,
       2e-5, NAN, "network", "nccl ring", false, NAN },
 };

@@ -137,8 +137,8 @@ static void test_an_empty_file_becomes_a_database(void **state) {
     expect_runs(f, 0);
 }
 
-/* A file that was made and never stored to goes again; one that someone else has open, or that was there,
- * stays. */
+/* A file that was made and never stored to goes again; one that someone else has open, or that was
+ * there, stays. */
 static void test_nothing_stored_leaves_nothing(void **state) {
     struct fixture *f = *state;
     struct store *store = must_open(f, DB_WRITE);

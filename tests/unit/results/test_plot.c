@@ -92,7 +92,9 @@ static bool draw_scatter(const char *path, struct error *err) {
         { 61.8, 50.8, 0.09, 0 }, { 21.3, 15.9, NAN, 1 }, { 0, 3, 0.1, 1 }, { 3, -1, 0.1, 0 }
     };
     static const char *const groups[] = { "encoder-first", hard_name };
-    struct plot_scatter scatter = { hard_name, "printed", "simulated", points, 4, groups, 2, 0.15, 1 };
+    struct plot_scatter scatter = {
+        hard_name, "printed", "simulated", points, 4, groups, 2, 0.15, 1
+    };
     return plot_scatter(path, &scatter, err);
 }
 
@@ -255,7 +257,8 @@ static void test_names_have_no_special_meaning(void **state) {
     assert_non_null(strstr(text, "100% _a ^b {c} \\n @d: pipeline of iteration 2 on DP rank 0"));
 }
 
-/* What nothing beats in time and money comes first in the list; what cannot be chosen is not there. */
+/* What nothing beats in time and money comes first in the list; what cannot be chosen is not
+ * there. */
 static bool draw_even_bars(const char *path, struct error *err) {
     static const struct plot_bar bars[] = { { "one", 0.306, 0.297 }, { "two", 0.28, NAN } };
     return plot_bars(path, "bars", "MFU", bars, 2, err);

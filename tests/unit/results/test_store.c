@@ -1,4 +1,5 @@
-/* test_store.c - rows come back as they went in; runs appear whole or not at all, whatever happens. */
+/* test_store.c - rows come back as they went in; runs appear whole or not at all, whatever
+ * happens. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

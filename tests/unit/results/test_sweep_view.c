@@ -1,5 +1,5 @@
-/* test_sweep_view.c - a stored sweep as its pictures read and show it. What is drawn skips where gnuplot is
- * missing. */
+/* test_sweep_view.c - a stored sweep as its pictures read and show it. What is drawn skips where
+ * gnuplot is missing. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -162,7 +162,8 @@ static void test_names_in_the_heat_map_stand_apart(void **state) {
         { "x1", "y1", false },
         { "x isf qv 9, qt 4096, iterations 10", "y h100-80g-sxm", true },
         { "x whose name is longer than what any picture has room for, whatever may be in it",
-          "y whose name is longer than what any picture has room for, whatever may be in it", true },
+          "y whose name is longer than what any picture has room for, whatever may be in it",
+          true },
     };
     static const double high = 17, wide = 9; /* of a character */
     char svg[SVG_LIMIT];

@@ -86,14 +86,16 @@ static void test_times_tracks_and_arrows(void **state) {
     char *text = write_sample("t");
     cJSON *root = cJSON_Parse(text);
     const cJSON *events = cJSON_GetObjectItem(root, "traceEvents");
-    /* tracks of rank 0: 1 stage 1 compute, 2 stage 1 send, 3 stage 2 compute (people count from 1); of rank 1: 4 */
+    /* tracks of rank 0: 1 stage 1 compute, 2 stage 1 send, 3 stage 2 compute (people count from 1);
+     * of rank 1: 4 */
     const cJSON *named = find(events, "M", "thread_name", 0, 3);
     assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "stage 2 compute");
     named = find(events, "M", "process_name", 1, 0);
     assert_string_equal(text_at(cJSON_GetObjectItem(named, "args"), "name"), "DP rank 1");
     find(events, "X", "forward 0", 1, 4);
     find(events, "X", "update", 0, 3);
-    const cJSON *args = cJSON_GetObjectItem(find(events, "X", "language forward 0.2", 0, 3), "args");
+    const cJSON *args =
+        cJSON_GetObjectItem(find(events, "X", "language forward 0.2", 0, 3), "args");
     assert_string_equal(text_at(args, "module"), "language");
     assert_string_equal(text_at(args, "direction"), "forward");
     assert_true(number_at(args, "sub_microbatch") == 2 && number_at(args, "chunk") == 0);

@@ -1,5 +1,5 @@
-/* scenario_fixture.h - what the tests of sim/scenario share: a scenario of seven lines, any of which
- * a case replaces, in a folder of its own, and the shape of messages. */
+/* scenario_fixture.h - what the tests of sim/scenario share: a scenario of seven lines, any of
+ * which a case replaces, in a folder of its own, and the shape of messages. */
 #ifndef BALLAST_TESTS_SCENARIO_FIXTURE_H
 #define BALLAST_TESTS_SCENARIO_FIXTURE_H
 

@@ -21,7 +21,8 @@ static void test_files_that_are_no_scenario(void **state) {
         { "a comment", "{\n  // why\n  \"model\": \"x\" }",
           "s.json:2:3: error: JSON has no comments", NULL },
 #define KEYS                                                                                       \
-    "its keys: name, description, model, dataset, cluster, layout, training, policy, simulate, rules, "  \
+    "its keys: name, description, model, dataset, cluster, layout, training, policy, simulate, "   \
+    "rules, "                                                                                      \
     "what_if"
         { "a list", "[]", "s.json:1:1: error: /: \"scenario\" must be an object { ... }",
           KEYS },

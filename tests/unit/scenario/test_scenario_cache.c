@@ -1,4 +1,5 @@
-/* test_scenario_cache.c - what comes from the cache is what the files give, whoever asked before. */
+/* test_scenario_cache.c - what comes from the cache is what the files give, whoever asked
+ * before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* test_scenario_rules.c - every mistake of a user with its exact message, in the file and in --set. */
+/* test_scenario_rules.c - every mistake of a user with its exact message, in the file and in
+ * --set. */
 #include "tests/unit/scenario/scenario_fixture.h"
 
 static void test_rules_in_the_file(void **state) {
@@ -307,7 +308,8 @@ static void test_rules_in_the_file(void **state) {
         { "policy: parameter of the wrong type", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
-          "most vision tiles in a group (native resolution: patches, 9216 by default); auto: qv and "
+          "most vision tiles in a group (native resolution: patches, 9216 by default); auto: qv "
+          "and "
           "qt from the data" },
         { "groups of a sequence without ranks that share it", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"sp\": 4 } }",

@@ -73,8 +73,8 @@ static void a_sequence_is_padded_and_masked(void **state) {
     }
 }
 
-/* Three of four blocks see 1000 tokens back: each token of a longer sequence 1000 others, but the first
- * thousand fewer. Six of seven blocks of the encoder attend within windows of 64 patches. */
+/* Three of four blocks see 1000 tokens back: each token of a longer sequence 1000 others, but the
+ * first thousand fewer. Six of seven blocks of the encoder attend within windows of 64 patches. */
 static void windows_count_as_the_mean_block(void **state) {
     (void)state;
     const struct model model = {

@@ -1,8 +1,9 @@
-/* test_part_kinds.c - parts that are alike cost the same but for their sends, and a run prices every part
- * as if none were. */
+/* test_part_kinds.c - parts that are alike cost the same but for their sends, and a run prices
+ * every part as if none were. */
 #include "tests/unit/step/step_fixture.h"
 
-static const char *const eight_stages[] = { "model=internlm2-20b", "layout.tp=1", "layout.pp=8", NULL };
+static const char *const eight_stages[] = { "model=internlm2-20b", "layout.tp=1", "layout.pp=8",
+                                            NULL };
 
 /* Six blocks on each stage; the first has the embedding, the last the head. */
 static void even_plan(struct step_fixture *f, struct random_mt *mt) {

@@ -145,8 +145,8 @@ static bool has_ring(const struct operator_list *list) {
     return false;
 }
 
-/* Without tensor parallelism a layer of ring attention is the sum of its kernels, and of the ring what
- * does not fit beside the first three of four steps of attention. */
+/* Without tensor parallelism a layer of ring attention is the sum of its kernels, and of the ring
+ * what does not fit beside the first three of four steps of attention. */
 static void test_ring_hides_behind_attention(void **state) {
     (void)state;
     static const struct {
@@ -202,7 +202,8 @@ static void test_ring_hides_behind_attention(void **state) {
     }
 }
 
-/* Contiguous parts of a causal sequence: the last rank of cp does (2 cp - 1) / cp times the mean. */
+/* Contiguous parts of a causal sequence: the last rank of cp does (2 cp - 1) / cp times the
+ * mean. */
 static void test_unbalanced_ring(void **state) {
     (void)state;
     static const char *const setups_of[][4] = {
@@ -242,8 +243,8 @@ static int64_t matmul_ns(const struct step_fixture *f, int64_t m, int64_t n, int
     return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &alone).seconds);
 }
 
-/* Llama3-8B on four TP ranks, 8192 tokens: the gather before `up` runs beside four pieces of 2048 rows,
- * the scatter after `down` beside four of its own, a quarter of it after the last. */
+/* Llama3-8B on four TP ranks, 8192 tokens: the gather before `up` runs beside four pieces of 2048
+ * rows, the scatter after `down` beside four of its own, a quarter of it after the last. */
 static void test_tensor_overlap(void **state) {
     (void)state;
     static const char *const setups_of[][5] = {
@@ -520,8 +521,8 @@ static void test_no_tokens_cost_nothing(void **state) {
     fixture_close(&f);
 }
 
-/* DeepSpeed's pipeline: each TP rank sends a share of what it holds, and the next stage gathers; with
- * sequence parallelism a share is all that it holds. */
+/* DeepSpeed's pipeline: each TP rank sends a share of what it holds, and the next stage gathers;
+ * with sequence parallelism a share is all that it holds. */
 static void test_divided_sends(void **state) {
     (void)state;
     static const struct {
@@ -545,8 +546,8 @@ static void test_divided_sends(void **state) {
         while (model->layers[layer].kind != LAYER_LANGUAGE_BLOCK)
             layer++;
         const double whole = layer_output_bytes(model, layer, &text);
-        const struct operator_work gather =
-            operator_collective("test", OPERATOR_ALL_GATHER, PASS_FORWARD, COMMUNICATOR_TENSOR, whole);
+        const struct operator_work gather = operator_collective(
+            "test", OPERATOR_ALL_GATHER, PASS_FORWARD, COMMUNICATOR_TENSOR, whole);
         const struct communicator tensor =
             layout_communicator(&f.scenario->layout, COMMUNICATOR_TENSOR);
         const double gather_s =
@@ -645,8 +646,8 @@ static void test_shape_of_clips(void **state) {
     arena_destroy(arena);
 }
 
-/* hf-deepspeed needs 1.2 ms to launch a pass, and 2.6 ms more on ZeRO-3: no block's passes together are
- * shorter, and where the device has more to do nothing is waited for. */
+/* hf-deepspeed needs 1.2 ms to launch a pass, and 2.6 ms more on ZeRO-3: no block's passes together
+ * are shorter, and where the device has more to do nothing is waited for. */
 static void test_launches_of_the_host(void **state) {
     (void)state;
     static const char *const setup[] = { "model=llama3-8b", "layout.backend=deepspeed",

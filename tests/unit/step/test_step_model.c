@@ -126,7 +126,8 @@ static void test_unit_gradients(void **state) {
     fixture_close(&f);
 }
 
-/* no_sync: between micro-batches the whole gradient stays, and the network has nothing but gathers. */
+/* no_sync: between micro-batches the whole gradient stays, and the network has nothing but
+ * gathers. */
 static void test_reduces_once(void **state) {
     (void)state;
     static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
@@ -221,10 +222,14 @@ static void test_sharded_copies(void **state) {
         { "layout.zero_stage=1", true, 8, 6, false, false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                      cases[i].stage,          "layout.tp=1",
-                                      "layout.pp=1",           "layout.stack=none",
-                                      "policy.recompute=none", "training.global_batch.micro_batches=64",
+        const char *const setup[] = { "model=internlm2-20b",
+                                      "layout.backend=fsdp",
+                                      cases[i].stage,
+                                      "layout.tp=1",
+                                      "layout.pp=1",
+                                      "layout.stack=none",
+                                      "policy.recompute=none",
+                                      "training.global_batch.micro_batches=64",
                                       NULL };
         struct step_fixture f;
         fixture_open(&f, setup);
@@ -234,7 +239,8 @@ static void test_sharded_copies(void **state) {
         struct backend backend = *f.scenario->backend;
         backend.reduces_once = cases[i].once;
         f.scenario->backend = &backend;
-        const struct step_model *without = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const struct step_model *without =
+            step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         backend.gather_copy_bytes = cases[i].gather_bytes;
         backend.reduce_copy_bytes = cases[i].reduce_bytes;
         const struct step_model *with = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
@@ -282,7 +288,8 @@ static void test_shard_lists(void **state) {
     fixture_close(&f);
 }
 
-/* Traffic that waits for NICs takes nothing from the compute beside it: its cost goes by its bytes. */
+/* Traffic that waits for NICs takes nothing from the compute beside it: its cost goes by its
+ * bytes. */
 static void test_overlap_cost(void **state) {
     (void)state;
     const char *const fast = "cluster.nic_Gbit_per_s_per_gpu=100",
@@ -400,8 +407,8 @@ static void test_frozen_encoder(void **state) {
 
 /* ---- selective recomputation ---- */
 
-/* One block's scores, 48 heads on two ranks and 14,000 tokens in two samples, two bytes each: what a
- * selective block drops, and what stands beside its backward again. */
+/* One block's scores, 48 heads on two ranks and 14,000 tokens in two samples, two bytes each: what
+ * a selective block drops, and what stands beside its backward again. */
 static void test_selective_recomputation(void **state) {
     (void)state;
     static const char *const setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
@@ -441,8 +448,8 @@ static void test_selective_recomputation(void **state) {
 
 /* ---- activations in host memory ---- */
 
-/* Ten of the first stage's 24 blocks: what they keep leaves the GPU but for two, and what the copies
- * need longer than the passes beside them shows. */
+/* Ten of the first stage's 24 blocks: what they keep leaves the GPU but for two, and what the
+ * copies need longer than the passes beside them shows. */
 static void test_offload(void **state) {
     (void)state;
     static const char *const setups[][5] = {
@@ -543,7 +550,8 @@ static void test_flop_are_those_of_the_model(void **state) {
                     continue;
                 want_again += model_layer_flop(model, layer, &shapes[i]);
                 if (f.plan.recompute[layer] == RECOMPUTE_FULL) continue;
-                /* selective: core attention alone, which Megatron-core repeats though it is fused */
+                /* selective: core attention alone, which Megatron-core repeats though it is
+                 * fused */
                 struct batch_shape without = shapes[i];
                 without.language_square_sum = without.vision_square_sum = 0;
                 want_again -= model_layer_flop(model, layer, &without);
@@ -635,8 +643,8 @@ static void test_synchronisation(void **state) {
     }
 }
 
-/* Traffic of ZeRO-1 hides beside one pass of a part, and of an interleaved stage beside one turn of each
- * other part more, but for its last bucket; what hides costs the passes what it moves. */
+/* Traffic of ZeRO-1 hides beside one pass of a part, and of an interleaved stage beside one turn of
+ * each other part more, but for its last bucket; what hides costs the passes what it moves. */
 static void test_hidden_synchronisation(void **state) {
     (void)state;
     static const struct {

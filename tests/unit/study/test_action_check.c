@@ -1,4 +1,5 @@
-/* test_action_check.c - actions that the simulator writes are valid; whatever is broken is found. */
+/* test_action_check.c - actions that the simulator writes are valid; whatever is broken is
+ * found. */
 #include "tests/unit/replay/replay_fixture.h"
 
 #include <math.h>
@@ -232,7 +233,8 @@ static const struct {
     { "a pass on another rank", move_to_other_rank, "" },
     { "less memory", shrink_capacity, "does not fit in memory" },
     { "sent to itself", send_to_nobody, "names a rank that its message does not go to" },
-    { "received from itself", receive_from_itself, "names a rank that its message does not come from" },
+    { "received from itself", receive_from_itself,
+      "names a rank that its message does not come from" },
     { "a message not received", forget_receive, "waits for nothing" },
     { "a send not waited for", forget_send_wait, "not sent, received and waited for once" },
     { "a message sent twice", send_twice, "not sent, received and waited for once" },
@@ -243,7 +245,8 @@ static const struct {
     { "a backward before its forward", backward_first, "runs before its forward" },
     { "a gradient for an activation", carry_gradient, "" },
     { "an end before the start", end_before_start, "ends before it starts" },
-    { "other blocks recompute", recompute_more, "recomputes other blocks than its forward dropped" },
+    { "other blocks recompute", recompute_more,
+      "recomputes other blocks than its forward dropped" },
     { "a bound above the makespan", claim_more, "below the lower bound" },
 };
 

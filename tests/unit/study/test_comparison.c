@@ -22,7 +22,8 @@ static const char setup_c[] = "{\"model\":{\"name\":\"m\"},\"dataset\":{\"name\"
                               "\"cluster\":{\"hardware\":\"g\",\"gpu_count\":16},"
                               "\"layout\":{\"backend\":\"b\"}}";
 
-/* Mean step 1000 ms x factor, 10 GPU-days x factor; steps of 900, 1100, 1000 and 1000 ms x factor. */
+/* Mean step 1000 ms x factor, 10 GPU-days x factor; steps of 900, 1100, 1000 and 1000 ms x
+ * factor. */
 static struct comparison_run make_run(struct iteration_record *steps, double factor, double band,
                                       int64_t tokens) {
     static const double ms[STEPS] = { 900, 1100, 1000, 1000 };
@@ -68,16 +69,21 @@ static const struct {
     /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
      * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5; Student's t with 3 degrees of
      * freedom. */
-    { "same steps, beyond what pairs err", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", 0 },
-    { "a wide band that is common", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", 0 },
-    { "less than pairs err: ln 0.888 = -0.119", 0.888, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", 0 },
-    { "beyond the common band: runs stored without a pair's",
-      0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a", NAN },
+    { "same steps, beyond what pairs err", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_SURE,
+      "fits", "a", 0 },
+    { "a wide band that is common", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_SURE, "fits", "a",
+      0 },
+    { "less than pairs err: ln 0.888 = -0.119", 0.888, 0.05, 1000, true, 0.999925,
+      COMPARISON_LIKELY, "fits", "a", 0 },
+    { "beyond the common band: runs stored without a pair's", 0.85, 0.05, 1000, true, 0.999925,
+      COMPARISON_SURE, "fits", "a", NAN },
     { "inside it", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", NAN },
-    { "pairs of a stack without a calibration",
-      0.85, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "a", 0.17 },
-    { "another stack, beyond both bands", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits", "b", 0 },
-    { "another stack, inside them", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits", "b", 0 },
+    { "pairs of a stack without a calibration", 0.85, 0.05, 1000, true, 0.999925, COMPARISON_LIKELY,
+      "fits", "a", 0.17 },
+    { "another stack, beyond both bands", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_SURE, "fits",
+      "b", 0 },
+    { "another stack, inside them", 0.85, 0.20, 1000, true, 0.999925, COMPARISON_LIKELY, "fits",
+      "b", 0 },
     { "does not fit", 0.5, 0.05, 1000, true, 0.999925, COMPARISON_OPEN, "out of memory", "a", 0 },
     /* Deviations of the means apart: sqrt(2 / 12 + 1.62 / 12), 1.8207 of which make it; 5.9346
      * degrees of freedom by Welch and Satterthwaite (the other case 5.4289). */
@@ -124,8 +130,9 @@ static void test_known_differences(void **state) {
     }
 }
 
-/* Eight steps of 1000 to 1700 ms x factor, the longer the more they hold, in another order. Variance of
- * a step 60000 ms^2; half the mean square of what neighbours in contents differ by, 5000 ms^2. */
+/* Eight steps of 1000 to 1700 ms x factor, the longer the more they hold, in another order.
+ * Variance of a step 60000 ms^2; half the mean square of what neighbours in contents differ by,
+ * 5000 ms^2. */
 enum { BIN_STEPS = 8 };
 
 static struct comparison_run make_bins(struct iteration_record *steps, double factor, double share,
@@ -173,7 +180,8 @@ static void test_contents_are_data(void **state) {
         struct comparison_row rows[2];
         comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
         assert_int_equal(rows[1].paired, bins[k].paired);
-        if (fabs(rows[1].confidence_fraction - bins[k].confidence) > 1e-7 * (bins[k].paired ? 1e-2 : 1))
+        if (fabs(rows[1].confidence_fraction - bins[k].confidence) >
+            1e-7 * (bins[k].paired ? 1e-2 : 1))
             fail_msg("%s: confidence %.10f, want %.10f", bins[k].name, rows[1].confidence_fraction,
                      bins[k].confidence);
         /* Of an open order the part that was not replayed may tell; of the reference nothing. */
@@ -269,7 +277,8 @@ static void test_failures_are_a_part_and_a_chance(void **state) {
     const double half = 1.959964 * hours / 24 * 8 / 10;
     assert_true(fabs(rows[1].delta_fraction - 0.25) < 1e-12);
     if (fabs((rows[1].delta_high_fraction - 0.25) / half - 1) > 0.2)
-        fail_msg("half an interval is %g, of failures alone %g", rows[1].delta_high_fraction - 0.25, half);
+        fail_msg("half an interval is %g, of failures alone %g", rows[1].delta_high_fraction - 0.25,
+                 half);
     assert_true(rows[1].delta_high_fraction - 0.25 >= half);
 }
 
@@ -330,7 +339,8 @@ static void test_warnings(void **state) {
     arena_destroy(arena);
 }
 
-/* Twice the GPU-days at a quarter of the price: half the money, the steps the same and the share of chance too. */
+/* Twice the GPU-days at a quarter of the price: half the money, the steps the same and the share of
+ * chance too. */
 static void test_money_has_an_order_of_its_own(void **state) {
     (void)state;
     struct iteration_record steps[2][STEPS];

@@ -96,7 +96,8 @@ static void test_all_columns_are_filled(void **state) {
     execution_destroy(e);
 }
 
-/* What pictures, reports and comparisons divide a step into is the whole step, whatever slows it. */
+/* What pictures, reports and comparisons divide a step into is the whole step, whatever slows
+ * it. */
 static void test_the_parts_are_the_whole(void **state) {
     (void)state;
     static const char *const set[] = { "what_if.data_loading_ms_per_sample=1000",
@@ -128,7 +129,8 @@ static bool read_number(void *context, sqlite3_stmt *row, struct error *err) {
     return true;
 }
 
-/* A policy that plans each iteration says what that takes, and how the first one's order was searched. */
+/* A policy that plans each iteration says what that takes, and how the first one's order was
+ * searched. */
 static void test_planned_iterations_are_stored(void **state) {
     (void)state;
     static const char *const set[] = { "policy={\"joint\":{\"name\":\"dip\",\"rollouts\":60}}",

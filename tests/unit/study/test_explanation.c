@@ -268,7 +268,8 @@ static const struct {
 } errors[] = {
     { "unknown layer", "vision blok",
       "--layer: unknown layer kind \"vision blok\"\n  hint: did you mean \"vision block\"?", 0 },
-    { "an iteration beyond the replay", NULL, "--iteration 10: the replay has iterations 0 to 9", 10 },
+    { "an iteration beyond the replay", NULL, "--iteration 10: the replay has iterations 0 to 9",
+      10 },
 };
 
 static void test_errors(void **state) {

@@ -206,19 +206,22 @@ static void test_broken_tables(void **state) {
 /* A row's overrides, the run it stands beside, and inputs with their status. */
 static void test_overrides_and_comparison(void **state) {
     (void)state;
-    fixture_write("scenarios/papers/atlas/inputs.json",
-                  "{ \"nodes\": { \"value\": \"two\", \"status\": \"stated\", \"source\": \"page 1\" },\n"
-                  "  \"batch\": { \"value\": \"four\", \"status\": \"assumed\" } }");
-    write_table("pair", "  \"inputs\": [\"nodes\"], \"rows\": [\n"
-                        "    { \"row\": \"fast\", \"scenario\": \"base.json\", \"inputs\": [\"batch\"],\n"
-                        "      \"set\": [\"layout.tp=1\", \"policy.recompute=none\"],\n"
-                        "      \"against\": { \"scenario\": \"base.json\", \"set\": [\"policy.recompute=full\"] },\n"
-                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
-                        "        { \"quantity\": \"speedup\", \"paper\": 1 },\n"
-                        "        { \"quantity\": \"layers_stage1\", \"paper\": 1 } ] },\n"
-                        "    { \"row\": \"slow\", \"scenario\": \"base.json\", \"set\": "
-                        "[\"policy.recompute=full\"],\n"
-                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
+    fixture_write(
+        "scenarios/papers/atlas/inputs.json",
+        "{ \"nodes\": { \"value\": \"two\", \"status\": \"stated\", \"source\": \"page 1\" },\n"
+        "  \"batch\": { \"value\": \"four\", \"status\": \"assumed\" } }");
+    write_table("pair",
+                "  \"inputs\": [\"nodes\"], \"rows\": [\n"
+                "    { \"row\": \"fast\", \"scenario\": \"base.json\", \"inputs\": [\"batch\"],\n"
+                "      \"set\": [\"layout.tp=1\", \"policy.recompute=none\"],\n"
+                "      \"against\": { \"scenario\": \"base.json\", \"set\": "
+                "[\"policy.recompute=full\"] },\n"
+                "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
+                "        { \"quantity\": \"speedup\", \"paper\": 1 },\n"
+                "        { \"quantity\": \"layers_stage1\", \"paper\": 1 } ] },\n"
+                "    { \"row\": \"slow\", \"scenario\": \"base.json\", \"set\": "
+                "[\"policy.recompute=full\"],\n"
+                "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
     struct error err = { 0 };
     struct reproduction *r = reproduce("atlas.pair", NULL, &err);
     if (r == NULL) fail_msg("%s", err.text);
@@ -250,7 +253,8 @@ static void test_overrides_and_comparison(void **state) {
           "\"values\": [] } ] }",
           "/rows/0/set/0: must be \"path=value\"" },
         { "an override that the scenario does not have",
-          "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": [\"layout.xy=1\"], "
+          "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": "
+          "[\"layout.xy=1\"], "
           "\"values\": [] } ] }",
           "unknown key \"xy\"" },
         { "a stage that the pipeline does not have",
@@ -281,14 +285,16 @@ static double only_value(const char *rest, int64_t which) {
 /* A printed time or speed-up counts once, met by whichever reading comes near. */
 static void test_figures_met_and_missed(void **state) {
     (void)state;
-    const char *none = "  \"rows\": [ { \"row\": \"first\", \"scenario\": \"base.json\", \"set\": "
-                       "[\"policy.recompute=none\"], \"values\": [ { \"quantity\": \"gpu_days\" } ] } ] }";
+    const char *none =
+        "  \"rows\": [ { \"row\": \"first\", \"scenario\": \"base.json\", \"set\": "
+        "[\"policy.recompute=none\"], \"values\": [ { \"quantity\": \"gpu_days\" } ] } ] }";
     const char *full = "  \"rows\": [ " ROW "[ { \"quantity\": \"gpu_days\" } ] } ] }";
     const double days = only_value(none, 0), full_days = only_value(full, 0);
     assert_true(full_days > 1.002 * days);
-    static const char row[] = "    { \"row\": \"%s\", \"reading\": \"%s\", \"scenario\": \"base.json\", "
-                              "\"set\": [\"policy.recompute=%s\"], %s\n      \"values\": [ { "
-                              "\"quantity\": \"%s\", \"paper\": %.17g%s } ] }%s\n";
+    static const char row[] =
+        "    { \"row\": \"%s\", \"reading\": \"%s\", \"scenario\": \"base.json\", "
+        "\"set\": [\"policy.recompute=%s\"], %s\n      \"values\": [ { "
+        "\"quantity\": \"%s\", \"paper\": %.17g%s } ] }%s\n";
     const char *against = "\"against\": { \"scenario\": \"base.json\", \"set\": "
                           "[\"policy.recompute=full\"] },";
     char text[4096];
@@ -322,20 +328,35 @@ static void test_figures_met_and_missed(void **state) {
     remove_table("figures");
 }
 
-/* readings.json orders readings; what has none comes behind them, before those that it leaves out, and of
- * equals the first row is the main one. Nearness plays no part. */
+/* readings.json orders readings; what has none comes behind them, before those that it leaves out,
+ * and of equals the first row is the main one. Nearness plays no part. */
 static void test_main_readings(void **state) {
     (void)state;
 #define DAYS(row, reading, recompute, paper)                                                       \
-    "{ \"row\": \"" row "\"" reading ", \"scenario\": \"base.json\", \"set\": [\"policy.recompute=" recompute \
+    "{ \"row\": \"" row "\"" reading                                                               \
+    ", \"scenario\": \"base.json\", \"set\": [\"policy.recompute=" recompute                       \
     "\"], \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": " paper " } ] }"
 #define READING(name) ", \"reading\": \"" name "\""
     static const char rows[] =
-        "  \"causes\": { \"a.gpu_days\": \"tried\" }, \"rows\": [\n" DAYS("a", READING("other"), "none", "1e-3")
-        ",\n" DAYS("a", "", "full", "1e-3") ",\n" DAYS("a", READING("printed"), "full", "1e-3")
-        ",\n" DAYS("b", READING("other"), "none", "1e-3") ",\n" DAYS("b", "", "full", "1e-3")
-        ",\n" DAYS("c", READING("other"), "none", "1e-3") ",\n" DAYS("c", READING("more"), "full", "1e-3")
-        ",\n" DAYS("d", READING("own"), "full", "1e-3") ",\n" DAYS("d", READING("printed"), "none", "1e-3") " ] }";
+        "  \"causes\": { \"a.gpu_days\": \"tried\" }, \"rows\": [\n" DAYS("a", READING("other"), "none", "1e-3") ",\n" DAYS("a", "", "full", "1e-3") ",\n" DAYS(
+            "a", READING("printed"), "full",
+            "1e-3") ",\n" DAYS("b", READING("other"), "none",
+                               "1e-3") ",\n" DAYS("b", "", "full",
+                                                  "1e-3") ",\n" DAYS("c", READING("other"), "none",
+                                                                     "1e-3") ",\n" DAYS("c",
+                                                                                        READING(
+                                                                                            "more"),
+                                                                                        "full",
+                                                                                        "1e-3") ","
+                                                                                                "\n" DAYS("d",
+                                                                                                          READING(
+                                                                                                              "own"),
+                                                                                                          "full",
+                                                                                                          "1e-3") ",\n" DAYS("d",
+                                                                                                                             READING(
+                                                                                                                                 "printed"),
+                                                                                                                             "none",
+                                                                                                                             "1e-3") " ] }";
     const char *order = "scenarios/papers/atlas/readings.json";
     fixture_write(order, "{ \"rule\": \"what is stated\", \"main\": [\"printed\", \"own\"] }");
     write_table("order", rows);
@@ -389,9 +410,12 @@ static void test_what_meets_a_miss(void **state) {
     const double days = only_value(full, 0);
     char text[2048];
     snprintf(text, sizeof text,
-             "  \"rows\": [ { \"row\": \"a\", \"reading\": \"long\", \"scenario\": \"base.json\", \"set\": "
-             "[\"cluster.gpu_count=16\"], \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": %.17g } ] },\n"
-             "    { \"row\": \"a\", \"reading\": \"as printed\", \"scenario\": \"base.json\", \"values\": "
+             "  \"rows\": [ { \"row\": \"a\", \"reading\": \"long\", \"scenario\": \"base.json\", "
+             "\"set\": "
+             "[\"cluster.gpu_count=16\"], \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": "
+             "%.17g } ] },\n"
+             "    { \"row\": \"a\", \"reading\": \"as printed\", \"scenario\": \"base.json\", "
+             "\"values\": "
              "[ { \"quantity\": \"gpu_days\", \"paper\": %.17g } ] } ] }",
              days, days);
     struct error err = { 0 };
@@ -411,7 +435,8 @@ static void test_what_meets_a_miss(void **state) {
 static void test_iterations_of_rows_that_share(void **state) {
     (void)state;
 #define STEPS(n)                                                                                   \
-    "{ \"row\": \"" #n "\", \"scenario\": \"base.json\", \"set\": [\"simulate.iterations=" #n "\"], "    \
+    "{ \"row\": \"" #n "\", \"scenario\": \"base.json\", \"set\": [\"simulate.iterations=" #n      \
+    "\"], "                                                                                        \
     "\"values\": [ { \"quantity\": \"step_time\", \"paper\": 1 } ] }"
     double one = only_value("  \"rows\": [ " STEPS(1) " ] }", 0);
     double two = only_value("  \"rows\": [ " STEPS(2) " ] }", 0);
@@ -423,15 +448,16 @@ static void test_iterations_of_rows_that_share(void **state) {
 /* InternVL 6B + 8B in one stage of one GPU holds more than 80 GiB, on eight it does not. */
 static void test_runs_out_of_memory(void **state) {
     (void)state;
-    write_table("full", "  \"rows\": [\n"
-                        "    { \"row\": \"fits\", \"scenario\": \"base.json\",\n"
-                        "      \"against\": { \"scenario\": \"base.json\", \"set\": "
-                        "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"] },\n"
-                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
-                        "        { \"quantity\": \"speedup\", \"paper\": 1, \"note\": \"own\" } ] },\n"
-                        "    { \"row\": \"full\", \"scenario\": \"base.json\", \"set\": "
-                        "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"],\n"
-                        "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
+    write_table("full",
+                "  \"rows\": [\n"
+                "    { \"row\": \"fits\", \"scenario\": \"base.json\",\n"
+                "      \"against\": { \"scenario\": \"base.json\", \"set\": "
+                "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"] },\n"
+                "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 },\n"
+                "        { \"quantity\": \"speedup\", \"paper\": 1, \"note\": \"own\" } ] },\n"
+                "    { \"row\": \"full\", \"scenario\": \"base.json\", \"set\": "
+                "[\"layout.tp=1\", \"layout.pp=1\", \"cluster.gpu_count=1\"],\n"
+                "      \"values\": [ { \"quantity\": \"gpu_days\", \"paper\": 1 } ] } ] }");
     struct error err = { 0 };
     struct reproduction *r = reproduce("atlas.full", NULL, &err);
     if (r == NULL) fail_msg("%s", err.text);
@@ -448,7 +474,8 @@ static const struct sensitivity *effect(const struct reproduction_value *v, cons
     return NULL;
 }
 
-/* A paper that prints twice the time: twice the samples would do, and slower kernels by more than that. */
+/* A paper that prints twice the time: twice the samples would do, and slower kernels by more than
+ * that. */
 static void test_sensitivity(void **state) {
     (void)state;
     write_table("far", "  \"rows\": [ { \"row\": \"x\", \"scenario\": \"base.json\", \"set\": "

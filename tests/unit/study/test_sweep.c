@@ -1,4 +1,5 @@
-/* test_sweep.c - a sweep's rows are what `run` gives, whatever is shared and pruned; the decision. */
+/* test_sweep.c - a sweep's rows are what `run` gives, whatever is shared and pruned; the
+ * decision. */
 #include "tests/unit/study/sweep_fixture.h"
 
 #include <string.h>
@@ -167,8 +168,8 @@ static void test_the_decision(void **state) {
                                   *second = &sweep->rows[sweep->best[1]];
     assert_true(fabs(winner / first->step_time_mean_ms - 1) < 1e-9);
     assert_true(fabs(other / winner - second->gpu_days / first->gpu_days) < 1e-9);
-    /* On the front nobody is beaten; off it, somebody beats. A layout by other fields counts with the
-     * figures of the row that stands for it: its replay, not its race. */
+    /* On the front nobody is beaten; off it, somebody beats. A layout by other fields counts with
+     * the figures of the row that stands for it: its replay, not its race. */
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *a = &sweep->rows[sweep->alike[i]];
         if (a->verdict == NULL || strcmp(a->verdict, "out of memory") == 0) continue;
@@ -196,8 +197,8 @@ static void test_the_decision(void **state) {
     sweep_destroy(sweep);
 }
 
-/* What answers a stated limit was replayed, whatever the objective asks; nothing that was only raced claims
- * to answer better; and without replays the races answer. */
+/* What answers a stated limit was replayed, whatever the objective asks; nothing that was only
+ * raced claims to answer better; and without replays the races answer. */
 static void test_limits_are_answered_by_replays(void **state) {
     (void)state;
     struct sweep_options options = options_with(NULL, 2);
@@ -224,8 +225,8 @@ static void test_limits_are_answered_by_replays(void **state) {
                 assert_true(row->total_days >= answer->total_days);
         }
     }
-    /* Fewest GPU-days: 16 H100. Within the deadline 32 A100 are cheaper; within the budget, between what 32 and
-     * 64 H100 cost, 32 H100 are faster. */
+    /* Fewest GPU-days: 16 H100. Within the deadline 32 A100 are cheaper; within the budget, between
+     * what 32 and 64 H100 cost, 32 H100 are faster. */
     assert_int_equal(sweep->top_count, 1);
     assert_int_equal(sweep->rows[answers[0]].gpu_count, 32);
     assert_int_equal(sweep->rows[answers[1]].gpu_count, 32);

@@ -15,7 +15,8 @@ static const char scenario_text[] =
     " \"policy\": {\"batching\": {\"name\": \"isf\", \"qv\": 9}},"
     " \"training\": {\"micro_batch\": {\"samples\": 2}, \"global_batch\": {\"micro_batches\": 8}},"
     " \"model\": {\"frozen\": [\"vision\", \"connector\"]}}";
-static const char written_text[] = "{\"layout\": {\"tp\": 3}, \"training\": {\"global_batch\": 64}}";
+static const char written_text[] =
+    "{\"layout\": {\"tp\": 3}, \"training\": {\"global_batch\": 64}}";
 
 static void test_conditions(void **state) {
     (void)state;
@@ -109,8 +110,8 @@ static void note_use(void *context, const struct condition_use *use) {
     static const char *const kinds[] = { "any", "text", "number", "list" };
     char *text = context;
     size_t used = strlen(text);
-    snprintf(text + used, 256 - used, "%s:%s:%s ", use->path != NULL ? use->path : "", kinds[use->kind],
-             use->text != NULL ? use->text : "");
+    snprintf(text + used, 256 - used, "%s:%s:%s ", use->path != NULL ? use->path : "",
+             kinds[use->kind], use->text != NULL ? use->text : "");
 }
 
 static void test_uses(void **state) {

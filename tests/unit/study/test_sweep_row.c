@@ -165,7 +165,8 @@ static void test_pruning_shards_join_to_the_same_answer(void **state) {
     for (int64_t i = 0; i < SWEEP_TOP_LIMIT && i < whole->best_count; i++)
         assert_int_equal(joined->rows[joined->best[i]].row_index,
                          whole->rows[whole->best[i]].row_index);
-    /* More was evaluated, and nothing else: what the whole evaluated is there with the same figures. */
+    /* More was evaluated, and nothing else: what the whole evaluated is there with the same
+     * figures. */
     for (int64_t i = 0; i < whole->row_count; i++) {
         const struct sweep_row_record *a = &whole->rows[i], *b = &joined->rows[i];
         assert_string_equal(a->configuration, b->configuration);

@@ -42,8 +42,8 @@ static double number(const cJSON *o, const char *key) {
     return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
-/* Calibration rows as runs of an unknown stack took 1.1, 1.3 and 1.0 times their stand-in's price: the
- * factor is 1.1, and of two sources the geometric mean. */
+/* Calibration rows as runs of an unknown stack took 1.1, 1.3 and 1.0 times their stand-in's price:
+ * the factor is 1.1, and of two sources the geometric mean. */
 static void test_classes(void **state) {
     (void)state;
     struct arena *arena = arena_create();
