@@ -1,4 +1,4 @@
-/* cost_model.c - the price of an operator: dispatch, the training step, and the network.
+/* cost_model.c - the price of an operator: dispatch and the training step.
  *
  * Kernels: efficiency.c gives an isolated kernel. In a training step
  *   - a matmul's compute is at least what the settled curve gives (short benchmarks run at boost
@@ -8,23 +8,7 @@
  * Buffers that still stand in L2 are faster than this; in a step the operator before has usually
  * evicted them.
  *
- * Collective of S bytes among n ranks on k nodes, r of them on the fullest node, while g groups
- * talk through a node whose NICs carry N = gpus_per_node x rate together:
- *     t = max( inside, overhead + wire / (share x efficiency) ),  share = min(N / g, r x one NIC)
- *   inside: the same collective over the r ranks of a node (efficiency.c), 0 for one rank.
- *   wire: bytes that cross a node's NICs one way:
- *     all-reduce                  2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
- *                                 each node's sum across once; not between cube meshes of V100
- *     all-gather, reduce-scatter  S (n-1)/n (ring)
- *     all-to-all                  S r (n-r)/n: each rank sends S/n to every rank outside
- *     send                        S, share is that of one flow
- *   overhead: of a named fabric its measured curve over S (hardware.h), else the latency of a
- *   node's part + hops x nic_latency, hops = 1 + log2 k for all-reduce (tree), k for the ring
- *   collectives, 1 for a message and for all-to-all.
- * Evidence: two-node all-reduce of 8 x 400 Gbit/s H100 nodes is bound by NVLink (bus bandwidth
- * 471-487 GB/s), four and more nodes by the NICs at 0.92 of ring (365-384); 30-50 us for small
- * buffers on 2-16 nodes, +10 us for each doubling. Checked up to 16 nodes; beyond that NCCL may
- * choose otherwise and congestion is not modelled, so the band widens.
+ * Collectives: collective_price.h.
  */
 #include "costmodel/cost_model.h"
 
@@ -32,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/collective_price.h"
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
 #include "costmodel/stack.h"
@@ -40,23 +25,7 @@
 /* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16
  * bytes. Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16
  * (below). */
-#define UNALIGNED_EFFICIENCY   0.45
-#define NIC_EFFICIENCY_DEFAULT 0.90
-/* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
- * (NVIDIA/nccl issue 371), where trees would show up to twice the NIC's rate. */
-enum { CUBE_MESH_GPUS = 8 };
-#define FILL_BYTES             16777216.0
-/* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
- * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
- * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
-#define ALL_REDUCE_NICS 8.0
-/* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
-#define SEND_NIC_EFFICIENCY 0.75
-/* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
- * fabrics with a slow start (EFA, TCPXO) and old NCCL take up to six times the price. */
-#define ACROSS_BAND_FRACTION     0.35
-#define ACROSS_FAR_BAND_FRACTION 0.60
-#define ACROSS_NODES_MEASURED    16
+#define UNALIGNED_EFFICIENCY 0.45
 
 const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
 
@@ -64,15 +33,10 @@ enum { GPU_FILES = 2, FILES_MAX = 4 }; /* hardware and curves stand first */
 
 struct cost_model {
     struct gpu gpu;
-    struct cluster_network network;
+    struct collective_rates rates;
     struct efficiency efficiency;
     const char *profile_id;
-    double nic_efficiency;
-    double node_nic_bytes_per_s; /* all NICs of a node */
-    double one_nic_bytes_per_s;
     double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
-    const char *across_source;
-    const struct fabric *fabric; /* NULL: latency and efficiency of the network's own figures */
     struct stack_use stack;
     double slowest_gpu_time; /* of a stack's kernels that compute, over the median GPU's */
     struct rule_list rules;
@@ -117,39 +81,15 @@ static void fill_streaming(struct cost_model *model) {
     }
 }
 
-static bool network_check(const struct cluster_network *network, struct error *err) {
-    if (network->gpus_per_node < 1)
-        return error_set(err, "a node needs at least one GPU, got %" PRId64,
-                         network->gpus_per_node);
-    if (!(network->nic_bytes_per_s_per_gpu > 0))
-        return error_set(err, "the NIC rate must be above 0, got %g bytes/s per GPU",
-                         network->nic_bytes_per_s_per_gpu);
-    if (!(network->nic_latency_s >= 0))
-        return error_set(err, "the NIC latency must not be negative, got %g s",
-                         network->nic_latency_s);
-    return true;
-}
-
-static void use_network(struct cost_model *model, const struct cluster_network *network) {
-    const int64_t nic_count =
-        network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
-    model->network = *network;
-    model->nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
-                                                                 : NIC_EFFICIENCY_DEFAULT;
-    model->node_nic_bytes_per_s = (double)network->gpus_per_node * network->nic_bytes_per_s_per_gpu;
-    model->one_nic_bytes_per_s = model->node_nic_bytes_per_s / (double)nic_count;
-    model->across_source = "NIC rule of cost_model.c over the one-node tables";
-}
-
 struct cost_model *cost_model_create_from(struct arena *arena, const struct json *gpu,
                                           const struct json *curves,
                                           const struct cluster_network *network,
                                           struct error *err) {
     struct cost_model *model = arena_new(arena, struct cost_model);
-    if (!network_check(network, err) || !gpu_read(gpu, arena, &model->gpu, err) ||
+    if (!cluster_network_check(network, err) || !gpu_read(gpu, arena, &model->gpu, err) ||
         !efficiency_read(curves, arena, &model->efficiency, err))
         return NULL;
-    use_network(model, network);
+    collective_rates_fill(&model->rates, &model->gpu, &model->efficiency.collectives, network);
     const uint64_t hash =
         hash_value(hash_value(0xcbf29ce484222325u, json_root(gpu)), json_root(curves));
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
@@ -174,16 +114,14 @@ static const char *beside(struct arena *arena, const char *file, const char *pat
 
 static bool load_fabric(struct arena *arena, const char *search_directory, struct cost_model *model,
                         struct error *err) {
-    const char *name = model->network.fabric;
+    const char *name = model->rates.network.fabric;
     struct json *json = hardware_open(arena, search_directory, "hardware/fabrics", name, err);
     struct fabric *fabric = arena_new(arena, struct fabric);
     const bool ok = json && fabric_read(json, arena, fabric, err);
     if (ok) note_file(arena, model, "fabric", json);
     json_destroy(json);
     if (!ok) return error_context(err, "while loading fabric '%s'", name);
-    model->fabric = fabric;
-    model->nic_efficiency = fabric->efficiency_fraction;
-    model->across_source = fabric->source;
+    collective_rates_use_fabric(&model->rates, fabric);
     return true;
 }
 
@@ -232,10 +170,9 @@ struct cost_model *cost_model_create_beside(struct arena *arena, const char *sea
     model->rules = model->gpu.rules;
     model->stack = (struct stack_use){ 0 };
     model->slowest_gpu_time = 0;
-    model->fabric = NULL;
     model->file_count = GPU_FILES;
-    if (!network_check(network, err)) return NULL;
-    use_network(model, network);
+    if (!cluster_network_check(network, err)) return NULL;
+    collective_rates_fill(&model->rates, &model->gpu, &model->efficiency.collectives, network);
     if (network->fabric && !load_fabric(arena, search_directory, model, err)) return NULL;
     for (int64_t i = GPU_FILES; i < other->file_count; i++)
         if (strcmp(other->files[i].kind, "bands") == 0)
@@ -248,7 +185,7 @@ const struct gpu *cost_model_gpu(const struct cost_model *model) {
 }
 
 const struct cluster_network *cost_model_network(const struct cost_model *model) {
-    return &model->network;
+    return &model->rates.network;
 }
 
 const char *cost_model_profile_id(const struct cost_model *model) {
@@ -363,131 +300,6 @@ static struct price price_streaming(const struct cost_model *model,
     return p;
 }
 
-/* ---- network ----------------------------------------------------------------------------------
- */
-
-/* Bytes that cross a node's NICs, one way. */
-static double across_wire_bytes(const struct cost_model *model, enum operator_kind op, double bytes,
-                                const struct communicator *g) {
-    const bool trees = g->node_count == 2 && model->network.nvlink_mesh_gpus != CUBE_MESH_GPUS;
-    const double rank_count = (double)g->rank_count, inside = (double)g->ranks_per_node;
-    switch (op) {
-    case OPERATOR_ALL_REDUCE:
-        return trees ? bytes : bytes * collective_wire_factor(op, rank_count);
-    case OPERATOR_ALL_TO_ALL:
-        return bytes * inside * (rank_count - inside) / rank_count;
-    default:
-        return bytes * collective_wire_factor(op, rank_count);
-    }
-}
-
-static double across_hop_count(enum operator_kind op, double node_count) {
-    switch (op) {
-    case OPERATOR_ALL_REDUCE:
-        return 1 + log2(node_count);
-    case OPERATOR_ALL_GATHER:
-    case OPERATOR_REDUCE_SCATTER:
-        return node_count;
-    default:
-        return 1;
-    }
-}
-
-static double across_share_bytes_per_s(const struct cost_model *model, enum operator_kind op,
-                                       const struct communicator *g) {
-    const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
-    const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_NICS : INFINITY;
-    const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
-    const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
-    return efficiency *
-           fmin(model->node_nic_bytes_per_s / group_count, flow_count * model->one_nic_bytes_per_s);
-}
-
-/* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs
- * share them evenly. Eight V100 form a cube mesh of six links: within a quad one, one and two, and
- * two to the other quad (nvidia-smi topo in the reports of Oneflow-Inc/DLPerf); a pair may have but
- * one. */
-static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
-    if (mesh_gpus == 8) return ranks == 2 ? 1.0 / 6 : ranks <= 4 ? 4.0 / 6 : 1;
-    return fmin((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
-}
-
-/* The tables are of nodes with a switch. */
-static double node_collective_s(const struct cost_model *model, enum operator_kind op,
-                                int64_t rank_count, double bytes, bool *inside_range,
-                                const struct collective_table **nearest) {
-    const struct collective_curves *curves = &model->efficiency.collectives;
-    const double switched_s =
-        collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
-    const int64_t mesh_gpus = model->network.nvlink_mesh_gpus;
-    if (mesh_gpus < 2) return switched_s;
-    const double start_s = collective_latency_s(curves, op, rank_count),
-                 share = mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
-    return start_s + fmax(switched_s - start_s, 0) / share;
-}
-
-static struct price price_inside(const struct cost_model *model, enum operator_kind op,
-                                 double bytes, const struct communicator *g) {
-    const struct collective_table *nearest;
-    bool inside_range = true;
-    const struct collective_curves *curves = &model->efficiency.collectives;
-    const double seconds =
-        node_collective_s(model, op, g->rank_count, bytes, &inside_range, &nearest);
-    const double latency_s = collective_latency_s(curves, op, g->rank_count);
-    const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s
-                                                          : model->gpu.pcie_bytes_per_s;
-    const double wire_bytes = bytes * collective_wire_factor(op, (double)g->rank_count);
-    return (struct price){
-        .seconds = seconds,
-        .network_s = seconds,
-        /* In-switch reduction sends less than the ring that bus bandwidth is defined by. */
-        .efficiency = fmin(wire_bytes / (seconds * link), 1),
-        .band_fraction = nearest->band_fraction * (inside_range ? 1 : 2),
-        .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
-        .inside_range = inside_range,
-        .source = nearest->source,
-    };
-}
-
-static struct price price_across(const struct cost_model *model, enum operator_kind op,
-                                 double bytes, const struct communicator *g) {
-    const struct collective_curves *curves = &model->efficiency.collectives;
-    const struct collective_table *nearest;
-    bool inside_range = true;
-    const bool shared_node = op != OPERATOR_SEND && g->ranks_per_node > 1;
-    /* A group with one rank on each node still starts a kernel: as a message does. */
-    const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
-                                       : collective_latency_s(curves, OPERATOR_SEND, 2);
-    const double inside_s = shared_node ? node_collective_s(model, op, g->ranks_per_node, bytes,
-                                                              &inside_range, &nearest)
-                                        : 0;
-    const double latency_s =
-        start_s + across_hop_count(op, (double)g->node_count) * model->network.nic_latency_s;
-    const double fill_s =
-        shared_node ? node_collective_s(model, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
-                                          &inside_range, &nearest) -
-                          start_s
-                    : 0;
-    const double wire_s =
-        across_wire_bytes(model, op, bytes, g) / across_share_bytes_per_s(model, op, g);
-    /* A message needs no agreement among nodes: it keeps the one hop's latency. */
-    const double overhead_s = model->fabric && op != OPERATOR_SEND
-                                  ? fabric_overhead_s(model->fabric, bytes, (double)g->node_count,
-                                                      (double)g->ranks_per_node)
-                                  : latency_s + fill_s;
-    const double seconds = fmax(inside_s, overhead_s + wire_s);
-    const bool near = g->node_count <= ACROSS_NODES_MEASURED;
-    return (struct price){
-        .seconds = seconds,
-        .network_s = seconds,
-        .efficiency = fmin(wire_s / seconds, 1),
-        .band_fraction = near ? ACROSS_BAND_FRACTION : ACROSS_FAR_BAND_FRACTION,
-        .bound = 2 * overhead_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
-        .inside_range = near,
-        .source = model->across_source,
-    };
-}
-
 /* ---- the one call -----------------------------------------------------------------------------
  */
 
@@ -499,8 +311,7 @@ static struct price price_of(const struct cost_model *model,
     static const struct price free_of_charge = { .inside_range = true, .source = "nothing to do" };
     if (operator_is_collective(work->kind)) {
         if (!group || group->rank_count <= 1 || work->network_bytes <= 0) return free_of_charge;
-        return group->node_count > 1 ? price_across(model, work->kind, work->network_bytes, group)
-                                     : price_inside(model, work->kind, work->network_bytes, group);
+        return collective_price(&model->rates, work, group);
     }
     const struct matmul_curve *matmul = &model->efficiency.matmul;
     const struct attention_curves *attention = &model->efficiency.attention;
@@ -520,7 +331,7 @@ static struct price price_of(const struct cost_model *model,
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision) {
     model->stack = stack_on(stack, model->gpu.name, precision);
-    model->slowest_gpu_time = stack_slowest_gpu_time(model->network.gpu_count);
+    model->slowest_gpu_time = stack_slowest_gpu_time(model->rates.network.gpu_count);
 }
 
 /* A factor on the GPU was fitted on rows that are not the shipped ones: on runs of one's own. */
@@ -622,20 +433,6 @@ const struct rule_list *cost_model_rules(const struct cost_model *model) {
     return &model->rules;
 }
 
-/* Seconds that the links need at their full rate. */
-static double links_s(const struct cost_model *model, const struct operator_work *work,
-                      const struct communicator *g) {
-    if (g->node_count > 1) {
-        const double efficiency =
-            work->kind == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : model->nic_efficiency;
-        return across_wire_bytes(model, work->kind, work->network_bytes, g) /
-               (across_share_bytes_per_s(model, work->kind, g) / efficiency);
-    }
-    const double link = model->gpu.nvlink_bytes_per_s > 0 ? model->gpu.nvlink_bytes_per_s
-                                                          : model->gpu.pcie_bytes_per_s;
-    return work->network_bytes * collective_wire_factor(work->kind, (double)g->rank_count) / link;
-}
-
 static void price_scale(struct price *p, double factor) {
     p->seconds *= factor;
     p->launch_s *= factor;
@@ -666,7 +463,7 @@ static void rule_kernel(const struct cost_model *model, const struct operator_wo
 static void rule_collective(const struct cost_model *model, const struct operator_work *work,
                             const struct communicator *group, const struct rule *rule,
                             struct price *p) {
-    const double ideal_s = links_s(model, work, group);
+    const double ideal_s = collective_link_s(&model->rates, work, group);
     p->seconds = p->network_s =
         rule->setting == RULE_BANDWIDTH
             ? work->network_bytes * collective_wire_factor(work->kind, (double)group->rank_count) /
@@ -725,7 +522,7 @@ struct price cost_model_price_isolated(const struct cost_model *model,
 
 double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
                            const struct communicator *group) {
-    const int64_t node = model->network.gpus_per_node,
+    const int64_t node = model->rates.network.gpus_per_node,
                   ranks = group->rank_count < node ? group->rank_count : node;
     const double whole_s = cost_model_price(model, work, group).seconds;
     if (ranks < 2) return group->rank_count < 2 ? whole_s : 0;

@@ -122,6 +122,8 @@ struct outer_list;
 /* Writes down all that the model priced outside of layers, sends and host copies apart. */
 void step_model_record(const struct step_model *model, struct arena *arena,
                        struct outer_list *list);
+/* Sharded gradients that are reduced behind the last micro-batch alone. */
+bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
                                      const struct job_plan *plan, const struct price_table *prices);

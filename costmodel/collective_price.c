@@ -1,0 +1,199 @@
+/* collective_price.c - collectives inside a node by its tables, across nodes by a rule of NICs. */
+#include "costmodel/collective_price.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define NIC_EFFICIENCY_DEFAULT 0.90
+/* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
+ * (NVIDIA/nccl issue 371), where trees would show up to twice the NIC's rate. */
+enum { CUBE_MESH_GPUS = 8 };
+#define FILL_BYTES 16777216.0
+/* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
+ * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
+ * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
+#define ALL_REDUCE_NICS 8.0
+/* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
+#define SEND_NIC_EFFICIENCY 0.75
+/* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
+ * fabrics with a slow start (EFA, TCPXO) and old NCCL take up to six times the price. */
+#define ACROSS_BAND_FRACTION     0.35
+#define ACROSS_FAR_BAND_FRACTION 0.60
+#define ACROSS_NODES_MEASURED    16
+
+bool cluster_network_check(const struct cluster_network *network, struct error *err) {
+    if (network->gpus_per_node < 1)
+        return error_set(err, "a node needs at least one GPU, got %" PRId64,
+                         network->gpus_per_node);
+    if (!(network->nic_bytes_per_s_per_gpu > 0))
+        return error_set(err, "the NIC rate must be above 0, got %g bytes/s per GPU",
+                         network->nic_bytes_per_s_per_gpu);
+    if (!(network->nic_latency_s >= 0))
+        return error_set(err, "the NIC latency must not be negative, got %g s",
+                         network->nic_latency_s);
+    return true;
+}
+
+void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu,
+                           const struct collective_curves *curves,
+                           const struct cluster_network *network) {
+    const int64_t nic_count =
+        network->nics_per_node > 0 ? network->nics_per_node : network->gpus_per_node;
+    const double node_bytes_per_s =
+        (double)network->gpus_per_node * network->nic_bytes_per_s_per_gpu;
+    *rates = (struct collective_rates){
+        .network = *network,
+        .curves = curves,
+        .link_bytes_per_s =
+            gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
+        .nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
+                                                               : NIC_EFFICIENCY_DEFAULT,
+        .node_nic_bytes_per_s = node_bytes_per_s,
+        .one_nic_bytes_per_s = node_bytes_per_s / (double)nic_count,
+        .across_source = "NIC rule of collective_price.c over the one-node tables",
+    };
+}
+
+void collective_rates_use_fabric(struct collective_rates *rates, const struct fabric *fabric) {
+    rates->fabric = fabric;
+    rates->nic_efficiency = fabric->efficiency_fraction;
+    rates->across_source = fabric->source;
+}
+
+/* Bytes that cross a node's NICs, one way. */
+static double across_wire_bytes(const struct collective_rates *rates, enum operator_kind op,
+                                double bytes, const struct communicator *g) {
+    const bool trees = g->node_count == 2 && rates->network.nvlink_mesh_gpus != CUBE_MESH_GPUS;
+    const double rank_count = (double)g->rank_count, inside = (double)g->ranks_per_node;
+    switch (op) {
+    case OPERATOR_ALL_REDUCE:
+        return trees ? bytes : bytes * collective_wire_factor(op, rank_count);
+    case OPERATOR_ALL_TO_ALL:
+        return bytes * inside * (rank_count - inside) / rank_count;
+    default:
+        return bytes * collective_wire_factor(op, rank_count);
+    }
+}
+
+static double across_hop_count(enum operator_kind op, double node_count) {
+    switch (op) {
+    case OPERATOR_ALL_REDUCE:
+        return 1 + log2(node_count);
+    case OPERATOR_ALL_GATHER:
+    case OPERATOR_REDUCE_SCATTER:
+        return node_count;
+    default:
+        return 1;
+    }
+}
+
+static double across_share_bytes_per_s(const struct collective_rates *rates, enum operator_kind op,
+                                       const struct communicator *g) {
+    const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
+    const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_NICS : INFINITY;
+    const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
+    const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : rates->nic_efficiency;
+    return efficiency *
+           fmin(rates->node_nic_bytes_per_s / group_count, flow_count * rates->one_nic_bytes_per_s);
+}
+
+/* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs
+ * share them evenly. Eight V100 form a cube mesh of six links: within a quad one, one and two, and
+ * two to the other quad (nvidia-smi topo in the reports of Oneflow-Inc/DLPerf); a pair may have but
+ * one. */
+static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
+    if (mesh_gpus == 8) return ranks == 2 ? 1.0 / 6 : ranks <= 4 ? 4.0 / 6 : 1;
+    return fmin((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
+}
+
+/* The tables are of nodes with a switch. */
+static double node_collective_s(const struct collective_rates *rates, enum operator_kind op,
+                                int64_t rank_count, double bytes, bool *inside_range,
+                                const struct collective_table **nearest) {
+    const struct collective_curves *curves = rates->curves;
+    const double switched_s =
+        collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
+    const int64_t mesh_gpus = rates->network.nvlink_mesh_gpus;
+    if (mesh_gpus < 2) return switched_s;
+    const double start_s = collective_latency_s(curves, op, rank_count),
+                 share = mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
+    return start_s + fmax(switched_s - start_s, 0) / share;
+}
+
+static struct price price_inside(const struct collective_rates *rates, enum operator_kind op,
+                                 double bytes, const struct communicator *g) {
+    const struct collective_table *nearest;
+    bool inside_range = true;
+    const struct collective_curves *curves = rates->curves;
+    const double seconds =
+        node_collective_s(rates, op, g->rank_count, bytes, &inside_range, &nearest);
+    const double latency_s = collective_latency_s(curves, op, g->rank_count);
+    const double wire_bytes = bytes * collective_wire_factor(op, (double)g->rank_count);
+    return (struct price){
+        .seconds = seconds,
+        .network_s = seconds,
+        /* In-switch reduction sends less than the ring that bus bandwidth is defined by. */
+        .efficiency = fmin(wire_bytes / (seconds * rates->link_bytes_per_s), 1),
+        .band_fraction = nearest->band_fraction * (inside_range ? 1 : 2),
+        .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
+        .inside_range = inside_range,
+        .source = nearest->source,
+    };
+}
+
+static struct price price_across(const struct collective_rates *rates, enum operator_kind op,
+                                 double bytes, const struct communicator *g) {
+    const struct collective_curves *curves = rates->curves;
+    const struct collective_table *nearest;
+    bool inside_range = true;
+    const bool shared_node = op != OPERATOR_SEND && g->ranks_per_node > 1;
+    /* A group with one rank on each node still starts a kernel: as a message does. */
+    const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
+                                       : collective_latency_s(curves, OPERATOR_SEND, 2);
+    const double inside_s = shared_node ? node_collective_s(rates, op, g->ranks_per_node, bytes,
+                                                            &inside_range, &nearest)
+                                        : 0;
+    const double latency_s =
+        start_s + across_hop_count(op, (double)g->node_count) * rates->network.nic_latency_s;
+    const double fill_s =
+        shared_node ? node_collective_s(rates, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
+                                        &inside_range, &nearest) -
+                          start_s
+                    : 0;
+    const double wire_s =
+        across_wire_bytes(rates, op, bytes, g) / across_share_bytes_per_s(rates, op, g);
+    /* A message needs no agreement among nodes: it keeps the one hop's latency. */
+    const double overhead_s = rates->fabric && op != OPERATOR_SEND
+                                  ? fabric_overhead_s(rates->fabric, bytes, (double)g->node_count,
+                                                      (double)g->ranks_per_node)
+                                  : latency_s + fill_s;
+    const double seconds = fmax(inside_s, overhead_s + wire_s);
+    const bool near = g->node_count <= ACROSS_NODES_MEASURED;
+    return (struct price){
+        .seconds = seconds,
+        .network_s = seconds,
+        .efficiency = fmin(wire_s / seconds, 1),
+        .band_fraction = near ? ACROSS_BAND_FRACTION : ACROSS_FAR_BAND_FRACTION,
+        .bound = 2 * overhead_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
+        .inside_range = near,
+        .source = rates->across_source,
+    };
+}
+
+struct price collective_price(const struct collective_rates *rates,
+                              const struct operator_work *work, const struct communicator *group) {
+    return group->node_count > 1 ? price_across(rates, work->kind, work->network_bytes, group)
+                                 : price_inside(rates, work->kind, work->network_bytes, group);
+}
+
+double collective_link_s(const struct collective_rates *rates, const struct operator_work *work,
+                         const struct communicator *g) {
+    if (g->node_count > 1) {
+        const double efficiency =
+            work->kind == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : rates->nic_efficiency;
+        return across_wire_bytes(rates, work->kind, work->network_bytes, g) /
+               (across_share_bytes_per_s(rates, work->kind, g) / efficiency);
+    }
+    return work->network_bytes * collective_wire_factor(work->kind, (double)g->rank_count) /
+           rates->link_bytes_per_s;
+}
