@@ -104,18 +104,15 @@ static const struct field stack_rows[] = {
       "calibration fits a factor on attention too", NULL },
     { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
       "how sequence parallelism's collectives run: beside gradient matmuls, alone, copied along "
-      "the "
-      "sequence besides, reduced for each projection besides, gathered for each too",
+      "the sequence besides, reduced for each projection besides, gathered for each too",
       tensor_traffic_names },
     { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
       "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each "
-      "linear "
-      "layer, nothing",
+      "linear layer, nothing",
       casts_names },
     { "linear_gradients", FIELD_CHOICE, AT(linear_gradients), 0, 0, "\"fused\"", "",
       "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, "
-      "k, "
-      "v, gate and up; sums of biases with both",
+      "k, v, gate and up; sums of biases with both",
       linear_gradients_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },

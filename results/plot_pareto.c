@@ -400,8 +400,7 @@ static void write_plot(struct gnuplot *g, struct arena *arena, const struct tall
     }
     if (t->bands)
         fputs(", $bands with lines lw 6 lc rgb '#F3B38A' title 'error band: "
-              "time "
-              "and cost err alike'",
+              "time and cost err alike'",
               g->script);
     fprintf(
         g->script,

@@ -207,8 +207,7 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
         return false;
     if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
     fputs("<p><b>The sweep holds cheaper configurations</b> that it did not replay: by its "
-          "objective, "
-          "deadline and budget others came first. ",
+          "objective, deadline and budget others came first. ",
           r->out);
     html_text(r->out,
               arena_format(r->arena, "Row %lld costs %s %s after its race over a step or two. ",

@@ -77,8 +77,7 @@ static const struct fabric_plan {
     { .name = "infiniband",
       .description = "InfiniBand NDR, one 400 Gbit/s NIC for each GPU, NCCL",
       .source = "nccl-tests of H20 (NVIDIA/nccl#1244, small buffers) and of H100 with in-network "
-                "reduction "
-                "(coreweave/nccl-tests, from 512 MiB)",
+                "reduction (coreweave/nccl-tests, from 512 MiB)",
       .systems = { "8x400Gb/s NDR InfiniBand", "16x CX7 IB NDR" } },
     { .name = "hdr-infiniband",
       .description = "InfiniBand HDR, 200 Gbit/s NICs, NCCL 2.8",
@@ -91,8 +90,7 @@ static const struct fabric_plan {
     { .name = "efa",
       .description = "AWS Elastic Fabric Adapter, NCCL",
       .source = "nccl-tests on two p4de nodes (awsome-distributed-training) and all-reduce on four "
-                "p6-b200 "
-                "nodes (stas00/ml-engineering)",
+                "p6-b200 nodes (stas00/ml-engineering)",
       .systems = { "p4de EFA", "p6-b200 EFAv4" } },
     { .name = "efa-3200",
       .description = "AWS Elastic Fabric Adapter, eight 400 Gbit/s of a p5 node, NCCL",

@@ -258,8 +258,7 @@ static void print_bands(const struct bands_report *report) {
         [BAND_UNKNOWN] = "unknown by name",
     };
     puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' "
-         "rows "
-         "alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
+         "rows alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
     printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
            "half are within");
     for (int c = 0; c < BAND_CLASS_COUNT; c++)

@@ -51,8 +51,7 @@ static void print_schedule(const struct action_check *check, const char *path) {
         printf("wrong: %s\n", check->faults[i]);
     if (check->fault_count == 0)
         puts("valid: every pass once, one at a time on each rank, inputs before outputs, memory "
-             "within "
-             "capacity");
+             "within capacity");
     else
         printf("%ld faults\n", (long)check->fault_count);
 }

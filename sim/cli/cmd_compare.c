@@ -223,9 +223,8 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         printf("warning: %s\n", warnings[i]);
     puts(
         "In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, "
-        "where "
-        "a part of the epoch was\nreplayed, over which part; the samples themselves are given, the "
-        "same for all runs. With GPUs that fail: also\nover when they do.");
+        "where a part of the epoch was\nreplayed, over which part; the samples themselves are "
+        "given, the same for all runs. With GPUs that fail: also\nover when they do.");
     printf(
         "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
         "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "

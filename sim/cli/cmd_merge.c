@@ -44,14 +44,11 @@ const struct command command_merge = {
     .usage = "INTO.db PART.db ...",
     .help = "join the databases of a sweep's shards",
     .more = "All parts are merged or none. `ballast sweep` with the sweep's file and INTO.db then "
-            "replays the "
-            "best.\nA shard prunes by its own rounds, less than one sweep of the whole would: "
-            "INTO.db holds more "
-            "evaluated rows\nand fewer pruned ones, so that its digest is another. Whatever the "
-            "whole evaluates "
-            "stands in both with equal\nfigures; the best, the front and the answers are the same. "
-            "With --no-prune "
-            "the digests are equal too.\n",
+            "replays the best.\nA shard prunes by its own rounds, less than one sweep of the whole "
+            "would: INTO.db holds more evaluated rows\nand fewer pruned ones, so that its digest "
+            "is another. Whatever the whole evaluates stands in both with equal\nfigures; the "
+            "best, the front and the answers are the same. With --no-prune the digests are equal "
+            "too.\n",
     .options = no_options,
     .min_arguments = 2,
     .max_arguments = -1,

@@ -27,8 +27,7 @@ static const struct option options_table[] = {
       NULL, 0, 0 },
     { "emit", OPTION_CHOICE, AT(emit), "WHAT",
       "print only what realises the plan: megatron or deepspeed (launch flags), actions (JSON; "
-      "`check "
-      "--schedule` reads them)",
+      "`check --schedule` reads them)",
       emit_names, 0, 0 },
     { "iteration", OPTION_COUNT, AT(schedule.iteration), "N",
       "of actions, and of a plan that orders each iteration anew: which one (default 0)", NULL, 0,

@@ -473,11 +473,9 @@ const struct command command_plot = {
     .help = "draw a run with gnuplot: PNG, SVG or PDF",
     COMMAND_OPTIONS(options_table, struct plot_options),
     .more = "breakdown, pareto, scaling and stages set several runs beside each other: those "
-            "named, or with "
-            "--db alone all\nof the database. residuals ROWS.csv shows what validate prints; "
-            "heatmap, and "
-            "pareto and scaling of a database\nwith a sweep, show all configurations of it; "
-            "sweep-progress, how it advanced.\n",
+            "named, or with --db alone all\nof the database. residuals ROWS.csv shows what "
+            "validate prints; heatmap, and pareto and scaling of a database\nwith a sweep, show "
+            "all configurations of it; sweep-progress, how it advanced.\n",
     .min_arguments = 1,
     .max_arguments = -1,
     .defaults = defaults,

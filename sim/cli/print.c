@@ -83,8 +83,7 @@ static void print_goodput(const struct replay *r) {
     if (isnan(r->checkpoint_interval_s)) return;
     if (r->goodput_fraction < 1e-4) {
         puts("  goodput     below 0.01 %: hardly a stretch of training, checkpoint and restart "
-             "passes "
-             "without a failure");
+             "passes without a failure");
         return;
     }
     printf("  goodput     %.2f %% of that time: ", r->goodput_fraction * 100);

@@ -338,8 +338,7 @@ static void print_leaving_out(const struct sweep *sweep) {
     char count[32];
     if (sweep->all_leave_out && sweep->leaving_out > 0)
         printf("warning: every layout that fits leaves out more than %.0f %% of the samples: times "
-               "and "
-               "money are of the others, and compare only where equal shares are left out\n",
+               "and money are of the others, and compare only where equal shares are left out\n",
                RECORD_LEFT_OUT_TOLERATED * 100);
     else if (sweep->leaving_out > 0)
         printf(

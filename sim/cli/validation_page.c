@@ -27,19 +27,16 @@ static const char head[] =
     "# Validation\n"
     "\n"
     "Made by `ballast validate --markdown --plot docs/images/validation.png > docs/VALIDATION.md`; "
-    "do "
-    "not edit.\n"
+    "do not edit.\n"
     "\n"
     "Measured training steps of public sources "
     "([calibrate/measured/runs](../calibrate/measured/runs/README.md)) beside their\n"
     "simulation. A star marks a row that a factor of its software stack was fitted on "
     "(`calibrate/measured/steps.csv`); such rows\n"
     "count in no statistic. Error = predicted / measured - 1. The band holds 80 % of the residuals "
-    "of "
-    "rows that nothing was\n"
+    "of rows that nothing was\n"
     "fitted on (`ballast calibrate bands`); an exclamation mark says that some operator lies "
-    "outside "
-    "the measured range of\n"
+    "outside the measured range of\n"
     "its curve. By case: rows of one shape, layout and batch count once.\n"
     "\n"
     "![predicted over measured step time](images/validation.png)\n"
@@ -49,37 +46,31 @@ static const char format[] =
     "## The measured-run format\n"
     "\n"
     "What `ballast validate ROWS.csv` reads: a CSV with a header row, columns in any order, an "
-    "empty "
-    "cell where the source does\n"
+    "empty cell where the source does\n"
     "not say. Columns that are not listed are ignored with a note. `row_id`, `hardware`, "
-    "`gpu_count` "
-    "and `iter_time_s` must be there.\n"
+    "`gpu_count` and `iter_time_s` must be there.\n"
     "\n"
     "| column | meaning |\n"
     "|---|---|\n"
     "| row_id, source, model, modality | label; `text` or `vision+text` |\n"
     "| layers, hidden, ffn_hidden, ffn, heads, kv_heads, head_dim, vocab, moe | language model; "
-    "ffn "
-    "`gelu`, `swiglu`, `relu2`; moe is free text where the model is not dense |\n"
+    "ffn `gelu`, `swiglu`, `relu2`; moe is free text where the model is not dense |\n"
     "| seq_len, micro_batch, grad_accum, global_batch | tokens of a sample (\"2048 max\": the "
     "longest); samples |\n"
     "| hardware, gpus_per_node, gpu_count, nic_Gbit_per_s_per_gpu | a profile of "
     "scenarios/hardware, "
     "or a name that shares its first part |\n"
     "| tp, sp, cp, pp, vpp, schedule, ep, dp | layout; an empty degree that follows from gpu_count "
-    "is "
-    "derived, else 1 |\n"
+    "is derived, else 1 |\n"
     "| zero_stage, zero_group | 0 to 3 (FSDP full shard: 3); GPUs of a shard group, empty: all of "
-    "dp "
-    "|\n"
+    "dp |\n"
     "| precision | `bf16`, `fp16`, `fp8`, `fp4`, `fp32` |\n"
     "| recompute, attention | `none`, `selective`, `full`, `layers:N`; `flash`, `naive` |\n"
     "| vision_model, images_per_sample, image_wh, frozen | `vision+text` rows: a module of "
     "scenarios/models/modules, images, pixels as `336x336`, frozen modules (`vision;connector`) |\n"
     "| outcome | `ok`, or `oom` for a run that did not fit |\n"
     "| stack | software stack and year; an unknown name takes the nearest of its family, noted in "
-    "the "
-    "row |\n"
+    "the row |\n"
     "| iter_time_s, iter_time_derived | seconds of an optimizer step; 1: computed from tokens/s |\n"
     "| peak_mem_GiB, peak_mem_kind | per GPU; `allocated`, `reserved`, `device` |\n"
     "| notes | free text |\n"
@@ -87,8 +78,7 @@ static const char format[] =
     "Blanks: recomputation, sequence parallelism, overlap and backend as the stack's file says; dp "
     "what is left of the GPUs;\n"
     "ZeRO-1 for Megatron stacks, 3 for FSDP; 400 Gbit/s a GPU, 200 for A100, and below 100 GPUs "
-    "share "
-    "a NIC; nodes of 8, 72 for\n"
+    "share a NIC; nodes of 8, 72 for\n"
     "GB200 and GB300; the shape of a public model whose name the row's model holds; ffn_hidden 8/3 "
     "hidden (gated) or 4 hidden;\n"
     "layers from the size in the model's name; heads of the source's row of the same width; a "
@@ -100,8 +90,7 @@ static const char format[] =
     "frozen) or llava-665k, padded to the\n"
     "longest of their micro-batch, in LLaVA's own order where the model is LLaVA. Each\n"
     "is listed in `notes` of `--json`. `ballast validate --scenario ROW_ID` prints the scenario of "
-    "a "
-    "row.\n"
+    "a row.\n"
     "\n"
     "Reasons to skip a row, told with the line and the column:";
 
@@ -129,8 +118,7 @@ static void print_group_row(const struct validation_group *g, const char *name) 
 
 static void print_group_table(const struct validation *v) {
     puts("| source | rows | simulated | fitted | mean | by case | median | p90 | worst | signed | "
-         "in "
-         "band | memory | card |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+         "in band | memory | card |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     double by_source = 0, by_source_signed = 0, sources = 0;
     for (int64_t i = 0; i < v->group_count; i++) {
         const struct validation_group *g = &v->groups[i];
@@ -178,8 +166,7 @@ static void print_unseen(const struct validation *unseen) {
 
 static void print_rows(const struct validation *v) {
     puts("## Row by row\n\n| row | stack | measured s | predicted s | error % | band % | memory "
-         "GiB | "
-         "predicted |\n|---|---|--:|--:|--:|--:|--:|--:|");
+         "GiB | predicted |\n|---|---|--:|--:|--:|--:|--:|--:|");
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *r = &v->rows[i];
         if (r->skip != SKIP_NOTHING) {
@@ -207,9 +194,8 @@ static void print_rows(const struct validation *v) {
 
 static void print_factors(const struct validation *v) {
     puts("## What calibration left\n\nOne factor on kernel times per stack, GPU family and "
-         "precision, "
-         "and one on attention where the stack's kernel asks for\nit; the causes that the stacks "
-         "state are in [scenarios/stacks](../scenarios/stacks).\n\n"
+         "precision, and one on attention where the stack's kernel asks for\nit; the causes that "
+         "the stacks state are in [scenarios/stacks](../scenarios/stacks).\n\n"
          "| stack | GPU | precision | kernels | attention | rows |\n|---|---|---|--:|--:|---|");
     const struct stack *seen[64];
     int64_t seen_count = 0;

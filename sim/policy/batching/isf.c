@@ -89,8 +89,7 @@ static const struct field fields[] = {
       "code: finished when tiles == vision_threshold, and the last open group is lost if the last "
       "sample is oversized, as in the published program; paper: finished when tiles >= "
       "vision_threshold, and nothing is lost. Patches of native resolution hardly ever meet a "
-      "number "
-      "exactly: >= under both",
+      "number exactly: >= under both",
       rule_names },
     { "leftovers", FIELD_CHOICE, AT(leftovers), 0, 0, "\"keep\"", "",
       "groups unfinished after the last pass; keep: use them as they are; drop: leave their "

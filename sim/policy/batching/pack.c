@@ -40,8 +40,7 @@ static const struct field fields[] = {
       attention_names },
     { "sort_window", FIELD_COUNT, AT(sort_window), 0, 1e6, "0", "",
       "so many sequences in a row, those of one step, are sorted by their images before the ranks "
-      "take "
-      "them in turn, so that like meets like; 0: they come as packed",
+      "take them in turn, so that like meets like; 0: they come as packed",
       NULL },
     { "pad", FIELD_BOOL, AT(pad), 0, 0, "true", "",
       "sequences are filled up to their length with padding", NULL },

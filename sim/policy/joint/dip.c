@@ -31,8 +31,7 @@ struct dip_parameters {
 static const struct field dip_fields[] = {
     { "order", FIELD_CHOICE, AT(order), 0, 0, "\"search\"", "",
       "search: MCTS over segment priorities; greedy: micro-batches in turn; fixed: Megatron-LM's "
-      "order; "
-      "encoders-first: Optimus",
+      "order; encoders-first: Optimus",
       order_names },
     { "lead", FIELD_COUNT, AT(lead), 1, 1e3, "2", "",
       "with order fixed: passes that a stage runs ahead of the next one before its first backward",
@@ -46,8 +45,7 @@ static const struct field dip_fields[] = {
       NULL },
     { "sub_batch_clips", FIELD_COUNT, AT(sub_batch_clips), 0, 1e6, "null", "clips",
       "video clips of a sub-microbatch of a diffusion decoder; 0: whole micro-batches; null: the "
-      "smallest of "
-      "95 % efficiency",
+      "smallest of 95 % efficiency",
       NULL },
     { "vision_segments", FIELD_COUNT, AT(vision_segments), 1, 1e3, "null", "",
       "chunks of the encoder on each stage; null: by its latency", NULL },
@@ -57,13 +55,11 @@ static const struct field dip_fields[] = {
       "most chunks a module gets on a stage by its latency", NULL },
     { "apart", FIELD_BOOL, AT(apart), 0, 0, "false", "",
       "each module in segments of its own even where fewer micro-batches than stages let one of "
-      "all "
-      "modules, as 1F1B has, be faster",
+      "all modules, as 1F1B has, be faster",
       NULL },
     { "rules", FIELD_BOOL, AT(rules), 0, 0, "true", "",
       "orders by rule (1F1B, interleaved, encoders first) go through the memory step too, so that "
-      "none is "
-      "faster; false: as the paper's searcher, which does not know them",
+      "none is faster; false: as the paper's searcher, which does not know them",
       NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
       "schedules tried for one iteration of one data-parallel rank", NULL },
@@ -457,8 +453,7 @@ static const struct planner_preset dip_preset = { .partition = PLANNER_ITSELF,
 const struct planner joint_dip = {
     .name = "dip",
     .help = "DIP: modality-aware chunks and sub-microbatches, each iteration's schedule searched, "
-            "memory "
-            "filled layer by layer",
+            "memory filled layer by layer",
     .slot = PLANNER_JOINT,
     .parameters = &dip_table,
     .parameters_size = sizeof(struct dip_parameters),

@@ -190,8 +190,7 @@ static const struct field bmp_fields[] = {
       "what is added: both metrics as shares of the anchor's, or ms^2 and MiB", units_names },
     { "time", FIELD_CHOICE, AT(time), 0, 0, "\"auto\"", "",
       "of a block: its forward, as OmniBal profiles, or forward and backward; auto: forward, and "
-      "both "
-      "where a module is frozen",
+      "both where a module is frozen",
       partition_time_names },
 };
 #undef AT

@@ -24,8 +24,7 @@ static const struct field profile_fields[] = {
       method_names },
     { "time", FIELD_CHOICE, offsetof(struct profile_parameters, time), 0, 0, "\"auto\"", "",
       "of a layer: its forward, as OmniBal profiles, or forward and backward; auto: forward, and "
-      "both "
-      "where a module is frozen",
+      "both where a module is frozen",
       partition_time_names },
 };
 static const struct field_table profile_table =

@@ -18,8 +18,7 @@ static const char *const count_names[] = { "guide", "model", NULL };
 static const struct field uneven_flop_fields[] = {
     { "count", FIELD_CHOICE, offsetof(struct uneven_flop_parameters, count), 0, 0, "\"guide\"", "",
       "guide: encoder on the first stage and the formulas of the Uneven pp guide; model: min-max "
-      "of "
-      "the model's own FLOP",
+      "of the model's own FLOP",
       count_names },
 };
 static const struct field_table uneven_flop_table =
