@@ -85,12 +85,11 @@ static const struct field cluster_fields[] = {
     { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e6, NULL, "GPUs", "GPUs in the job", NULL },
     { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "null", "GPUs",
       "GPUs that share NVLink and NICs; null: the NVLink domain of the hardware file, 8 in a "
-      "server; of "
-      "a rack (72 in NVL72) the largest equal part that the job fills",
+      "server; of a rack (72 in NVL72) the largest equal part that the job fills",
       NULL },
     { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
       "one-way network bandwidth of a node divided by its GPUs", NULL },
-    { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "5", "us",
+    { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "10", "us",
       "one way through NIC and switches, idle network", NULL },
     { "nics_per_node", FIELD_COUNT, AT(nics_per_node), 0, 1024, "0", "NICs",
       "0: one per GPU; a lone flow between nodes gets one NIC", NULL },
@@ -101,8 +100,7 @@ static const struct field cluster_fields[] = {
       NULL },
     { "nvlink_mesh_gpus", FIELD_COUNT, AT(nvlink_mesh_gpus), 0, 16, "0", "GPUs",
       "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one "
-      "of "
-      "8 (V100's cube mesh) a sixth; 0: through a switch",
+      "of 8 (V100's cube mesh) a sixth; 0: through a switch",
       NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },
@@ -122,9 +120,8 @@ static const struct field layout_fields[] = {
       backend_names },
     { "stack", FIELD_TEXT, AT(stack), 0, 0, "\"auto\"", "",
       "a software stack in scenarios/stacks, or a path of a .json file, from the scenario's folder "
-      "or "
-      "the current one; auto: the usual one of the backend; none: kernels as the GPU profile has "
-      "them",
+      "or the current one; auto: the usual one of the backend; none: kernels as the GPU profile "
+      "has them",
       NULL },
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
     { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
@@ -144,8 +141,7 @@ static const struct field layout_fields[] = {
       context_names },
     { "cp_balanced", FIELD_BOOL, AT(cp_balanced), 0, 0, "true", "",
       "ring and all-gather: each rank holds tokens from both ends of a sequence (zigzag), so that "
-      "a "
-      "causal mask costs all ranks the same",
+      "a causal mask costs all ranks the same",
       NULL },
     { "dp", FIELD_COUNT, AT(dp), 1, 1e6, "null", "ranks",
       "data parallel degree; null: gpu_count / (tp x pp x cp)", NULL },
@@ -182,8 +178,7 @@ static const struct field training_fields[] = {
       NULL },
     { "micro_batch", FIELD_NODE, AT(micro_batch), 0, 0, "null", "",
       "{\"samples\": N} of one rank; default 1. A packing policy makes each group a micro-batch "
-      "and keeps "
-      "their number per step",
+      "and keeps their number per step",
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
       precision_names },
@@ -193,8 +188,7 @@ static const struct field training_fields[] = {
       attention_names },
     { "offload_blocks", FIELD_COUNT, AT(offload_blocks), 0, 1e6, "0", "layers",
       "blocks of each stage, from its first, whose kept activations wait for their backward in "
-      "host "
-      "memory",
+      "host memory",
       NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
       "decides optimizer state and update time", optimizer_names },

@@ -465,7 +465,7 @@ static void test_cluster_by_name(void **state) {
         { "a name of one's own",
           "\"cluster\": { \"name\": \"mine\", \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 8, "
           "\"nic_Gbit_per_s_per_gpu\": 200 }",
-          NULL, 8, 0, 200, 5, "a100-80g-sxm" },
+          NULL, 8, 0, 200, 10, "a100-80g-sxm" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *overrides[] = { cases[i].override, NULL };
