@@ -56,8 +56,7 @@ static void test_mistakes(void **state) {
         { "[{\"efficiency\": 1.5}]",
           "r.json:1:17: error: /0/efficiency: must be 1e-06 to 1, got 1.5",
           "set: fraction of the peak of what binds it: FLOP/s of matmul and attention, HBM of "
-          "other "
-          "kernels, the link of a collective" },
+          "other kernels, the link of a collective" },
         { "[{\"factor\": -1}]", "r.json:1:13: error: /0/factor: must be 0.001 to 1000, got -1",
           "set: its estimated time times this" },
         { "[{\"operator\": \"matmul\", \"m\": [5, 4], \"factor\": 2}]",
@@ -71,8 +70,7 @@ static void test_mistakes(void **state) {
           NULL },
         { "[{\"operator\": \"matmul\", \"length\": [1, 2], \"factor\": 2}]",
           "r.json:1:25: error: /0/length: \"length\" belongs to operators of kind \"attention\": "
-          "say "
-          "so with \"operator\"",
+          "say so with \"operator\"",
           NULL },
         { "[{\"layers\": [0, 3], \"factor\": 2}]",
           "r.json:1:3: error: /0/layers: blocks are counted within a module: name it",

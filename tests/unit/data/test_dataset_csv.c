@@ -467,8 +467,7 @@ static void vision_must_fit(void **state) {
         "two tiles", path, &model,
         "%s:3:1: error: the model makes 1152 language tokens of the images, the whole sample has "
         "1151\n  hint: the data set was counted for another model (dataset import --tile-tokens N "
-        "counts "
-        "for this one), or a text-only sample is not marked by image_flags 0");
+        "counts for this one), or a text-only sample is not marked by image_flags 0");
 }
 
 /* Whose figure counts: the options', the description's, the model's, 256. */

@@ -22,8 +22,7 @@ static void test_known_partitions(void **state) {
         { "internvl-6b-20b", 5, "encoder-first", NULL, "54 9 10 10 10" },
         { "internvl-6b-20b", 49, "encoder-first", NULL,
           "45 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 "
-          "1 "
-          "1 1 1 1 1" },
+          "1 1 1 1 1 1" },
         { "llama3-8b", 4, "encoder-first", NULL, "8 8 8 8" },
         { "llama3-8b", 3, "layer", NULL, "10 11 11" },
         { "llama3-8b", 4, "parameter", NULL, "8 8 8 8" },

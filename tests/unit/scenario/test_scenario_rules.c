@@ -18,8 +18,7 @@ static void test_rules_in_the_file(void **state) {
         { "unknown key, none near", LAYOUT, "\"layout\": { \"tp\": 2, \"wheels\": 4 }",
           "5:32: error: /layout/wheels: unknown key \"wheels\" in \"layout\"",
           "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_balanced, dp, "
-          "zero_stage, "
-          "zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
+          "zero_stage, zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
         { "duplicate key", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"tp\": 2 }",
           "5:37: error: /layout/tp: duplicate key \"tp\"", "keep one of the two" },
         { "duplicate section", SIMULATE,
@@ -166,16 +165,14 @@ static void test_rules_in_the_file(void **state) {
         { "heads dealt to context ranks", LAYOUT,
           "\"layout\": { \"tp\": 1, \"pp\": 1, \"cp\": 32, \"cp_kind\": \"all-to-all\" }",
           "5:37: error: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 leaves "
-          "of "
-          "InternLM2-20B",
+          "of InternLM2-20B",
           "\"cp_kind\": \"ring\" divides tokens, not heads" },
         { "rules of a module that is not there", MODEL,
           "\"model\": \"llama3-8b\", \"rules\": [ { \"module\": \"vision\", \"factor\": 2 } ]",
           "2:46: error: /rules/0/module: model \"llama3-8b\" has no module \"vision\"", NULL },
         { "rules of blocks that are not there", MODEL,
           "\"model\": \"llama3-8b\", \"rules\": [ { \"module\": \"language\", \"layers\": [ 30, 32 "
-          "], "
-          "\"factor\": 2 } ]",
+          "], \"factor\": 2 } ]",
           "2:58: error: /rules/0/layers: Llama3-8B has blocks 0 to 31, got 32", NULL },
         { "a rule for a name that no operator has", MODEL,
           "\"model\": \"llama3-8b\", \"rules\": [ { \"operator\": \"matmul\", \"name\": \"upp\", "
@@ -202,8 +199,7 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"naive\"? one of: flash, naive" },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
           "5:45: error: /layout/zero_stage: ZeRO-3 is simulated without a pipeline only: pp must "
-          "be 1, "
-          "got 4",
+          "be 1, got 4",
           "ZeRO-1 goes with pipelines" },
         { "iterations zero", SIMULATE, "\"simulate\": { \"iterations\": 0 }",
           "8:29: error: /simulate/iterations: must be \"epoch\" or a number of steps from 1 to 1e9",
@@ -309,8 +305,7 @@ static void test_rules_in_the_file(void **state) {
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"qv\": \"nine\" } }",
           "7:48: error: /policy/batching/qv: must be a whole number or \"auto\", got \"nine\"",
           "most vision tiles in a group (native resolution: patches, 9216 by default); auto: qv "
-          "and "
-          "qt from the data" },
+          "and qt from the data" },
         { "groups of a sequence without ranks that share it", POLICY,
           "\"policy\": { \"batching\": { \"name\": \"isf\", \"sp\": 4 } }",
           "7:48: error: /policy/batching/sp: batching joins 4 groups into one sequence for as many "
@@ -455,8 +450,7 @@ static void test_rules_in_overrides(void **state) {
         { "groups of a step that cannot be joined",
           { "layout.cp=4", "policy.batching.sp=4", "training.global_batch.samples=40" },
           "--set training.global_batch.samples=40: /training/global_batch/samples: 10 groups of "
-          "each "
-          "data-parallel rank and step cannot be joined by 4",
+          "each data-parallel rank and step cannot be joined by 4",
           "use a multiple of 16" },
         { "GPUs not divisible: tp",
           { "layout.tp=3" },
@@ -483,8 +477,7 @@ static void test_rules_in_overrides(void **state) {
         { "mesh above a node",
           { "cluster.nvlink_mesh_gpus=16" },
           "--set cluster.nvlink_mesh_gpus=16: /cluster/nvlink_mesh_gpus: a mesh of 16 GPUs in "
-          "nodes "
-          "of 8: from 2 to all of a node",
+          "nodes of 8: from 2 to all of a node",
           "0 where the links go through a switch" },
         { "mesh of one",
           { "cluster.nvlink_mesh_gpus=1" },
@@ -543,8 +536,7 @@ static void test_rules_in_overrides(void **state) {
         { "zero_stage",
           { "layout.zero_stage=2" },
           "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 is simulated without a pipeline "
-          "only: "
-          "pp must be 1, got 4",
+          "only: pp must be 1, got 4",
           "ZeRO-1 goes with pipelines" },
         { "iterations",
           { "simulate.iterations=-1" },
