@@ -1,8 +1,8 @@
 /* stack.c - stack files, the search by name, and the factors on a price.
  *
- *     t = launch_gap + f max( compute, traffic x memory )            memory-bound kernels and
- *     matmul t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
- *     t = (1 - hidden) t_collective                                  TP and CP traffic
+ *     t = launch_gap + f max( compute, traffic x memory )     matmul and memory-bound kernels
+ *     t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
+ *     t = (1 - hidden) t_collective                           TP and CP traffic
  *
  * f is the factor that calibration left (1 without), a that of a fitted attention kernel; which one
  * holds where nothing was calibrated is in stack_factor.c.

@@ -8,9 +8,8 @@
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
  *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
  *         width of operands (16 bits or fewer) while there is one
- *     s = mean of ln f - g over the stack's own factors (or its relative's): those of the other
- *     width
- *         on that generation, else those of that width, else all
+ *     s = mean of ln f - g over the stack's own factors (or its relative's): those of the
+ *         other width on that generation, else those of that width, else all
  *
  * A median, because single stacks lie far off (eager kernels, launches in the way). A stack without
  * factors or relative has s = 0; so has an unknown one.
@@ -25,8 +24,7 @@
  * box plot, 5.4 standard deviations of a normal distribution. The slowest of n is expected at (Blom
  * 1958)
  *
- *     1 + SPEED_DEVIATION x Q((n - 3/8) / (n + 1/4))          Q: quantiles of the normal
- *     distribution
+ *     1 + SPEED_DEVIATION x Q((n - 3/8) / (n + 1/4))     Q: quantiles of the normal distribution
  *
  * Kernels that compute take that; memory has one clock on all of them.
  */

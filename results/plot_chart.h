@@ -1,8 +1,9 @@
 /* plot_chart.h - figures of papers beside the simulation: bars of two kinds, and lines over
  * iterations.
  *
- *     struct plot_bar bars[] = { { "DP 8, TP 2, PP 4", 0.307, 0.297 }, { "DP 4, TP 2, PP 8", 0.313,
- *     NAN } }; plot_bars("figure13.png", "VLM-M on 64 H800", "MFU", bars, 2, err);
+ *     struct plot_bar bars[] = { { "DP 8, TP 2, PP 4", 0.307, 0.297 },
+ *                                { "DP 4, TP 2, PP 8", 0.313, NAN } };
+ *     plot_bars("figure13.png", "VLM-M on 64 H800", "MFU", bars, 2, err);
  */
 #ifndef BALLAST_RESULTS_PLOT_CHART_H
 #define BALLAST_RESULTS_PLOT_CHART_H

@@ -5,9 +5,8 @@
  *     struct cluster { int64_t gpu_count; double nic_GB_per_s; };
  *     #define AT(member) offsetof(struct cluster, member)
  *     static const struct field fields[] = {
- *         { "gpu_count",    FIELD_COUNT,  AT(gpu_count),    1,    1e6, NULL,  "GPUs", "GPUs in the
- *         job" }, { "nic_GB_per_s", FIELD_DOUBLE, AT(nic_GB_per_s), 1e-3, 1e4, "50",  "GB/s",
- *         "one-way, per GPU" },
+ *         { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e6, NULL, "GPUs", "GPUs in the job" },
+ *         { "nic_GB_per_s", FIELD_DOUBLE, AT(nic_GB_per_s), 1e-3, 1e4, "50", "GB/s", "one way" },
  *     };
  *     const struct field_table cluster_table = FIELD_TABLE("cluster", "the machines", fields);
  *     field_table_read(&cluster_table, json, object, &cluster, arena, err);

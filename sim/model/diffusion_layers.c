@@ -5,9 +5,8 @@
  * follow the timestep, and attention without a mask. Each clip is a sequence of its own, and
  * attends to the text of its own sample:
  *
- *     forward   norm | all-gather | query of the video, key and value of the text | cross attention
- *     |
- *               proj | reduce-scatter | residual
+ *     forward   norm | all-gather | query of the video, key and value of the text |
+ *               cross attention | proj | reduce-scatter | residual
  *
  * The text states travel beside the video from layer to layer, divided by tokens under sequence
  * parallelism like it, so that each block gathers them once more. Their gradients add up from block

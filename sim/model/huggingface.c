@@ -6,8 +6,8 @@
  *     internvl_chat, internvl   pixel shuffle, LayerNorm, Linear, GELU, Linear (inner: language)
  *     llava, llava_next, ...    Linear, GELU, Linear (inner: language); one Linear if "linear"
  *     gemma3                    norm of each patch (the encoder's), mean, RMS norm, one Linear
- *     without bias qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear
- *     (inner: merged)
+ *                               without bias
+ *     qwen2_vl, qwen2_5_vl      norm of each patch, merge, Linear, GELU, Linear (inner: merged)
  */
 #include "sim/model/huggingface.h"
 

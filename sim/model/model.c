@@ -5,8 +5,8 @@
  *
  *     h(q + 2v) + qh + hu + fh    matmuls
  *   + q + v (+ v), h + u + h      biases of q, v (and k); of projection, up and down
- *   + 2 norms of h (4 with norms behind the branches), norms of q and v (or of head_dim), 2h layer
- *   scale
+ *   + 2 norms of h (4 with norms behind the branches), norms of q and v (or of head_dim),
+ *     2h layer scale
  *
  * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block
  * adds its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h

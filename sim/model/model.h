@@ -165,10 +165,10 @@ enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEX
 
 /* How a framework runs the forward of a recomputing block again.
  *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core
- *   attention. needed     until every kept tensor is back, so not the last matmul, its reduction
- *   and the residual
- *              (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody reads).
- *              Selective: core attention.
+ *              attention.
+ *   needed     until every kept tensor is back, so not the last matmul, its reduction and the
+ *              residual (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody
+ *              reads). Selective: core attention.
  *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
  *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them.
  *   core       full as whole. Selective: core attention, fused or not (Megatron-core checkpoints

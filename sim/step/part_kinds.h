@@ -1,7 +1,6 @@
 /* part_kinds.h - which kinds of layers each part of a step model has, and which parts are alike.
  *
- *     part_kinds_fill(arena, model);      // once its layers are counted and its accumulation is
- *     priced
+ *     part_kinds_fill(arena, model);   // once layers are counted and accumulation is priced
  */
 #ifndef BALLAST_SIM_STEP_PART_KINDS_H
 #define BALLAST_SIM_STEP_PART_KINDS_H

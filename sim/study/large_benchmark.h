@@ -2,8 +2,7 @@
  * bench`.
  *
  *     struct large_work work = { .options = options, .planned = true };
- *     large_benchmark_run(&work);                    // in a process of its own, for its peak
- *     memory
+ *     large_benchmark_run(&work);            // in a process of its own, for its peak memory
  *
  * VLM-XL on 16,384 GPUs: TP 8 x PP 16 x DP 128, 64 micro-batches for each data-parallel rank, each
  * rank with its own data. With 1F1B, or under DIP with plans that were made before: their orders

@@ -2,8 +2,7 @@
  *
  *     scenarios/papers/<paper>/<table>.table.json
  *     scenarios/papers/<paper>/inputs.json          inputs that tables name, with their status
- *     scenarios/papers/<paper>/readings.json        which reading of an unclear text is the main
- *     one
+ *     scenarios/papers/<paper>/readings.json        the main reading of each unclear text
  *
  *     struct paper_table *t = paper_table_read(arena, directory, "ablation.table.json", err);
  *     t->rows[0].run.path, t->rows[0].values[0].paper

@@ -3,8 +3,8 @@
  * A table is a data file, scenarios/papers/<paper>/<table>.table.json: rows, each with the scenario
  * file that gives it and the values that the paper prints. Nothing is tuned per row.
  *
- *     struct reproduction_options options = { .scenario = &scenario_options, .selectors = list, ...
- *     }; struct reproduction *r = reproduction_run(&options, err);
+ *     struct reproduction_options options = { .scenario = &scenario, .selectors = list, ... };
+ *     struct reproduction *r = reproduction_run(&options, err);
  */
 #ifndef BALLAST_SIM_STUDY_REPRODUCTION_H
 #define BALLAST_SIM_STUDY_REPRODUCTION_H

@@ -1,10 +1,10 @@
 /* dip_local_search.c - DIP's schedule search against an independent local search on one iteration.
  *
- *     dip_local_search SCENARIO_DIR FILE SECONDS [PATH=VALUE...]   the comparison of
- *     tests/bench/README.md dip_local_search SCENARIO_DIR FILE --moves N [PATH=VALUE...]
- *     repeatable; exit 1 where DIP's search, by
- *                                                   as many schedules as the policy tries, ends
- *                                                   more than 3 % above what the local search finds
+ *     dip_local_search SCENARIO_DIR FILE SECONDS [PATH=VALUE...]
+ *         the comparison of tests/bench/README.md
+ *     dip_local_search SCENARIO_DIR FILE --moves N [PATH=VALUE...]
+ *         repeatable; exit 1 where DIP's search, by as many schedules as the policy tries, ends
+ *         more than 3 % above what the local search finds
  *
  * The local search starts from micro-batches in turn (greedy dual queue) and knows no classes, no
  * priorities and no queues. Its result is checked: each pass once, inputs before outputs, memory.

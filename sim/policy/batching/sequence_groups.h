@@ -5,8 +5,7 @@
  * those of like length stand together, `ranks` neighbours are taken, and each is padded to the
  * longest of them. The list is first filled up to a multiple of `ranks` with its own beginning.
  *
- *     sequence_groups_join(plan, dataset, 4);      // plan->padded_tokens: of each micro-batch, in
- *     all
+ *     sequence_groups_join(plan, dataset, 4);   // plan->padded_tokens: of a micro-batch, in all
  *
  * The plan's groups are replaced; samples of groups that were repeated count as
  * repeated_by_sampler. Before the groups are dealt to the ranks.

@@ -9,8 +9,8 @@
  * alone), the order has met a dead end and has no makespan.
  *
  *     struct interleaver *x = interleaver_create(graph);       // one per thread
- *     int64_t ns = interleaver_run(x, class_order, TURN_ALTERNATE, NULL);  // SEGMENT_DEAD_END:
- *     infeasible interleaver_destroy(x);
+ *     int64_t ns = interleaver_run(x, class_order, TURN_ALTERNATE, NULL);  // or SEGMENT_DEAD_END
+ *     interleaver_destroy(x);
  */
 #ifndef BALLAST_SIM_POLICY_JOINT_INTERLEAVER_H
 #define BALLAST_SIM_POLICY_JOINT_INTERLEAVER_H

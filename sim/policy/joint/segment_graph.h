@@ -10,8 +10,9 @@
  * Segments of one micro-batch and module form a class: they share a priority and keep the order of
  * their numbers (section 5.1, optimisation).
  *
- *     struct segment_graph *g = segment_graph_create(arena, ranks, segments, classes,
- *     micro_batches); ... fill class_of, micro_batch_of, passes, capacity_bytes ...
+ *     struct segment_graph *g =
+ *         segment_graph_create(arena, ranks, segments, classes, micro_batches);
+ *     ... fill class_of, micro_batch_of, passes, capacity_bytes ...
  *     segment_graph_add(g, before, after);          // dependencies between segments
  *     segment_graph_close(g);
  *

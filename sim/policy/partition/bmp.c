@@ -3,8 +3,8 @@
  *     anchor       greedy walk to an even share
  *     candidates   each cut moved by -r..r
  *     objective    VAR / VAR(anchor) + w SUM / SUM(anchor)
- *                  VAR  sum over stages of (time - mean)^2, eq. (4); SUM  bytes over all cuts, eq.
- *                  (5)
+ *                  VAR  sum over stages of (time - mean)^2, eq. (4)
+ *                  SUM  bytes over all cuts, eq. (5)
  *     choice       the top K by objective are simulated in full; the fastest that fits wins
  *
  * The paper adds VAR and SUM without units. "relative" divides both by the anchor's; "printed"

@@ -11,8 +11,7 @@
  *     parameters of a layer   (4 h^2 + 2 h f) / tp + (3 h + f) / tp + 6 h, 16 bytes each
  *     activations of a layer  b s (18 h + 4 f) / tp bytes
  *     patch embedding         16 p^2 c h b + 2 W H c b bytes: its parameters times the batch, as
- *     the
- *                             utility file has it
+ *                             the utility file has it
  *
  * The guide's text divides by the layer's cost only in its prose, counts 4 h for the decoder's f
  * and adds the adaptor; the figures that it prints come from the utility file, as here.

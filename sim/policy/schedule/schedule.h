@@ -2,8 +2,8 @@
  *
  *     const struct schedule_policy *p = schedule_policy_find("1f1b");
  *     struct schedule_place place = { .stage = 0, .stage_count = 4, .chunk_count = 1,
- *     .micro_batch_count = 64 }; p->order(&place, entries);   // schedule_entry_count(&place) of
- *     them
+ *                                     .micro_batch_count = 64 };
+ *     p->order(&place, entries);   // schedule_entry_count(&place) of them
  */
 #ifndef BALLAST_SIM_POLICY_SCHEDULE_H
 #define BALLAST_SIM_POLICY_SCHEDULE_H
