@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/attention_modes.h"
 #include "costmodel/collective_price.h"
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
@@ -322,7 +323,8 @@ static struct price price_of(const struct cost_model *model,
         return price_matmul(model, matmul, work, in_step);
     case OPERATOR_ATTENTION:
         if (variant && variant->attention.has[work->causal]) attention = &variant->attention;
-        return work->token_sum > 0 ? price_attention(model, attention, work) : free_of_charge;
+        if (!(work->token_sum > 0)) return free_of_charge;
+        return price_attention(model, attention, work);
     default:
         return work->memory_bytes > 0 ? price_streaming(model, work, in_step) : free_of_charge;
     }
@@ -500,6 +502,10 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
                                  const struct communicator *group, const struct rule_place *place) {
     struct price p = price_of(model, NULL, work, group, true);
+    if (work->kind == OPERATOR_ATTENTION)
+        attention_use_modes(&p, work, &model->gpu,
+                            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
+                            model->stack.stack != NULL && model->stack.attention_stated);
     if (model->stack.stack != NULL) adjust(model, work, &p);
     if (model->rules.count > 0) {
         const struct rule *rule = rules_find(&model->rules, work, place);

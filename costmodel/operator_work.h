@@ -68,6 +68,8 @@ struct operator_work {
     double key_token_sum; /* cross attention: of keys; 0: every token is query and key */
     int64_t heads, kv_heads, head_dim;
     bool causal;
+    bool dropout;       /* attention: of its weights, inside the kernel */
+    bool deterministic; /* attention: the backward adds in a fixed order */
     double flop; /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
                     backward attention 2.5 x that */
     double memory_bytes;  /* HBM reads and writes */

@@ -66,6 +66,8 @@ static const char format[] =
     "dp |\n"
     "| precision | `bf16`, `fp16`, `fp8`, `fp4`, `fp32` |\n"
     "| recompute, attention | `none`, `selective`, `full`, `layers:N`; `flash`, `naive` |\n"
+    "| dropout, deterministic | 1: with dropout, hidden and of attention; `kernels`, or `filled` "
+    "where new tensors are filled too |\n"
     "| vision_model, images_per_sample, image_wh, frozen | `vision+text` rows: a module of "
     "scenarios/models/modules, images, pixels as `336x336`, frozen modules (`vision;connector`) |\n"
     "| outcome | `ok`, or `oom` for a run that did not fit |\n"

@@ -106,7 +106,7 @@ static void naive_forward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention scores", SCORES_RESULT);
     stream_scores(a, "attention softmax", 2 * element);
-    if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);
+    if (a->d->attention_dropout) stream_scores(a, "attention dropout", 2 * element + 1);
     batched_matmul(a, "attention values", SCORES_OPERAND);
 }
 
@@ -114,10 +114,18 @@ static void naive_backward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
     batched_matmul(a, "attention value gradient", SCORES_OPERAND);
-    if (a->d->module->dropout) stream_scores(a, "attention dropout", 2 * element + 1);
+    if (a->d->attention_dropout) stream_scores(a, "attention dropout", 2 * element + 1);
     stream_scores(a, "attention softmax", 3 * element);
     batched_matmul(a, "attention query gradient", SCORES_OPERAND);
     batched_matmul(a, "attention key gradient", SCORES_OPERAND);
+}
+
+/* Fused, as the training asks for it. */
+static void push_fused(const struct layer_division *d, struct operator_work work,
+                       struct operator_list *out) {
+    work.dropout = d->attention_dropout;
+    work.deterministic = d->determinism != DETERMINISM_NONE;
+    operator_list_push(out, work);
 }
 
 static bool has_ring(const struct layer_division *d) {
@@ -129,13 +137,16 @@ static void ring_attention(const struct layer_division *d, enum operator_pass pa
     const double own = d->score_square_sum / (double)d->cp;
     /* a mask would leave half of square_sum */
     const double others = (d->square_sum - own) / (d->causal ? 2 : 1);
-    operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
-                                               own, d->attention_heads, d->attention_kv_heads,
-                                               d->module->head_dim, d->causal));
-    operator_list_push(out, operator_attention("attention of other ranks' keys", pass, activation,
-                                               (double)((d->cp - 1) * d->tokens), others,
-                                               d->attention_heads, d->attention_kv_heads,
-                                               d->module->head_dim, false));
+    push_fused(d,
+               operator_attention("attention", pass, activation, (double)d->tokens, own,
+                                  d->attention_heads, d->attention_kv_heads, d->module->head_dim,
+                                  d->causal),
+               out);
+    push_fused(d,
+               operator_attention("attention of other ranks' keys", pass, activation,
+                                  (double)((d->cp - 1) * d->tokens), others, d->attention_heads,
+                                  d->attention_kv_heads, d->module->head_dim, false),
+               out);
 }
 
 void core_attention(const struct layer_division *d, enum operator_pass pass,
@@ -145,10 +156,11 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
         return;
     }
     if (d->attention == ATTENTION_FLASH) {
-        operator_list_push(out, operator_attention("attention", pass, activation, (double)d->tokens,
-                                                   d->square_sum, d->attention_heads,
-                                                   d->attention_kv_heads, d->module->head_dim,
-                                                   d->causal));
+        push_fused(d,
+                   operator_attention("attention", pass, activation, (double)d->tokens,
+                                      d->square_sum, d->attention_heads, d->attention_kv_heads,
+                                      d->module->head_dim, d->causal),
+                   out);
         return;
     }
     const struct naive_attention naive = { d, activation, pass, out };
@@ -161,10 +173,11 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
 void core_cross_attention(const struct layer_division *d, enum operator_pass pass,
                           enum precision activation, struct operator_list *out) {
     if (d->attention == ATTENTION_FLASH) {
-        operator_list_push(out, operator_cross_attention("cross attention", pass, activation,
-                                                         (double)d->tokens, (double)d->text_tokens,
-                                                         d->cross_square_sum, d->heads, d->kv_heads,
-                                                         d->module->head_dim));
+        push_fused(d,
+                   operator_cross_attention("cross attention", pass, activation, (double)d->tokens,
+                                            (double)d->text_tokens, d->cross_square_sum, d->heads,
+                                            d->kv_heads, d->module->head_dim),
+                   out);
         return;
     }
     struct layer_division cross = *d;

@@ -62,6 +62,12 @@ static int64_t layer_tokens(const struct module *module, enum layer_kind kind,
     return batch_shape_tokens(shape, layer_kind_axis(kind));
 }
 
+/* A training's own figure holds for the language model. */
+static bool has_dropout(const struct module *module, enum dropout asked) {
+    if (asked == DROPOUT_OF_MODEL || module->role != MODULE_LANGUAGE) return module->dropout;
+    return asked == DROPOUT_ON;
+}
+
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split) {
@@ -69,6 +75,9 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     ballast_check(split->cp >= 1);
     d.cp = split->cp;
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
+    d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
+    d.attention_dropout = has_dropout(d.module, split->attention_dropout);
+    d.determinism = split->determinism;
     d.tensor_traffic = split->tensor_traffic;
     d.casts = split->casts;
     d.linear_gradients = split->linear_gradients;

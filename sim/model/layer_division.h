@@ -18,6 +18,8 @@ struct layer_division {
     enum layer_kind kind;
     int64_t tp, cp;
     bool sequence_parallel; /* and tp > 1 */
+    bool hidden_dropout, attention_dropout;
+    enum determinism determinism;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;

@@ -14,7 +14,7 @@ void emit_stream(struct emitter *e, const char *name, enum operator_kind kind,
 }
 
 double emit_mask_tensors(const struct emitter *e) {
-    return e->d->module->dropout ? 1.0 / (double)e->d->element_bytes : 0;
+    return e->d->hidden_dropout ? 1.0 / (double)e->d->element_bytes : 0;
 }
 
 void emit_collective(struct emitter *e, const char *name, enum operator_kind kind,
@@ -192,7 +192,7 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
      */
     const bool gated = m->role == MODULE_DIFFUSION_DECODER && !half->ungated;
     double tensors = m->layer_scale || gated            ? (e->need.weight ? 3 : 2)
-                     : m->dropout                       ? 2
+                     : d->hidden_dropout                ? 2
                      : m->linear_bias && e->need.weight ? 1
                                                         : 0;
     tensors += emit_mask_tensors(e);

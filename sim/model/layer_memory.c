@@ -73,7 +73,7 @@ static void save_norm_statistics(struct saved_list *list, const char *name, int6
 /* One byte a value. */
 static void save_mask(struct saved_list *list, const char *name) {
     const struct layer_division *d = list->d;
-    if (d->module->dropout)
+    if (d->hidden_dropout)
         save_bytes(list, name, (double)d->shard_tokens * (double)d->module->hidden);
 }
 
@@ -85,7 +85,7 @@ static void core_attention_saved(struct saved_list *list) {
         return;
     }
     save_scores(list, "attention softmax", d->element_bytes);
-    if (!d->module->dropout) return;
+    if (!d->attention_dropout) return;
     save_scores(list, "attention mask", 1);
     save_scores(list, "attention dropout", d->element_bytes);
 }
@@ -346,8 +346,8 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
                                               struct gradient_need need) {
     if (d->attention != ATTENTION_NAIVE) return 0;
     const double element = (double)d->element_bytes;
-    double per_score = d->module->dropout ? 2 * element : element;
-    if (!need.input && !need.weight) per_score = 2 * element + (d->module->dropout ? 1 : 0);
+    double per_score = d->attention_dropout ? 2 * element : element;
+    if (!need.input && !need.weight) per_score = 2 * element + (d->attention_dropout ? 1 : 0);
     return d->score_count * per_score +
            (double)d->tokens * (double)(d->qkv_width + d->query_width) * element;
 }

@@ -298,7 +298,7 @@ static void token_embedding_forward(struct emitter *e) {
     if (m->embedding_norm)
         emit_stream(e, "embedding norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens,
                     m->hidden);
-    if (m->dropout)
+    if (d->hidden_dropout)
         emit_stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_FORWARD,
                     2 + emit_mask_tensors(e), d->shard_tokens, m->hidden);
 }
@@ -307,7 +307,7 @@ static void token_embedding_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t vision_rows = merged_rows(e);
-    if (m->dropout)
+    if (d->hidden_dropout)
         emit_stream(e, "embedding dropout", OPERATOR_ELEMENTWISE, PASS_BACKWARD,
                     2 + emit_mask_tensors(e), d->shard_tokens, m->hidden);
     if (m->embedding_norm)
@@ -431,6 +431,41 @@ static struct emitter emitter_of(const struct model *model, const struct layer_d
     };
 }
 
+/* ---- new tensors that are filled first ---- */
+
+/* Bytes of an operator's new tensors. Of the kernels that stream, a norm writes one of the tensors
+ * that it moves, and so do the others; a loss keeps one fp32 copy of the logits, and casts the
+ * gradient back. A weight gradient is added where it belongs; collectives reuse their buffers. */
+static double new_bytes(const struct operator_work *work) {
+    const bool forward = work->pass == PASS_FORWARD;
+    switch (work->kind) {
+    case OPERATOR_MATMUL:
+        return work->pass == PASS_WEIGHT_GRADIENT
+                   ? 0
+                   : (double)work->m * (double)work->n * precision_bytes(PRECISION_BF16);
+    case OPERATOR_ATTENTION:
+        return precision_bytes(work->precision) * work->token_sum * (double)work->head_dim *
+               (double)(forward ? work->heads : work->heads + 2 * work->kv_heads);
+    case OPERATOR_NORM:
+    case OPERATOR_EMBEDDING:
+        return work->memory_bytes / (forward ? 2 : 3);
+    case OPERATOR_ELEMENTWISE:
+        return work->memory_bytes / 3;
+    case OPERATOR_LOSS:
+        return work->memory_bytes / 6;
+    default:
+        return 0;
+    }
+}
+
+/* In one kernel ahead of the list; what it takes to start the many is left out. */
+static void fill_new_tensors(struct operator_list *out, int64_t place) {
+    double bytes = 0;
+    for (int64_t i = place + 1; i < out->count; i++)
+        bytes += new_bytes(&out->operators[i]);
+    out->operators[place].memory_bytes = bytes;
+}
+
 void layer_operators(const struct model *model, int64_t layer_index,
                      const struct batch_shape *shape, const struct tensor_split *split,
                      enum pass_set set, struct gradient_need need, struct operator_list *out) {
@@ -438,10 +473,16 @@ void layer_operators(const struct model *model, int64_t layer_index,
     if (d.tokens == 0) return;
     if (set == PASS_SET_BACKWARD && !has_backward(need)) return;
     struct emitter e = emitter_of(model, &d, shape, need, out);
+    const int64_t place = out->count;
+    if (d.determinism == DETERMINISM_FILLED)
+        emit_operator(&e, operator_streaming("fill", OPERATOR_ELEMENTWISE,
+                                             set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD,
+                                             e.activation, 0));
     if (set == PASS_SET_FORWARD)
         layer_passes[d.kind].forward(&e);
     else
         layer_passes[d.kind].backward(&e);
+    if (d.determinism == DETERMINISM_FILLED) fill_new_tensors(out, place);
 }
 
 void layer_attention_operators(const struct model *model, int64_t layer_index,

@@ -185,6 +185,13 @@ enum recompute_style {
 
 /* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
  * for every member but the degrees. */
+/* After both halves of a block and after the token embedding; or of attention's weights. */
+enum dropout { DROPOUT_OF_MODEL, DROPOUT_OFF, DROPOUT_ON };
+
+/* Kernels that give the same bits each time; besides, every new tensor is filled before its kernel
+ * writes it (torch.use_deterministic_algorithms, unless its fill_uninitialized_memory is off). */
+enum determinism { DETERMINISM_NONE, DETERMINISM_KERNELS, DETERMINISM_FILLED };
+
 struct tensor_split {
     int64_t tp;
     bool sequence_parallel; /* activations between TP regions are divided too */
@@ -200,6 +207,8 @@ struct tensor_split {
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
     bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
+    enum dropout hidden_dropout, attention_dropout; /* of the language model */
+    enum determinism determinism;
 };
 
 /* What a transformer block drops in forward and computes again in backward: nothing, everything but

@@ -483,20 +483,29 @@ void scenario_destroy(struct scenario *scenario) {
     arena_destroy(scenario->arena);
 }
 
+/* A probability of a training: NaN leaves it to the model's file. */
+static enum dropout dropout_of(double probability) {
+    if (isnan(probability)) return DROPOUT_OF_MODEL;
+    return probability > 0 ? DROPOUT_ON : DROPOUT_OFF;
+}
+
 struct tensor_split scenario_split(const struct scenario *s) {
-    return (struct tensor_split){ .tp = s->layout.tp,
-                                  .sequence_parallel = s->layout.sequence_parallel,
-                                  .cp = s->layout.cp,
-                                  .attention = (enum attention_kind)s->training_fields.attention,
-                                  .context = (enum context_kind)s->layout_fields.cp_kind,
-                                  .context_unbalanced = !s->layout_fields.cp_balanced,
-                                  .recompute_style =
-                                      (enum recompute_style)s->backend->recompute_style,
-                                  .keeps = s->backend->keeps,
-                                  .tensor_traffic = s->backend->tensor_traffic,
-                                  .casts = s->backend->casts,
-                                  .linear_gradients = s->backend->linear_gradients,
-                                  .whole_logits = s->backend->whole_logits };
+    return (
+        struct tensor_split){ .tp = s->layout.tp,
+                              .sequence_parallel = s->layout.sequence_parallel,
+                              .cp = s->layout.cp,
+                              .attention = (enum attention_kind)s->training_fields.attention,
+                              .context = (enum context_kind)s->layout_fields.cp_kind,
+                              .context_unbalanced = !s->layout_fields.cp_balanced,
+                              .recompute_style = (enum recompute_style)s->backend->recompute_style,
+                              .keeps = s->backend->keeps,
+                              .tensor_traffic = s->backend->tensor_traffic,
+                              .casts = s->backend->casts,
+                              .linear_gradients = s->backend->linear_gradients,
+                              .whole_logits = s->backend->whole_logits,
+                              .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
+                              .attention_dropout = dropout_of(s->training_fields.attention_dropout),
+                              .determinism = (enum determinism)s->training_fields.deterministic };
 }
 
 /* ---- the resolved scenario ---- */

@@ -60,6 +60,8 @@ struct scenario_training {
     const cJSON *global_batch, *micro_batch;
     int precision, optimizer;
     int attention; /* enum attention_kind */
+    double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
+    int deterministic; /* enum determinism */
     int64_t epochs, offload_blocks;
 };
 

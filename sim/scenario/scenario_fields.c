@@ -171,6 +171,8 @@ const struct field_table scenario_layout_table =
 static const char *const attention_names[] = { "flash", "naive", NULL };
 /* As enum precision counts them. */
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
+/* As enum determinism counts them. */
+static const char *const determinism_names[] = { "none", "kernels", "filled", NULL };
 static const struct field training_fields[] = {
     { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
       "{\"samples\": N} or {\"micro_batches\": N} of one optimizer step, over all ranks; default "
@@ -186,6 +188,17 @@ static const struct field training_fields[] = {
       "core attention in one fused kernel, or naive: matmul, softmax and matmul over scores in "
       "memory, as Megatron-LM before FlashAttention",
       attention_names },
+    { "hidden_dropout", FIELD_DOUBLE, AT(hidden_dropout), 0, 1, "null", "",
+      "probability of dropout after the embedding and both halves of each block of the language "
+      "model, 0 for none; default as the model's file says (Megatron-LM's own default is 0.1)",
+      NULL },
+    { "attention_dropout", FIELD_DOUBLE, AT(attention_dropout), 0, 1, "null", "",
+      "the same of its attention weights", NULL },
+    { "deterministic", FIELD_CHOICE, AT(deterministic), 0, 0, "\"none\"", "",
+      "kernels that give the same bits each time (Megatron-LM's --deterministic-mode); filled: "
+      "besides, every new tensor is filled first, as torch.use_deterministic_algorithms does "
+      "unless told otherwise and Megatron-LM had it until September 2026",
+      determinism_names },
     { "offload_blocks", FIELD_COUNT, AT(offload_blocks), 0, 1e6, "0", "layers",
       "blocks of each stage, from its first, whose kept activations wait for their backward in "
       "host memory",

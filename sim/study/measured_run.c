@@ -51,6 +51,8 @@ static const struct column {
     { "precision", COLUMN_TEXT, AT(precision), 0, 0 },
     { "recompute", COLUMN_TEXT, AT(recompute), 0, 0 },
     { "attention", COLUMN_TEXT, AT(attention), 0, 0 },
+    { "dropout", COLUMN_COUNT, AT(dropout), 0, 1 },
+    { "deterministic", COLUMN_TEXT, AT(deterministic), 0, 0 },
     { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },
     { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
     { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },

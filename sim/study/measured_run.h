@@ -13,7 +13,7 @@
 
 struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
-        *recompute, *attention, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
+        *recompute, *attention, *deterministic, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
         *notes, *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
@@ -21,7 +21,7 @@ struct measured_run {
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,
-        zero_group, images_per_sample, iter_time_derived;
+        zero_group, dropout, images_per_sample, iter_time_derived;
     double nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 

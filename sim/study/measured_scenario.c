@@ -639,6 +639,8 @@ static void add_partition(cJSON *policy, const struct row *row) {
     }
 }
 
+#define USUAL_DROPOUT 0.1
+
 static void add_training(cJSON *root, const struct row *row) {
     const char *precision = row->run.precision;
     cJSON *training = cJSON_AddObjectToObject(root, "training");
@@ -647,6 +649,13 @@ static void add_training(cJSON *root, const struct row *row) {
     cJSON_AddNumberToObject(global, "samples", (double)row->global_batch);
     cJSON_AddNumberToObject(micro, "samples", (double)row->micro_batch);
     cJSON_AddStringToObject(training, "attention", row->attention);
+    if (row->run.dropout >= 0) { /* the usual probability: kernels do not tell one from another */
+        const double probability = row->run.dropout > 0 ? USUAL_DROPOUT : 0;
+        cJSON_AddNumberToObject(training, "hidden_dropout", probability);
+        cJSON_AddNumberToObject(training, "attention_dropout", probability);
+    }
+    if (row->run.deterministic[0] != '\0')
+        cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);
     cJSON_AddStringToObject(training, "precision", precision[0] != '\0' ? precision : "bf16");
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     add_partition(policy, row);

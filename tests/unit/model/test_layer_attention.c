@@ -266,6 +266,53 @@ static void test_dropout(void **state) {
     arena_destroy(arena);
 }
 
+/* A training's own dropout stands above the model's file, each of the two for itself, and not for an
+ * encoder. */
+static void test_dropout_of_training(void **state) {
+    (void)state;
+    static const struct {
+        bool of_model;
+        enum dropout hidden, attention;
+        bool want_hidden, want_attention;
+    } cases[] = {
+        { false, DROPOUT_OF_MODEL, DROPOUT_OF_MODEL, false, false },
+        { true, DROPOUT_OF_MODEL, DROPOUT_OF_MODEL, true, true },
+        { false, DROPOUT_ON, DROPOUT_OFF, true, false },
+        { true, DROPOUT_OFF, DROPOUT_ON, false, true },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = gpt(arena, cases[i].of_model);
+        const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+        struct batch_shape shape = model_batch_shape(m, 2, 0, TOKENS, 2 * 2048.0 * 2048.0);
+        struct tensor_split split = naive_8;
+        split.attention = ATTENTION_FLASH;
+        split.hidden_dropout = split.attention_dropout = DROPOUT_OFF;
+        const double without = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+        split.hidden_dropout = cases[i].hidden;
+        split.attention_dropout = cases[i].attention;
+        const double masks = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - without;
+        if (masks != (cases[i].want_hidden ? 2 * 512.0 * 12288 : 0))
+            fail_msg("row %zu: %.0f bytes of masks", i, masks);
+        struct operator_list list = { 0 };
+        layer_operators(m, block, &shape, &split, PASS_SET_FORWARD, both, &list);
+        if (find(&list, "attention")->dropout != cases[i].want_attention) fail_msg("row %zu", i);
+        assert_false(find(&list, "attention")->deterministic);
+        operator_list_free(&list);
+    }
+    const struct model *m = fixture_model(arena, "internvl-6b-8b");
+    struct batch_shape shape = model_batch_shape(m, 1, 7, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = {
+        .tp = 1, .cp = 1, .hidden_dropout = DROPOUT_ON, .attention_dropout = DROPOUT_ON
+    };
+    struct operator_list list = { 0 };
+    layer_operators(m, fixture_layer(m, LAYER_VISION_BLOCK), &shape, &split, PASS_SET_FORWARD, both,
+                    &list);
+    assert_false(find(&list, "attention")->dropout);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
 /* ---- context parallelism ---- */
 
 /* internvl-6b-70b, 8192 tokens, tp 2, cp 4: a rank has 2048 tokens, 32 query and 4 key-value heads
@@ -609,6 +656,7 @@ int main(void) {
         cmocka_unit_test(test_naive_mixed_lengths),
         cmocka_unit_test(test_naive_encoder),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_of_training),
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_ring_pieces),
         cmocka_unit_test(test_unaligned_heads),

@@ -740,8 +740,41 @@ static void test_gemma_memory_and_recomputation(void **state) {
     arena_destroy(arena);
 }
 
+/* ---- determinism ---- */
+
+/* llama3-8b, 2048 tokens on one rank, in values of bf16: what each kernel of the forward makes. */
+static void test_filled(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = split_of(1, false);
+    const double h = 4096, qkv = 6144, f = 14336;
+    const double rotary = 2 * (4096.0 + 1024) / 3; /* moves queries and keys in and out */
+    /* norms, attention, proj, down and residuals are h wide */
+    const double forward = 7 * h + qkv + rotary + 2 * f + f;
+    for (int kind = DETERMINISM_NONE; kind <= DETERMINISM_FILLED; kind++) {
+        split.determinism = (enum determinism)kind;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD, both);
+        const struct operator_work *fill = find_operator(&list, "fill", PASS_FORWARD);
+        assert_true((fill != NULL) == (kind == DETERMINISM_FILLED));
+        assert_true(find_operator(&list, "attention", PASS_FORWARD)->deterministic ==
+                    (kind != DETERMINISM_NONE));
+        if (fill != NULL && fabs(fill->memory_bytes / (2 * 2048 * forward) - 1) > 1e-12)
+            fail_msg("%.1f values a token, want %.1f", fill->memory_bytes / (2 * 2048), forward);
+        operator_list_free(&list);
+        list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_BACKWARD, both);
+        assert_true((find_operator(&list, "fill", PASS_BACKWARD) != NULL) ==
+                    (kind == DETERMINISM_FILLED));
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_filled),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_tensor_traffic),
         cmocka_unit_test(test_linear_gradients),
