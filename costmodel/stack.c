@@ -45,8 +45,8 @@ static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
-static const char *const recompute_style_names[] = { "whole", "needed", "operators", "core",
-                                                     "projected", NULL };
+static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
+                                                     "core",  "projected", NULL };
 
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
@@ -146,7 +146,8 @@ static const struct field stack_rows[] = {
     { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
       "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
     { "gather_copy_bytes", FIELD_DOUBLE, AT(gather_copy_bytes), 0, 64, "0", "bytes",
-      "moved per parameter and micro-batch by copies around the gathers of ZeRO-3", NULL },
+      "moved per parameter and micro-batch by copies around the gathers of ZeRO-3; half for ZeRO-2",
+      NULL },
     { "reduce_copy_bytes", FIELD_DOUBLE, AT(reduce_copy_bytes), 0, 64, "0", "bytes",
       "moved per trainable parameter by copies before each reduction of ZeRO-2 and 3", NULL },
     { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",

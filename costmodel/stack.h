@@ -108,9 +108,9 @@ struct stack {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
-    bool whole_logits;     /* each TP rank gathers the logits and computes the whole loss */
-    bool divides_sends;    /* without SP, TP ranks send shares to the next stage, which gathers */
-    bool waits_for_sends;  /* a stage computes nothing while it sends */
+    bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
+    bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
+    bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
     bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
@@ -121,7 +121,8 @@ struct stack {
     double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
     double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */
     double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
-    double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered */
+    double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered; half
+                               * of it under ZeRO-2 */
     double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;

@@ -180,8 +180,10 @@ static int64_t moved_ns(const struct step_model *m, struct outer_call call, cons
 static void price_accumulation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct backend *backend = s->backend;
-    const bool sharded = s->layout.zero_group > 1, gathers = sharded && s->layout.zero_stage == 3,
-               reduces = sharded && s->layout.zero_stage >= 2, once = step_reduces_once(m);
+    const bool sharded = s->layout.zero_group > 1, reduces = sharded && s->layout.zero_stage >= 2,
+               once = step_reduces_once(m);
+    /* ZeRO-3 gathers in forward and in backward, ZeRO-2 keeps until then what it gathered. */
+    const double gather_copies = !reduces ? 0 : s->layout.zero_stage == 3 ? 1 : 0.5;
     m->reduce_copy_ns = 0;
     for (int64_t part = 0; part < m->part_count; part++) {
         const double all = (double)m->part_parameters[part],
@@ -193,7 +195,7 @@ static void price_accumulation(struct step_model *m) {
         m->accumulate_ns[part] =
             moved_ns(m, each, "gradient accumulation", trained * backend->accumulate_bytes_moved) +
             moved_ns(m, each, "copies of gathered weights",
-                     gathers ? all * backend->gather_copy_bytes : 0);
+                     gather_copies * all * backend->gather_copy_bytes);
         const int64_t reduce_ns = moved_ns(m, once ? last : each, "copies of reduced gradients",
                                            reduces ? trained * backend->reduce_copy_bytes : 0);
         if (once)

@@ -205,7 +205,8 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
     return ns;
 }
 
-/* Weights are copied where ZeRO-3 gathers them, gradients once for each reduction. */
+/* Weights are copied where they are gathered, under ZeRO-3 twice; gradients once for each
+ * reduction. */
 static void test_sharded_copies(void **state) {
     (void)state;
     static const struct {
@@ -215,12 +216,14 @@ static void test_sharded_copies(void **state) {
         bool each_wanted, last_wanted;
     } cases[] = {
         { "layout.zero_stage=3", false, 8, 0, true, false },
-        { "layout.zero_stage=2", false, 8, 0, false, false },
+        { "layout.zero_stage=2", false, 8, 0, true, false },
+        { "layout.zero_stage=1", false, 8, 0, false, false },
         { "layout.zero_stage=3", false, 0, 6, true, false },
         { "layout.zero_stage=2", false, 0, 6, true, false },
         { "layout.zero_stage=3", true, 0, 6, false, true },
         { "layout.zero_stage=1", true, 8, 6, false, false },
     };
+    int64_t twice_ns = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const setup[] = { "model=internlm2-20b",
                                       "layout.backend=fsdp",
@@ -245,10 +248,13 @@ static void test_sharded_copies(void **state) {
         backend.reduce_copy_bytes = cases[i].reduce_bytes;
         const struct step_model *with = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         const int64_t each_ns = with->accumulate_ns[0] - without->accumulate_ns[0];
-        const int64_t last_ns = step_exposed_reduce_ns(with, 0, 1000000) -
-                                step_exposed_reduce_ns(without, 0, 1000000);
+        const int64_t last_ns =
+            step_exposed_reduce_ns(with, 0, 1000000) - step_exposed_reduce_ns(without, 0, 1000000);
         if ((each_ns > 0) != cases[i].each_wanted || (last_ns > 0) != cases[i].last_wanted)
             fail_msg("case %zu: %ld ns each, %ld ns in the last", i, (long)each_ns, (long)last_ns);
+        if (i == 0) twice_ns = each_ns;
+        if (i == 1 && llabs(twice_ns - 2 * each_ns) > twice_ns / 100)
+            fail_msg("%ld ns for two gathers, %ld for one", (long)twice_ns, (long)each_ns);
         fixture_close(&f);
     }
 }
@@ -293,7 +299,7 @@ static void test_shard_lists(void **state) {
 static void test_overlap_cost(void **state) {
     (void)state;
     const char *const fast = "cluster.nic_Gbit_per_s_per_gpu=100",
-                     *const slow = "cluster.nic_Gbit_per_s_per_gpu=50";
+                      *const slow = "cluster.nic_Gbit_per_s_per_gpu=50";
     const int64_t fast_ns = sharded_backward_ns(fast, 1, 0) - sharded_backward_ns(fast, 0, 0),
                   slow_ns = sharded_backward_ns(slow, 1, 0) - sharded_backward_ns(slow, 0, 0);
     assert_true(fast_ns > 0);
