@@ -129,6 +129,9 @@ struct stack {
     /* held and reduced where the matmuls run in these precisions; NaN: as above */
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
         fp16_accumulate_bytes_moved;
+    /* per parameter of a block whose matmuls run in fewer than 16 bits: copies by rows and columns
+     * that stay from the forward to the backward pass, beside the weight itself */
+    double quantised_copy_bytes;
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
     unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */

@@ -113,6 +113,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->shard_list_s = stack->shard_list_s;
     b->owner_broadcasts = stack->owner_broadcasts;
     b->no_master_weights = !stack->master_weights;
+    b->quantised_copy_bytes = stack->quantised_copy_bytes;
     b->placeholder_gradients = stack->placeholder_gradients;
     b->keeps = stack->keeps;
     if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;

@@ -30,6 +30,7 @@ struct backend {
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;
+    double quantised_copy_bytes;
     unsigned keeps; /* enum stack_keeps */
     double kept_activations;
     double logit_bytes, divided_logit_bytes; /* by TP; NaN: layer_memory.c's */

@@ -122,6 +122,26 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     return sum;
 }
 
+/* Of matrices that are cast to fewer than 16 bits, by rows for the forward pass and by columns for
+ * the input's gradient, whichever way the weights themselves are divided. */
+static double quantised_bytes(const struct step_model *m, int64_t stage) {
+    const double per_parameter = m->scenario->backend->quantised_copy_bytes;
+    const struct model *model = m->scenario->model;
+    double bytes = 0;
+    if (!(per_parameter > 0)) return 0;
+    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
+        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
+            const struct layer *layer = &model->layers[i];
+            if (!layer_kind_is_block(layer->kind) ||
+                !precision_is_quantised(model->modules[layer->module_index].precision))
+                continue;
+            const double used = model_gradient_need(model, i).input ? 1 : 0.5;
+            bytes += used * per_parameter *
+                     (double)layer_rank_parameters(model, i, m->scenario->layout.tp);
+        }
+    return bytes;
+}
+
 bool step_reduces_once(const struct step_model *m) {
     const struct layout *layout = &m->scenario->layout;
     return m->scenario->backend->reduces_once && layout->zero_stage >= 2 &&
@@ -156,6 +176,7 @@ static void fill_static_memory(struct step_model *m) {
                 m->root_bytes + 2 * m->largest_unit_bytes +
                 (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group +
                 (s->backend->no_master_weights ? m->trainable_weight_bytes[stage] / group : 0);
+        bytes[MEMORY_WEIGHTS] += quantised_bytes(m, stage);
         bytes[MEMORY_GRADIENTS] =
             trainable * gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
         bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;

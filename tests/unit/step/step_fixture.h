@@ -116,4 +116,16 @@ static inline void fixture_plan(struct step_fixture *f, struct random_mt *mt,
     f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
 }
 
+/* InternLM2-20B alone on two stages: ten blocks of the first recompute. */
+static inline void fixture_halves(struct step_fixture *f) {
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(f, &mt, "1f1b");
+    for (int64_t i = 0; i < f->scenario->model->layer_count; i++)
+        f->plan.recompute[i] = /* ten blocks of the first stage */
+            i >= 1 && i <= 10 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f->plan.first_layer[1] = 25; /* token embedding and 24 blocks */
+    f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
+}
+
 #endif

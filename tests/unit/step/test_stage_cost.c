@@ -1,0 +1,145 @@
+/* test_stage_cost.c - what a micro-batch costs a stage: recomputed and offloaded blocks, and its
+ * classes of time. */
+#include "tests/unit/step/step_fixture.h"
+
+#include <math.h>
+#include "sim/base/units.h"
+
+/* ---- selective recomputation ---- */
+
+/* One block's scores, 48 heads on two ranks and 14,000 tokens in two samples, two bytes each: what
+ * a selective block drops, and what stands beside its backward again. */
+static void test_selective_recomputation(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                         "training.attention=naive", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    fixture_halves(&f);
+    struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 2, 0, 14000, 8000.0 * 8000.0 + 6000.0 * 6000.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    struct stage_cost costs[RECOMPUTE_KIND_COUNT];
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+            f.plan.recompute[i] = layer_can_recompute(f.scenario->model, i)
+                                      ? (enum recompute_kind)how
+                                      : RECOMPUTE_NONE;
+        struct step_model *m = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        step_layer_times(m, &shape, times);
+        step_stage_cost(m, 0, &shape, times, NULL, &costs[how]);
+    }
+    const double scores = 2 * 24 * 1e8;
+    const struct stage_cost *none = &costs[RECOMPUTE_NONE], *some = &costs[RECOMPUTE_SELECTIVE],
+                            *full = &costs[RECOMPUTE_FULL];
+    assert_true(none->activation_bytes - some->activation_bytes == 24 * scores);
+    assert_true(some->workspace_bytes - none->workspace_bytes == scores);
+    assert_true(full->activation_bytes < some->activation_bytes);
+    assert_true(full->workspace_bytes > some->workspace_bytes);
+    assert_int_equal(none->recompute_ns, 0);
+    assert_true(none->forward_ns == some->forward_ns && some->recompute_ns > 0);
+    assert_int_equal(some->backward_ns, none->backward_ns + some->recompute_ns);
+    assert_int_equal(some->recompute_ns,
+                     24 * times[LAYER_LANGUAGE_BLOCK].recompute_ns[RECOMPUTE_SELECTIVE]);
+    assert_int_equal(full->recompute_ns, 24 * times[LAYER_LANGUAGE_BLOCK].forward_ns);
+    fixture_close(&f);
+}
+
+/* ---- activations in host memory ---- */
+
+/* Ten of the first stage's 24 blocks: what they keep leaves the GPU but for two, and what the
+ * copies need longer than the passes beside them shows. */
+static void test_offload(void **state) {
+    (void)state;
+    static const char *const setups[][5] = {
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", NULL },
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", "training.offload_blocks=10", NULL },
+    };
+    struct stage_cost costs[2][2];
+    double kept = 0, input = 0;
+    for (int i = 0; i < 2; i++) {
+        struct step_fixture f;
+        fixture_open(&f, setups[i]);
+        fixture_halves(&f);
+        struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 14, 0, 14000, 14 * 1000.0 * 1000.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(f.step, &shape, times);
+        for (int stage = 0; stage < 2; stage++)
+            step_stage_cost(f.step, stage, &shape, times, NULL, &costs[i][stage]);
+        kept = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_NONE);
+        input = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_FULL);
+        if (i == 1) {
+            /* The second stage recomputes nothing: 10 copies of a whole block each way. */
+            double rate = cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s;
+            int64_t copy_ns = ns_from_seconds(kept / rate);
+            const struct layer_time *block = &times[LAYER_LANGUAGE_BLOCK];
+            assert_true(copy_ns > block->forward_ns);
+            assert_int_equal(costs[1][1].forward_ns - costs[0][1].forward_ns,
+                             10 * (copy_ns - block->forward_ns));
+            int64_t late_ns = copy_ns > block->backward_ns ? copy_ns - block->backward_ns : 0;
+            assert_int_equal(costs[1][1].backward_ns - costs[0][1].backward_ns, 10 * late_ns);
+        }
+        fixture_close(&f);
+    }
+    assert_true(fabs(costs[0][1].activation_bytes - costs[1][1].activation_bytes - 10 * kept) < 1);
+    assert_true(costs[1][1].workspace_bytes >= 2 * kept);
+    /* The first recomputes its first ten, whose inputs are all that goes: copies hide. */
+    assert_true(fabs(costs[0][0].activation_bytes - costs[1][0].activation_bytes - 10 * input) < 1);
+    assert_int_equal(costs[0][0].forward_ns, costs[1][0].forward_ns);
+    assert_int_equal(costs[0][0].backward_ns, costs[1][0].backward_ns);
+}
+
+/* ---- costs of a stage ---- */
+
+static void test_classes_sum_to_both_passes(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 4);
+    for (int round = 0; round < 30; round++) {
+        static const char *const setup[] = { "layout.tp=2", "layout.pp=4",
+                                             "layout.backend=megatron-deepspeed", NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        fixture_plan(&f, &mt, "1f1b");
+        struct batch_shape shape = random_shape(&mt, f.scenario->model);
+        shape.useful_language_tokens = 1 + random_below(&mt, shape.language_tokens);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(f.step, &shape, times);
+        int64_t forward_ns = 0;
+        for (int64_t stage = 0; stage < 4; stage++) {
+            struct stage_cost cost;
+            step_stage_cost(f.step, stage, &shape, times, NULL, &cost);
+            double sum = 0;
+            for (int class = 0; class < TIME_CLASS_COUNT; class ++) {
+                assert_true(cost.class_ns[class] >= 0);
+                sum += cost.class_ns[class];
+            }
+            assert_true(fabs(sum - (double)(cost.forward_ns + cost.backward_ns)) < 1);
+            int64_t back_ns = 0;
+            if (stage > 0)
+                back_ns =
+                    price_table_send_ns(f.prices, stage - 1, f.step->last_kind[stage - 1], &shape);
+            assert_int_equal(cost.send_backward_ns, back_ns);
+            forward_ns += cost.forward_ns;
+        }
+        /* However it is cut, the layers are the same. */
+        int64_t layers_ns = 0;
+        for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+            layers_ns += times[f.scenario->model->layers[i].kind].forward_ns;
+        assert_int_equal(forward_ns, layers_ns);
+        fixture_close(&f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_selective_recomputation),
+        cmocka_unit_test(test_offload),
+        cmocka_unit_test(test_classes_sum_to_both_passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
