@@ -45,9 +45,11 @@ struct checker {
 struct question {
     const char *gpu, *framework, *operator_name, *large_name; /* large_name NULL: not large */
     const char *interconnect;                                 /* NULL: one GPU or one node */
+    const char *version; /* names the variant instead of the framework; NULL: it does */
     struct operator_work work;
     struct communicator group; /* rank_count 0: none */
     double measured_s;
+    int64_t row; /* of the file, from 1 */
 };
 
 static void skip(struct checker *c, const char *reason) {
@@ -177,22 +179,27 @@ static bool answer(struct checker *c, const struct question *q) {
                              precision_name(q->work.precision), q->gpu));
         return true;
     }
-    const int64_t variant = find_variant(model, q->framework);
+    const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
     const struct price price =
         cost_model_price_variant(model, variant, &q->work, q->group.rank_count ? &q->group : NULL);
     const char *variant_name =
-        variant < 0 || !compute ? NULL : cost_model_variant_name(model, variant);
+        variant < 0 || !(compute || q->version) ? NULL : cost_model_variant_name(model, variant);
     const double error = price.seconds / q->measured_s - 1;
     const bool inside = fabs(q->measured_s / price.seconds - 1) <= price.band_fraction;
     const char *const names[] = { q->operator_name, q->large_name };
+    int64_t last = -1;
     for (int i = 0; i < 2 && names[i]; i++) {
         const int64_t group = find_group(c, q, names[i], profile, variant_name);
         if (group < 0) {
             skip(c, "more groups than are kept");
             continue;
         }
+        last = group;
         c->samples[c->sample_count++] = (struct sample){ group, error, inside };
     }
+    if (last >= 0)
+        c->out->rows[c->out->priced_count++] =
+            (struct calibrate_row){ q->row, last, q->measured_s, price.seconds, inside };
     return true;
 }
 
@@ -221,6 +228,12 @@ static void summarise(struct checker *c) {
     }
 }
 
+static void begin_rows(struct checker *c, int64_t count) {
+    c->out->row_count = count;
+    c->out->rows = arena_array(c->arena, struct calibrate_row, count + 1);
+    c->samples = arena_array(c->arena, struct sample, 2 * count + 1);
+}
+
 /* ---- the four formats -------------------------------------------------------------------------
  */
 
@@ -238,8 +251,7 @@ static bool find_precision(struct checker *c, const char *dtype, enum precision 
 static bool check_gemm(struct checker *c, const char *path) {
     struct gemm_rows rows;
     if (!gemm_rows_read(c->arena, path, &rows, c->err)) return false;
-    c->out->row_count = rows.count;
-    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct gemm_row *row = &rows.rows[i];
         enum precision precision;
@@ -257,7 +269,8 @@ static bool check_gemm(struct checker *c, const char *path) {
                                                           ? "matmul >= 1e10 FLOP"
                                                           : NULL,
                                         .work = work,
-                                        .measured_s = row->time_us / 1e6 };
+                                        .measured_s = row->time_us / 1e6,
+                                        .row = i + 1 };
             if (!answer(c, &q)) return false;
         }
     }
@@ -267,8 +280,7 @@ static bool check_gemm(struct checker *c, const char *path) {
 static bool check_attention(struct checker *c, const char *path) {
     struct attention_rows rows;
     if (!attention_rows_read(c->arena, path, &rows, c->err)) return false;
-    c->out->row_count = rows.count;
-    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct attention_row *row = &rows.rows[i];
         const bool backward = strcmp(row->direction, "bwd") == 0;
@@ -291,7 +303,8 @@ static bool check_attention(struct checker *c, const char *path) {
                 .work = operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, precision,
                                            tokens, tokens * (double)row->seqlen, row->heads_q,
                                            row->heads_kv, row->head_dim_qk, row->causal),
-                .measured_s = row->time_us / 1e6
+                .measured_s = row->time_us / 1e6,
+                .row = i + 1
             };
             if (!answer(c, &q)) return false;
         }
@@ -323,8 +336,7 @@ static const struct {
 static bool check_membw(struct checker *c, const char *path) {
     struct membw_rows rows;
     if (!membw_rows_read(c->arena, path, &rows, c->err)) return false;
-    c->out->row_count = rows.count;
-    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct membw_row *row = &rows.rows[i];
         const size_t kind_count = sizeof membw_kinds / sizeof membw_kinds[0];
@@ -356,7 +368,8 @@ static bool check_membw(struct checker *c, const char *path) {
                                     .work = operator_streaming("", membw_kinds[k].kind,
                                                                membw_kinds[k].pass, PRECISION_BF16,
                                                                bytes),
-                                    .measured_s = seconds };
+                                    .measured_s = seconds,
+                                    .row = i + 1 };
         if (!answer(c, &q)) return false;
     }
     return true;
@@ -376,8 +389,7 @@ static bool check_nccl(struct checker *c, const char *path) {
     enum { OP_COUNT = sizeof ops / sizeof ops[0] };
     struct nccl_rows rows;
     if (!nccl_rows_read(c->arena, path, &rows, c->err)) return false;
-    c->out->row_count = rows.count;
-    c->samples = arena_array(c->arena, struct sample, 2 * rows.count + 1);
+    begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct nccl_row *row = &rows.rows[i];
         int op = 0;
@@ -409,10 +421,14 @@ static bool check_nccl(struct checker *c, const char *path) {
             .operator_name = name,
             .large_name = large ? arena_format(c->arena, "%s >= 1 MiB", name) : NULL,
             .interconnect = across ? row->interconnect : NULL,
+            .version = across || !row->nccl_version
+                           ? NULL
+                           : arena_format(c->arena, "nccl %s", row->nccl_version),
             .work =
                 operator_collective("", ops[op].kind, PASS_UPDATE, COMMUNICATOR_DATA, row->bytes),
             .group = { row->n_gpus, node_count, (row->n_gpus + node_count - 1) / node_count, 1 },
-            .measured_s = row->time_us / 1e6
+            .measured_s = row->time_us / 1e6,
+            .row = i + 1
         };
         if (!answer(c, &q)) return false;
     }
@@ -444,4 +460,32 @@ bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
     if (!checks[format](checker, path)) return error_context(err, "while checking %s", path);
     summarise(checker);
     return true;
+}
+
+static void write_text(const char *text, FILE *out) {
+    const bool quoted = strpbrk(text, ",\"") != NULL;
+    fputs(quoted ? ",\"" : ",", out);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc(*text, out);
+    }
+    if (quoted) fputc('"', out);
+}
+
+void calibrate_check_write(const struct calibrate_check *check, bool header, FILE *out) {
+    if (header)
+        fputs("row,measured_us,price_us,relative_error,inside_band,operator,gpu,framework,"
+              "priced_by\n",
+              out);
+    for (int64_t i = 0; i < check->priced_count; i++) {
+        const struct calibrate_row *row = &check->rows[i];
+        const struct calibrate_group *group = &check->groups[row->group];
+        fprintf(out, "%lld,%.6g,%.6g,%.5f,%d", (long long)row->row, row->measured_s * 1e6,
+                row->price_s * 1e6, row->price_s / row->measured_s - 1, row->inside_band);
+        write_text(group->operator_name, out);
+        write_text(group->gpu, out);
+        write_text(group->framework, out);
+        write_text(group->priced_by, out);
+        fputc('\n', out);
+    }
 }

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
@@ -31,6 +32,14 @@ struct calibrate_group {
     double inside_band_fraction;       /* rows within the price's own 80 % band */
 };
 
+/* One priced row of the file. */
+struct calibrate_row {
+    int64_t row;   /* from 1, behind the header */
+    int64_t group; /* its last: the one of large rows, where it is one */
+    double measured_s, price_s;
+    bool inside_band;
+};
+
 struct calibrate_skip {
     const char *reason;
     int64_t row_count;
@@ -42,7 +51,13 @@ struct calibrate_check {
     int64_t group_count, skip_count;
     struct calibrate_group *groups; /* in the order of their first rows */
     struct calibrate_skip *skips;
+    int64_t priced_count;
+    struct calibrate_row *rows; /* in the order of the file */
 };
+
+/* row,measured_us,price_us,relative_error,inside_band,operator,gpu,framework,priced_by: a header
+ * and one line for each priced row. */
+void calibrate_check_write(const struct calibrate_check *check, bool header, FILE *out);
 
 /* scenarios_directory holds hardware/. profile_or_null: a name as in scenarios/hardware or a path;
  * given, it prices every row, whatever GPU the row names. Texts live in the arena. */

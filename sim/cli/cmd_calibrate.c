@@ -11,6 +11,7 @@
 #include <zlib.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/check.h"
+#include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/nccl_log.h"
 #include "sim/base/field.h"
 #include "sim/base/json.h"
@@ -18,7 +19,7 @@
 #include "sim/cli/cli.h"
 
 struct calibrate_cli_options {
-    const char *output, *gpu, *measured, *profile, *interconnect, *steps, *rows;
+    const char *output, *gpu, *fabric, *measured, *profile, *interconnect, *steps, *rows;
     int op;
     bool quick, whole;
 };
@@ -26,10 +27,13 @@ struct calibrate_cli_options {
 #define AT(member) offsetof(struct calibrate_cli_options, member)
 static const struct option options_table[] = {
     { "output", OPTION_TEXT, AT(output), "PATH",
-      "bench, fit --steps: folder; fit: curves file; import: CSV, also .gz (also -o)", NULL, 0, 0 },
+      "bench, fit --steps: folder; fit: curves file; import: CSV, also .gz; check: CSV of each "
+      "row's price (also -o)",
+      NULL, 0, 0 },
     { "quick", OPTION_FLAG, AT(quick), NULL, "bench: fewer shapes, a few minutes", NULL, 0, 0 },
     { "gpu", OPTION_TEXT, AT(gpu), "NAME", "fit: which profile; import: instead of the log's GPU",
       NULL, 0, 0 },
+    { "fabric", OPTION_TEXT, AT(fabric), "NAME", "fit: which fabric between nodes", NULL, 0, 0 },
     { "measured", OPTION_TEXT, AT(measured), "DIR",
       "fit: folder of gemm, attention, nccl and membw .csv.gz (default: the shipped one)", NULL, 0,
       0 },
@@ -322,14 +326,14 @@ static void print_fit(const struct cli *cli, const char *gpu,
 
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
-    if (o->steps != NULL)
-        return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
+    if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
     if (o->rows != NULL || o->whole) {
         error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");
         return cli_error(&err);
     }
-    if (o->gpu == NULL) {
-        error_set(&err, "name the profile to fit with --gpu NAME, or measured runs with --steps");
+    if ((o->gpu == NULL) == (o->fabric == NULL)) {
+        error_set(&err, "name either the profile to fit with --gpu NAME, or a fabric with --fabric "
+                        "NAME, or measured runs with --steps");
         error_hint(&err, "`ballast calibrate --help` lists the names");
         return cli_error(&err);
     }
@@ -340,7 +344,9 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
             : arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    bool ok = calibrate_fit_profile(cli->arena, measured, o->gpu, curves, report, &err);
+    bool ok = o->fabric != NULL
+                  ? calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err)
+                  : calibrate_fit_profile(cli->arena, measured, o->gpu, curves, report, &err);
     if (ok && o->output != NULL) {
         char *text = calibrate_curves_text(curves);
         ok = write_file(o->output, text, strlen(text), &err);
@@ -348,7 +354,7 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     }
     cJSON_Delete(curves);
     if (!ok) return cli_error(&err);
-    print_fit(cli, o->gpu, report);
+    if (o->gpu != NULL) print_fit(cli, o->gpu, report);
     return EXIT_DONE;
 }
 
@@ -445,6 +451,10 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         error_set(&err, "name the measurements: ballast calibrate check FILE.csv[.gz]...");
         return cli_error(&err);
     }
+    if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *rows = open_memstream(&text, &size);
     cJSON *object = cJSON_CreateObject();
     cJSON *groups = cJSON_AddArrayToObject(object, "groups");
     cJSON *skips = cJSON_AddArrayToObject(object, "skipped");
@@ -454,8 +464,11 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, o->profile, path,
                                   &result, &err)) {
             cJSON_Delete(object);
+            fclose(rows);
+            free(text);
             return cli_error(&err);
         }
+        calibrate_check_write(&result, i == 1, rows);
         if (cli->common.json)
             add_check(&result, path, groups, skips);
         else
@@ -465,7 +478,10 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         cli_print_json(object);
     else
         cJSON_Delete(object);
-    return EXIT_DONE;
+    fclose(rows);
+    const bool ok = o->output == NULL || write_file(o->output, text, size, &err);
+    free(text);
+    return ok ? EXIT_DONE : cli_error(&err);
 }
 
 /* ---- the command ---- */
@@ -504,15 +520,19 @@ static void print_names(FILE *out) {
     fputs("\nProfiles that can be fitted:\n ", out);
     for (const char *const *name = calibrate_gpu_names(); *name != NULL; name++)
         fprintf(out, " %s", *name);
+    fputs("\nFabrics that can be fitted:\n ", out);
+    for (const char *const *name = calibrate_fabric_names(); *name != NULL; name++)
+        fprintf(out, " %s", *name);
     fputc('\n', out);
 }
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage = "bench -o DIR [--quick] | fit --gpu NAME [--measured DIR] [-o FILE]\n"
+    .usage = "bench -o DIR [--quick] | fit --gpu NAME | --fabric NAME [--measured DIR] [-o FILE]\n"
              "       | fit --steps ROWS.csv -o DIR [--rows ID,...] [--whole]\n"
              "       | bands [ROWS.csv...] [-o FILE]\n"
-             "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]... [--profile NAME]",
+             "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]...\n"
+             "         [--profile NAME] [-o CSV]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",
     .more = "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"
             "device.json. fit turns measurements into efficiency curves and says how well they\n"

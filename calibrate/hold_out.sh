@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# hold_out.sh - prices measured rows with curves that were fitted without them.
+#
+# usage: calibrate/hold_out.sh [--ballast PROGRAM] [--by KIND] [--folds "0 1 2 3"] [--gpus "NAME ..."]
+#                              [--rows CSV] [DIR]
+#
+# DIR holds gemm, attention, nccl and membw .csv.gz (default: calibrate/measured). Each fold leaves
+# out every row of a quarter of the keys that KIND names, whatever GPU or library it is of; the
+# profiles and fabrics are fitted on the rest, and the rows left out are priced with those. Prints the
+# errors of all folds together, by operator, GPU and framework; --rows keeps each row's.
+#   shape (default)   matmul m, n, k; attention all sizes; collectives kind, ranks and buffer size
+#   m, n, k, nk       matmuls of one size, or of one matrix, in no row of the fit
+#   length, heads     attention of one length, of one number of heads
+#   table             a whole table of a collective: one GPU, kind, ranks, nodes, fabric and version
+#   largest           one fold: the largest m, n and k, length and heads, buffers of 1 GiB and more
+# Rows of other files than KIND speaks of stay in the fit and are not priced; nor are rows of other
+# profiles than --gpus names (default: all that have measurements of their own).
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+ballast=$root/build/ballast
+by=shape folds="0 1 2 3" rows=""
+gpus="a100-80g-sxm a100-80g-pcie a100-40g-sxm h100-80g-sxm h200-141g-sxm h20-96g b200-180g-sxm gb200-186g-nvl72"
+gpus="$gpus gb300-288g-nvl72 l40s-48g-pcie"
+fabrics="efa efa-3200 hdr-infiniband infiniband roce tcpxo"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --ballast) ballast=$(realpath "$2") ;;
+    --by) by=$2 ;;
+    --folds) folds=$2 ;;
+    --gpus) gpus=$2 ;;
+    --rows) rows=$2 ;;
+    -*) echo "hold_out.sh: no option $1" >&2; exit 2 ;;
+    *) break ;;
+    esac
+    shift 2
+done
+measured=$(realpath "${1:-$root/calibrate/measured}")
+
+# The columns of the key in each file; "-": the file stays whole.
+gemm=- attention=- nccl=-
+case $by in
+shape) gemm=m,n,k attention=batch,seqlen,heads_q,heads_kv,head_dim_qk,causal nccl=op,n_gpus,bytes ;;
+m | n | k) gemm=$by ;;
+nk) gemm=n,k ;;
+length) attention=seqlen ;;
+heads) attention=heads_q ;;
+table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
+largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
+*) echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, table, largest" >&2; exit 2 ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# split NAME COLUMNS FOLD: rows of measured/NAME to train/ and test/. No column of a key stands behind
+# one that may hold a comma.
+split() {
+    gzip -dc "$measured/$1.csv.gz" | awk -F, -v columns="$2" -v fold="$3" -v by="$by" \
+        -v train="$work/train/$1.csv" -v test="$work/test/$1.csv" '
+        function hash(text, i, h) {
+            h = 5381
+            for (i = 1; i <= length(text); i++) h = (h * 257 + index(letters, substr(text, i, 1))) % 1000003
+            return int(h * 7919 % 1000003 / 250001)
+        }
+        BEGIN { letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-./ ()" }
+        NR == 1 {
+            count = columns == "-" ? 0 : split(columns, names, ",")
+            for (i = 1; i <= NF; i++) at[$i] = i
+            print > train; print > test
+            next
+        }
+        { lines[NR] = $0 }
+        count > 0 && by == "largest" {
+            for (i = 1; i <= count; i++) {
+                cell[NR, i] = $(at[names[i]]) + 0
+                group = $1 SUBSEP $2
+                of[NR] = group
+                if (cell[NR, i] > most[group, i]) most[group, i] = cell[NR, i]
+            }
+        }
+        count > 0 && by != "largest" {
+            key = ""
+            for (i = 1; i <= count; i++) key = key "/" $(at[names[i]])
+            out[NR] = hash(key) == fold
+        }
+        END {
+            for (r = 2; r <= NR; r++) {
+                if (by == "largest" && count > 0 && at["bytes"] > 0) out[r] = cell[r, 1] >= 1073741824
+                else if (by == "largest")
+                    for (i = 1; i <= count; i++) if (cell[r, i] == most[of[r], i]) out[r] = 1
+                print lines[r] > (out[r] ? test : train)
+            }
+        }'
+    gzip -f "$work/train/$1.csv"
+}
+
+for fold in $folds; do
+    rm -rf "$work/train" "$work/test" "$work/scenarios"
+    mkdir -p "$work/train" "$work/test"
+    cp -r "$root/scenarios" "$work/scenarios"
+    cp "$measured/membw.csv.gz" "$work/train/"
+    split gemm "$gemm" "$fold"
+    split attention "$attention" "$fold"
+    split nccl "$nccl" "$fold"
+    for gpu in $gpus; do
+        "$ballast" calibrate fit --quiet --gpu "$gpu" --measured "$work/train" \
+            -o "$work/scenarios/hardware/curves/$gpu.json" > /dev/null
+    done
+    for fabric in $fabrics; do
+        [ "$nccl" = - ] || "$ballast" calibrate fit --quiet --fabric "$fabric" --measured "$work/train" \
+            -o "$work/scenarios/hardware/fabrics/$fabric.json" ||
+            echo "hold_out.sh: fold $fold leaves too few rows of $fabric: priced as shipped" >&2
+    done
+    for name in gemm attention nccl; do
+        "$ballast" calibrate check --quiet --scenarios "$work/scenarios" "$work/test/$name.csv" \
+            -o "$work/priced.csv" > /dev/null
+        # Profiles that were not fitted anew have seen these rows.
+        grep -E ",\"?(${gpus//[[:space:]]/|})(, [^,]*)?\"?\$" "$work/priced.csv" >> "$work/all.csv" || true
+    done
+    echo "fold $fold: $(wc -l < "$work/all.csv") rows so far" >&2
+done
+if [ -n "$rows" ]; then cp "$work/all.csv" "$rows"; fi
+
+# A row's group is all that stands behind its fifth comma.
+awk -F, '{
+    key = $0
+    for (i = 0; i < 5; i++) key = substr(key, index(key, ",") + 1)
+    error = $4 < 0 ? -$4 : $4
+    printf "%s\t%.5f\t%.5f\t%d\n", key, error, $4, $5
+}' "$work/all.csv" | LC_ALL=C sort -t "$(printf '\t')" -k1,1 -k2,2n | awk -F '\t' '
+    function flush() {
+        if (n == 0) return
+        printf "%6d %7.1f%% %7.1f%% %+7.1f%% %6.0f%%  %s\n", n, 100 * at(0.5), 100 * at(0.9), 100 * sum / n,
+            100 * inside / n, last
+        n = sum = inside = 0
+    }
+    function at(q, place, low) {
+        place = q * (n - 1) + 1
+        low = int(place)
+        return low >= n ? error[n] : error[low] + (place - low) * (error[low + 1] - error[low])
+    }
+    BEGIN { printf "%6s %8s %8s %8s %7s  %s\n", "rows", "median", "p90", "mean", "in band", "operator,gpu,framework,priced by" }
+    $1 != last { flush() }
+    { last = $1; error[++n] = $2; sum += $3; inside += $4 }
+    END { flush() }'
