@@ -312,7 +312,11 @@ static struct price price_of(const struct cost_model *model,
     static const struct price free_of_charge = { .inside_range = true, .source = "nothing to do" };
     if (operator_is_collective(work->kind)) {
         if (!group || group->rank_count <= 1 || work->network_bytes <= 0) return free_of_charge;
-        return collective_price(&model->rates, work, group);
+        if (!variant || !variant->collectives.has[work->kind] || group->node_count > 1)
+            return collective_price(&model->rates, work, group);
+        struct collective_rates rates = model->rates;
+        rates.curves = &variant->collectives;
+        return collective_price(&rates, work, group);
     }
     const struct matmul_curve *matmul = &model->efficiency.matmul;
     const struct attention_curves *attention = &model->efficiency.attention;

@@ -13,7 +13,9 @@
  *                       B / W )
  *   w: whole tiles in whole waves over the queries there are, where the measurements show them.
  *   Backward: the same with e b / ((1 + Sb/S) (1 + R0/R)) in place of e, and without w and r; R is
- *   queries x heads, and R0 what one wave of tiles holds: a launch waits for its last tile. Head
+ *   queries x heads, and R0 what one wave of tiles holds: a launch waits for its last tile. Few
+ *   forward kernels have an R0 of their own in place of w; those of either pass fall with duration
+ *   as matmuls do, from 1 ms on and to 0.7 at most, where the measurements show it. Head
  *   sizes between two curves mix their times in proportion; beyond the last the nearest is used.
  * A variant's curves have the same forms. Tables follow the measurements, which are not monotone: a
  * shape that fills its last wave can be faster than a smaller one.
@@ -25,6 +27,9 @@
 #include "costmodel/efficiency.h"
 
 #include <math.h>
+
+#define ATTENTION_POWER_ONSET_S 1e-3
+#define ATTENTION_POWER_FLOOR   0.7
 
 /* The cell that holds x, and how far x stands in it (0..1, clamped). */
 static int64_t axis_cell(const struct log_axis *axis, double x, double *fraction, bool *inside) {
@@ -80,10 +85,15 @@ double correction_ratio(const struct correction_table *table, const double *log2
 }
 
 /* Efficiency left to a kernel of this length at the power limit. */
-static double power_fraction(const struct matmul_curve *curve, double kernel_s) {
-    if (kernel_s <= curve->power_onset_s || curve->power_slope == 0) return 1;
-    const double left = 1 - curve->power_slope * log(kernel_s / curve->power_onset_s);
-    return left > curve->power_floor ? left : curve->power_floor;
+static double power_fraction(double slope, double onset_s, double floor, double kernel_s) {
+    if (slope == 0 || kernel_s <= onset_s) return 1;
+    const double left = 1 - slope * log(kernel_s / onset_s);
+    return left > floor ? left : floor;
+}
+
+static double attention_at_power_s(double slope, double kernel_s) {
+    return kernel_s /
+           power_fraction(slope, ATTENTION_POWER_ONSET_S, ATTENTION_POWER_FLOOR, kernel_s);
 }
 
 double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
@@ -92,7 +102,8 @@ double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
     const double sizes[3] = { log2((double)m), log2((double)n), log2((double)k) };
     double compute_s =
         flop / (curve->efficiency * peak_flop_per_s) * (1 + curve->k_half / (double)k);
-    compute_s /= power_fraction(curve, compute_s);
+    compute_s /=
+        power_fraction(curve->power_slope, curve->power_onset_s, curve->power_floor, compute_s);
     const double memory_s = memory_bytes / (curve->memory_fraction * hbm_bytes_per_s);
     terms->inside_range = true;
     const double factor = exp(correction_ratio(&curve->correction, sizes, &terms->inside_range));
@@ -140,7 +151,10 @@ static double attention_compute_s(const struct attention_curve *curve, double id
                                   bool forward, bool *inside_range) {
     const double log_ratio = correction_ratio(&curve->correction, sizes, inside_range);
     const double form_s = ideal_s / curve->efficiency * (1 + curve->length_half / length);
-    return forward ? form_s * exp(log_ratio) * tile_waste(curve, length, head_count) : form_s;
+    if (!forward) return form_s;
+    const double launched_s = form_s * (1 + curve->rows_half / (head_count * length));
+    return attention_at_power_s(curve->power_slope, launched_s) * exp(log_ratio) *
+           tile_waste(curve, length, head_count);
 }
 
 double attention_kernel_s(const struct attention_curves *all, double peak_flop_per_s,
@@ -166,9 +180,10 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
     if (!forward)
-        terms->compute_s *= (1 + all->backward_length_half / length) *
-                            (1 + all->backward_rows_half / (head_count * length)) /
-                            all->backward_factor;
+        terms->compute_s = attention_at_power_s(
+            all->backward_power_slope, terms->compute_s * (1 + all->backward_length_half / length) *
+                                           (1 + all->backward_rows_half / (head_count * length)) /
+                                           all->backward_factor);
     terms->memory_s = work->memory_bytes / hbm_bytes_per_s;
     terms->launch_s = low->launch_s + share * (high->launch_s - low->launch_s);
     return terms->launch_s + fmax(terms->compute_s, terms->memory_s);

@@ -60,6 +60,8 @@ struct attention_curve {
     double efficiency;  /* of the peak, for endless sequences, forward */
     double length_half; /* sequence length at which half of that is reached */
     double launch_s;
+    double rows_half;   /* queries x heads of a forward launch that halve it; 0: in the table */
+    double power_slope; /* of a forward kernel, as a matmul's, beyond 1 ms; 0: not seen */
     /* Forward launches go in waves of tile_slots tiles of tile_rows queries each; 0: not seen. */
     double tile_rows, tile_slots;
     double band_fraction;
@@ -72,19 +74,12 @@ struct attention_curves {
     double backward_length_half; /* ... and the length that halves it */
     /* Queries x heads of a launch that do: about one wave of tiles; 0: not seen. */
     double backward_rows_half;
+    double backward_power_slope; /* as a forward kernel's */
     double backward_band_fraction;
     int64_t count; /* sorted by causal, then head_dim */
     const struct attention_curve *curves;
     bool has[2];               /* [causal]: a variant may have one mask only */
     int64_t first[2], last[2]; /* [causal]: its curves */
-};
-
-/* The kernels of one framework as its benchmark ran them, beside the curves for training. */
-struct framework_variant {
-    const char *name; /* "sglang" */
-    /* NULL: not measured. A pass that was not measured has the forward curve. */
-    const struct matmul_curve *matmul[PRECISION_COUNT][PASS_COUNT];
-    struct attention_curves attention; /* count 0: not measured */
 };
 
 /* Memory-bound kernels: fraction of HBM bandwidth. */
@@ -114,7 +109,18 @@ struct collective_table {
 struct collective_curves {
     int64_t count; /* sorted by op, then rank_count */
     const struct collective_table *tables;
+    bool has[OPERATOR_KIND_COUNT]; /* a variant may have some kinds only */
     int64_t first[OPERATOR_KIND_COUNT], last[OPERATOR_KIND_COUNT];
+};
+
+/* The kernels of one framework, or the collectives of one version of NCCL, as its benchmark ran
+ * them, beside the curves for training. */
+struct framework_variant {
+    const char *name; /* "sglang" */
+    /* NULL: not measured. A pass that was not measured has the forward curve. */
+    const struct matmul_curve *matmul[PRECISION_COUNT][PASS_COUNT];
+    struct attention_curves attention;    /* count 0: not measured */
+    struct collective_curves collectives; /* of a version of NCCL; count 0: not measured */
 };
 
 struct efficiency {
@@ -142,8 +148,7 @@ struct matmul_fields {
     double power_slope, power_onset_us, power_floor;
     double settled_efficiency, settled_k_half;
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
-    double weight_gradient_factor, fp8_efficiency,
-        fp4_efficiency;
+    double weight_gradient_factor, fp8_efficiency, fp4_efficiency;
     double band_fraction, outside_band_fraction;
     const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */
     int precision, pass;                      /* of a variant's curve */
@@ -152,10 +157,12 @@ struct matmul_fields {
 struct variant_fields {
     const char *name;
     const cJSON *matmul, *attention; /* lists of curves, as the training curves' */
+    const cJSON *collectives;        /* list of tables, as those; of any kinds */
 };
 
 struct attention_fields {
-    double backward_factor, backward_length_half, backward_rows_half, backward_band_fraction;
+    double backward_factor, backward_length_half, backward_rows_half, backward_power_slope;
+    double backward_band_fraction;
     const char *backward_source;
     const cJSON *curves;
 };
@@ -164,7 +171,8 @@ struct attention_curve_fields {
     const char *source;
     int64_t head_dim;
     bool causal;
-    double efficiency, length_half, launch_us, tile_rows, tile_slots, band_fraction;
+    double efficiency, length_half, launch_us, rows_half, power_slope, tile_rows, tile_slots,
+        band_fraction;
     const cJSON *length, *query_heads, *group, *log_ratio_milli;
 };
 

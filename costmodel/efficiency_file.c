@@ -89,7 +89,8 @@ static const struct field matmul_rows[] = {
     { "settled_k_half", FIELD_DOUBLE, M(settled_k_half), 0, 1e5, NULL, "", "its depth", NULL },
     { "fp8_settled_efficiency", FIELD_DOUBLE, M(fp8_settled_efficiency), 0.01, 1, "0.72", "",
       "of the fp8 peak: cuBLASLt after 10,000 warm-ups on H100 and H200 at 700 W, 0.51, 0.615, "
-      "0.652, 0.696 and 0.698 at cubes of 2048 to 32768 (Azure/AI-benchmarking-guide)", NULL },
+      "0.652, 0.696 and 0.698 at cubes of 2048 to 32768 (Azure/AI-benchmarking-guide)",
+      NULL },
     { "fp4_settled_efficiency", FIELD_DOUBLE, M(fp4_settled_efficiency), 0.01, 1, "0.72", "",
       "of the fp4 peak", NULL },
     { "fp8_settled_k_half", FIELD_DOUBLE, M(fp8_settled_k_half), 0, 1e5, "700", "",
@@ -122,6 +123,8 @@ static const struct field variant_rows[] = {
       "one curve for each precision and pass", NULL },
     { "attention", FIELD_NODE, AT(variant_fields, attention), 0, 0, "null", "",
       "as the training curves' attention", NULL },
+    { "collectives", FIELD_NODE, AT(variant_fields, collectives), 0, 0, "null", "",
+      "tables of one version of NCCL", NULL },
 };
 const struct field_table efficiency_variant_table =
     FIELD_TABLE("variant", "kernels of one framework", variant_rows);
@@ -134,6 +137,8 @@ static const struct field attention_rows[] = {
       "length that halves that factor", NULL },
     { "backward_rows_half", FIELD_DOUBLE, A(backward_rows_half), 0, 1e7, "0", "",
       "queries x heads of a launch that halve it", NULL },
+    { "backward_power_slope", FIELD_DOUBLE, A(backward_power_slope), 0, 1, "0", "",
+      "loss for each e-fold of duration beyond 1 ms", NULL },
     { "backward_band_fraction", FIELD_DOUBLE, A(backward_band_fraction), 0, 10, NULL, "",
       "80 % of backward residuals", NULL },
     { "backward_source", FIELD_TEXT, A(backward_source), 0, 0, NULL, "", "its evidence", NULL },
@@ -153,6 +158,10 @@ static const struct field attention_curve_rows[] = {
     { "length_half", FIELD_DOUBLE, C(length_half), 0, 1e5, NULL, "", "length that halves it",
       NULL },
     { "launch_us", FIELD_DOUBLE, C(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },
+    { "rows_half", FIELD_DOUBLE, C(rows_half), 0, 1e7, "0", "",
+      "queries x heads of a launch that halve it", NULL },
+    { "power_slope", FIELD_DOUBLE, C(power_slope), 0, 1, "0", "",
+      "loss for each e-fold of duration beyond 1 ms", NULL },
     { "tile_rows", FIELD_DOUBLE, C(tile_rows), 0, 4096, "0", "", "queries of one tile; 0: no waves",
       NULL },
     { "tile_slots", FIELD_DOUBLE, C(tile_slots), 1, 1e5, "1", "", "tiles that run at once", NULL },
@@ -331,6 +340,8 @@ static bool read_attention_curve(const struct json *json, const cJSON *node, str
         .efficiency = f.efficiency,
         .length_half = f.length_half,
         .launch_s = f.launch_us / US_PER_S,
+        .rows_half = f.rows_half,
+        .power_slope = f.power_slope,
         .tile_rows = f.tile_rows,
         .tile_slots = f.tile_slots,
         .band_fraction = f.band_fraction,
@@ -352,6 +363,7 @@ static bool read_attention(const struct json *json, const cJSON *node, struct ar
         .backward_factor = f.backward_factor,
         .backward_length_half = f.backward_length_half,
         .backward_rows_half = f.backward_rows_half,
+        .backward_power_slope = f.backward_power_slope,
         .backward_band_fraction = f.backward_band_fraction,
         .count = cJSON_GetArraySize(f.curves),
     };
@@ -427,7 +439,6 @@ static bool read_collectives(const struct json *json, const cJSON *list, struct 
     out->count = cJSON_GetArraySize(list);
     struct collective_table *tables = arena_array(arena, struct collective_table, out->count);
     out->tables = tables;
-    bool seen[OPERATOR_KIND_COUNT] = { false };
     int64_t i = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, list) {
@@ -436,12 +447,18 @@ static bool read_collectives(const struct json *json, const cJSON *list, struct 
         if (i > 0 && (t[-1].op > t->op || (t[-1].op == t->op && t[-1].rank_count >= t->rank_count)))
             return json_error(json, item, err, NULL,
                               "collectives must be sorted by op, then by rank_count");
-        if (!seen[t->op]) out->first[t->op] = i;
-        seen[t->op] = true;
+        if (!out->has[t->op]) out->first[t->op] = i;
+        out->has[t->op] = true;
         out->last[t->op] = i++;
     }
+    return true;
+}
+
+static bool read_all_collectives(const struct json *json, const cJSON *list, struct arena *arena,
+                                 struct collective_curves *out, struct error *err) {
+    if (!read_collectives(json, list, arena, out, err)) return false;
     for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
-        if (!seen[op])
+        if (!out->has[op])
             return json_error(json, list, err, NULL, "has no table for %s",
                               operator_kind_name((enum operator_kind)op));
     return true;
@@ -500,6 +517,9 @@ static bool read_variants(const struct json *json, const cJSON *list, struct are
         if (f.attention && !cJSON_IsNull(f.attention) &&
             !read_attention(json, f.attention, arena, &variant->attention, err))
             return false;
+        if (f.collectives && !cJSON_IsNull(f.collectives) &&
+            !read_collectives(json, f.collectives, arena, &variant->collectives, err))
+            return false;
         variant++->name = f.name;
     }
     return true;
@@ -515,7 +535,7 @@ bool efficiency_read(const struct json *json, struct arena *arena, struct effici
     if (!read_matmul(json, f.matmul, arena, &out->matmul, err) ||
         !read_attention(json, f.attention, arena, &out->attention, err) ||
         !read_streaming(json, f.streaming, arena, &out->streaming, err) ||
-        !read_collectives(json, f.collectives, arena, &out->collectives, err) ||
+        !read_all_collectives(json, f.collectives, arena, &out->collectives, err) ||
         !read_variants(json, f.variants, arena, out, err))
         return false;
     if (!out->attention.has[false] || !out->attention.has[true])

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "calibrate/fit/curves_json.h"
 #include "calibrate/fit/fit_attention.h"
 #include "calibrate/fit/fit_collective.h"
 #include "calibrate/fit/fit_streaming.h"
@@ -63,52 +64,6 @@ struct job {
     struct calibrate_report *report;
     struct error *err;
 };
-
-/* ---- JSON -------------------------------------------------------------------------------------
- */
-
-/* Four digits: the measurements have no more, and the file stays readable. */
-static double rounded(double value) {
-    char text[32];
-    snprintf(text, sizeof text, "%.4g", value);
-    return strtod(text, NULL);
-}
-
-static cJSON *number_list(const double *values, int64_t count) {
-    cJSON *list = cJSON_CreateArray();
-    for (int64_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(values[i]));
-    return list;
-}
-
-static cJSON *integer_list(const int64_t *values, int64_t count) {
-    cJSON *list = cJSON_CreateArray();
-    for (int64_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)values[i]));
-    return list;
-}
-
-static cJSON *milli_rows(const double *log_ratio, int64_t row_count, int64_t row_size,
-                         double shift) {
-    cJSON *rows = cJSON_CreateArray();
-    for (int64_t r = 0; r < row_count; r++) {
-        cJSON *row = cJSON_CreateArray();
-        for (int64_t i = 0; i < row_size; i++)
-            cJSON_AddItemToArray(
-                row, cJSON_CreateNumber(round(1000 * (log_ratio[r * row_size + i] + shift))));
-        cJSON_AddItemToArray(rows, row);
-    }
-    return rows;
-}
-
-/* Takes over the nodes that `values` points to: the table's writer copies them. */
-static cJSON *write_and_free(const struct field_table *table, const void *values,
-                             const cJSON *const *nodes, size_t node_count) {
-    cJSON *object = field_table_write(table, values);
-    for (size_t i = 0; i < node_count; i++)
-        cJSON_Delete((cJSON *)nodes[i]);
-    return object;
-}
 
 __attribute__((format(printf, 4, 5))) static void add_line(struct calibrate_report *report,
                                                            const struct error_summary *form,
@@ -212,11 +167,11 @@ static cJSON *fitted_matmul(struct job *job) {
                                "ai-dynamo/aiconfigurator",
                                plan->gemm_gpu),
         .settled_source = plan->settled_source,
-        .launch_us = rounded(fit->coefficient[MATMUL_LAUNCH_S] * 1e6),
-        .efficiency = rounded(fit->coefficient[MATMUL_EFFICIENCY]),
-        .k_half = rounded(fit->coefficient[MATMUL_K_HALF]),
-        .memory_fraction = rounded(fit->coefficient[MATMUL_MEMORY_FRACTION]),
-        .power_slope = rounded(fit->coefficient[MATMUL_POWER_SLOPE]),
+        .launch_us = curves_rounded(fit->coefficient[MATMUL_LAUNCH_S] * 1e6),
+        .efficiency = curves_rounded(fit->coefficient[MATMUL_EFFICIENCY]),
+        .k_half = curves_rounded(fit->coefficient[MATMUL_K_HALF]),
+        .memory_fraction = curves_rounded(fit->coefficient[MATMUL_MEMORY_FRACTION]),
+        .power_slope = curves_rounded(fit->coefficient[MATMUL_POWER_SLOPE]),
         .power_onset_us = fit->power_onset_s * 1e6,
         .power_floor = fit->power_floor,
         .settled_efficiency = plan->settled_efficiency,
@@ -227,16 +182,16 @@ static cJSON *fitted_matmul(struct job *job) {
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = plan->fp8_efficiency,
         .fp4_efficiency = plan->fp4_efficiency,
-        .band_fraction = rounded(band),
+        .band_fraction = curves_rounded(band),
         /* Beyond the table the closed form alone stands behind a price. */
-        .outside_band_fraction = rounded(fmax(fit->form.p80, 2 * band)),
-        .m = integer_list(fit->axis[0], axes[0]),
-        .n = integer_list(fit->axis[1], axes[1]),
-        .k = integer_list(fit->axis[2], axes[2]),
-        .log_ratio_milli = milli_rows(fit->log_ratio, axes[0], axes[1] * axes[2], shift),
+        .outside_band_fraction = curves_rounded(fmax(fit->form.p80, 2 * band)),
+        .m = curves_integers(fit->axis[0], axes[0]),
+        .n = curves_integers(fit->axis[1], axes[1]),
+        .k = curves_integers(fit->axis[2], axes[2]),
+        .log_ratio_milli = curves_milli_rows(fit->log_ratio, axes[0], axes[1] * axes[2], shift),
     };
     const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
-    return write_and_free(&efficiency_matmul_table, &f, nodes, 4);
+    return curves_write(&efficiency_matmul_table, &f, nodes, 4);
 }
 
 /* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
@@ -305,22 +260,27 @@ static cJSON *attention_curve_json(const struct attention_rule *rule,
         .source = source,
         .head_dim = rule->head_dim,
         .causal = rule->causal,
-        .efficiency = rounded(fmin(c[ATTENTION_EFFICIENCY] / time, 1)),
-        .length_half = rounded(c[ATTENTION_LENGTH_HALF]),
-        .launch_us = rounded(ATTENTION_LAUNCH_S * 1e6),
+        .efficiency = curves_rounded(fmin(c[ATTENTION_EFFICIENCY] / time, 1)),
+        .length_half = curves_rounded(c[ATTENTION_LENGTH_HALF]),
+        .launch_us = curves_rounded(ATTENTION_LAUNCH_S * 1e6),
+        .rows_half = curves_rounded(c[ATTENTION_ROWS_HALF]),
+        .power_slope = curves_rounded(c[ATTENTION_POWER_SLOPE]),
         .tile_rows = fit->tile_rows,
         .tile_slots = fmax(fit->tile_slots, 1),
-        .band_fraction = rounded(fmax(fit->held_out.p80, 0.02) * band_factor),
+        .band_fraction = curves_rounded(fmax(fit->held_out.p80, 0.02) * band_factor),
     };
     if (fit->log_ratio) {
-        f.length = number_list(fit->axis[0], fit->axis_count[0]);
-        f.query_heads = number_list(fit->axis[1], fit->axis_count[1]);
-        f.group = number_list(fit->axis[2], fit->axis_count[2]);
-        f.log_ratio_milli = milli_rows(fit->log_ratio, fit->axis_count[0],
-                                       fit->axis_count[1] * fit->axis_count[2], 0);
+        f.length = curves_numbers(fit->axis[0], fit->axis_count[0]);
+        f.query_heads = curves_numbers(fit->axis[1], fit->axis_count[1]);
+        f.group = curves_numbers(fit->axis[2], fit->axis_count[2]);
+        f.log_ratio_milli = curves_milli_rows(fit->log_ratio, fit->axis_count[0],
+                                              fit->axis_count[1] * fit->axis_count[2], 0);
     }
     const cJSON *const nodes[] = { f.length, f.query_heads, f.group, f.log_ratio_milli };
-    return write_and_free(&efficiency_attention_curve_table, &f, nodes, 4);
+    cJSON *curve = curves_write(&efficiency_attention_curve_table, &f, nodes, 4);
+    curves_drop_zero(curve, "rows_half");
+    curves_drop_zero(curve, "power_slope");
+    return curve;
 }
 
 /* fit NULL: nobody measured this head size and mask; `base` by the rule's ratios. */
@@ -381,16 +341,18 @@ static cJSON *attention_part(struct job *job) {
                                      ? plan->attention_forward_time / plan->attention_backward_time
                                      : 1;
     const struct attention_fields f = {
-        .backward_factor = rounded(backward.factor * backward_gain),
-        .backward_length_half = rounded(backward.length_half),
+        .backward_factor = curves_rounded(backward.factor * backward_gain),
+        .backward_length_half = curves_rounded(backward.length_half),
         .backward_band_fraction =
-            rounded(fmax(0.12, 2 * backward.residual.p80) * plan->band_factor),
+            curves_rounded(fmax(0.12, 2 * backward.residual.p80) * plan->band_factor),
         .backward_source = "pairs of forward and backward: cuDNN on H200 (NVIDIA/cudnn-frontend), "
                            "TransformerEngine on A100 PCIe (MooreThreads/SimuMax)",
         .curves = curves,
     };
     const cJSON *const nodes[] = { f.curves };
-    return write_and_free(&efficiency_attention_table, &f, nodes, 1);
+    cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
+    curves_drop_zero(attention, "backward_power_slope");
+    return attention;
 }
 
 /* ---- memory-bound kernels ---------------------------------------------------------------------
@@ -410,14 +372,14 @@ static cJSON *streaming_part(struct job *job) {
                                plan->stream_gpu),
         .launch_us = plan->launch_us,
         .graph_launch_us = plan->graph_launch_us,
-        .norm_forward = rounded(fit.norm_forward),
-        .norm_backward = rounded(fit.norm_backward),
-        .elementwise = rounded(fit.elementwise),
+        .norm_forward = curves_rounded(fit.norm_forward),
+        .norm_backward = curves_rounded(fit.norm_backward),
+        .elementwise = curves_rounded(fit.elementwise),
         /* Not measured: they stream as elementwise kernels do. */
-        .embedding = rounded(fit.elementwise),
-        .loss = rounded(fit.elementwise),
-        .optimizer = rounded(fit.elementwise),
-        .band_fraction = rounded(fmax(0.15, fit.residual.p80) * plan->band_factor),
+        .embedding = curves_rounded(fit.elementwise),
+        .loss = curves_rounded(fit.elementwise),
+        .optimizer = curves_rounded(fit.elementwise),
+        .band_fraction = curves_rounded(fmax(0.15, fit.residual.p80) * plan->band_factor),
     };
     return field_table_write(&efficiency_streaming_table, &f);
 }
@@ -456,13 +418,13 @@ static cJSON *collective_table(struct job *job, const struct collective_fit *fit
         .rank_count = fit->rank_count,
         .source =
             fit->rule ? fit->rule : arena_format(job->arena, "nccl-tests on %s", plan->nccl_gpu),
-        .plateau_GB_per_s = rounded(fit->plateau_GB_per_s),
-        .band_fraction = rounded(scaled ? fmax(band, 0.25) : band),
-        .bytes = number_list(fit->bytes, fit->count),
-        .time_us = number_list(time_us, fit->count),
+        .plateau_GB_per_s = curves_rounded(fit->plateau_GB_per_s),
+        .band_fraction = curves_rounded(scaled ? fmax(band, 0.25) : band),
+        .bytes = curves_numbers(fit->bytes, fit->count),
+        .time_us = curves_numbers(time_us, fit->count),
     };
     const cJSON *const nodes[] = { f.bytes, f.time_us };
-    return write_and_free(&efficiency_collective_table, &f, nodes, 2);
+    return curves_write(&efficiency_collective_table, &f, nodes, 2);
 }
 
 static bool own_collective(struct job *job, enum operator_kind op, int64_t rank_count,
@@ -563,25 +525,25 @@ static cJSON *variant_matmul(struct job *job, const struct framework *framework,
         .precision = (int)precision,
         .pass = (int)pass,
         .source = framework->source,
-        .launch_us = rounded(fit.coefficient[MATMUL_LAUNCH_S] * 1e6),
-        .efficiency = rounded(fmin(fit.coefficient[MATMUL_EFFICIENCY], 1)),
-        .k_half = rounded(fit.coefficient[MATMUL_K_HALF]),
-        .memory_fraction = rounded(fit.coefficient[MATMUL_MEMORY_FRACTION]),
-        .power_slope = rounded(fit.coefficient[MATMUL_POWER_SLOPE]),
+        .launch_us = curves_rounded(fit.coefficient[MATMUL_LAUNCH_S] * 1e6),
+        .efficiency = curves_rounded(fmin(fit.coefficient[MATMUL_EFFICIENCY], 1)),
+        .k_half = curves_rounded(fit.coefficient[MATMUL_K_HALF]),
+        .memory_fraction = curves_rounded(fit.coefficient[MATMUL_MEMORY_FRACTION]),
+        .power_slope = curves_rounded(fit.coefficient[MATMUL_POWER_SLOPE]),
         .power_onset_us = fit.power_onset_s * 1e6,
         .power_floor = fit.power_floor,
-        .band_fraction = rounded(fit.held_out.p80),
-        .outside_band_fraction = rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
+        .band_fraction = curves_rounded(fit.held_out.p80),
+        .outside_band_fraction = curves_rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
     };
     if (fit.log_ratio) {
         const int64_t *axes = fit.axis_count;
-        f.m = integer_list(fit.axis[0], axes[0]);
-        f.n = integer_list(fit.axis[1], axes[1]);
-        f.k = integer_list(fit.axis[2], axes[2]);
-        f.log_ratio_milli = milli_rows(fit.log_ratio, axes[0], axes[1] * axes[2], 0);
+        f.m = curves_integers(fit.axis[0], axes[0]);
+        f.n = curves_integers(fit.axis[1], axes[1]);
+        f.k = curves_integers(fit.axis[2], axes[2]);
+        f.log_ratio_milli = curves_milli_rows(fit.log_ratio, axes[0], axes[1] * axes[2], 0);
     }
     const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
-    return write_and_free(&efficiency_variant_matmul_table, &f, nodes, 4);
+    return curves_write(&efficiency_variant_matmul_table, &f, nodes, 4);
 }
 
 /* The rows of one framework, head size and mask; all frameworks where it is NULL. */
@@ -633,6 +595,8 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
             .launch_s = ATTENTION_LAUNCH_S,
             .efficiency = fit.coefficient[ATTENTION_EFFICIENCY],
             .length_half = fit.coefficient[ATTENTION_LENGTH_HALF],
+            .rows_half = fit.coefficient[ATTENTION_ROWS_HALF],
+            .power_slope = fit.coefficient[ATTENTION_POWER_SLOPE],
         };
         memcpy(pairs + pair_rows, rows, (size_t)count * sizeof *rows);
         pair_rows += count;
@@ -658,15 +622,52 @@ static cJSON *variant_attention(struct job *job, const struct framework *framewo
         }
     }
     const struct attention_fields f = {
-        .backward_factor = rounded(backward.factor),
-        .backward_length_half = rounded(backward.length_half),
-        .backward_rows_half = rounded(backward.rows_half),
-        .backward_band_fraction = rounded(fmax(0.08, 2 * backward.residual.p80)),
+        .backward_factor = curves_rounded(backward.factor),
+        .backward_length_half = curves_rounded(backward.length_half),
+        .backward_rows_half = curves_rounded(backward.rows_half),
+        .backward_power_slope = curves_rounded(backward.power_slope),
+        .backward_band_fraction = curves_rounded(fmax(0.08, 2 * backward.residual.p80)),
         .backward_source = source,
         .curves = curves,
     };
     const cJSON *const nodes[] = { f.curves };
-    return write_and_free(&efficiency_attention_table, &f, nodes, 1);
+    cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
+    curves_drop_zero(attention, "backward_power_slope");
+    return attention;
+}
+
+/* NULL, without an error: no such rows. */
+static cJSON *old_nccl_variant(struct job *job) {
+    const struct plan *plan = job->plan;
+    const struct nccl_rows *nccl = &job->measured->nccl;
+    if (!plan->old_nccl_gpu) return NULL;
+    cJSON *list = cJSON_CreateArray();
+    for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
+        for (int i = 0; i < RANK_COUNTS; i++) {
+            struct collective_fit fit;
+            if (!fit_collective(nccl->rows, nccl->count, plan->old_nccl_gpu, (enum operator_kind)op,
+                                rank_counts[i], &fit))
+                continue;
+            add_line(job->report, NULL, &fit.held_out, "%s of %lld, %s",
+                     operator_kind_name((enum operator_kind)op), (long long)rank_counts[i],
+                     plan->old_nccl);
+            cJSON *table = collective_table(job, &fit);
+            cJSON_ReplaceItemInObjectCaseSensitive(
+                table, "source",
+                cJSON_CreateString(arena_format(job->arena, "%s on %s, nccl-tests", plan->old_nccl,
+                                                plan->old_nccl_gpu)));
+            cJSON_AddItemToArray(list, table);
+        }
+    if (!list->child) {
+        cJSON_Delete(list);
+        return NULL;
+    }
+    const struct variant_fields f = { plan->old_nccl, NULL, NULL, list };
+    const cJSON *const nodes[] = { f.collectives };
+    cJSON *variant = curves_write(&efficiency_variant_table, &f, nodes, 1);
+    cJSON_DeleteItemFromObjectCaseSensitive(variant, "matmul");
+    cJSON_DeleteItemFromObjectCaseSensitive(variant, "attention");
+    return variant;
 }
 
 static cJSON *variants_part(struct job *job) {
@@ -687,15 +688,18 @@ static cJSON *variants_part(struct job *job) {
             if (curve) cJSON_AddItemToArray(matmuls, curve);
         }
         const struct variant_fields f = { frameworks[i].name, matmuls,
-                                          variant_attention(job, &frameworks[i]) };
+                                          variant_attention(job, &frameworks[i]), NULL };
         const bool any = matmuls->child || f.attention;
         const cJSON *const nodes[] = { f.matmul, f.attention };
-        cJSON *variant = write_and_free(&efficiency_variant_table, &f, nodes, 2);
+        cJSON *variant = curves_write(&efficiency_variant_table, &f, nodes, 2);
+        cJSON_DeleteItemFromObjectCaseSensitive(variant, "collectives");
         if (any)
             cJSON_AddItemToArray(list, variant);
         else
             cJSON_Delete(variant);
     }
+    cJSON *old = old_nccl_variant(job);
+    if (old) cJSON_AddItemToArray(list, old);
     return list;
 }
 
@@ -723,10 +727,8 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         const char *name;
         cJSON *(*make)(struct job *);
     } parts[] = {
-        { "matmul", matmul_part },
-        { "attention", attention_part },
-        { "streaming", streaming_part },
-        { "collectives", collectives_part },
+        { "matmul", matmul_part },       { "attention", attention_part },
+        { "streaming", streaming_part }, { "collectives", collectives_part },
         { "variants", variants_part },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

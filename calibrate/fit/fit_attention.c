@@ -3,7 +3,8 @@
  * The measurements pack `batch` sequences of one length, so S is that length. Residuals that depend
  * on how many thread blocks of a length a launch has (batch x query heads), on how well a length
  * fills a tile and on how many query heads share a key head go to the table (surface.h). Batch and
- * heads apart predict held-back kernels no better than their product.
+ * heads apart predict held-back kernels no better than their product. Few rows take the dependence
+ * on thread blocks from the backward's law, and that on duration from a matmul's.
  */
 #include "calibrate/fit/fit_attention.h"
 
@@ -21,6 +22,7 @@ struct form_context {
     const struct attention_row *rows;
     const struct attention_conditions *on;
     double tile_rows;
+    int parameter_count;
 };
 
 static struct operator_work work_of(const struct attention_row *row) {
@@ -37,6 +39,8 @@ static double log_error(const struct form_context *context, const double *coeffi
                                            .launch_s = ATTENTION_LAUNCH_S,
                                            .efficiency = coefficient[ATTENTION_EFFICIENCY],
                                            .length_half = coefficient[ATTENTION_LENGTH_HALF],
+                                           .rows_half = coefficient[ATTENTION_ROWS_HALF],
+                                           .power_slope = coefficient[ATTENTION_POWER_SLOPE],
                                            .tile_rows = context->tile_rows,
                                            .tile_slots = context->on->sm_count };
     const struct attention_curves curves = { .count = 1, .curves = &curve };
@@ -50,10 +54,11 @@ static double log_error(const struct form_context *context, const double *coeffi
 }
 
 static double form_residual(const void *context, const double *parameters, int64_t i) {
-    double coefficient[ATTENTION_COEFFICIENT_COUNT];
-    for (int c = 0; c < ATTENTION_COEFFICIENT_COUNT; c++)
+    const struct form_context *form = context;
+    double coefficient[ATTENTION_COEFFICIENT_COUNT] = { 0 };
+    for (int c = 0; c < form->parameter_count; c++)
         coefficient[c] = exp(parameters[c]);
-    return log_error(context, coefficient, i);
+    return log_error(form, coefficient, i);
 }
 
 static double size_of(const struct attention_row *row, int axis) {
@@ -112,8 +117,8 @@ static int compare_shapes(const void *a, const void *b) {
     return x->time_us < y->time_us ? -1 : x->time_us > y->time_us;
 }
 
-/* The closed form is of a GPU with work on all its multiprocessors; how much less a small launch
- * reaches is for the table. */
+/* The closed form of many rows is of a GPU with work on all its multiprocessors; how much less a
+ * small launch reaches is for the table. */
 static bool fills_gpu(const struct attention_row *row) {
     return row->batch * row->heads_q >= 32 && row->seqlen >= 1024;
 }
@@ -128,21 +133,26 @@ static bool fit_with_tile(struct arena *arena, const struct attention_row *rows,
     memcpy(sorted, rows, (size_t)count * sizeof *rows);
     qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
     struct attention_row *full = arena_array(arena, struct attention_row, count + 1);
+    const bool sparse = count < SPARSE_ROWS && count > ATTENTION_COEFFICIENT_COUNT;
+    const int parameter_count = sparse ? ATTENTION_COEFFICIENT_COUNT : ATTENTION_ROWS_HALF;
     int64_t full_count = 0;
     for (int64_t i = 0; i < count; i++)
-        if (fills_gpu(&sorted[i])) full[full_count++] = sorted[i];
-    const struct form_context full_context = { full, conditions, tile_rows };
-    const struct form_context context = { sorted, conditions, tile_rows };
+        if (sparse || fills_gpu(&sorted[i])) full[full_count++] = sorted[i];
+    const struct form_context full_context = { full, conditions, tile_rows, parameter_count };
+    const struct form_context context = { sorted, conditions, tile_rows, parameter_count };
     double parameters[ATTENTION_COEFFICIENT_COUNT] = {
-        [ATTENTION_EFFICIENCY] = log(0.65), [ATTENTION_LENGTH_HALF] = log(400)
+        [ATTENTION_EFFICIENCY] = log(0.65),
+        [ATTENTION_LENGTH_HALF] = log(400),
+        [ATTENTION_ROWS_HALF] = log(1000),
+        [ATTENTION_POWER_SLOPE] = log(0.02),
     };
-    struct robust_fit fit = { .parameter_count = ATTENTION_COEFFICIENT_COUNT,
+    struct robust_fit fit = { .parameter_count = parameter_count,
                               .point_count = full_count,
                               .residual = form_residual,
                               .context = &full_context,
                               .pull = 0.01 };
     if (!robust_fit_run(&fit, parameters, err)) return false;
-    for (int c = 0; c < ATTENTION_COEFFICIENT_COUNT; c++) {
+    for (int c = 0; c < parameter_count; c++) {
         out->coefficient[c] = exp(parameters[c]);
         out->relative_sigma[c] = sqrt(fit.covariance[c][c]);
     }
@@ -239,7 +249,7 @@ bool fit_attention_backward(struct arena *arena, const struct attention_row *row
                               .context = pairs,
                               .pull = 0.01 };
     if (!robust_fit_run(&fit, parameters, err)) return false;
-    *out = (struct backward_fit){ exp(parameters[0]), exp(parameters[1]), 0, { 0 } };
+    *out = (struct backward_fit){ exp(parameters[0]), exp(parameters[1]), 0, 0, { 0 } };
     double *residual = arena_array(arena, double, pair_count);
     for (int64_t i = 0; i < pair_count; i++)
         residual[i] = pair_residual(pairs, parameters, i);
@@ -247,7 +257,13 @@ bool fit_attention_backward(struct arena *arena, const struct attention_row *row
     return true;
 }
 
-enum { BACKWARD_FACTOR, BACKWARD_LENGTH_HALF, BACKWARD_ROWS_HALF, BACKWARD_COUNT };
+enum {
+    BACKWARD_FACTOR,
+    BACKWARD_LENGTH_HALF,
+    BACKWARD_ROWS_HALF,
+    BACKWARD_POWER_SLOPE,
+    BACKWARD_COUNT
+};
 enum { BACKWARD_ROWS_MIN = 5 };
 
 struct backward_context {
@@ -265,6 +281,7 @@ static double backward_residual(const void *context, const double *parameters, i
     curves.backward_factor = exp(parameters[BACKWARD_FACTOR]);
     curves.backward_length_half = exp(parameters[BACKWARD_LENGTH_HALF]);
     curves.backward_rows_half = exp(parameters[BACKWARD_ROWS_HALF]);
+    curves.backward_power_slope = exp(parameters[BACKWARD_POWER_SLOPE]);
     const double seconds = attention_kernel_s(&curves, c->on->peak_flop_per_s,
                                               c->on->hbm_bytes_per_s, &work, &terms, &nearest);
     return log(seconds * 1e6 / c->rows[i].time_us);
@@ -292,7 +309,8 @@ bool fit_attention_backward_rows(struct arena *arena, const struct attention_row
     const struct backward_context context = { backward, forward, conditions };
     double parameters[BACKWARD_COUNT] = { [BACKWARD_FACTOR] = log(0.85),
                                           [BACKWARD_LENGTH_HALF] = log(100),
-                                          [BACKWARD_ROWS_HALF] = log(5000) };
+                                          [BACKWARD_ROWS_HALF] = log(5000),
+                                          [BACKWARD_POWER_SLOPE] = log(0.02) };
     struct robust_fit fit = { .parameter_count = BACKWARD_COUNT,
                               .point_count = backward_count,
                               .residual = backward_residual,
@@ -302,6 +320,7 @@ bool fit_attention_backward_rows(struct arena *arena, const struct attention_row
     *out = (struct backward_fit){ exp(parameters[BACKWARD_FACTOR]),
                                   exp(parameters[BACKWARD_LENGTH_HALF]),
                                   exp(parameters[BACKWARD_ROWS_HALF]),
+                                  exp(parameters[BACKWARD_POWER_SLOPE]),
                                   { 0 } };
     double *residual = arena_array(arena, double, backward_count);
     for (int64_t i = 0; i < backward_count; i++)

@@ -9,6 +9,9 @@
 enum attention_coefficient {
     ATTENTION_EFFICIENCY,
     ATTENTION_LENGTH_HALF,
+    /* of few rows, which no table over the number of heads can follow; else 0 */
+    ATTENTION_ROWS_HALF,
+    ATTENTION_POWER_SLOPE,
     ATTENTION_COEFFICIENT_COUNT
 };
 
@@ -41,13 +44,13 @@ bool fit_attention(struct arena *arena, const struct attention_row *rows, int64_
 /* Backward over forward efficiency = factor / (1 + length_half / length), from pairs of rows that
  * differ in their direction only. Head size 128 of Ampere and Hopper. */
 struct backward_fit {
-    double factor, length_half, rows_half;
+    double factor, length_half, rows_half, power_slope;
     struct error_summary residual;
 };
 bool fit_attention_backward(struct arena *arena, const struct attention_row *rows, int64_t count,
                             struct backward_fit *out, struct error *err);
 /* The same from backward rows alone, against the forward curves of the same kernels, and with
- * rows_half. Rows of head sizes and masks that no curve is of are passed over. */
+ * rows_half and power_slope. Rows of head sizes and masks that no curve is of are passed over. */
 bool fit_attention_backward_rows(struct arena *arena, const struct attention_row *rows,
                                  int64_t count, const struct attention_curves *forward,
                                  const struct attention_conditions *conditions,

@@ -37,6 +37,8 @@ struct plan {
     /* collectives */
     const char *nccl_gpu, *nccl_relative;
     const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
+    /* whose tables are of an NCCL too old to price with, and the name of the variant they make */
+    const char *old_nccl_gpu, *old_nccl;
     double link_ratio, cap_GB_per_s;
     double band_factor; /* 1: measured on this GPU */
     /* named frameworks: rows of this GPU under these names; peak and bandwidth of the GPU itself */

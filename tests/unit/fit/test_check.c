@@ -89,6 +89,18 @@ static void test_groups(void **state) {
     assert_int_equal(skipped(&check, "fp8 on a GPU without it"), 1);
     assert_int_equal(skipped(&check, "several matmuls"), 1);
     assert_int_equal(skipped(&check, "no shape"), 1);
+    /* Each priced row, the large one in the group of the large. */
+    assert_int_equal(check.priced_count, 3);
+    assert_int_equal(check.rows[2].row, 3);
+    assert_string_equal(check.groups[check.rows[0].group].operator_name, "matmul >= 1e10 FLOP");
+    assert_string_equal(check.groups[check.rows[1].group].operator_name, "matmul");
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    calibrate_check_write(&check, true, file);
+    fclose(file);
+    assert_non_null(strstr(text, ",\"h100-80g-sxm, variant sglang\"\n2,1e+06,"));
+    free(text);
     arena_destroy(arena);
 }
 
@@ -171,13 +183,16 @@ static void test_recorded(void **state) {
         { "attention", "attention forward", "H200-SXM", "vllm 0.24.0 vllm_vit", 0.035, 0.12 },
         { "attention", "attention forward", "H200-SXM", "cudnn", 0.01, 0.03 },
         { "attention", "attention forward", "A100-PCIe-80GB", "TransformerEngine", 0.02, 0.05 },
-        { "attention", "attention backward", "H200-SXM", "cudnn", 0.05, 0.10 },
+        { "attention", "attention forward", "B200", "TransformerEngine", 0.03, 0.06 },
+        { "attention", "attention forward", "GB200", "cudnn", 0.02, 0.06 },
+        { "attention", "attention backward", "H200-SXM", "cudnn", 0.03, 0.06 },
         { "attention", "attention backward", "A100-PCIe-80GB", "TransformerEngine", 0.01, 0.02 },
-        { "attention", "attention backward", "B200", "TransformerEngine", 0.05, 0.10 },
+        { "attention", "attention backward", "B200", "TransformerEngine", 0.03, 0.06 },
         { "attention", "attention backward", "GB200", "cudnn 92200.000 deterministic_bwd=False",
-          0.05, 0.10 },
+          0.03, 0.05 },
         { "attention", "attention backward", "GB200", "cudnn 92200.000 deterministic_bwd=True",
-          0.05, 0.10 },
+          0.03, 0.05 },
+        { "nccl", "all-reduce in one node >= 1 MiB", "A100-SXM4-40GB", "nccl", 0.02, 0.10 },
         { "nccl", "all-reduce in one node >= 1 MiB", "H100-SXM5-80GB", "nccl", 0.05, 0.15 },
         { "nccl", "all-gather in one node >= 1 MiB", "H200-SXM", "nccl", 0.05, 0.15 },
         { "nccl", "all-to-all in one node >= 1 MiB", "B200-SXM", "nccl", 0.05, 0.15 },

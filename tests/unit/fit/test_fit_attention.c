@@ -130,7 +130,8 @@ static void test_backward_rows(void **state) {
                                        .has = { false, true },
                                        .backward_factor = 0.8,
                                        .backward_length_half = 100,
-                                       .backward_rows_half = 16384 };
+                                       .backward_rows_half = 16384,
+                                       .backward_power_slope = 0.05 };
     const struct attention_conditions on = { 312e12, 2039e9, 108 };
     struct attention_row rows[24];
     int64_t count = 0;
@@ -159,15 +160,71 @@ static void test_backward_rows(void **state) {
     if (!fit_attention_backward_rows(arena, rows, count, &curves, &on, &fit, &err))
         fail_msg("%s", err.text);
     if (fabs(fit.factor / 0.8 - 1) > 0.02 || fabs(fit.rows_half / 16384 - 1) > 0.05 ||
-        fit.residual.p90 > 0.02)
-        fail_msg("factor %g, rows_half %g, p90 %g", fit.factor, fit.rows_half, fit.residual.p90);
+        fabs(fit.power_slope / 0.05 - 1) > 0.1 || fit.residual.p90 > 0.02)
+        fail_msg("factor %g, rows_half %g, slope %g, p90 %g", fit.factor, fit.rows_half,
+                 fit.power_slope, fit.residual.p90);
     assert_false(fit_attention_backward_rows(arena, rows, 4, &curves, &on, &fit, &err));
     assert_non_null(strstr(err.text, "too few"));
     arena_destroy(arena);
 }
 
+/* Few forward kernels: what a launch of one wave and a second of power cost comes back, and kernels
+ * of sizes that were not measured are met. */
+static void test_few_rows(void **state) {
+    (void)state;
+    const struct attention_curve known = { .head_dim = 128,
+                                           .causal = true,
+                                           .efficiency = 0.7,
+                                           .length_half = 500,
+                                           .launch_s = ATTENTION_LAUNCH_S,
+                                           .rows_half = 40000,
+                                           .power_slope = 0.05 };
+    const struct attention_curves curves = { .count = 1, .curves = &known, .has = { false, true } };
+    const struct attention_conditions on = { 2250e12, 7700e9, 148 };
+    static const int64_t lengths[] = { 4096, 16384, 65536 }, heads[] = { 4, 8, 16, 64 };
+    struct attention_row rows[12];
+    int64_t count = 0;
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
+        for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++) {
+            const double length = (double)lengths[l];
+            const struct operator_work w =
+                operator_attention("", PASS_FORWARD, PRECISION_BF16, length, length * length,
+                                   heads[h], heads[h], 128, true);
+            const struct attention_curve *nearest;
+            struct kernel_terms terms;
+            rows[count++] = (struct attention_row){
+                .direction = "fwd",
+                .batch = 1,
+                .seqlen = lengths[l],
+                .heads_q = heads[h],
+                .heads_kv = heads[h],
+                .head_dim_qk = 128,
+                .head_dim_v = 128,
+                .causal = true,
+                .time_us = 1e6 * attention_kernel_s(&curves, on.peak_flop_per_s, on.hbm_bytes_per_s,
+                                                    &w, &terms, &nearest)
+            };
+        }
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct attention_fit fit;
+    if (!fit_attention(arena, rows, count, &on, &fit, &err)) fail_msg("%s", err.text);
+    const double *c = fit.coefficient;
+    if (fabs(c[ATTENTION_EFFICIENCY] / 0.7 - 1) > 0.03 ||
+        fabs(c[ATTENTION_ROWS_HALF] / 40000 - 1) > 0.1 ||
+        fabs(c[ATTENTION_POWER_SLOPE] / 0.05 - 1) > 0.15 || fit.held_out.p90 > 0.03)
+        fail_msg("efficiency %g, rows_half %g, slope %g, held out p90 %g", c[ATTENTION_EFFICIENCY],
+                 c[ATTENTION_ROWS_HALF], c[ATTENTION_POWER_SLOPE], fit.held_out.p90);
+    /* Three rows do not tell four coefficients. */
+    const struct attention_row three[] = { rows[3], rows[7], rows[11] };
+    if (!fit_attention(arena, three, 3, &on, &fit, &err)) fail_msg("%s", err.text);
+    assert_true(fit.coefficient[ATTENTION_POWER_SLOPE] == 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_held_back),
-                                        cmocka_unit_test(test_backward_rows) };
+                                        cmocka_unit_test(test_backward_rows),
+                                        cmocka_unit_test(test_few_rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
