@@ -38,7 +38,7 @@ static const struct field description_fields[] = {
     { "file", FIELD_TEXT, AT(file), 0, 0, "null", "",
       "samples: the data file, relative to this description", NULL },
     { "files", FIELD_NODE, AT(files), 0, 0, "null", "",
-      "samples: several files in order, each { file, part, format }", NULL },
+      "samples: several files in order, each { file, part, parts, overlay, format }", NULL },
     { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "",
       "of the files; auto goes by their names", format_names },
     { "status", FIELD_CHOICE, AT(status), 0, 0, "\"unstated\"", "",
@@ -82,7 +82,7 @@ const struct field_table dataset_fields =
     FIELD_TABLE("dataset", "a set of samples", description_fields);
 
 struct file_entry {
-    const char *file, *part;
+    const char *file, *part, *overlay;
     const cJSON *parts;
     int format;
 };
@@ -93,6 +93,10 @@ static const struct field file_entry_fields[] = {
     { "part", FIELD_TEXT, AT(part), 0, 0, "null", "", "name of its samples' part", NULL },
     { "parts", FIELD_NODE, AT(parts), 0, 0, "null", "",
       "list of the parts to take from it, of those that the description lists; null: all", NULL },
+    { "overlay", FIELD_TEXT, AT(overlay), 0, 0, "null", "",
+      "a second file: its n-th row of a part stands in place of this file's n-th row of that part; "
+      "parts that it does not hold stay",
+      NULL },
     { "format", FIELD_CHOICE, AT(format), 0, 0, "\"auto\"", "", "auto goes by the name",
       format_names },
 };
@@ -202,16 +206,34 @@ static bool choose_parts(struct dataset_loading *l, const cJSON *list) {
     return true;
 }
 
-static bool read_listed_file(struct dataset_loading *l, const struct file_entry *entry) {
+static bool read_one_file(struct dataset_loading *l, const struct file_entry *entry,
+                          const char *file) {
     struct dataset *dataset = l->builder->dataset;
-    if (!choose_parts(l, entry->parts)) return false;
-    const char *path = entry->file[0] == '/'
-                           ? entry->file
-                           : arena_format(dataset->arena, "%s/%s", l->directory, entry->file);
+    const char *path =
+        file[0] == '/' ? file : arena_format(dataset->arena, "%s/%s", l->directory, file);
     const char *part = entry->part != NULL ? entry->part : l->d->name;
     enum file_format format =
         (enum file_format)(entry->format != FORMAT_AUTO ? entry->format : l->d->format);
     return read_data_file(l->builder, path, format, part, l->options, l->err);
+}
+
+/* node: of the entry. */
+static bool read_listed_file(struct dataset_loading *l, const struct file_entry *entry,
+                             const cJSON *node) {
+    if (!choose_parts(l, entry->parts)) return false;
+    if (entry->overlay == NULL) return read_one_file(l, entry, entry->file);
+    dataset_builder_overlay(l->builder);
+    if (!read_one_file(l, entry, entry->overlay)) return false;
+    dataset_builder_under_overlay(l->builder);
+    if (!read_one_file(l, entry, entry->file)) return false;
+    int64_t part = 0;
+    const int64_t left = dataset_builder_overlay_end(l->builder, &part);
+    return left == 0 ||
+           json_error(l->json, cJSON_GetObjectItemCaseSensitive(node, "overlay"), l->err,
+                      "it needs one row for each row of the parts that it holds",
+                      "%lld rows of the overlay stand for none of %.60s, the first of part "
+                      "\"%.60s\"",
+                      (long long)left, entry->file, l->builder->dataset->parts[part].name);
 }
 
 static bool read_files(struct dataset_loading *l) {
@@ -221,7 +243,7 @@ static bool read_files(struct dataset_loading *l) {
                           "a data set of samples needs either \"file\" or \"files\"");
     if (d->file != NULL) {
         struct file_entry entry = { .file = d->file };
-        return read_listed_file(l, &entry);
+        return read_listed_file(l, &entry, l->node);
     }
     if (!cJSON_IsArray(d->files) || d->files->child == NULL)
         return json_error(l->json, d->files, l->err, NULL, "\"files\" must be a list of files");
@@ -230,7 +252,7 @@ static bool read_files(struct dataset_loading *l) {
         struct file_entry entry;
         if (!field_table_read(&dataset_file_fields, l->json, node, &entry,
                               l->builder->dataset->arena, l->err) ||
-            !read_listed_file(l, &entry))
+            !read_listed_file(l, &entry, node))
             return false;
     }
     return true;

@@ -72,6 +72,8 @@ void dataset_destroy(struct dataset *dataset) {
 }
 
 void dataset_builder_destroy(struct dataset_builder *builder) {
+    int64_t part = 0;
+    dataset_builder_overlay_end(builder, &part);
     if (builder == NULL) return;
     dataset_destroy(builder->dataset);
     free(builder->part_slots);
@@ -392,11 +394,77 @@ static void keep_images(struct dataset_builder *b, const struct sample_record *r
             r->image_count > 0 ? r->images[i] : (struct image_size){ 0, 0 };
 }
 
+/* ---- overlays: records that stand in place of those of another file ---- */
+
+struct record_queue {
+    struct sample_record *records; /* their images are in the data set's arena */
+    int64_t count, capacity, taken;
+};
+
+void dataset_builder_overlay(struct dataset_builder *builder) {
+    ballast_check(builder->overlay == NULL);
+    builder->overlay = memory_alloc(sizeof *builder->overlay * (DATASET_MAX_PARTS + 1));
+    memset(builder->overlay, 0, sizeof *builder->overlay * (DATASET_MAX_PARTS + 1));
+    builder->filling_overlay = true;
+}
+
+void dataset_builder_under_overlay(struct dataset_builder *builder) {
+    builder->filling_overlay = false;
+}
+
+static void queue_record(struct dataset_builder *b, const struct sample_record *r) {
+    struct record_queue *queue = &b->overlay[r->part];
+    if (queue->count == queue->capacity) {
+        queue->capacity = queue->capacity == 0 ? 1024 : queue->capacity * 2;
+        queue->records =
+            memory_realloc(queue->records, (size_t)queue->capacity * sizeof *queue->records);
+    }
+    struct sample_record *copy = &queue->records[queue->count++];
+    *copy = *r;
+    if (r->image_count <= 0) return;
+    struct image_size *images =
+        arena_array(b->dataset->arena, struct image_size, (size_t)r->image_count);
+    memcpy(images, r->images, (size_t)r->image_count * sizeof *images);
+    copy->images = images;
+}
+
+/* The record itself, or the overlay's in its place; NULL where the overlay has no more. */
+static const struct sample_record *overlaid(struct dataset_builder *b,
+                                            const struct sample_record *r) {
+    if (b->overlay == NULL) return r;
+    struct record_queue *queue = &b->overlay[r->part];
+    if (queue->count == 0) return r;
+    return queue->taken < queue->count ? &queue->records[queue->taken++] : NULL;
+}
+
+int64_t dataset_builder_overlay_end(struct dataset_builder *builder, int64_t *part) {
+    int64_t left = 0;
+    for (int64_t i = DATASET_MAX_PARTS; builder->overlay != NULL && i >= 0; i--) {
+        const struct record_queue *queue = &builder->overlay[i];
+        if (queue->taken < queue->count) *part = i;
+        left += queue->count - queue->taken;
+        free(queue->records);
+    }
+    free(builder->overlay);
+    builder->overlay = NULL;
+    builder->filling_overlay = false;
+    return left;
+}
+
 bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record) {
     struct dataset *d = builder->dataset;
     ballast_check(record->language_tokens >= 0 || record->text_tokens >= 0);
     ballast_check(record->part >= 0 && record->part < d->part_count);
     if (builder->kept_parts != NULL && !builder->kept_parts[record->part]) return true;
+    builder->kept_records++;
+    if (builder->filling_overlay) {
+        queue_record(builder, record);
+        return true;
+    }
+    const char *part_name = d->parts[record->part].name;
+    record = overlaid(builder, record);
+    if (record == NULL)
+        return refuse(builder, NULL, "the overlay has no more rows of part \"%.60s\"", part_name);
     struct outcome out = { 0 };
     if (!count_tokens(builder, record, &out) || !vision_fits(builder, record, &out)) return false;
     if (out.tiles > RECORD_MAX_TILES || out.patches > UINT32_MAX ||

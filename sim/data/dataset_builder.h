@@ -44,6 +44,9 @@ struct dataset_builder {
     bool tile_tokens_stated; /* by the options: a description has no say */
     bool keep_images;
     const bool *kept_parts; /* by part: samples of others are passed over; NULL: all are kept */
+    struct record_queue *overlay; /* by part, after dataset_builder_overlay; NULL: none */
+    bool filling_overlay;         /* what is added goes there */
+    int64_t kept_records;         /* added and not passed over, an overlay's too */
     int64_t sample_capacity, image_count, image_capacity, part_capacity;
     int32_t *part_slots; /* open addressing: part index + 1, 0 is free */
     size_t part_slot_count;
@@ -69,6 +72,12 @@ void dataset_builder_source(struct dataset_builder *builder, const char *path);
 /* A description states what one tile was counted as. */
 void dataset_builder_tile_tokens(struct dataset_builder *builder, int64_t tokens);
 bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record);
+/* What is added from now on is an overlay, until dataset_builder_under_overlay; from then on the
+ * n-th record of a part that the overlay holds is taken from it. A record without one is refused. */
+void dataset_builder_overlay(struct dataset_builder *builder);
+void dataset_builder_under_overlay(struct dataset_builder *builder);
+/* Ends the overlay. The number of its records whose turn has not come, and the part of the first. */
+int64_t dataset_builder_overlay_end(struct dataset_builder *builder, int64_t *part);
 /* A sample of another data set as it is; it must have no dummy tile. */
 void dataset_builder_copy(struct dataset_builder *builder, const struct dataset *from,
                           int64_t sample, int64_t part);

@@ -463,7 +463,7 @@ bool dataset_csv_read(struct dataset_builder *builder, const char *path, const c
     r->image_count = -1;
     for (int i = 0; i < ROLE_COUNT; i++)
         r->values[i] = -1;
-    int64_t before = builder->dataset->sample_count;
+    int64_t before = builder->kept_records;
     bool ok = text_source_open(&r->source, path, options == NULL ? NULL : options->progress,
                                options == NULL ? NULL : options->progress_context, err);
     if (ok) {
@@ -471,7 +471,7 @@ bool dataset_csv_read(struct dataset_builder *builder, const char *path, const c
         ok = read_file(r);
         if (ok && r->column_count == 0) {
             ok = error_set(err, "%s is empty", path);
-        } else if (ok && builder->dataset->sample_count == before) {
+        } else if (ok && builder->kept_records == before) {
             ok = error_set(err, "%s has a header but no rows", path);
         }
         text_source_close(&r->source);

@@ -38,8 +38,8 @@ static void every_shipped_set_loads(void **state) {
 /* The tile counts in the files follow from their image sizes by the rule of at most 4 tiles. */
 static void tiling_reproduces_the_files(void **state) {
     (void)state;
-    const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions", "refcoco",
-                                  "llava-665k" };
+    const char *const names[] = { "internvl-1.2m", "mathvista-testmini", "coco-captions",
+                                  "refcoco",       "llava-665k",         "internvl-1.2m-vg500" };
     struct tiling t = tiling_default();
     t.kind = TILING_INTERNVL;
     t.max_tiles = 4;
@@ -181,6 +181,96 @@ static void chosen_parts(void **state) {
     assert_null(dataset_load(SCENARIOS, path, NULL, &err));
     assert_non_null(strstr(err.text, "some.json:2:52: error: /files/0/parts/1: must be the name of "
                                      "a part"));
+}
+
+/* internvl-1.2m-vg500 is internvl-1.2m but for the pictures of two parts. */
+static void smaller_pictures(void **state) {
+    (void)state;
+    struct dataset_options options = { .keep_images = true };
+    struct dataset *first = load_or_fail("internvl-1.2m", &options);
+    struct dataset *second = load_or_fail("internvl-1.2m-vg500", &options);
+    assert_int_equal(first->sample_count, second->sample_count);
+    int64_t pictures = 0, large = 0;
+    for (int64_t i = 0; i < first->sample_count; i++) {
+        const char *part = first->parts[first->samples[i].part].name;
+        assert_int_equal(first->samples[i].part, second->samples[i].part);
+        if (strcmp(part, "sharegpt4v_mix665k/gqa") != 0 &&
+            strcmp(part, "sharegpt4v_mix665k/vg") != 0) {
+            assert_memory_equal(&first->samples[i], &second->samples[i], sizeof first->samples[i]);
+            continue;
+        }
+        assert_int_equal(second->image_starts[i + 1] - second->image_starts[i], 1);
+        const struct image_size *size = &second->images[second->image_starts[i]];
+        const int64_t side = size->width > size->height ? size->width : size->height;
+        assert_true(side == 500 || side == 800);
+        pictures++;
+        large += side == 800;
+    }
+    assert_int_equal(pictures, 158557);
+    assert_true(fabs((double)large / (double)pictures - 0.082) < 0.002);
+    dataset_destroy(first);
+    dataset_destroy(second);
+}
+
+static void overlays(void **state) {
+    (void)state;
+    write_text(scratch_path("under.csv"), "part_id,width,height,vision_tiles,text_tokens\n"
+                                          "0,400,300,1,10\n1,800,600,5,20\n0,400,300,1,30\n"
+                                          "1,800,600,5,40\n2,0,0,0,50\n");
+    char over[512];
+    snprintf(over, sizeof over, "%s", scratch_path("over.csv"));
+    const char *path = scratch_path("overlaid.json");
+    static const char *const text =
+        "{ \"name\": \"overlaid\", \"status\": \"synthetic\",\n"
+        "  \"files\": [ { \"file\": \"under.csv\", \"overlay\": \"over.csv\"%s } ],\n"
+        "  \"parts\": [ { \"name\": \"a\", \"status\": \"synthetic\" },\n"
+        "    { \"name\": \"b\", \"status\": \"synthetic\" },\n"
+        "    { \"name\": \"c\", \"status\": \"synthetic\" } ] }";
+    static const char *const header = "part_id,width,height,vision_tiles,text_tokens\n";
+    static const struct {
+        const char *rows, *parts, *error; /* error NULL: it loads */
+        uint32_t tokens[5];
+        int64_t count, images;
+    } cases[] = {
+        /* The n-th row of part b for the n-th of part b; the others stay where they are. */
+        { "1,500,375,1,20\n1,600,500,2,41\n", "", NULL, { 266, 276, 286, 553, 50 }, 5, 4 },
+        { "1,500,375,1,20\n1,600,500,2,41\n", ", \"parts\": [\"b\"]", NULL, { 276, 553 }, 2, 2 },
+        { "1,500,375,1,20\n",
+          "",
+          "under.csv:5:1: error: the overlay has no more rows of part \"b\"",
+          { 0 },
+          0,
+          0 },
+        { "1,500,375,1,20\n1,600,500,2,41\n1,1,1,1,1\n2,0,0,0,51\n2,0,0,0,52\n",
+          "",
+          "2:48: error: /files/0/overlay: 2 rows of the overlay stand for none of under.csv, the "
+          "first "
+          "of part \"b\"",
+          { 0 },
+          0,
+          0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char description[1024], rows[256];
+        snprintf(description, sizeof description, text, cases[i].parts);
+        snprintf(rows, sizeof rows, "%s%s", header, cases[i].rows);
+        write_text(path, description);
+        write_text(over, rows);
+        struct dataset_options options = { .keep_images = true };
+        struct error err = { 0 };
+        struct dataset *d = dataset_load_with(SCENARIOS, path, &options, &err);
+        if (cases[i].error != NULL) {
+            assert_null(d);
+            if (strstr(err.text, cases[i].error) == NULL) fail_msg("case %zu: %s", i, err.text);
+            continue;
+        }
+        if (d == NULL) fail_msg("case %zu: %s", i, err.text);
+        assert_int_equal(d->sample_count, cases[i].count);
+        for (int64_t k = 0; k < d->sample_count; k++)
+            assert_int_equal(d->samples[k].language_tokens, cases[i].tokens[k]);
+        assert_int_equal(d->image_starts[d->sample_count], cases[i].images);
+        dataset_destroy(d);
+    }
 }
 
 /* One record alone is data; one description alone is not. */
@@ -615,6 +705,8 @@ int main(void) {
         cmocka_unit_test(no_sizes_no_tiling),
         cmocka_unit_test(several_files),
         cmocka_unit_test(chosen_parts),
+        cmocka_unit_test(smaller_pictures),
+        cmocka_unit_test(overlays),
         cmocka_unit_test(one_object),
         cmocka_unit_test(written_descriptions),
         cmocka_unit_test(broken_descriptions),
