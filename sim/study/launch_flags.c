@@ -90,6 +90,10 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
     if (layout->cp > 1) FLAG(out, "--context-parallel-size %ld", (long)layout->cp);
+    /* A ring (p2p) is the default there. */
+    const int kind = s->layout_fields.cp_kind;
+    if (layout->cp > 1 && kind != CONTEXT_RING)
+        FLAG(out, "--cp-comm-type %s", kind == CONTEXT_ALL_TO_ALL ? "a2a" : "all_gather");
     const struct batching_policy *batching = s->batching.row;
     int64_t micro = batching->packs ? 1 : s->micro_batch_samples;
     FLAG(out, "--micro-batch-size %ld", (long)micro);
@@ -312,7 +316,12 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     if (layout->pp > 1) FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
     const bool ulysses = job->scenario->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL;
-    if (layout->cp > 1 && ulysses)
+    if (layout->cp > 1 && ulysses && layout->tp * layout->pp > 1)
+        REFUSE(out,
+               "context parallel degree %ld beside tensor parallel %ld and pipeline parallel %ld: "
+               "--ds-sequence-parallel-size takes neither",
+               (long)layout->cp, (long)layout->tp, (long)layout->pp);
+    else if (layout->cp > 1 && ulysses)
         FLAG(out, "--ds-sequence-parallel-size %ld", (long)layout->cp);
     else if (layout->cp > 1)
         REFUSE(out, "context parallel degree %ld (layout.cp_kind all-to-all has an option)",

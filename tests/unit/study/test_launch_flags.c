@@ -20,7 +20,8 @@ static const char *plan_text(struct arena *arena, const struct launch_flags *f) 
     const char *text = "";
     for (int64_t i = 0; i < f->flag_count; i++)
         if (strstr(f->flags[i], "--decoder") != NULL || strstr(f->flags[i], "recompute") != NULL ||
-            strstr(f->flags[i], "layout") != NULL || strstr(f->flags[i], "virtual") != NULL)
+            strstr(f->flags[i], "layout") != NULL || strstr(f->flags[i], "virtual") != NULL ||
+            strstr(f->flags[i], "--c") != NULL || strstr(f->flags[i], "--ds-") != NULL)
             text = arena_format(arena, "%s%s;", text, f->flags[i]);
     if (f->pipeline_module != NULL) text = arena_format(arena, "%s%s;", text, f->pipeline_module);
     for (int64_t i = 0; i < f->refusal_count; i++)
@@ -35,7 +36,7 @@ static void test_flags(void **state) {
     (void)state;
     static const struct {
         enum launch_framework framework;
-        const char *set[5];
+        const char *set[6];
         const char *want;
     } cases[] = {
         /* 8B: 45 vision and 32 language blocks */
@@ -72,6 +73,26 @@ static void test_flags(void **state) {
         { LAUNCH_MEGATRON,
           { "model=llama3-8b", "policy.schedule=gpipe", "policy.recompute=none" },
           "! schedule \"gpipe\": Megatr;" },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "layout.cp=2", "policy.recompute=none" },
+          "--context-parallel-size 2;" },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all",
+            "policy.recompute=none" },
+          "--context-parallel-size 2;--cp-comm-type a2a;" },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-gather",
+            "policy.recompute=none" },
+          "--context-parallel-size 2;--cp-comm-type all_gather;" },
+        { LAUNCH_DEEPSPEED,
+          { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all", "layout.tp=1",
+            "layout.pp=1" },
+          "--ds-sequence-parallel-size 2;" },
+        { LAUNCH_DEEPSPEED,
+          { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all", "layout.tp=1",
+            "layout.pp=2" },
+          "num_stages=2, partition_method=\"parameters\", activation_checkpoint_interval=1;"
+          "! context parallel degree ;" },
         { LAUNCH_DEEPSPEED,
           { "policy.partition={\"name\":\"parameter\",\"method\":\"min-max\"}" },
           "num_stages=2, partition_method=\"parameters\", activation_checkpoint_interval=1;" },
