@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include "sim/base/field.h"
 #include "sim/base/utf8.h"
 #include "sim/base/wall_clock.h"
@@ -325,7 +328,17 @@ static bool check_arguments(int argc, char **argv, struct error *err) {
     return true;
 }
 
+/* The runs of a table or a sweep take and free tens of megabytes each. By default glibc gives them
+ * back to the kernel, which clears the same pages anew for the next run. */
+static void keep_freed_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 int main(int argc, char **argv) {
+    keep_freed_memory();
     /* A reader that goes away (ballast ... | head) must come back as a failed write. */
     signal(SIGPIPE, SIG_IGN);
     struct cli cli = { .arena = arena_create() };
