@@ -22,7 +22,7 @@ ballast=$root/build/ballast
 by=shape folds="0 1 2 3" rows=""
 gpus="a100-80g-sxm a100-80g-pcie a100-40g-sxm h100-80g-sxm h200-141g-sxm h20-96g b200-180g-sxm gb200-186g-nvl72"
 gpus="$gpus gb300-288g-nvl72 l40s-48g-pcie"
-fabrics="efa efa-3200 hdr-infiniband infiniband roce tcpxo"
+fabrics="infiniband efa efa-3200 hdr-infiniband roce tcpxo"
 while [ $# -gt 0 ]; do
     case $1 in
     --ballast) ballast=$(realpath "$2") ;;
@@ -103,20 +103,25 @@ for fold in $folds; do
     split gemm "$gemm" "$fold"
     split attention "$attention" "$fold"
     split nccl "$nccl" "$fold"
+    fitted=none
     for gpu in $gpus; do
         "$ballast" calibrate fit --quiet --gpu "$gpu" --measured "$work/train" \
-            -o "$work/scenarios/hardware/curves/$gpu.json" > /dev/null
+            -o "$work/scenarios/hardware/curves/$gpu.json" > /dev/null && fitted="$fitted|$gpu" ||
+            echo "hold_out.sh: fold $fold leaves too few rows of $gpu: its rows are not priced" >&2
     done
     for fabric in $fabrics; do
-        [ "$nccl" = - ] || "$ballast" calibrate fit --quiet --fabric "$fabric" --measured "$work/train" \
-            -o "$work/scenarios/hardware/fabrics/$fabric.json" ||
-            echo "hold_out.sh: fold $fold leaves too few rows of $fabric: priced as shipped" >&2
+        file=$work/scenarios/hardware/fabrics/$fabric.json
+        if [ "$nccl" = - ] || "$ballast" calibrate fit --quiet --fabric "$fabric" --measured "$work/train" -o "$file"; then
+            continue
+        fi
+        echo "hold_out.sh: fold $fold leaves no row of $fabric: priced as InfiniBand" >&2
+        sed "s/\"infiniband\"/\"$fabric\"/" "$work/scenarios/hardware/fabrics/infiniband.json" > "$file"
     done
     for name in gemm attention nccl; do
         "$ballast" calibrate check --quiet --scenarios "$work/scenarios" "$work/test/$name.csv" \
             -o "$work/priced.csv" > /dev/null
         # Profiles that were not fitted anew have seen these rows.
-        grep -E ",\"?(${gpus//[[:space:]]/|})(, [^,]*)?\"?\$" "$work/priced.csv" >> "$work/all.csv" || true
+        grep -E ",\"?($fitted)(, [^,]*)?\"?\$" "$work/priced.csv" >> "$work/all.csv" || true
     done
     echo "fold $fold: $(wc -l < "$work/all.csv") rows so far" >&2
 done
