@@ -132,8 +132,9 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->whole_logits = stack->whole_logits;
     b->reduces_once = stack->reduces_once;
     b->divides_sends |= stack->divides_sends;
-    b->send_blocks_compute |=
+    b->send_blocks_host =
         stack->waits_for_sends && !(stack->overlaps_interleaved_sends && interleaved);
+    b->send_blocks_compute |= b->send_blocks_host;
 }
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,

@@ -14,8 +14,7 @@ static const struct kind_prices *own_prices(const struct price_table *table, enu
     const int64_t slot = price_slot_find(axis, batch_shape_tokens(shape, (enum token_axis)a));
     if (slot == NO_SLOT) return NULL;
     if (single >= 0) return &axis->slots[slot].kinds[single];
-    const int64_t pair =
-        price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape));
+    const int64_t pair = price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape));
     return pair == NO_SLOT ? NULL : &axis->pairs[pair].kinds[price_slot_paired_index(kind)];
 }
 
@@ -115,8 +114,9 @@ static int64_t above_zero(int64_t ns) {
 }
 
 /* What a block's passes wait for the host, which launches ahead: together they take no less than
- * all their launches. The wait stands in the backward, where there is one. `time` is the
- * device's. */
+ * all their launches. The wait stands in the backward, where there is one. Where the host waits for
+ * the device at each message between stages, it launches ahead within a pass alone, and a pass
+ * takes no less than its own launches. `time` is the device's. */
 static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
                                        const struct kind_prices *prices,
                                        const struct layer_time *time) {
@@ -130,7 +130,11 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
         waits.forward_ns = above_zero(forward - time->forward_ns);
         return waits;
     }
-    const int64_t spare = time->forward_ns + time->backward_ns - forward - backward;
+    int64_t spare = time->backward_ns - backward;
+    if (price_slot_passes_apart(table->scenario))
+        waits.forward_ns = above_zero(forward - time->forward_ns);
+    else
+        spare += time->forward_ns - forward;
     waits.backward_ns = above_zero(-spare);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
@@ -326,8 +330,8 @@ static void fill_row(struct memo_maker *maker, const struct memo_group *group,
         mark->cross_squares != shape->cross_square_sum) {
         if (maker->count + group->count > maker->capacity) {
             maker->capacity *= 2;
-            maker->entries = memory_realloc(maker->entries, sizeof *maker->entries *
-                                                                (size_t)maker->capacity);
+            maker->entries =
+                memory_realloc(maker->entries, sizeof *maker->entries * (size_t)maker->capacity);
         }
         *mark = (struct memo_mark){ maker->count, squares, shape->cross_square_sum };
         for (int i = 0; i < group->count; i++) {

@@ -162,6 +162,10 @@ static const char *section_text(struct arena *arena, const struct field_table *t
     return kept;
 }
 
+bool price_slot_passes_apart(const struct scenario *scenario) {
+    return scenario->backend->send_blocks_host && scenario->layout.pp > 1;
+}
+
 const char *price_table_key(struct arena *arena, const struct scenario *scenario) {
     struct price_table probe = { .scenario = scenario };
     find_links(arena, &probe);
@@ -191,10 +195,10 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
                                            NULL };
     key = arena_format(
-        arena, "%s %d %.17g %.17g %.17g %.17g %.17g %s %s", key, (int)split.recompute_style,
-        scenario->backend->host_forward_s, scenario->backend->host_backward_s,
-        scenario->backend->kept_activations, scenario->backend->logit_bytes,
-        scenario->backend->divided_logit_bytes,
+        arena, "%s %d %d %.17g %.17g %.17g %.17g %.17g %s %s", key, (int)split.recompute_style,
+        price_slot_passes_apart(scenario), scenario->backend->host_forward_s,
+        scenario->backend->host_backward_s, scenario->backend->kept_activations,
+        scenario->backend->logit_bytes, scenario->backend->divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)
