@@ -12,6 +12,7 @@
  */
 #include "sim/study/launch_flags.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include "sim/policy/partition/partition.h"
@@ -71,6 +72,52 @@ static const char *list_text(struct arena *arena, const int64_t *list, int64_t c
     return text;
 }
 
+/* ---- what holds for both ---- */
+
+static bool is_adam(const struct job *job) {
+    return strcmp(job->scenario->optimizer->name, "adamw") == 0;
+}
+
+/* `own`: the options are those of the framework that the job is priced with. */
+static void general_notes(const struct job *job, bool own, struct arena *arena,
+                          struct launch_flags *out) {
+    const struct scenario *s = job->scenario;
+    const char *stack = s->layout_fields.stack;
+    if (!own)
+        NOTE(out, "the job is priced with layout.backend %s, which is not %s", s->backend->name,
+             out->framework);
+    NOTE(out, "for %ld GPUs: data-parallel degree %ld, which the number of processes decides",
+         (long)layout_rank_count(&s->layout), (long)s->layout.dp);
+    if (strcmp(stack, "auto") != 0 && strcmp(stack, "none") != 0)
+        NOTE(out, "priced with the kernels of software stack \"%s\": no option chooses them",
+             stack);
+}
+
+static void groups_note(const struct job *job, struct arena *arena, struct launch_flags *out) {
+    const struct batching_policy *batching = job->scenario->batching.row;
+    if (batching->packs)
+        NOTE(out,
+             "a packed group counts as one sample: the data loader must deliver the groups of "
+             "batching policy \"%s\"",
+             batching->name);
+}
+
+/* Dropout of the language model: Megatron-LM's own default where the model's file says that there
+ * is some and the scenario gives no probability. */
+static double dropout_probability(const struct job *job, double asked) {
+    enum { DEFAULT_PERCENT = 10 };
+    if (!isnan(asked)) return asked;
+    const bool some = job->scenario->model->modules[MODULE_LANGUAGE].dropout;
+    return some ? DEFAULT_PERCENT / 100.0 : 0;
+}
+
+/* Megatron-LM and Megatron-DeepSpeed drop a tenth unless told otherwise. */
+static void dropout_flags(const struct job *job, struct arena *arena, struct launch_flags *out) {
+    const struct scenario_training *training = &job->scenario->training_fields;
+    FLAG(out, "--hidden-dropout %g", dropout_probability(job, training->hidden_dropout));
+    FLAG(out, "--attention-dropout %g", dropout_probability(job, training->attention_dropout));
+}
+
 /* ---- Megatron-LM ---- */
 
 static void megatron_sizes(const struct job *job, struct arena *arena, struct launch_flags *out) {
@@ -88,41 +135,95 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
         NOTE(out, "tensor-parallel groups of %ld span %ld nodes of %ld GPUs", (long)layout->tp,
              (long)(layout->tp / layout->gpus_per_node), (long)layout->gpus_per_node);
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
+    if (layout->sequence_parallel && s->layout_fields.tp_overlap) FLAG(out, "--tp-comm-overlap");
     FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
     if (layout->cp > 1) FLAG(out, "--context-parallel-size %ld", (long)layout->cp);
     /* A ring (p2p) is the default there. */
     const int kind = s->layout_fields.cp_kind;
     if (layout->cp > 1 && kind != CONTEXT_RING)
         FLAG(out, "--cp-comm-type %s", kind == CONTEXT_ALL_TO_ALL ? "a2a" : "all_gather");
+    if (layout->cp > 1 && kind != CONTEXT_ALL_TO_ALL && !s->layout_fields.cp_balanced)
+        NOTE(out, "layout.cp_balanced false: Megatron-LM deals each sequence from both ends, which "
+                  "is faster than the job priced");
     const struct batching_policy *batching = s->batching.row;
     int64_t micro = batching->packs ? 1 : s->micro_batch_samples;
     FLAG(out, "--micro-batch-size %ld", (long)micro);
-    FLAG(out, "--global-batch-size %ld",
-         (long)(micro * s->micro_batches_per_rank * layout->dp));
-    if (batching->packs)
-        NOTE(out, "a packed group counts as one sample: the data loader must deliver the groups of "
-                  "batching policy \"%s\"",
-             batching->name);
-    static const char *const precisions[PRECISION_COUNT] = {
-        [PRECISION_BF16] = "--bf16",
-        [PRECISION_FP16] = "--fp16",
-        [PRECISION_FP8] = "--bf16 --fp8-format hybrid",
-    };
-    enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
-    if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
+    FLAG(out, "--global-batch-size %ld", (long)(micro * s->micro_batches_per_rank * layout->dp));
+    groups_note(job, arena, out);
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (s->model->modules[role].layer_count > 0 && s->model->modules[role].frozen)
+            NOTE(out, "module %s is frozen: an option of the training script's own",
+                 module_role_name((enum module_role)role));
+}
+
+/* validate_args: --overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce;
+ * DistributedOptimizer takes Adam alone. */
+static void megatron_sharding(const struct job *job, struct arena *arena,
+                              struct launch_flags *out) {
+    const struct layout *layout = &job->scenario->layout;
+    const bool adam = is_adam(job);
     if (layout->zero_stage > 1)
         REFUSE(out, "ZeRO-%ld: the distributed optimizer shards optimizer state alone",
                (long)layout->zero_stage);
+    if (!adam) FLAG(out, "--optimizer sgd --sgd-momentum 0.9");
+    if (!adam) NOTE(out, "training.optimizer sgd-momentum: 0.9 is Megatron-LM's own default");
+    if (layout->zero_stage == 1 && !adam)
+        REFUSE(out, "training.optimizer sgd-momentum with ZeRO-1: the distributed optimizer takes "
+                    "Adam only (layout.zero_stage 0)");
     if (layout->zero_stage == 1) FLAG(out, "--use-distributed-optimizer");
     if (layout->zero_stage == 1 && layout->zero_group < layout->dp * layout->cp)
         FLAG(out, "--num-distributed-optimizer-instances %ld",
              (long)(layout->dp * layout->cp / layout->zero_group));
     if (layout->overlap_gradient_reduce) FLAG(out, "--overlap-grad-reduce");
-    if (layout->overlap_parameter_gather) FLAG(out, "--overlap-param-gather");
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        if (s->model->modules[role].layer_count > 0 && s->model->modules[role].frozen)
-            NOTE(out, "module %s is frozen: an option of the training script's own",
-                 module_role_name((enum module_role)role));
+    if (!layout->overlap_parameter_gather || layout->zero_stage != 1) return;
+    if (layout->overlap_gradient_reduce)
+        FLAG(out, "--overlap-param-gather");
+    else
+        NOTE(out, "layout.overlap_parameter_gather without layout.overlap_gradient_reduce: "
+                  "Megatron-LM takes --overlap-param-gather with --overlap-grad-reduce only, so "
+                  "it runs slower than the job priced");
+}
+
+static void megatron_training(const struct job *job, struct arena *arena,
+                              struct launch_flags *out) {
+    const struct scenario *s = job->scenario;
+    const struct scenario_training *training = &s->training_fields;
+    static const char *const precisions[PRECISION_COUNT] = {
+        [PRECISION_BF16] = "--bf16",
+        [PRECISION_FP16] = "--fp16",
+        [PRECISION_FP8] = "--bf16 --fp8-format hybrid",
+        [PRECISION_FP4] = "--bf16 --fp4-format e2m1",
+    };
+    enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
+    if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
+    if (training->attention == ATTENTION_NAIVE) FLAG(out, "--attention-backend unfused");
+    dropout_flags(job, arena, out);
+    if (training->deterministic == DETERMINISM_NONE) return;
+    FLAG(out, "--deterministic-mode");
+    NOTE(out, "--deterministic-mode needs NCCL_ALGO in the environment (for example Ring), and "
+              "neither --use-flash-attn nor --cross-entropy-loss-fusion");
+    NOTE(out, "%s",
+         training->deterministic == DETERMINISM_FILLED
+             ? "training.deterministic filled: versions of Megatron-LM since September 2026 "
+               "do not fill new tensors"
+             : "training.deterministic kernels: versions of Megatron-LM before September 2026 "
+               "fill new tensors too, unless "
+               "torch.utils.deterministic.fill_uninitialized_memory is False");
+}
+
+/* TransformerConfig takes offloading with one stage, without recomputation, and of fewer layers
+ * than there are. It offloads decoder layers alone. */
+static void megatron_offload(const struct job *job, const struct shape *s, struct arena *arena,
+                             struct launch_flags *out) {
+    const int64_t blocks = job->scenario->training_fields.offload_blocks;
+    if (blocks == 0) return;
+    if (s->parts > 1 || s->full + s->selective > 0 || s->encoder > 0 || blocks >= s->blocks)
+        REFUSE(out,
+               "training.offload_blocks %ld: --cpu-offloading-num-layers holds for fewer than all "
+               "layers of a decoder alone, with pp 1 and no recomputation",
+               (long)blocks);
+    else
+        FLAG(out, "--cpu-offloading-num-layers %ld", (long)blocks);
 }
 
 /* "Et*8|t*9|t*9|t*6L" */
@@ -217,15 +318,17 @@ static void megatron_recompute(const struct shape *s, struct arena *arena,
 
 static void make_megatron(const struct job *job, const struct shape *s, struct arena *arena,
                           struct launch_flags *out) {
-    out->framework = "Megatron-LM";
+    general_notes(job, strcmp(job->scenario->backend->name, "megatron-lm") == 0, arena, out);
     megatron_sizes(job, arena, out);
+    megatron_training(job, arena, out);
+    megatron_sharding(job, arena, out);
+    megatron_offload(job, s, arena, out);
     megatron_cuts(job, s, arena, out);
     megatron_recompute(s, arena, out);
     if (job->plan.schedule == &schedule_gpipe)
         REFUSE(out, "schedule \"gpipe\": Megatron-LM runs 1F1B, interleaved or not");
     if (job->step->iteration_planner != NULL)
-        REFUSE(out, "policy \"%s\" orders each iteration anew",
-               job->step->iteration_planner->name);
+        REFUSE(out, "policy \"%s\" orders each iteration anew", job->step->iteration_planner->name);
 }
 
 /* ---- DeepSpeed ---- */
@@ -268,8 +371,7 @@ static const char *partition_method(const struct job *job, const struct shape *s
     return NULL;
 }
 
-static void deepspeed_config(const struct job *job, struct arena *arena,
-                             struct launch_flags *out) {
+static void deepspeed_config(const struct job *job, struct arena *arena, struct launch_flags *out) {
     const struct scenario *s = job->scenario;
     const struct batching_policy *batching = s->batching.row;
     int64_t micro = batching->packs ? 1 : s->micro_batch_samples;
@@ -283,14 +385,16 @@ static void deepspeed_config(const struct job *job, struct arena *arena,
     if (precision == PRECISION_BF16 || precision == PRECISION_FP16) {
         cJSON *object = cJSON_AddObjectToObject(config, precision_name(precision));
         cJSON_AddBoolToObject(object, "enabled", true);
-    } else if (precision == PRECISION_FP8) {
-        REFUSE(out, "fp8: not an option of DeepSpeed's configuration");
+    } else if (precision == PRECISION_FP8 || precision == PRECISION_FP4) {
+        REFUSE(out, "%s: not an option of DeepSpeed's configuration", precision_name(precision));
     }
+    if (!is_adam(job) && s->layout.zero_stage > 0)
+        cJSON_AddBoolToObject(config, "zero_allow_untested_optimizer", true);
     cJSON *zero = cJSON_AddObjectToObject(config, "zero_optimization");
     cJSON_AddNumberToObject(zero, "stage", (double)s->layout.zero_stage);
     if (s->layout.zero_stage > 0)
-        cJSON_AddBoolToObject(zero, "overlap_comm", s->layout.overlap_gradient_reduce ||
-                                                        s->layout.zero_stage > 1);
+        cJSON_AddBoolToObject(zero, "overlap_comm",
+                              s->layout.overlap_gradient_reduce || s->layout.zero_stage > 1);
     if (s->layout.zero_group < s->layout.dp * s->layout.cp) {
         if (s->layout.zero_stage == 3)
             cJSON_AddNumberToObject(zero, "mics_shard_size", (double)s->layout.zero_group);
@@ -302,16 +406,53 @@ static void deepspeed_config(const struct job *job, struct arena *arena,
     out->config = arena_text(arena, text);
     cJSON_free(text);
     cJSON_Delete(config);
-    if (batching->packs)
-        NOTE(out, "a packed group counts as one sample: the data loader must deliver the groups of "
-                  "batching policy \"%s\"",
-             batching->name);
+    groups_note(job, arena, out);
+}
+
+/* What the file does not say: the training script's own business. */
+static void deepspeed_notes(const struct job *job, bool megatron, struct arena *arena,
+                            struct launch_flags *out) {
+    const struct scenario *s = job->scenario;
+    const struct scenario_training *training = &s->training_fields;
+    const struct layout *layout = &s->layout;
+    if (layout->zero_stage == 0 && layout->overlap_gradient_reduce)
+        NOTE(out, "layout.overlap_gradient_reduce with ZeRO-0: overlap_comm is an option of "
+                  "zero_optimization alone, so DeepSpeed runs slower than the job priced");
+    if (layout->zero_stage == 1 && layout->overlap_parameter_gather)
+        NOTE(out, "layout.overlap_parameter_gather: DeepSpeed's ZeRO-1 gathers before the next "
+                  "step, so it runs slower than the job priced");
+    if (layout->sequence_parallel && s->layout_fields.tp_overlap)
+        NOTE(out, "layout.tp_overlap: no option, so DeepSpeed runs slower than the job priced");
+    if (training->attention == ATTENTION_NAIVE)
+        NOTE(out, "training.attention naive: the model's own code, without flash attention");
+    if (!is_adam(job))
+        NOTE(out, "training.optimizer sgd-momentum: build it in the training script");
+    if (training->deterministic != DETERMINISM_NONE)
+        NOTE(out,
+             "training.deterministic %s: torch.use_deterministic_algorithms(True) in the training "
+             "script, with torch.utils.deterministic.fill_uninitialized_memory %s",
+             training->deterministic == DETERMINISM_FILLED ? "filled" : "kernels",
+             training->deterministic == DETERMINISM_FILLED ? "True" : "False");
+    if (training->offload_blocks > 0)
+        REFUSE(out,
+               "training.offload_blocks %ld: DeepSpeed's cpu_checkpointing moves the inputs "
+               "of recomputing blocks, not what others keep",
+               (long)training->offload_blocks);
+    if (megatron) return;
+    const double hidden = dropout_probability(job, training->hidden_dropout),
+                 attention = dropout_probability(job, training->attention_dropout);
+    if (hidden > 0 || attention > 0)
+        NOTE(out, "dropout %g (hidden) and %g (attention): the model's own configuration", hidden,
+             attention);
 }
 
 static void make_deepspeed(const struct job *job, const struct shape *s, struct arena *arena,
                            struct launch_flags *out) {
-    out->framework = "DeepSpeed";
     const struct layout *layout = &job->scenario->layout;
+    const char *backend = job->scenario->backend->name;
+    const bool megatron = strcmp(backend, "megatron-deepspeed") == 0;
+    general_notes(job, megatron || strcmp(backend, "deepspeed") == 0, arena, out);
+    bool all = s->full == s->blocks, none = s->full + s->selective == 0;
     if (layout->tp > 1) FLAG(out, "--tensor-model-parallel-size %ld", (long)layout->tp);
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     if (layout->pp > 1) FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
@@ -326,13 +467,20 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
     else if (layout->cp > 1)
         REFUSE(out, "context parallel degree %ld (layout.cp_kind all-to-all has an option)",
                (long)layout->cp);
+    if (megatron) dropout_flags(job, arena, out);
+    if (all && layout->pp == 1 && megatron)
+        FLAG(out, "--checkpoint-activations --deepspeed-activation-checkpointing");
+    else if (all && layout->pp == 1)
+        NOTE(out, "all blocks recompute: the model's code switches it on "
+                  "(gradient_checkpointing_enable() in Transformers), not this file");
     if (out->flag_count > 0)
-        NOTE(out, "parallel sizes are options of Megatron-DeepSpeed's training script");
+        NOTE(out, "the options before the file are of Megatron-DeepSpeed's training script");
     deepspeed_config(job, arena, out);
-    bool all = s->full == s->blocks, none = s->full + s->selective == 0;
+    deepspeed_notes(job, megatron, arena, out);
     if (!all && !none)
-        REFUSE(out, "%ld of %ld blocks recompute: activation_checkpoint_interval holds for all "
-                    "layers (policy.recompute full or none)",
+        REFUSE(out,
+               "%ld of %ld blocks recompute: activation_checkpoint_interval holds for all "
+               "layers (policy.recompute full or none)",
                (long)(s->full + s->selective), (long)s->blocks);
     if (layout->pp == 1) return;
     if (job->plan.chunk_count > 1) {
@@ -349,9 +497,17 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
             (long)layout->pp, method, all ? 1 : 0);
 }
 
-void launch_flags_make(enum launch_framework framework, const struct job *job,
-                       struct arena *arena, struct launch_flags *out) {
-    *out = (struct launch_flags){ 0 };
+void launch_flags_make(enum launch_framework framework, const struct job *job, struct arena *arena,
+                       struct launch_flags *out) {
+    *out = (struct launch_flags){ .framework =
+                                      framework == LAUNCH_MEGATRON ? "Megatron-LM" : "DeepSpeed" };
+    if (strcmp(job->scenario->backend->name, "fsdp") == 0) {
+        REFUSE(out,
+               "layout.backend fsdp shards with PyTorch's fully_shard, which is configured in the "
+               "training framework's own files: plans of megatron-lm, megatron-deepspeed and "
+               "deepspeed can be emitted");
+        return;
+    }
     struct shape s = shape_of(job, arena);
     if (framework == LAUNCH_MEGATRON)
         make_megatron(job, &s, arena, out);

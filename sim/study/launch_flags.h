@@ -4,7 +4,9 @@
  *     launch_flags_make(LAUNCH_MEGATRON, job, arena, &f);
  *     if (f.refusal_count > 0) ...   // what no option can say, one sentence each
  *
- * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding.
+ * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding,
+ * optimizer, dropout. What changes the job's price and has no option is a note, or a refusal where
+ * the job would not fit or be another without it.
  * Model shape, data, learning rate and paths stay with the user. Option names and their meaning are
  * those of Megatron-LM's and DeepSpeed's own argument parsers and documentation (docs/MODEL.md).
  */
@@ -15,7 +17,7 @@
 
 enum launch_framework { LAUNCH_MEGATRON, LAUNCH_DEEPSPEED };
 
-enum { LAUNCH_FLAG_LIMIT = 24, LAUNCH_REFUSAL_LIMIT = 8 };
+enum { LAUNCH_FLAG_LIMIT = 40, LAUNCH_REFUSAL_LIMIT = 24 };
 
 struct launch_flags {
     const char *framework;                 /* "Megatron-LM" */

@@ -1,5 +1,6 @@
 /* test_launch_flags.c - plans as options of the frameworks, and what no option can say. */
 #include "sim/study/launch_flags.h"
+#include "sim/scenario/scenario_fields.h"
 #include "tests/unit/replay/replay_fixture.h"
 
 static int begin(void **state) {
@@ -21,7 +22,8 @@ static const char *plan_text(struct arena *arena, const struct launch_flags *f) 
     for (int64_t i = 0; i < f->flag_count; i++)
         if (strstr(f->flags[i], "--decoder") != NULL || strstr(f->flags[i], "recompute") != NULL ||
             strstr(f->flags[i], "layout") != NULL || strstr(f->flags[i], "virtual") != NULL ||
-            strstr(f->flags[i], "--c") != NULL || strstr(f->flags[i], "--ds-") != NULL)
+            strstr(f->flags[i], "--co") != NULL || strstr(f->flags[i], "--cp-comm") != NULL ||
+            strstr(f->flags[i], "--ds-") != NULL)
             text = arena_format(arena, "%s%s;", text, f->flags[i]);
     if (f->pipeline_module != NULL) text = arena_format(arena, "%s%s;", text, f->pipeline_module);
     for (int64_t i = 0; i < f->refusal_count; i++)
@@ -100,12 +102,8 @@ static void test_flags(void **state) {
           { "model=llama3-8b", "layout.pp=4", "layout.tp=1", "policy.recompute=none" },
           "num_stages=4, partition_method=\"type:.*Block\", activation_checkpoint_interval=0;" },
         { LAUNCH_DEEPSPEED, { MANUAL("50,27") }, "! blocks per stage [50, 27;" },
-        { LAUNCH_DEEPSPEED,
-          { "model=llama3-8b", "layout.vpp=2" },
-          "! layout.vpp 2: DeepSpeed';" },
-        { LAUNCH_DEEPSPEED,
-          { "layout.pp=1", STAGES("3") },
-          "! 3 of 77 blocks recompute;" },
+        { LAUNCH_DEEPSPEED, { "model=llama3-8b", "layout.vpp=2" }, "! layout.vpp 2: DeepSpeed';" },
+        { LAUNCH_DEEPSPEED, { "layout.pp=1", STAGES("3") }, "! 3 of 77 blocks recompute;" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -122,9 +120,221 @@ static void test_flags(void **state) {
     }
 }
 
+/* All that is said: options, file, refusals and notes. */
+static const char *whole_text(struct arena *arena, const struct launch_flags *f) {
+    const char *text = "";
+    for (int64_t i = 0; i < f->flag_count; i++)
+        text = arena_format(arena, "%s%s\n", text, f->flags[i]);
+    if (f->pipeline_module != NULL) text = arena_format(arena, "%s%s\n", text, f->pipeline_module);
+    if (f->config != NULL) text = arena_format(arena, "%s%s\n", text, f->config);
+    for (int64_t i = 0; i < f->refusal_count; i++)
+        text = arena_format(arena, "%s! %s\n", text, f->refusals[i]);
+    for (int64_t i = 0; i < f->note_count; i++)
+        text = arena_format(arena, "%s# %s\n", text, f->notes[i]);
+    return text;
+}
+
+enum { SET_LIMIT = 10 };
+
+static const char *text_of(struct arena *arena, enum launch_framework framework,
+                           const char *const *set, bool *refused) {
+    struct scenario *s = fixture_scenario("samples.csv", set);
+    struct job *job = fixture_job(s);
+    struct launch_flags f;
+    launch_flags_make(framework, job, arena, &f);
+    const char *text = whole_text(arena, &f);
+    *refused = f.refusal_count > 0;
+    job_destroy(job);
+    scenario_destroy(s);
+    return text;
+}
+
+/* Options that only hold together, as the frameworks' own checks demand. */
+static void test_words(void **state) {
+    (void)state;
+    static const struct {
+        enum launch_framework framework;
+        const char *set[SET_LIMIT];
+        const char *with[3], *without[3];
+    } cases[] = {
+        { LAUNCH_MEGATRON,
+          { "layout.zero_stage=0", "layout.overlap_gradient_reduce=true",
+            "layout.overlap_parameter_gather=true" },
+          { "--overlap-grad-reduce\n" },
+          { "--overlap-param-gather", "--use-distributed-optimizer" } },
+        { LAUNCH_MEGATRON,
+          { "layout.overlap_gradient_reduce=false", "layout.overlap_parameter_gather=true" },
+          { "--use-distributed-optimizer\n", "# layout.overlap_parameter_gather without" },
+          { "--overlap-grad-reduce\n", "\n--overlap-param-gather" } },
+        { LAUNCH_MEGATRON,
+          { "layout.overlap_gradient_reduce=true", "layout.overlap_parameter_gather=true" },
+          { "--overlap-grad-reduce\n--overlap-param-gather\n" },
+          { NULL } },
+        { LAUNCH_MEGATRON,
+          { "layout.tp_overlap=true" },
+          { "--sequence-parallel\n--tp-comm-overlap\n" },
+          { NULL } },
+        { LAUNCH_MEGATRON,
+          { "layout.tp_overlap=true", "layout.tp=1" },
+          { NULL },
+          { "--tp-comm-overlap", "--sequence-parallel" } },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "training.optimizer=sgd-momentum", "layout.zero_stage=0" },
+          { "--optimizer sgd --sgd-momentum 0.9\n" },
+          { "!" } },
+        { LAUNCH_MEGATRON,
+          { "training.optimizer=sgd-momentum" },
+          { "! training.optimizer sgd-momentum with ZeRO-1" },
+          { NULL } },
+        { LAUNCH_MEGATRON,
+          { "training.hidden_dropout=0.1", "training.deterministic=filled" },
+          { "--hidden-dropout 0.1\n--attention-dropout 0\n", "--deterministic-mode\n",
+            "NCCL_ALGO" },
+          { NULL } },
+        { LAUNCH_MEGATRON, { "training.precision=fp16" }, { "--fp16\n" }, { "--bf16" } },
+        { LAUNCH_MEGATRON,
+          { "training.precision=fp8", "cluster.hardware=h100-80g-sxm" },
+          { "--bf16 --fp8-format hybrid\n" },
+          { NULL } },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "layout.pp=1", "policy.recompute=none",
+            "training.offload_blocks=4" },
+          { "--cpu-offloading-num-layers 4\n" },
+          { "!" } },
+        { LAUNCH_MEGATRON,
+          { "model=llama3-8b", "policy.recompute=none", "training.offload_blocks=4" },
+          { "! training.offload_blocks 4" },
+          { NULL } },
+        { LAUNCH_DEEPSPEED,
+          { "layout.pp=1" },
+          { "--checkpoint-activations --deepspeed-activation-checkpointing\n" },
+          { NULL } },
+        { LAUNCH_DEEPSPEED,
+          { "layout.pp=1", "layout.tp=1", "layout.backend=deepspeed" },
+          { "# all blocks recompute: " },
+          { "--" } },
+        { LAUNCH_DEEPSPEED,
+          { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3" },
+          { "! layout.backend fsdp" },
+          { "{", "#" } },
+        { LAUNCH_MEGATRON,
+          { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3" },
+          { "! layout.backend fsdp" },
+          { "--", "#" } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        bool refused;
+        const char *text = text_of(arena, cases[i].framework, cases[i].set, &refused);
+        for (int k = 0; k < 3; k++) {
+            if (cases[i].with[k] != NULL && strstr(text, cases[i].with[k]) == NULL)
+                fail_msg("case %zu: no \"%s\" in\n%s", i, cases[i].with[k], text);
+            if (cases[i].without[k] != NULL && strstr(text, cases[i].without[k]) != NULL)
+                fail_msg("case %zu: \"%s\" in\n%s", i, cases[i].without[k], text);
+        }
+        arena_destroy(arena);
+    }
+}
+
+/* Every field of layout and training: another value changes what is said. A new field fails here
+ * until it has a row. */
+struct field_case {
+    const char *field;
+    const char *base[4], *changed[3];
+    const char *no_effect; /* why the field decides nothing that is launched */
+};
+
+static const struct field_case field_cases[] = {
+    { "layout.backend", { "layout.backend=megatron-lm" }, { "layout.backend=deepspeed" }, NULL },
+    { "layout.stack", { NULL }, { "layout.stack=megatron-deepspeed-2023" }, NULL },
+    { "layout.tp", { NULL }, { "layout.tp=1" }, NULL },
+    { "layout.sp", { NULL }, { "layout.sp=false" }, NULL },
+    { "layout.tp_overlap", { NULL }, { "layout.tp_overlap=true" }, NULL },
+    { "layout.pp", { NULL }, { "layout.pp=1" }, NULL },
+    { "layout.vpp", { NULL }, { "layout.vpp=2" }, NULL },
+    { "layout.cp", { NULL }, { "layout.cp=2" }, NULL },
+    { "layout.cp_kind", { "layout.cp=2" }, { "layout.cp_kind=all-to-all" }, NULL },
+    { "layout.cp_balanced", { "layout.cp=2" }, { "layout.cp_balanced=false" }, NULL },
+    { "layout.dp", { NULL }, { "layout.dp=4", "cluster.gpu_count=16" }, NULL },
+    { "layout.zero_stage", { NULL }, { "layout.zero_stage=0" }, NULL },
+    { "layout.zero_group", { NULL }, { "layout.zero_group=1" }, NULL },
+    { "layout.overlap_gradient_reduce",
+      { "layout.overlap_gradient_reduce=true" },
+      { "layout.overlap_gradient_reduce=false" },
+      NULL },
+    { "layout.overlap_parameter_gather",
+      { "layout.overlap_gradient_reduce=true", "layout.overlap_parameter_gather=false" },
+      { "layout.overlap_parameter_gather=true" },
+      NULL },
+    { "training.global_batch", { NULL }, { "training.global_batch={\"micro_batches\":32}" }, NULL },
+    { "training.micro_batch", { NULL }, { "training.micro_batch={\"samples\":2}" }, NULL },
+    { "training.precision", { NULL }, { "training.precision=fp16" }, NULL },
+    { "training.attention", { NULL }, { "training.attention=naive" }, NULL },
+    { "training.hidden_dropout", { NULL }, { "training.hidden_dropout=0.1" }, NULL },
+    { "training.attention_dropout", { NULL }, { "training.attention_dropout=0.1" }, NULL },
+    { "training.deterministic", { NULL }, { "training.deterministic=kernels" }, NULL },
+    { "training.deterministic",
+      { "training.deterministic=kernels" },
+      { "training.deterministic=filled" },
+      NULL },
+    { "training.offload_blocks",
+      { "layout.pp=1", "policy.recompute=none" },
+      { "training.offload_blocks=2" },
+      NULL },
+    { "training.optimizer",
+      { "layout.zero_stage=0" },
+      { "training.optimizer=sgd-momentum" },
+      NULL },
+    { "training.epochs", { NULL }, { NULL }, "a step is the same; it counts for days and money" },
+};
+enum { FIELD_CASES = sizeof field_cases / sizeof field_cases[0] };
+
+static void join(const char **set, int *count, const char *const *from, int limit) {
+    for (int i = 0; i < limit && from[i] != NULL; i++)
+        set[(*count)++] = from[i];
+}
+
+static void check_field(const struct field_case *c) {
+    for (int framework = LAUNCH_MEGATRON; framework <= LAUNCH_DEEPSPEED; framework++) {
+        struct arena *arena = arena_create();
+        const char *set[SET_LIMIT] = { "model=llama3-8b" };
+        int count = 1;
+        bool refused, ignored;
+        join(set, &count, c->base, 4);
+        const char *before = text_of(arena, (enum launch_framework)framework, set, &refused);
+        join(set, &count, c->changed, 3);
+        const char *after = text_of(arena, (enum launch_framework)framework, set, &ignored);
+        /* What is refused already is not launched. */
+        if (!refused && strcmp(before, after) == 0)
+            fail_msg("%s: another value, and framework %d says the same:\n%s", c->field, framework,
+                     after);
+        if (framework == LAUNCH_MEGATRON) assert_false(refused);
+        arena_destroy(arena);
+    }
+}
+
+static void test_every_field_is_said(void **state) {
+    (void)state;
+    static const struct field_table *const tables[] = { &scenario_layout_table,
+                                                        &scenario_training_table };
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (size_t i = 0; i < tables[t]->count; i++) {
+            char name[128];
+            snprintf(name, sizeof name, "%s.%s", tables[t]->name, tables[t]->fields[i].name);
+            int rows = 0;
+            for (int k = 0; k < FIELD_CASES; k++)
+                rows += strcmp(field_cases[k].field, name) == 0;
+            if (rows == 0) fail_msg("%s has no row here", name);
+        }
+    for (int k = 0; k < FIELD_CASES; k++)
+        if (field_cases[k].no_effect == NULL) check_field(&field_cases[k]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_every_field_is_said),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
