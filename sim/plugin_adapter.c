@@ -87,6 +87,7 @@ static bool deal(struct batches_host *h) {
     plan->packed = h->packs;
     plan->samples_packed = h->used;
     plan->leftover_dropped = plan->samples_in - h->used;
+    plan->leftover_of_plugin = true;
     return true;
 }
 

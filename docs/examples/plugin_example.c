@@ -1,6 +1,6 @@
 /* plugin_example.c - a plug-in with a policy of each kind; docs/PLUGIN.md walks through it.
  *
- *     cc -shared -fPIC -O2 plugin_example.c -o plugin_example.so
+ *     cc -shared -fPIC -O2 -I ../../sim plugin_example.c -o plugin_example.so
  *     ballast run study.json --plugin plugin_example.so --set policy.partition=bottleneck
  */
 #include <ballast.h>

@@ -1,7 +1,7 @@
 /* plugin_joint.c - a joint policy as a plug-in: each iteration's micro-batches in the order that is
  * simulated fastest. docs/PLUGIN.md walks through it.
  *
- *     cc -shared -fPIC -O2 plugin_joint.c -o plugin_joint.so
+ *     cc -shared -fPIC -O2 -I ../../sim plugin_joint.c -o plugin_joint.so
  *     ballast run study.json --plugin plugin_joint.so --set policy.joint=order-search
  *
  * The stages keep the skeleton of their schedule (1F1B); what changes is which micro-batch runs

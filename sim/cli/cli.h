@@ -32,6 +32,7 @@ struct command {
     int64_t min_arguments, max_arguments; /* -1: any number */
     const char *const *words;             /* of the first argument, NULL at the end; may be NULL */
     bool takes_scenario;                  /* --set is refused where it could change nothing */
+    bool takes_plugins;                   /* has --plugin though it takes no scenario */
     bool without_scenarios;               /* runs where no scenarios folder can be found */
     /* options come zeroed, then set by the command line; defaults() may fill them before. */
     void (*defaults)(void *options);

@@ -29,7 +29,7 @@ static const struct option *walk_next(struct option_walk *walk) {
     walk->at++;
     const bool of_scenario =
         next != NULL && (strcmp(next->name, "set") == 0 || strcmp(next->name, "unset") == 0 ||
-                         strcmp(next->name, "plugin") == 0);
+                         (strcmp(next->name, "plugin") == 0 && !walk->command->takes_plugins));
     if (of_scenario && !walk->command->takes_scenario) return walk_next(walk);
     return next;
 }

@@ -29,9 +29,11 @@ struct pack_options {
 static const struct option options_table[] = {
     { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
     { "qv", OPTION_TEXT, AT(qv), "N|auto",
-      "isf: most tiles in a group; auto: --choose code, qt too", NULL, 0, 0 },
+      "most tiles in a group, of isf or a plug-in; auto (isf): --choose code, qt too", NULL, 0,
+      0 },
     { "qt", OPTION_TEXT, AT(qt), "N|auto",
-      "isf: most language tokens in a group; auto: --choose code, qv too", NULL, 0, 0 },
+      "most language tokens in a group, of isf or a plug-in; auto (isf): --choose code, qv too",
+      NULL, 0, 0 },
     { "choose", OPTION_TEXT, AT(choose), "paper|code",
       "isf: qv and qt from the data, as the paper or as its published program does", NULL, 0, 0 },
     { "convergence", OPTION_FLAG, AT(convergence), NULL,
@@ -53,7 +55,7 @@ static const struct option options_table[] = {
     { "variant", OPTION_TEXT, AT(variant), "NAME",
       "length-group, device-group: as the paper or as the code", NULL, 0, 0 },
     { "parameter", OPTION_LIST, AT(parameters), "NAME=VALUE",
-      "any other parameter of the policy (repeatable)", NULL, 0, 0 },
+      "any other parameter of the policy, of a plug-in's too (repeatable)", NULL, 0, 0 },
     { "seed", OPTION_COUNT, AT(seed), "N",
       "seed of shuffles and samplers (default 1024: the published streams)", NULL, 0,
       4294967295.0 },
@@ -235,7 +237,9 @@ static void print(const struct cli *cli, const struct dataset *d,
     printf("  oversize skipped      %s\n", cli_thousands(plan->oversize_skipped, text));
     printf("  lost with last group  %s\n", cli_thousands(plan->lost_with_last_group, text));
     if (plan->leftover_dropped > 0)
-        printf("  left over, dropped    %s\n", cli_thousands(plan->leftover_dropped, text));
+        printf("  %s%s\n",
+               plan->leftover_of_plugin ? "given to no rank      " : "left over, dropped    ",
+               cli_thousands(plan->leftover_dropped, text));
     printf("  groups                %s (%ld full)\n", cli_thousands(plan->group_count, text),
            (long)plan->full_group_count);
     printf("  average batch size    %.3f samples\n", b->average_batch_size);
@@ -374,6 +378,7 @@ const struct command command_pack = {
     COMMAND_OPTIONS(options_table, struct pack_options),
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes_plugins = true,
     .defaults = defaults,
     .run = run,
 };

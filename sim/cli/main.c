@@ -266,7 +266,8 @@ static void print_help(const struct command *command) {
     printf("usage: ballast %s %s\n\n%s.\n", command->name, command->usage, command->help);
     if (command->more != NULL) printf("\n%s", command->more);
     puts("\nOptions:");
-    options_help(command->options, command->option_count, command->takes_scenario, stdout);
+    options_help(command->options, command->option_count, command->takes_scenario,
+                 command->takes_plugins, stdout);
     if (command->print_more != NULL) command->print_more(stdout);
 }
 

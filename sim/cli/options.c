@@ -21,7 +21,8 @@ static const struct option common_table[] = {
       "folder of models, datasets, hardware and clusters", NULL, 0, 0 },
     { "help", OPTION_FLAG, COMMON(help), NULL, "this text", NULL, 0, 0 },
 };
-/* The first ones change a scenario. */
+/* The first ones change a scenario; --plugin is the last of them. */
+enum { COMMON_PLUGIN = 2 };
 enum { COMMON_OF_SCENARIO = 3, COMMON_COUNT = sizeof common_table / sizeof common_table[0] };
 
 const struct option *options_common(size_t *count) {
@@ -185,8 +186,8 @@ static void help_rows(const struct option *options, size_t count, FILE *out) {
 }
 
 void options_help(const struct option *options, size_t option_count, bool takes_scenario,
-                  FILE *out) {
+                  bool takes_plugins, FILE *out) {
     help_rows(options, option_count, out);
-    int first = takes_scenario ? 0 : COMMON_OF_SCENARIO;
+    const int first = takes_scenario ? 0 : takes_plugins ? COMMON_PLUGIN : COMMON_OF_SCENARIO;
     help_rows(common_table + first, (size_t)(COMMON_COUNT - first), out);
 }

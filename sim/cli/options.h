@@ -58,8 +58,9 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
                    struct arguments *arguments, struct error *err);
 /* What every command takes, as a table. */
 const struct option *options_common(size_t *count);
-/* --set is left out where there is no scenario to change. */
+/* --set and --unset are left out where there is no scenario to change, --plugin where no policy is
+ * named either. */
 void options_help(const struct option *options, size_t option_count, bool takes_scenario,
-                  FILE *out);
+                  bool takes_plugins, FILE *out);
 
 #endif

@@ -223,12 +223,14 @@ static void print_left_out(const struct job *job) {
     double percent = job_left_out_fraction(job) * 100;
     char left[32], all[32], oversize[32], lost[32], leftover[32];
     printf("%s%s of %s samples left out (%.*f %%): %s oversize, %s lost with the last group, %s "
-           "in groups that are not full\n",
+           "%s\n",
            percent > WARN_LEFT_OUT_PERCENT ? "warning: " : "  ",
            cli_thousands(job->samples_left_out, left), cli_thousands(b->samples_in, all),
            cli_decimals(percent, 1), percent, cli_thousands(b->oversize_skipped, oversize),
            cli_thousands(b->lost_with_last_group, lost),
-           cli_thousands(b->leftover_dropped, leftover));
+           cli_thousands(b->leftover_dropped, leftover),
+           b->leftover_of_plugin ? "that the plug-in gives to no rank"
+                                 : "in groups that are not full");
     if (percent > WARN_LEFT_OUT_PERCENT && b->oversize_skipped > 0 && job->dataset->clip_ms == NULL)
         print_largest_sample(job->dataset);
 }

@@ -41,6 +41,27 @@ done
 better=$(run --plugin "$work/example.so" --set policy.partition=bottleneck | number step_time_mean_ms)
 awk -v a="$better" -v b="$plain" 'BEGIN { exit !(a < b) }' || fail "bottleneck ($better ms) is not faster than encoder-first ($plain ms)"
 
+# pack: parameters, what was left out, and the help.
+pack() { "$program" pack tests/golden/input/samples.csv --scenarios scenarios --plugin "$work/example.so" --policy snake --dp 4 "$@"; }
+wide=$(pack --parameter window=8 --micro-batch 2 --json | number pad_ratio)
+narrow=$(pack --parameter window=1 --micro-batch 2 --json | number pad_ratio)
+[[ -n $wide && $wide != "$narrow" ]] || fail "pack --parameter window: $wide and $narrow"
+if pack --parameter window=0 > /dev/null 2> "$work/err"; then fail "pack takes window 0"; fi
+grep -qF 'error: policy "snake": ' "$work/err" || fail "pack says: $(cat "$work/err")"
+pack --micro-batch 5 --parameter window=1 | grep -q 'given to no rank  *[1-9]' || fail "pack does not count what is given to no rank"
+"$program" run tests/golden/input/small.json --scenarios scenarios --quiet --plugin "$work/example.so" \
+    --set 'policy.batching={"name":"snake","window":7}' > "$work/out" 2>&1
+grep -q '[1-9] that the plug-in gives to no rank' "$work/out" || fail "run says of samples left out: $(grep left "$work/out")"
+"$program" pack --help | grep -q -- '--plugin FILE' || fail "pack --help does not list --plugin"
+# The line at the top of each example compiles it, in its folder.
+mkdir -p "$work/tree/docs" "$work/tree/sim"
+cp -r docs/examples "$work/tree/docs/"
+cp sim/ballast.h "$work/tree/sim/"
+for example in plugin_example plugin_joint; do
+    line=$(sed -n 's/^ \* *\(cc .*\)$/\1/p' "docs/examples/$example.c" | head -n 1)
+    (cd "$work/tree/docs/examples" && eval "$line") || fail "$example.c: '$line' fails"
+done
+
 refused() { # WANTED ARGUMENT...
     local want=$1 status=0
     shift

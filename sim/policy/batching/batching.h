@@ -58,7 +58,9 @@ struct batch_plan {
      *   sum of the sizes of the groups in order
      *     = samples_packed + repeated_by_sampler - dropped_by_sampler. */
     int64_t samples_in, samples_packed, oversize_skipped, lost_with_last_group;
-    int64_t leftover_dropped;    /* isf with leftovers "drop": in no group that is full enough */
+    /* isf with leftovers "drop": in no group that is full enough; a plug-in: never given */
+    int64_t leftover_dropped;
+    bool leftover_of_plugin;
     int64_t dropped_by_sampler;  /* tail that does not fill a round of all ranks */
     int64_t repeated_by_sampler; /* samples given out twice to fill the last round */
 };
