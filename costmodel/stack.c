@@ -38,7 +38,7 @@ struct stack_fields {
         fp16_accumulate_bytes_moved;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
     bool placeholder_gradients;
-    double quantised_copy_bytes;
+    double fp8_gather_bytes, quantised_copy_bytes;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
 
@@ -162,6 +162,9 @@ static const struct field stack_rows[] = {
       "bytes", "of them, reduced; null: as held", NULL },
     { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
       "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
+    { "fp8_gather_bytes", FIELD_DOUBLE, AT(fp8_gather_bytes), 0, 4, "null", "bytes",
+      "gathered per parameter of a block with fp8 matmuls by ZeRO-1 and 2; null: 2, as bf16",
+      NULL },
     { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
       "held per parameter of a block with fp8 or fp4 matmuls: copies of its matrices by rows and by "
       "columns, beside the weights",
@@ -396,6 +399,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .fp16_gradient_bytes = f.fp16_gradient_bytes,
         .fp16_gradient_reduce_bytes = f.fp16_gradient_reduce_bytes,
         .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
+        .fp8_gather_bytes = f.fp8_gather_bytes,
         .quantised_copy_bytes = f.quantised_copy_bytes,
         .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,

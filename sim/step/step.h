@@ -93,6 +93,7 @@ struct step_model {
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
     int64_t *part_parameters, *trainable_part_parameters;
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
+    double *gathered_bytes;                        /* of the trainable, as ZeRO-1 gathers them */
     struct stage_memory *static_memory;            /* classes that do not change during a step */
     int64_t *accumulate_ns; /* per part: adding a micro-batch's gradients and copies around sharded
                                collectives, part of its backward */

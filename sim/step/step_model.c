@@ -64,7 +64,9 @@ static void count_layers(struct step_model *m) {
             m->last_kind[part] = kind;
             int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
             /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
-            bool whole = model->modules[model->layers[i].module_index].precision == PRECISION_FP32;
+            const enum precision precision =
+                model->modules[model->layers[i].module_index].precision;
+            bool whole = precision == PRECISION_FP32;
             double bytes = (double)parameters * (whole ? 4 : 2);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
@@ -72,6 +74,10 @@ static void count_layers(struct step_model *m) {
             if (!model_gradient_need(model, i).weight) continue;
             m->trainable_rank_parameters[stage] += parameters;
             m->trainable_weight_bytes[stage] += bytes;
+            const bool as_cast = precision == PRECISION_FP8 && layer_kind_is_block(kind);
+            m->gathered_bytes[stage] +=
+                bytes -
+                (as_cast ? (double)parameters * m->scenario->backend->fp8_gather_saves : 0);
             m->trainable_part_parameters[part] += parameters;
         }
     }
@@ -253,8 +259,8 @@ static void price_synchronisation(struct step_model *m) {
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         if (sharded_state && layout->zero_stage < 3) {
             m->gather_ns[stage] =
-                outer_gather_ns(m, stage, m->trainable_weight_bytes[stage], &shards);
-            m->update_moving[stage] = outer_gather_moving(m, m->trainable_weight_bytes[stage]);
+                outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
+            m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);
         }
         if (layout->zero_stage == 3)
             for (int64_t unit = 0; unit < m->unit_count; unit++)
@@ -388,6 +394,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->weight_bytes = arena_array(arena, double, m->stage_count);
     m->trainable_weight_bytes = arena_array(arena, double, m->stage_count);
+    m->gathered_bytes = arena_array(arena, double, m->stage_count);
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
     m->accumulate_ns = arena_array(arena, int64_t, m->part_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);

@@ -48,6 +48,7 @@ static void test_gradients_of_a_precision(void **state) {
                            .accumulate_bytes_moved = NAN,
                            .state_bytes = NAN,
                            .fp8_gradient_bytes = 2,
+                           .fp8_gather_bytes = 0.75,
                            .fp16_gradient_bytes = 3,
                            .fp16_gradient_reduce_bytes = 2,
                            .fp16_accumulate_bytes_moved = 5,
@@ -61,6 +62,10 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 2);
     assert_true(fp16.accumulate_bytes_moved == 5 && bf16.accumulate_bytes_moved != 5);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
+    assert_true(fp8.fp8_gather_saves == 1.25);
+    stack.fp8_gather_bytes = NAN;
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, false);
+    assert_true(fp8.fp8_gather_saves == 0);
 }
 
 /* In fp16 the loss scale's kernels stand in the update; the price has bf16's traffic in it. */
