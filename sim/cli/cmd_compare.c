@@ -115,7 +115,9 @@ static void print_difference(const struct comparison_row *row) {
     printf(" %+.1f %%", row->delta_fraction * 100);
     if (!isnan(row->delta_low_fraction))
         printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
-    printf(", %s%s", comparison_verdict_name(row->verdict), row->paired ? " (same steps)" : "");
+    printf(", %s", comparison_verdict_name(row->verdict));
+    if (row->verdict != COMPARISON_OPEN) printf(" at %.0f %%", row->order_fraction * 100);
+    printf("%s", row->paired ? " (same steps)" : "");
 }
 
 static void print_against_first(const struct comparison_row *row) {
@@ -142,8 +144,8 @@ static void print_runs(const struct comparison_run *runs, const struct compariso
     /* The first run's size decides for the whole table, so that its columns compare. */
     int gpu_decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2),
         day_decimals = cli_decimals(runs[0].record.total_days * time.per_day, time.decimals),
-        money_decimals = cli_decimals(runs[0].record.money_usd,
-                                      amount_money_decimals(runs[0].record.money_usd));
+        money_decimals =
+            cli_decimals(runs[0].record.money_usd, amount_money_decimals(runs[0].record.money_usd));
     for (int64_t i = 0; i < count; i++) {
         const struct run_record *r = &runs[i].record;
         printf("%-2ld %-*s %10.*f", (long)i + 1, name_width, runs[i].label, gpu_decimals,
@@ -211,8 +213,8 @@ static void print_causes(const struct comparison_row *rows, int64_t count,
 
 /* `money` NULL: all GPUs cost the same, or some have no price. */
 static void print(const struct comparison_run *runs, const struct comparison_row *rows,
-                  const struct comparison_row *money, int64_t count,
-                  const char *const *warnings, struct arena *arena) {
+                  const struct comparison_row *money, int64_t count, const char *const *warnings,
+                  struct arena *arena) {
     struct amount_unit unit = unit_of(rows, count);
     print_runs(runs, rows, count, unit);
     if (money != NULL) print_in_money(runs, money, count);
@@ -221,16 +223,15 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
         printf("warning: %s\n", warnings[i]);
-    puts(
-        "In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, "
-        "where a part of the epoch was\nreplayed, over which part; the samples themselves are "
-        "given, the same for all runs. With GPUs that fail: also\nover when they do.");
+    puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, "
+         "where a part of the epoch was\nreplayed, over which part; the samples themselves are "
+         "given, the same for all runs. With GPUs that fail: also\nover when they do.");
     printf(
         "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
         "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
         "stacks the root of the sum of both bands' squares);\nlikely: beyond that chance; open: "
-        "not even that, or a run "
-        "does not fit.\n"
+        "not even that, or a run does not fit. At: how often so large a difference has the right\n"
+        "sign for all that predictions err.\n"
         "The band holds 80 %% of the measured runs that nothing was fitted on "
         "(docs/VALIDATION.md).\n",
         expm1(rows[0].may_err_log) * 100);
@@ -261,7 +262,7 @@ static void add_money(cJSON *row, const struct comparison_row *money) {
 
 static cJSON *to_json(const struct comparison_run *runs, const struct comparison_row *rows,
                       const struct comparison_row *money, int64_t count,
-                  const char *const *warnings, struct arena *arena) {
+                      const char *const *warnings, struct arena *arena) {
     char key[64];
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "runs");
     for (int64_t i = 0; i < count; i++) {
@@ -282,6 +283,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddNumberToObject(row, "delta_fraction", rows[i].delta_fraction);
         cJSON_AddBoolToObject(row, "paired", rows[i].paired);
         cJSON_AddNumberToObject(row, "confidence_fraction", rows[i].confidence_fraction);
+        if (isfinite(rows[i].order_fraction))
+            cJSON_AddNumberToObject(row, "order_fraction", rows[i].order_fraction);
         if (!isnan(rows[i].delta_low_fraction)) {
             cJSON_AddNumberToObject(row, "delta_low_fraction", rows[i].delta_low_fraction);
             cJSON_AddNumberToObject(row, "delta_high_fraction", rows[i].delta_high_fraction);

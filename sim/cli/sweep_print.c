@@ -89,6 +89,7 @@ static void add_comparison(cJSON *best, const struct sweep_decision *d, int64_t 
     add_number(o, "delta_low_fraction", c->delta_low_fraction);
     add_number(o, "delta_high_fraction", c->delta_high_fraction);
     cJSON_AddNumberToObject(o, "confidence_fraction", c->confidence_fraction);
+    add_number(o, "order_fraction", c->order_fraction);
     cJSON_AddStringToObject(o, "verdict", comparison_verdict_name(c->verdict));
     cJSON_AddBoolToObject(o, "paired", c->paired);
 }
@@ -221,8 +222,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
         printf("       -");
     else
         printf(" %7.3f", r->step_time_p95_ms / r->step_time_p50_ms);
-    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100,
-           r->band_fraction * 100,
+    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100, r->band_fraction * 100,
            100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
@@ -373,12 +373,15 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         printf("%5ld  %+.2f %%", (long)i + 1, c->delta_fraction * 100);
         if (!isnan(c->delta_low_fraction))
             printf(" (%+.2f to %+.2f)", c->delta_low_fraction * 100, c->delta_high_fraction * 100);
-        printf("  %s, ", comparison_verdict_name(c->verdict));
+        printf("  %s", comparison_verdict_name(c->verdict));
+        if (c->verdict != COMPARISON_OPEN) printf(" at %.0f %%", c->order_fraction * 100);
+        printf(", ");
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
     }
     printf("  likely: beyond the chance of the draw; sure: also by more than %.0f %%, as far as "
-           "predictions for one GPU and stack err against each other\n",
+           "predictions for one GPU and stack err against each other;\n  at: how often so "
+           "large a difference has the right sign for all that predictions err\n",
            expm1(d->against_best[0].may_err_log) * 100);
     if (comparison_more_steps_may_tell(d->against_best, sweep->top_count))
         puts("  more steps may settle what is open: a part of the epoch was replayed "

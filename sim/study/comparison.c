@@ -172,9 +172,8 @@ static double *scaled_steps(const struct comparison_run *r, enum comparison_quan
 }
 
 static double epochs_of(const struct comparison_run *r) {
-    cJSON *scenario = r->record.resolved_scenario != NULL
-                          ? cJSON_Parse(r->record.resolved_scenario)
-                          : NULL;
+    cJSON *scenario =
+        r->record.resolved_scenario != NULL ? cJSON_Parse(r->record.resolved_scenario) : NULL;
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(
         cJSON_GetObjectItemCaseSensitive(scenario, "training"), "epochs");
     const double epochs = cJSON_IsNumber(value) ? value->valuedouble : 1;
@@ -199,8 +198,7 @@ static double number_of(const cJSON *scenario, const char *section, const char *
 /* Of the quantity, because failures come by chance; 0 where none were asked for. */
 static double failure_variance(const struct comparison_run *r, enum comparison_quantity quantity) {
     const struct run_record *run = &r->record;
-    cJSON *scenario =
-        run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
+    cJSON *scenario = run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
     const double gpus = number_of(scenario, "cluster", "gpu_count");
     const struct goodput_loss loss = {
         .mtbf_s = number_of(scenario, "what_if", "gpu_mtbf_hours") * 3600 / gpus,
@@ -441,6 +439,8 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->delta_high_fraction = known ? row->delta_fraction + half : NAN;
         row->fits = fits(&r->record);
         row->may_err_log = may_err_log(reference, r);
+        row->order_fraction = gsl_cdf_ugaussian_P(fabs(log1p(row->delta_fraction)) *
+                                                  gsl_cdf_ugaussian_Pinv(0.9) / row->may_err_log);
         row->verdict = verdict_of(reference, r, row);
         row->more_steps_may_tell =
             i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&

@@ -57,6 +57,9 @@ struct comparison_row {
      * often they do (comparison.c); NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
     double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
+    /* That the sign is not an error of the predictions: may_err_log taken as 80 % of a normal
+     * distribution. 0.5: as good as none; 0.9: sure. NaN: runs without bands. */
+    double order_fraction;
     enum comparison_verdict verdict;
     /* open, though both fit, and one of the two replayed a part of the epoch only: more steps may
      * settle it */

@@ -117,6 +117,11 @@ static void test_known_differences(void **state) {
         if (row->paired != cases[k].paired || row->verdict != cases[k].verdict)
             fail_msg("%s: got %s%s", cases[k].name, comparison_verdict_name(row->verdict),
                      row->paired ? ", paired" : "");
+        /* Nine in ten where a difference is just sure; a toss-up where there is none. */
+        const double logs = fabs(log1p(row->delta_fraction)) / row->may_err_log;
+        assert_true(row->order_fraction >= 0.5 && row->order_fraction <= 1);
+        assert_true((row->order_fraction > 0.9) == (logs > 1));
+        assert_true((row->order_fraction == 0.5) == (logs == 0));
         assert_true(fabs(row->gpu_days - 10 * cases[k].factor) < 1e-12);
         assert_true(fabs(row->speedup - 1 / cases[k].factor) < 1e-12);
         assert_true(fabs(row->delta_fraction - (cases[k].factor - 1)) < 1e-12);
