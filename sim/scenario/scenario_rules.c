@@ -5,13 +5,14 @@
  */
 #include <math.h>
 #include <string.h>
+#include "costmodel/efficiency.h"
 #include "sim/policy/partition/partition.h"
 #include "sim/scenario/scenario_reader.h"
 
 #define DEFAULT_GLOBAL_BATCH_SAMPLES 1024
 /* The fallbacks of section what_if. */
-#define CHECKPOINT_S                 30
-#define RESTART_MIN                  15
+#define CHECKPOINT_S 30
+#define RESTART_MIN  15
 
 bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
@@ -62,12 +63,12 @@ bool rule_layout(struct reader *r) {
     r->rule = "mesh-in-node";
     int64_t mesh = s->cluster_fields.nvlink_mesh_gpus;
     if (mesh == 1 || (mesh > node && gpus > node)) /* one node may be used in part */
-        return json_error(
-            s->json,
-            SUSPECT(r, scenario_member(cluster, "nvlink_mesh_gpus"),
-                    scenario_member(cluster, "gpus_per_node")),
-            r->err, "0 where the links go through a switch",
-            "a mesh of %ld GPUs in nodes of %ld: from 2 to all of a node", (long)mesh, (long)node);
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(cluster, "nvlink_mesh_gpus"),
+                                  scenario_member(cluster, "gpus_per_node")),
+                          r->err, "0 where the links go through a switch",
+                          "a mesh of %ld GPUs in nodes of %ld: from 2 to all of a node", (long)mesh,
+                          (long)node);
     r->rule = "tp-in-node";
     if (f->tp > node ? f->tp % node != 0 : node % f->tp != 0)
         return json_error(
@@ -430,6 +431,32 @@ static void what_if_assumptions(struct reader *r) {
                            "(what_if.checkpoint_interval_min not given)");
 }
 
+/* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
+static void pcie_assumption(struct reader *r) {
+    enum { PROBE_BYTES = 256 << 20 };
+    struct scenario *s = r->s;
+    const struct cluster_network *network = cost_model_network(s->cost_model);
+    const int64_t gpus = s->cluster_fields.gpu_count < network->gpus_per_node
+                             ? s->cluster_fields.gpu_count
+                             : network->gpus_per_node;
+    if (cost_model_gpu(s->cost_model)->nvlink_bytes_per_s > 0 || gpus < 3) return;
+    const struct communicator node = { .rank_count = gpus,
+                                       .ranks_per_node = gpus,
+                                       .node_count = 1 };
+    const struct operator_work work =
+        operator_collective("", OPERATOR_ALL_REDUCE, PASS_BACKWARD, COMMUNICATOR_DATA, PROBE_BYTES);
+    const struct price price = cost_model_price_isolated(s->cost_model, &work, &node);
+    const double bus_bytes = PROBE_BYTES * collective_wire_factor(work.kind, (double)gpus);
+    scenario_assume(
+        r,
+        arena_format(s->arena,
+                     "GPUs of a node talk over PCIe, whose speed is the server's: among %ld an "
+                     "all-reduce runs at %.1f GB/s of bus bandwidth here (%s), where others saw "
+                     "20 to 28 (NVIDIA/nccl-tests issue 178, nccl issue 1639); the band does not "
+                     "cover that, so state your server's under rules",
+                     (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
+}
+
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     if (s->stack != NULL && !backend_is_of_stack(s->backend, s->stack))
@@ -469,6 +496,7 @@ void standing_assumptions(struct reader *r) {
                                         "memory and back beside compute, at %.3g GB/s",
                                         (long)s->training_fields.offload_blocks,
                                         cost_model_gpu(s->cost_model)->pcie_bytes_per_s / 1e9));
+    pcie_assumption(r);
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
     if (strcmp(s->recompute.name, "selective") == 0 &&
