@@ -124,6 +124,10 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
         cJSON_AddItemToArray(stages, stage);
     }
     const struct batch_balance *b = &e->job->balance;
+    const double seconds = e->replay->step_time_mean_s * (double)e->replay->iteration_count;
+    cJSON_AddNumberToObject(o, "samples_per_s", (double)e->replay->samples / seconds);
+    cJSON_AddNumberToObject(o, "language_tokens_per_s",
+                            (double)e->replay->useful_language_tokens / seconds);
     cJSON *batches = cJSON_AddObjectToObject(o, "batches");
     cJSON_AddNumberToObject(batches, "average_batch_size", b->average_batch_size);
     cJSON_AddNumberToObject(batches, "pad_ratio", b->pad_ratio);

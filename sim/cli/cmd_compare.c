@@ -116,7 +116,7 @@ static void print_difference(const struct comparison_row *row) {
     if (!isnan(row->delta_low_fraction))
         printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
     printf(", %s", comparison_verdict_name(row->verdict));
-    if (row->verdict != COMPARISON_OPEN) printf(" at %.0f %%", row->order_fraction * 100);
+    if (comparison_is_ordered(row->verdict)) printf(" at %.0f %%", row->order_fraction * 100);
     printf("%s", row->paired ? " (same steps)" : "");
 }
 

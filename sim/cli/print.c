@@ -95,6 +95,20 @@ static void print_goodput(const struct replay *r) {
                r->checkpoint_interval_s / 60);
 }
 
+/* Tokens of language, padding not counted; of clips there is none worth a figure. */
+static void print_throughput(const struct execution *e) {
+    const struct replay *r = e->replay;
+    const double seconds = r->step_time_mean_s * (double)r->iteration_count;
+    const double gpus = (double)layout_rank_count(&e->scenario->layout);
+    const double tokens_per_s = (double)r->useful_language_tokens / seconds;
+    char tokens[32];
+    printf("  throughput  %.4g samples/s", (double)r->samples / seconds);
+    if (r->useful_language_tokens > 0)
+        printf(", %s tokens/s of language (%.4g a GPU)",
+               cli_thousands(llround(tokens_per_s), tokens), tokens_per_s / gpus);
+    putchar('\n');
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
@@ -128,6 +142,7 @@ static void print_head(const struct execution *e) {
     print_goodput(r);
     printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
            cli_thousands(r->samples, samples));
+    print_throughput(e);
     printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
            r->hfu_fraction * 100);
     print_planner(r);

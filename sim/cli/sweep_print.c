@@ -374,7 +374,7 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         if (!isnan(c->delta_low_fraction))
             printf(" (%+.2f to %+.2f)", c->delta_low_fraction * 100, c->delta_high_fraction * 100);
         printf("  %s", comparison_verdict_name(c->verdict));
-        if (c->verdict != COMPARISON_OPEN) printf(" at %.0f %%", c->order_fraction * 100);
+        if (comparison_is_ordered(c->verdict)) printf(" at %.0f %%", c->order_fraction * 100);
         printf(", ");
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");

@@ -74,6 +74,10 @@ const char *comparison_verdict_name(enum comparison_verdict verdict) {
     return verdict_names[verdict];
 }
 
+bool comparison_is_ordered(enum comparison_verdict verdict) {
+    return verdict == COMPARISON_SURE || verdict == COMPARISON_LIKELY;
+}
+
 static double goodput_of(const struct run_record *run) {
     return isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
 }

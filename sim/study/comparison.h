@@ -35,6 +35,7 @@ enum comparison_verdict {
     COMPARISON_DIFFERENT_JOBS
 };
 const char *comparison_verdict_name(enum comparison_verdict verdict);
+bool comparison_is_ordered(enum comparison_verdict verdict); /* sure or likely */
 
 /* What the order is of. */
 enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };

@@ -33,6 +33,10 @@ static const char *advice_text(const struct execution *e, int class) {
         return "micro-batches of equal size (limits of policy.batching clip-group)";
     if (clips && class == REPLAY_RANK_IMBALANCE)
         return "equal work on all data-parallel ranks (limits of policy.batching clip-group)";
+    /* Most of it is what the traffic takes from the compute beside it. */
+    if (class == REPLAY_DATA && e->scenario->layout.zero_stage >= 2)
+        return "fewer gathers and reductions beside the compute: larger micro-batches, a lower "
+               "layout.zero_stage; a faster network where they are exposed";
     return advice_texts[class];
 }
 
