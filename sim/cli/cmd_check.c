@@ -53,7 +53,11 @@ static void print_schedule(const struct action_check *check, const char *path) {
         puts("valid: every pass once, one at a time on each rank, inputs before outputs, memory "
              "within capacity");
     else
-        printf("%ld faults\n", (long)check->fault_count);
+        printf("%ld fault%s\n", (long)check->fault_count, check->fault_count == 1 ? "" : "s");
+    if (check->follow_count > 0)
+        printf("%ld more of the same micro-batches or ranks may follow from %s: mend and check "
+               "again\n",
+               (long)check->follow_count, check->fault_count == 1 ? "it" : "them");
 }
 
 static cJSON *schedule_json(const struct action_check *check) {
@@ -74,6 +78,7 @@ static cJSON *schedule_json(const struct action_check *check) {
     for (int64_t i = 0; i < check->fault_count && i < ACTION_FAULT_LIMIT; i++)
         cJSON_AddItemToArray(faults, cJSON_CreateString(check->faults[i]));
     cJSON_AddNumberToObject(o, "fault_count", (double)check->fault_count);
+    cJSON_AddNumberToObject(o, "follow_count", (double)check->follow_count);
     return o;
 }
 

@@ -48,12 +48,32 @@ struct slot {
     int64_t blocks[3];
 };
 
+/* Most basic first: one of a later class may follow from one of an earlier class. */
+enum fault_class {
+    FAULT_PASS,    /* one that is missing, or stands there twice */
+    FAULT_MESSAGE, /* sent, received and waited for once, by whom it concerns */
+    FAULT_ORDER,
+    FAULT_CHOICE, /* bytes and recomputation of a forward and its backward */
+    FAULT_TIME,
+    FAULT_OVERLAP,
+    FAULT_MEMORY,
+    FAULT_CLASS_COUNT
+};
+
+struct found_fault {
+    enum fault_class class;
+    int64_t micro_batch, other; /* it concerns; other: -1, or a second one; of memory the rank */
+    const char *text;
+};
+
 struct checker {
     struct arena *arena;
+    struct found_fault *all;
+    int64_t found_count, found_room;
     const struct json *json;
     struct error *err;
     struct action_check *out;
-    int64_t modules, chunks, subs_limit;
+    int64_t modules, chunks, subs_limit, late_rank; /* ends after the makespan; -1: none */
     int64_t *module_of_chunk; /* by chunk */
     int64_t *subs;            /* [module x micro-batches + micro-batch] */
     struct item **items;      /* by rank */
@@ -61,9 +81,47 @@ struct checker {
     struct slot *slots;
 };
 
-static void fault(struct checker *c, const char *text) {
+enum { FOUND_LIMIT = 100000 }; /* more are not worth telling apart */
+
+static void fault(struct checker *c, enum fault_class class, int64_t micro_batch, int64_t other,
+                  const char *text) {
+    if (c->found_count == FOUND_LIMIT) return;
+    if (c->found_count == c->found_room) {
+        struct found_fault *larger =
+            arena_array(c->arena, struct found_fault, 2 * c->found_room + 64);
+        if (c->found_count > 0)
+            memcpy(larger, c->all, sizeof *larger * (size_t)c->found_count);
+        c->all = larger;
+        c->found_room = 2 * c->found_room + 64;
+    }
+    c->all[c->found_count++] = (struct found_fault){ class, micro_batch, other, text };
+}
+
+static void tell(struct checker *c, const char *text) {
     if (c->out->fault_count < ACTION_FAULT_LIMIT) c->out->faults[c->out->fault_count] = text;
     c->out->fault_count++;
+}
+
+/* A micro-batch is told of once, by its most basic fault. Memory once a rank, and not where passes
+ * are missing, out of order or free other bytes than they took. */
+static void tell_faults(struct checker *c) {
+    bool *told_of = arena_array(c->arena, bool, c->out->micro_batch_count);
+    bool *full = arena_array(c->arena, bool, c->out->rank_count), memory = true;
+    for (int class = 0; class < FAULT_CLASS_COUNT; class++)
+        for (int64_t i = 0; i < c->found_count; i++) {
+            const struct found_fault *f = &c->all[i];
+            if (f->class != (enum fault_class)class) continue;
+            bool *first = class == FAULT_MEMORY ? &full[f->other] : &told_of[f->micro_batch];
+            bool follows = *first || (class == FAULT_MEMORY && !memory) ||
+                           (class == FAULT_OVERLAP && told_of[f->other]);
+            if (class == FAULT_PASS || class == FAULT_ORDER || class == FAULT_CHOICE)
+                memory = false;
+            *first = true;
+            if (follows)
+                c->out->follow_count++;
+            else
+                tell(c, f->text);
+        }
 }
 
 /* ---- reading ---- */
@@ -274,6 +332,11 @@ static const char *told(struct checker *c, int64_t rank, const struct item *i, c
         kind_names[i->kind], (long)i->chunk, (long)i->micro_batch, (long)i->sub, what);
 }
 
+static void found(struct checker *c, enum fault_class class, int64_t rank, const struct item *i,
+                  const char *what) {
+    fault(c, class, i->micro_batch, -1, told(c, rank, i, what));
+}
+
 /* The pass before a forward, or after a backward, over ranks and chunks; false: none. */
 static bool neighbour(const struct checker *c, int64_t chunk, int64_t rank, bool gradient,
                       int64_t *other_chunk, int64_t *other_rank) {
@@ -312,33 +375,38 @@ static void note_early_use(struct checker *c, int64_t rank, const struct item *i
     }
 }
 
-static void enter_pass(struct checker *c, int64_t rank, const struct item *i, int64_t *free_ns,
-                       double *live) {
+/* before: the rank's pass before it, or NULL. */
+static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
+                       const struct item *before, double *live) {
     c->out->pass_count++;
     struct slot *slot = slot_of(c, i->chunk, rank, i->micro_batch, i->sub, i->gradient);
-    if (slot->start_ns >= 0) fault(c, told(c, rank, i, "stands there twice"));
-    if (i->finish_ns < i->start_ns) fault(c, told(c, rank, i, "ends before it starts"));
-    if (i->start_ns < *free_ns) fault(c, told(c, rank, i, "starts before the pass before it ends"));
+    if (slot->start_ns >= 0) found(c, FAULT_PASS, rank, i, "stands there twice");
+    if (i->finish_ns < i->start_ns) found(c, FAULT_TIME, rank, i, "ends before it starts");
+    if (i->finish_ns == i->start_ns && i->bytes > 0)
+        found(c, FAULT_TIME, rank, i, "takes no time, though it keeps activations");
+    if (before != NULL && i->start_ns < before->finish_ns)
+        fault(c, FAULT_OVERLAP, i->micro_batch, before->micro_batch,
+              told(c, rank, i, "starts before the pass before it ends"));
     slot->start_ns = i->start_ns;
     slot->finish_ns = i->finish_ns;
     slot->bytes = i->bytes;
     memcpy(slot->blocks, i->blocks, sizeof slot->blocks);
     note_early_use(c, rank, i);
-    *free_ns = i->finish_ns;
     if (!i->gradient) *live += i->bytes;
     if (*live + i->workspace_bytes > c->out->peak_bytes[rank])
         c->out->peak_bytes[rank] = *live + i->workspace_bytes;
     /* Bytes are written as whole numbers. */
     if (*live + i->workspace_bytes > c->out->capacity_bytes[rank] + 4096)
-        fault(c, told(c, rank, i, "does not fit in memory"));
+        fault(c, FAULT_MEMORY, i->micro_batch, rank, told(c, rank, i, "does not fit in memory"));
     if (!i->gradient) return;
     const struct slot *forward = slot_of(c, i->chunk, rank, i->micro_batch, i->sub, false);
     if (forward->start_ns < 0 || forward->finish_ns > i->start_ns)
-        fault(c, told(c, rank, i, "runs before its forward"));
+        found(c, forward->start_ns < 0 ? FAULT_ORDER : FAULT_TIME, rank, i,
+              "runs before its forward");
     if (forward->start_ns >= 0 && forward->bytes != i->bytes)
-        fault(c, told(c, rank, i, "frees other memory than its forward took"));
+        found(c, FAULT_CHOICE, rank, i, "frees other memory than its forward took");
     if (forward->start_ns >= 0 && memcmp(forward->blocks, i->blocks, sizeof i->blocks) != 0)
-        fault(c, told(c, rank, i, "recomputes other blocks than its forward dropped"));
+        found(c, FAULT_CHOICE, rank, i, "recomputes other blocks than its forward dropped");
     *live -= i->bytes;
 }
 
@@ -347,8 +415,9 @@ static void enter_message(struct checker *c, int64_t rank, const struct item *i)
     int64_t sender = sends ? rank : i->peer;
     int64_t receiver = receiver_of(c, i->chunk, sender, i->gradient);
     if (receiver != (sends ? i->peer : rank) || receiver == sender) {
-        fault(c, told(c, rank, i, sends ? "names a rank that its message does not go to"
-                                        : "names a rank that its message does not come from"));
+        found(c, FAULT_MESSAGE, rank, i,
+              sends ? "names a rank that its message does not go to"
+                    : "names a rank that its message does not come from");
         return;
     }
     struct slot *slot = slot_of(c, i->chunk, sender, i->micro_batch, i->sub, i->gradient);
@@ -357,42 +426,44 @@ static void enter_message(struct checker *c, int64_t rank, const struct item *i)
         c->out->message_count++;
         slot->sends++;
         slot->arrival_ns = i->arrival_ns;
-        if (slot->finish_ns < 0) fault(c, told(c, rank, i, "sends what was not computed"));
+        if (slot->finish_ns < 0) found(c, FAULT_ORDER, rank, i, "sends what was not computed");
         if (i->arrival_ns < slot->finish_ns)
-            fault(c, told(c, rank, i, "arrives before it is made"));
+            found(c, FAULT_TIME, rank, i, "arrives before it is made");
         break;
     case WAIT_ISEND:
         slot->send_waits++;
-        if (slot->sends < slot->send_waits) fault(c, told(c, rank, i, "waits for nothing"));
+        if (slot->sends < slot->send_waits)
+            found(c, FAULT_MESSAGE, rank, i, "waits for nothing");
         break;
     case IRECV:
         slot->receives++;
         break;
     default:
         slot->receive_waits++;
-        if (slot->receives < slot->receive_waits) fault(c, told(c, rank, i, "waits for nothing"));
+        if (slot->receives < slot->receive_waits)
+            found(c, FAULT_MESSAGE, rank, i, "waits for nothing");
         break;
     }
 }
 
 static void enter_all(struct checker *c) {
     for (int64_t rank = 0; rank < c->out->rank_count; rank++) {
-        int64_t free_ns = 0;
+        const struct item *before = NULL;
         double live = 0;
         for (int64_t k = 0; k < c->item_count[rank]; k++) {
             const struct item *i = &c->items[rank][k];
             if (i->sub >= subs_of(c, i->chunk, i->micro_batch)) {
-                fault(c, told(c, rank, i, "does not exist"));
+                found(c, FAULT_PASS, rank, i, "does not exist");
                 continue;
             }
-            if (i->kind <= BW)
-                enter_pass(c, rank, i, &free_ns, &live);
-            else
+            if (i->kind > BW) {
                 enter_message(c, rank, i);
+                continue;
+            }
+            enter_pass(c, rank, i, before, &live);
+            before = i;
         }
-        if (free_ns > c->out->makespan_ns)
-            fault(c, arena_format(c->arena, "rank %ld: its last pass ends after the makespan",
-                                  (long)rank));
+        if (before != NULL && before->finish_ns > c->out->makespan_ns) c->late_rank = rank;
     }
 }
 
@@ -404,7 +475,7 @@ static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t
     struct item i = { .kind = gradient ? BW : FW, .chunk = chunk, .micro_batch = micro_batch,
                       .sub = sub };
     if (slot->start_ns < 0) {
-        fault(c, told(c, rank, &i, "is missing"));
+        found(c, FAULT_PASS, rank, &i, "is missing");
         return;
     }
     int64_t from_chunk, from_rank;
@@ -417,12 +488,12 @@ static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t
         int64_t there_ns = local ? input->finish_ns : input->arrival_ns;
         if (!local && (input->sends != 1 || input->receives != 1 || input->send_waits != 1 ||
                        input->receive_waits != 1))
-            fault(c,
-                  told(c, rank, &i, "has an input that is not sent, received and waited for once"));
+            found(c, FAULT_MESSAGE, rank, &i,
+                  "has an input that is not sent, received and waited for once");
         else if (!local && input->used_early)
-            fault(c, told(c, rank, &i, "stands before the wait for its input"));
+            found(c, FAULT_ORDER, rank, &i, "stands before the wait for its input");
         else if (there_ns < 0 || there_ns > slot->start_ns)
-            fault(c, told(c, rank, &i, "starts before its input is there"));
+            found(c, FAULT_TIME, rank, &i, "starts before its input is there");
     }
 }
 
@@ -480,7 +551,7 @@ static void execute_all(struct checker *c) {
     }
     if (left == 0) return;
     c->out->executed_ns = INT64_MAX;
-    fault(c, "executed, the lists wait for each other for ever");
+    tell(c, "executed, the lists wait for each other for ever");
 }
 
 static void make_slots(struct checker *c) {
@@ -495,22 +566,34 @@ static void make_slots(struct checker *c) {
                                      .message_ns = -1 };
 }
 
+/* Of lists without another fault. */
+static void check_makespan(struct checker *c) {
+    struct action_check *out = c->out;
+    if (c->late_rank >= 0)
+        tell(c, arena_format(c->arena, "rank %ld: its last pass ends after the makespan",
+                             (long)c->late_rank));
+    else if (out->lower_bound_ns > out->makespan_ns)
+        tell(c, "the makespan is below the lower bound");
+    if (out->fault_count > 0) return;
+    execute_all(c);
+    if (out->fault_count == 0 && out->executed_ns > out->makespan_ns)
+        tell(c, arena_format(c->arena, "executed, the lists take %ld ns, the file says %ld",
+                             (long)out->executed_ns, (long)out->makespan_ns));
+}
+
 struct action_check *action_check_file(struct arena *arena, const char *path, struct error *err) {
     struct json *json = json_load(path, err);
     if (json == NULL) return NULL;
     struct action_check *out = arena_new(arena, struct action_check);
-    struct checker c = { .arena = arena, .json = json, .err = err, .out = out, .subs_limit = 1 };
+    struct checker c = { .arena = arena, .json = json, .err = err, .out = out, .subs_limit = 1,
+                         .late_rank = -1 };
     bool ok = read_file(&c, json_root(json));
     if (ok) {
         make_slots(&c);
         enter_all(&c);
         check_all_inputs(&c);
-        if (out->fault_count == 0) execute_all(&c);
-        if (out->fault_count == 0 && out->executed_ns > out->makespan_ns)
-            fault(&c, arena_format(arena, "executed, the lists take %ld ns, the file says %ld",
-                                   (long)out->executed_ns, (long)out->makespan_ns));
-        if (out->lower_bound_ns > out->makespan_ns)
-            fault(&c, "the makespan is below the lower bound");
+        tell_faults(&c);
+        if (out->fault_count == 0) check_makespan(&c);
     }
     json_destroy(json);
     return ok ? out : NULL;

@@ -24,8 +24,10 @@ struct action_check {
     int64_t executed_ns;          /* of the lists, executed; INT64_MAX: they wait for ever */
     int64_t lower_bound_ns;       /* as the file says; 0: it does not */
     double *peak_bytes, *capacity_bytes; /* by rank */
-    int64_t fault_count;
-    const char *faults[ACTION_FAULT_LIMIT]; /* the first ones, a sentence each */
+    /* Of one micro-batch the most basic fault is told (a pass that is missing before a message that
+     * is); what else is wrong with it mostly follows from that and is counted. */
+    int64_t fault_count, follow_count;
+    const char *faults[ACTION_FAULT_LIMIT]; /* the first of fault_count, a sentence each */
 };
 
 struct action_check *action_check_file(struct arena *arena, const char *path, struct error *err);
