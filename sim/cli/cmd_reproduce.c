@@ -114,6 +114,7 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         for (int64_t k = 0; v->assumptions[k] != NULL; k++)
             cJSON_AddItemToArray(assumptions, cJSON_CreateString(v->assumptions[k]));
         cJSON_AddStringToObject(row, "note", v->note != NULL ? v->note : "");
+        if (v->cause != NULL) cJSON_AddStringToObject(row, "cause", v->cause);
         cJSON_AddStringToObject(row, "scenario_file", v->scenario_file);
         cJSON *set = cJSON_AddArrayToObject(row, "set");
         for (int64_t k = 0; v->set[k] != NULL; k++)
@@ -134,6 +135,8 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         cJSON_AddNumberToObject(table, "figures", (double)s->figures);
         cJSON_AddNumberToObject(table, "figures_met", (double)s->figures_met);
         cJSON_AddNumberToObject(table, "figures_met_by_main", (double)s->figures_met_by_main);
+        cJSON_AddStringToObject(table, "source", s->source);
+        cJSON_AddStringToObject(table, "note", s->note != NULL ? s->note : "");
         if (s->rule != NULL) cJSON_AddStringToObject(table, "main_rule", s->rule);
         add_misses(table, s);
         cJSON *missed = cJSON_AddArrayToObject(table, "figures_missed");
@@ -163,6 +166,29 @@ static void print_miss(const struct reproduction_miss *m) {
     else
         fputs("met by no reading", stdout);
     if (m->cause != NULL) printf(". %s", m->cause);
+}
+
+static bool is_miss(const struct reproduction_summary *s, const struct reproduction_value *v) {
+    for (int64_t k = 0; k < s->figures - s->figures_met_by_main; k++)
+        if (s->misses[k].main == v) return true;
+    return false;
+}
+
+/* Causes of the table's main readings that are no miss of a printed time or speed-up: numbers of
+ * another kind, and ones that are off though near enough. */
+static void print_other_causes(const struct reproduction *r, const struct reproduction_summary *s,
+                               const char *indent) {
+    for (int64_t i = 0; i < r->value_count; i++) {
+        const struct reproduction_value *v = &r->values[i];
+        if (strcmp(v->table, s->table) != 0 || !v->main || v->cause == NULL || is_miss(s, v))
+            continue;
+        printf("%s%s.%s: %s ", indent, v->row, v->quantity, reading_name(v));
+        if (isnan(v->relative_error))
+            printf("%s", "without an error");
+        else
+            printf("%+.1f %%", v->relative_error * 100);
+        printf(". %s\n", v->cause);
+    }
 }
 
 static void print_sensitivity(const struct reproduction_value *v) {
@@ -288,15 +314,17 @@ static void print(const struct reproduction *r) {
                "relative error)\n",
                s->table, (long)s->rows, s->mean_abs_relative_error * 100,
                s->worst_relative_error * 100, (long)s->rows_without_relative_error);
-        if (s->figures == 0) continue;
-        fputs("  ", stdout);
-        print_figures(s);
-        putchar('\n');
+        if (s->figures > 0) {
+            fputs("  ", stdout);
+            print_figures(s);
+            putchar('\n');
+        }
         for (int64_t k = 0; k < s->figures - s->figures_met_by_main; k++) {
             fputs("    not ", stdout);
             print_miss(&s->misses[k]);
             putchar('\n');
         }
+        print_other_causes(r, s, "    off ");
     }
     print_rules(r);
     puts("Nothing is fitted to these rows unless marked; every row names the scenario that gives "
@@ -369,15 +397,18 @@ static void print_markdown(const struct reproduction *r) {
                "relative error.\n",
                (long)s->rows, s->mean_abs_relative_error * 100, s->worst_relative_error * 100,
                (long)s->rows_without_relative_error);
-        if (s->figures == 0) continue;
+        if (s->figures > 0) {
+            putchar('\n');
+            print_figures(s);
+            puts(".");
+        }
         putchar('\n');
-        print_figures(s);
-        puts(".");
         for (int64_t m = 0; m < s->figures - s->figures_met_by_main; m++) {
-            fputs(m == 0 ? "\n- " : "- ", stdout);
+            fputs("- ", stdout);
             print_miss(&s->misses[m]);
             putchar('\n');
         }
+        print_other_causes(r, s, "- ");
     }
 }
 

@@ -52,14 +52,16 @@ static void judge(struct reproduction *r, struct reproduction_summary *s,
     s->missed = arena_array(r->arena, const char *, s->rows + 1);
     s->misses = arena_array(r->arena, struct reproduction_miss, s->rows + 1);
     for (int64_t i = 0; i < r->value_count; i++) {
-        const struct reproduction_value *v = &r->values[i];
-        if (!v->main || strcmp(v->table, s->table) != 0 || isnan(limit_of(v))) continue;
-        const struct reproduction_value *met = find_met(r, v);
+        struct reproduction_value *v = &r->values[i];
+        if (strcmp(v->table, s->table) != 0) continue;
         const char *figure = arena_format(r->arena, "%s.%s", v->row, v->quantity);
+        v->cause = find_cause(t, figure);
+        if (!v->main || isnan(limit_of(v))) continue;
+        const struct reproduction_value *met = find_met(r, v);
         if (met == NULL) s->missed[s->figures - s->figures_met] = figure;
         if (!(fabs(v->relative_error) <= limit_of(v)))
             s->misses[s->figures - s->figures_met_by_main] = (struct reproduction_miss){
-                .figure = figure, .main = v, .met_by = met, .cause = find_cause(t, figure)
+                .figure = figure, .main = v, .met_by = met, .cause = v->cause
             };
         s->figures_met_by_main += fabs(v->relative_error) <= limit_of(v);
         s->figures_met += met != NULL;

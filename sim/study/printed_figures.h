@@ -12,8 +12,8 @@
 
 #include "sim/study/reproduction.h"
 
-/* Fills `main` and `reading_count` of the values and the figures of the summaries; tables[i] is
- * that of summary i. Texts live in the reproduction's arena. */
+/* Fills `main`, `reading_count` and `cause` of the values and the figures of the summaries;
+ * tables[i] is that of summary i. Texts live in the reproduction's arena. */
 void printed_figures_judge(struct reproduction *r, const struct paper_table *const *tables);
 
 #endif

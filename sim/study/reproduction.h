@@ -40,6 +40,7 @@ struct reproduction_value {
     const struct paper_input *const *inputs; /* stated, assumed or fitted; NULL at the end */
     const char *const *assumptions; /* what was not stated, in words; NULL at the end */
     const char *note;
+    const char *cause; /* why its figure is off, as the table's file says; or NULL */
 };
 
 /* A printed GPU-days or speed-up that its main reading does not come near enough to. */

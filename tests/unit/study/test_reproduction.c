@@ -378,6 +378,9 @@ static void test_main_readings(void **state) {
     assert_null(s->misses[0].met_by);
     assert_string_equal(s->misses[0].cause, "tried");
     assert_null(s->misses[1].cause);
+    for (int64_t i = 0; i < r->value_count; i++)
+        assert_true((r->values[i].cause != NULL) == (strcmp(r->values[i].row, "a") == 0));
+    assert_string_equal(r->values[0].cause, "tried");
     reproduction_destroy(r);
 
     static const struct {
