@@ -18,7 +18,7 @@
 #include "sim/policy/joint/segment_order.h"
 
 struct local_search_options {
-    double seconds; /* of wall time; 0: only `moves` ends it */
+    double seconds; /* of CPU time, so that a busy machine takes nothing; 0: only `moves` ends it */
     int64_t moves;  /* tried at most; 0: only `seconds` ends it */
     uint64_t seed;
     /* Now and then, with the best so far; may be NULL. */
