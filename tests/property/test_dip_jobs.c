@@ -1,7 +1,9 @@
 /* test_dip_jobs.c - random jobs, few micro-batches or many, from the scenario to the simulated
  * step: DIP with all of its parts is never slower than 1F1B of a static plan (nnscaler),
  * Megatron-LM's interleaved order, encoders first or the greedy dual queue on its own segments,
- * each with the memory step too. Plans that do not fit in memory do not count.
+ * each with the memory step too; nor than Megatron-LM's interleaved schedule on chunks of its own,
+ * with parameters balanced and as few recomputing blocks as fit. Plans that do not fit in memory do
+ * not count.
  *
  * More of them by hand: test_dip_jobs COUNT [SEED].
  */
@@ -50,20 +52,20 @@ static struct drawn draw(uint32_t seed) {
     return d;
 }
 
-/* Seconds of a mean step; INFINITY: it does not fit. */
-static double step_s(const struct drawn *d, const char *joint) {
-    char path[256], policy[256], layout[3][64], batch[64], seed[64];
+/* Seconds of a mean step; INFINITY: it does not fit. The policy is all but the batching. */
+static double step_of(const struct drawn *d, const char *rest, int vpp) {
+    char path[256], policy[256], layout[4][64], batch[64], seed[64];
     struct error err = { 0 };
     snprintf(path, sizeof path, BALLAST_SOURCE_DIR "/scenarios/papers/dip/%s.json", d->file);
-    snprintf(policy, sizeof policy, "policy={\"batching\":\"%s\",\"joint\":%s}", d->batching,
-             joint);
+    snprintf(policy, sizeof policy, "policy={\"batching\":\"%s\",%s}", d->batching, rest);
     snprintf(layout[0], sizeof layout[0], "layout.tp=%d", d->tp);
     snprintf(layout[1], sizeof layout[1], "layout.pp=%d", d->pp);
     snprintf(layout[2], sizeof layout[2], "cluster.gpu_count=%d", d->tp * d->pp);
+    snprintf(layout[3], sizeof layout[3], "layout.vpp=%d", vpp);
     snprintf(batch, sizeof batch, "training.global_batch={\"micro_batches\":%d}", d->micro_batches);
     snprintf(seed, sizeof seed, "simulate.seed=%d", d->seed);
     const char *set[] = { policy, layout[0], layout[1], layout[2], batch, seed,
-                          "simulate.iterations=8", NULL };
+                          "simulate.iterations=8", vpp > 1 ? layout[3] : NULL, NULL };
     struct scenario_options options = { .directory = BALLAST_SOURCE_DIR "/scenarios",
                                         .overrides = set };
     struct scenario *s = scenario_load(&options, path, &err);
@@ -76,6 +78,12 @@ static double step_s(const struct drawn *d, const char *joint) {
     job_destroy(job);
     scenario_destroy(s);
     return seconds;
+}
+
+static double step_s(const struct drawn *d, const char *joint) {
+    char rest[200];
+    snprintf(rest, sizeof rest, "\"joint\":%s", joint);
+    return step_of(d, rest, 1);
 }
 
 static const struct {
@@ -116,9 +124,40 @@ static void test_never_slower(void **state) {
     assert_true(few >= job_count / 4);
 }
 
+/* Its micro-batches are a multiple of the stages. */
+static void test_never_slower_than_vpp(void **state) {
+    (void)state;
+    static const int chunks[] = { 2, 4 };
+    enum { DEGREES = sizeof chunks / sizeof chunks[0] };
+    int counted[DEGREES] = { 0 }, slower[DEGREES] = { 0 };
+    const int jobs = (job_count + 1) / 2;
+    for (int i = 0; i < jobs; i++) {
+        struct drawn d = draw(first_seed + (uint32_t)i);
+        d.micro_batches = d.pp * (1 + i % 3);
+        double ours = step_s(&d, "{\"name\":\"dip\",\"rollouts\":60}");
+        for (int k = 0; k < DEGREES; k++) {
+            double other =
+                step_of(&d, "\"partition\":\"parameter\",\"recompute\":\"adaptive\"", chunks[k]);
+            if (isinf(other)) continue;
+            if (ours > other)
+                fail_msg("seed %u: %s, TP %d, PP %d, %d micro-batches: DIP %.6f s, VPP %d %.6f s",
+                         first_seed + (uint32_t)i, d.file, d.tp, d.pp, d.micro_batches, ours,
+                         chunks[k], other);
+            counted[k]++;
+            slower[k] += other > ours;
+        }
+    }
+    for (int k = 0; k < DEGREES; k++) {
+        print_message("VPP %d on its own chunks: fits in %d of %d jobs, slower in %d\n", chunks[k],
+                      counted[k], jobs, slower[k]);
+        assert_true(counted[k] >= jobs / 3 && slower[k] >= counted[k] / 4);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) job_count = atoi(argv[1]);
     if (argc > 2) first_seed = (uint32_t)atol(argv[2]);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_never_slower) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_never_slower),
+                                        cmocka_unit_test(test_never_slower_than_vpp) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

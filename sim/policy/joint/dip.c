@@ -54,8 +54,8 @@ static const struct field dip_fields[] = {
     { "segments_limit", FIELD_COUNT, AT(segments_limit), 1, 1e3, "4", "",
       "most chunks a module gets on a stage by its latency", NULL },
     { "apart", FIELD_BOOL, AT(apart), 0, 0, "false", "",
-      "each module in segments of its own even where fewer micro-batches than stages let one of "
-      "all modules, as 1F1B has, be faster",
+      "each module in segments of its own even where few micro-batches a stage let segments of all "
+      "modules, as 1F1B and interleaved schedules have, be faster",
       NULL },
     { "rules", FIELD_BOOL, AT(rules), 0, 0, "true", "",
       "orders by rule (1F1B, interleaved, encoders first) go through the memory step too, so that "

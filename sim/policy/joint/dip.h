@@ -31,8 +31,7 @@ struct modality_options {
 };
 
 /* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are
- * asked for. With fewer micro-batches than stages and nothing asked for, all modules may share one
- * segment. The sizes tried for the 95 % rule are 1 to 32 images, those of MODALITY_SIZES. */
+ * asked for. With few micro-batches a stage and nothing asked for, all modules may share segments. The sizes tried for the 95 % rule are 1 to 32 images, those of MODALITY_SIZES. */
 #define MODALITY_SIZES { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
 bool modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
                    struct job_plan *plan, struct error *err);

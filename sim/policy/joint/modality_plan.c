@@ -226,12 +226,13 @@ static bool plan_apart(const struct planner_oracle *o, const struct modality_opt
     return true;
 }
 
-/* ---- one segment of all modules ---- */
+/* ---- segments of all modules together ---- */
 
-/* With fewer micro-batches than stages the pipeline never fills: segments of its own save a module
- * little, and each row of them sends over all stages once more. One chunk a stage, as 1F1B has, is
- * then the other candidate. Both are timed on some iterations of the job, without a memory
- * limit. */
+/* With few micro-batches for each stage, filling and draining weighs: segments of its own save a
+ * module little there where micro-batches are alike, and each row of them sends over all stages once
+ * more. The other candidates are the chunks that Megatron-LM's interleaved schedule has, 2 or 4 on
+ * each stage, and below one micro-batch a stage the one chunk of 1F1B. All are timed on some
+ * iterations of the job, without a memory limit. */
 
 struct iteration_segments {
     const struct planner_oracle *oracle;
@@ -345,41 +346,85 @@ static int64_t expected_ns(const struct planner_oracle *o, const struct job_plan
     return sum_ns;
 }
 
-enum { TOGETHER_SIMULATIONS = 2000 };
+enum { TOGETHER_SIMULATIONS = 2000, TOGETHER_MICRO_BATCHES_A_STAGE = 8 };
 
-/* Divided as 1F1B runs fastest. False: no division was found. */
-static bool plan_together(const struct planner_oracle *o, struct job_plan *plan) {
+enum division { DIVIDED_BY_TIME, DIVIDED_BY_PARAMETERS, DIVISION_COUNT };
+
+/* One chunk is divided as 1F1B runs fastest, more by their time or, as Megatron-LM's are here, by
+ * their parameters. False: no division was found. */
+static bool plan_together(const struct planner_oracle *o, int64_t chunks, enum division division,
+                          struct job_plan *plan) {
+    plan->modules = arena_array(o->arena, struct plan_module, 1);
+    plan->modules[0] = (struct plan_module){ .chunk_count = chunks };
+    plan->module_count = 1;
+    plan->chunk_count = chunks;
+    plan->part_count = plan->stage_count * chunks;
+    plan->first_layer = arena_array(o->arena, int64_t, plan->part_count + 1);
+    if (chunks > 1) {
+        if (partition_block_count(o->model) < plan->part_count) return false;
+        if (division == DIVIDED_BY_PARAMETERS) /* parameters of zeros are the policy's defaults */
+            return partition_parameter.plan_job(
+                o, arena_array(o->arena, char, (int64_t)partition_parameter.parameters_size), plan,
+                NULL);
+        const struct range all = { .count = o->model->layer_count };
+        double *by_layer = arena_array(o->arena, double, all.count);
+        o->prepare(o->context, &o->typical, 1);
+        range_seconds(o, &all, &o->typical, by_layer);
+        modality_divide(by_layer, all.count, plan->part_count, plan->first_layer);
+        return true;
+    }
     struct exact_result result;
     int64_t *blocks = arena_array(o->arena, int64_t, plan->stage_count);
-    plan->modules = arena_array(o->arena, struct plan_module, 1);
-    plan->modules[0] = (struct plan_module){ .chunk_count = 1 };
-    plan->module_count = 1;
-    plan->chunk_count = 1;
-    plan->part_count = plan->stage_count;
-    plan->first_layer = arena_array(o->arena, int64_t, plan->part_count + 1);
     plan->schedule = &schedule_1f1b;
     if (!exact_search(o, plan, TOGETHER_SIMULATIONS, blocks, &result, NULL) || !result.fits)
         return false;
     partition_apply(o->model, blocks, plan);
+    plan->schedule = &planned;
     return true;
 }
 
-/* As the memory step leaves few micro-batches, if they all fit: nothing is computed again. */
-static void recompute_nothing(const struct planner_oracle *o, struct job_plan *plan) {
-    enum recompute_kind *planned_kinds = plan->recompute;
-    plan->recompute = arena_array(o->arena, enum recompute_kind, o->model->layer_count);
-    for (int64_t i = 0; i < o->model->layer_count; i++)
-        plan->recompute[i] = RECOMPUTE_NONE;
+/* With as many of the largest micro-batches in flight as its schedule has. */
+static bool fits(const struct planner_oracle *o, const struct job_plan *plan) {
     for (int64_t stage = 0; stage < plan->stage_count; stage++)
-        if (o->stage_bytes(o->context, plan, stage, &o->largest) > o->capacity_bytes)
-            plan->recompute = planned_kinds;
+        if (o->stage_bytes(o->context, plan, stage, &o->largest) > o->capacity_bytes) return false;
+    return true;
+}
+
+static struct job_plan without_recomputation(const struct planner_oracle *o,
+                                             const struct job_plan *plan) {
+    struct job_plan kept = *plan;
+    kept.recompute = arena_array(o->arena, enum recompute_kind, o->model->layer_count);
+    for (int64_t i = 0; i < o->model->layer_count; i++)
+        kept.recompute[i] = RECOMPUTE_NONE;
+    return kept;
+}
+
+/* As the memory step leaves few micro-batches: if they all fit, nothing is computed again. */
+static int64_t few_ns(const struct planner_oracle *o, const struct job_plan *plan,
+                      const struct range *ranges) {
+    const struct job_plan kept = without_recomputation(o, plan);
+    return expected_ns(o, fits(o, &kept) ? &kept : plan, ranges);
+}
+
+static int64_t kept_ns(const struct planner_oracle *o, const struct job_plan *plan,
+                       const struct range *ranges) {
+    const struct job_plan kept = without_recomputation(o, plan);
+    return expected_ns(o, &kept, ranges);
+}
+
+/* Only where everything is kept: then nothing is slower than seen here, and what it stands against
+ * is at best as fast. */
+static bool fits_interleaved(const struct planner_oracle *o, const struct job_plan *plan) {
+    struct job_plan kept = without_recomputation(o, plan);
+    kept.schedule = &schedule_interleaved;
+    return fits(o, &kept);
 }
 
 static bool may_be_together(const struct planner_oracle *o,
                             const struct modality_options *options, const struct job_plan *plan) {
     return !options->apart && options->sub_batch < 0 && options->sub_batch_clips < 0 &&
            options->vision_segments < 0 && options->other_segments < 0 && plan->module_count > 1 &&
-           o->micro_batch_count < plan->stage_count &&
+           o->micro_batch_count <= TOGETHER_MICRO_BATCHES_A_STAGE * plan->stage_count &&
            o->shape_count >= o->micro_batch_count &&
            partition_block_count(o->model) >= plan->stage_count;
 }
@@ -395,13 +440,26 @@ bool modality_plan(const struct planner_oracle *o, const struct modality_options
     plan->schedule = &planned;
     if (!plan_apart(o, options, ranges, modules, plan, err)) return false;
     if (!may_be_together(o, options, plan)) return true;
-    struct job_plan together = *plan;
-    if (!plan_together(o, &together)) return true;
-    struct job_plan expected[2] = { together, *plan };
-    for (int i = 0; i < 2; i++)
-        recompute_nothing(o, &expected[i]);
-    if (expected_ns(o, &expected[0], &all) >= expected_ns(o, &expected[1], ranges)) return true;
-    *plan = together;
-    plan->schedule = &planned;
+    struct job_plan best = *plan, together = *plan;
+    const struct range *best_ranges = ranges;
+    if (o->micro_batch_count < plan->stage_count &&
+        plan_together(o, 1, DIVIDED_BY_TIME, &together) &&
+        few_ns(o, &together, &all) < few_ns(o, plan, ranges)) {
+        best = together;
+        best_ranges = &all;
+    }
+    int64_t best_ns = kept_ns(o, &best, best_ranges);
+    for (int64_t chunks = 2; chunks <= 4; chunks *= 2)
+        for (int division = 0; division < DIVISION_COUNT; division++) {
+            together = *plan;
+            if (!plan_together(o, chunks, (enum division)division, &together) ||
+                !fits_interleaved(o, &together))
+                continue;
+            const int64_t ns = kept_ns(o, &together, &all);
+            if (ns >= best_ns) continue;
+            best_ns = ns;
+            best = together;
+        }
+    *plan = best;
     return true;
 }
