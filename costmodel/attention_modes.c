@@ -11,11 +11,10 @@
  *
  * A fixed order of sums, in backward:
  *   FlashAttention-2 (flash_bwd_launch_template.h): the blocks of keys of a head are dealt to
- *     G = ceil(SMs / heads) thread blocks instead of one each, in turn, and one fills an SM. So
- *     heads x G of them run in waves, t = t(other) makespan / (work / SMs); each of the G sums
- *     queries' gradients in fp32 for itself: zeros, sums and their reading, 8 bytes. On H100 at
- *     8,192 tokens, 32 heads, causal: 1.65, and 0.4 ms; its authors' 166 TFLOP/s (pull request
- *     1893) would be 287 without.
+ *     G = ceil(SMs / heads) thread blocks instead of one each, in turn, and one fills an SM: the
+ *     time goes with the makespans of both. Each of the G sums queries' gradients in fp32 for
+ *     itself: zeros, sums and their reading, 8 bytes. On H100 at 8,192 tokens, 32 heads, causal:
+ *     1.56, and 0.4 ms.
  *   cuDNN on Hopper (NVIDIA/cudnn-frontend pull request 398): the gradient of the scores goes
  *     through memory, heads x length^2 x 2 bytes whatever the mask: filled by PyTorch's allocation,
  *     written, and read by a matmul.
@@ -25,7 +24,10 @@
  * FlashAttention-2 on Blackwell: 361 TFLOP/s forward (B200, 16 heads of 128, 8,192 tokens;
  * meta-pytorch/tritonbench pull request 171) and 334 backward (flash-attention issue 1589, heads of
  * 64). Stops being true: one law for all head sizes; samples of unequal length count as equal ones;
- * stacks that run neither library.
+ * stacks that run neither library; cuDNN from 9.25 on, whose scores go through memory only while
+ * they fit 256 MB (pull request 398); packed batches with dropout, where cuDNN's backward takes
+ * 1.26 times as long on H200, 5.2 on B300 (issue 3312) and 7.0 on GB200 (pull request 3313). The
+ * workspaces, G - 1 sums and those scores, are not in the memory of a step.
  */
 #include "costmodel/attention_modes.h"
 
@@ -41,13 +43,17 @@ enum {
     SCORE_MOVES = 3, /* filled, written, read */
     SUM_BYTES = 8,   /* fp32: set to zero, read; adding to it is in the kernel's own time */
     WAVES_COUNTED = 16,
+    SM_LIMIT = 1024,
+    BLOCK_LIMIT = 256, /* of one head: 32,768 keys */
+    TASKS_COUNTED = 4096,
 };
 
 enum generation { BEFORE_HOPPER, HOPPER, BLACKWELL };
 
+/* gh200 is Hopper, gb200 Blackwell. */
 static enum generation generation_of(const struct gpu *gpu) {
-    if (gpu->name[0] == 'h') return HOPPER;
-    return gpu->name[0] == 'b' || strncmp(gpu->name, "gb", 2) == 0 ? BLACKWELL : BEFORE_HOPPER;
+    const char *name = gpu->name[0] == 'g' ? gpu->name + 1 : gpu->name;
+    return *name == 'h' ? HOPPER : *name == 'b' ? BLACKWELL : BEFORE_HOPPER;
 }
 
 static double dropout_factor(enum generation generation, bool flash) {
@@ -55,85 +61,91 @@ static double dropout_factor(enum generation generation, bool flash) {
     return generation == HOPPER ? 0.614 / 0.594 : 0.525 / 0.480;
 }
 
-/* Thread blocks start in their order, each on the SM that is free first. */
-static double makespan(int64_t sm_count, int64_t heads, int64_t splits, const double *work) {
-    enum { SM_LIMIT = 256 };
+/* Thread blocks start in their order, each on the SM that is free first: a heap of what SMs are
+ * busy with, the least on top. work[task % per_head], task by task. */
+static double makespan(int64_t sm_count, int64_t tasks, int64_t per_head, const double *work) {
     double busy[SM_LIMIT] = { 0 };
-    const int64_t count = sm_count < SM_LIMIT ? sm_count : SM_LIMIT;
     double end = 0;
-    for (int64_t head = 0; head < heads; head++)
-        for (int64_t split = 0; split < splits; split++) {
-            int64_t first = 0;
-            for (int64_t i = 1; i < count; i++)
-                if (busy[i] < busy[first]) first = i;
-            busy[first] += work[split];
-            end = fmax(end, busy[first]);
+    for (int64_t task = 0; task < tasks; task++) {
+        const double until = busy[0] + work[task % per_head];
+        end = fmax(end, until);
+        int64_t at = 0;
+        for (int64_t child = 1; child < sm_count; child = 2 * at + 1) {
+            if (child + 1 < sm_count && busy[child + 1] < busy[child]) child++;
+            if (busy[child] >= until) break;
+            busy[at] = busy[child];
+            at = child;
         }
+        busy[at] = until;
+    }
     return end;
 }
 
 double attention_ordered_factor(int64_t sm_count, int64_t heads, double length, bool causal,
                                 int64_t *splits) {
-    enum { SPLIT_LIMIT = 256 };
-    double work[SPLIT_LIMIT] = { 0 };
-    *splits = 1;
-    if (sm_count < 1 || heads < 1 || heads > WAVES_COUNTED * sm_count) return 1;
-    int64_t count = (sm_count + heads - 1) / heads;
-    if (count > SPLIT_LIMIT) count = SPLIT_LIMIT;
+    double block_work[BLOCK_LIMIT], work[SM_LIMIT] = { 0 };
     const int64_t blocks = (int64_t)ceil(fmax(length, 1) / KEY_BLOCK);
+    const int64_t sms = sm_count < SM_LIMIT ? sm_count : SM_LIMIT;
+    *splits = 1;
+    if (sms < 1 || heads < 1 || heads > WAVES_COUNTED * sms) return 1;
+    const int64_t count = (sms + heads - 1) / heads;
+    *splits = count < blocks ? count : blocks;
     double all = 0;
     for (int64_t block = 0; block < blocks; block++) {
         const double scores = (double)(causal ? blocks - block : blocks);
-        work[block % count] += scores;
+        if (block < BLOCK_LIMIT) block_work[block] = scores;
+        work[block % *splits] += scores;
         all += scores;
     }
-    *splits = count;
-    const double even = all * (double)heads / (double)sm_count;
-    return fmax(makespan(sm_count, heads, count, work) / even, 1);
+    /* Many small blocks fill the SMs evenly, whatever the order. */
+    const double even = all * (double)heads / (double)sms;
+    const double apart = blocks <= BLOCK_LIMIT && blocks * heads <= TASKS_COUNTED
+                             ? makespan(sms, blocks * heads, blocks, block_work)
+                             : even;
+    return fmax(makespan(sms, *splits * heads, *splits, work) / apart, 1);
 }
 
-static void add_seconds(struct price *p, double seconds) {
-    p->compute_s += seconds;
-    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
-}
-
-static void fixed_order(struct price *p, const struct operator_work *work, const struct gpu *gpu,
-                        double moved_bytes_per_s, enum generation generation, bool flash) {
+/* Seconds of traffic beside the kernel's own; its compute goes up in place. */
+static double fixed_order(struct price *p, const struct operator_work *work, const struct gpu *gpu,
+                          double moved_bytes_per_s, enum generation generation, bool flash) {
     const double length = work->square_sum / work->token_sum;
     if (flash) {
+        /* Key blocks: of cross attention, whose length is that of its keys too. */
+        const double keys = work->key_token_sum > 0 ? work->key_token_sum : work->token_sum;
+        const int64_t heads = llround((double)work->heads * keys / fmax(length, 1));
         int64_t splits;
-        const int64_t heads = llround((double)work->heads * work->token_sum / fmax(length, 1));
         p->compute_s *=
             attention_ordered_factor(gpu->sm_count, heads, length, work->causal, &splits);
-        const double sums = (double)(splits - 1) * work->token_sum *
-                            (double)(work->heads * work->head_dim) * SUM_BYTES;
-        add_seconds(p, sums / moved_bytes_per_s);
-    } else if (generation == HOPPER) {
-        const double scores = work->square_sum * (double)work->heads * SCORE_BYTES;
-        add_seconds(p, SCORE_MOVES * scores / moved_bytes_per_s);
-    } else {
-        p->compute_s *= CUDNN_ORDERED_BLACKWELL;
-        add_seconds(p, 0);
+        return (double)(splits - 1) * work->token_sum * (double)(work->heads * work->head_dim) *
+               SUM_BYTES / moved_bytes_per_s;
     }
+    if (generation == HOPPER)
+        return SCORE_MOVES * work->square_sum * (double)work->heads * SCORE_BYTES /
+               moved_bytes_per_s;
+    p->compute_s *= CUDNN_ORDERED_BLACKWELL;
+    return 0;
 }
 
-void attention_use_modes(struct price *p, const struct operator_work *work, const struct gpu *gpu,
-                         double moved_bytes_per_s, bool own_kernel) {
-    if (!work->dropout && !work->deterministic) return;
-    if (!(work->token_sum > 0) || !(p->seconds > 0)) return;
+double attention_use_modes(struct price *p, const struct operator_work *work, const struct gpu *gpu,
+                           double moved_bytes_per_s, bool own_kernel) {
+    if (!work->dropout && !work->deterministic) return 0;
+    if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
     const enum generation generation = generation_of(gpu);
     const bool stands_in = generation == BLACKWELL && work->dropout && work->deterministic;
     const bool flash = own_kernel || generation == BEFORE_HOPPER || stands_in;
     const double before_s = p->seconds;
     const bool forward = work->pass == PASS_FORWARD;
+    double moved_s = 0;
     if (stands_in)
         p->compute_s =
             fmax(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
                                                      : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash);
-    add_seconds(p, 0);
-    if (work->deterministic && !forward)
-        fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);
+    if (work->deterministic && !forward) {
+        moved_s = fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);
+        p->inside_range = false;
+    }
+    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
     p->efficiency *= before_s / p->seconds;
-    if (work->deterministic) p->inside_range = false;
+    return moved_s;
 }

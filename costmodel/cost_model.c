@@ -506,11 +506,18 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
                                  const struct communicator *group, const struct rule_place *place) {
     struct price p = price_of(model, NULL, work, group, true);
+    double moved_s = 0;
     if (work->kind == OPERATOR_ATTENTION)
-        attention_use_modes(&p, work, &model->gpu,
-                            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
-                            model->stack.stack != NULL && model->stack.attention_stated);
+        moved_s = attention_use_modes(
+            &p, work, &model->gpu,
+            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
+            model->stack.stack != NULL && model->stack.attention_stated);
     if (model->stack.stack != NULL) adjust(model, work, &p);
+    if (moved_s > 0) {
+        p.efficiency *= p.seconds / (p.seconds + moved_s);
+        *(p.compute_s > p.memory_s ? &p.compute_s : &p.memory_s) += moved_s;
+        p.seconds += moved_s;
+    }
     if (model->rules.count > 0) {
         const struct rule *rule = rules_find(&model->rules, work, place);
         if (rule != NULL) apply_rule(model, work, group, rule, &p);

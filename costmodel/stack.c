@@ -166,7 +166,7 @@ static const struct field stack_rows[] = {
       "gathered per parameter of a block with fp8 matmuls by ZeRO-1 and 2; null: 2, as bf16",
       NULL },
     { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
-      "held per parameter of a block with fp8 or fp4 matmuls: copies of its matrices by rows and by "
+      "held per parameter of a block with fp8 matmuls: copies of its matrices by rows and by "
       "columns, beside the weights",
       NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",

@@ -131,7 +131,7 @@ struct stack {
         fp16_accumulate_bytes_moved;
     /* per parameter of a block with fp8 matmuls, as ZeRO-1 and 2 gather it; NaN: 2, as bf16 */
     double fp8_gather_bytes;
-    /* per parameter of a block whose matmuls run in fewer than 16 bits: copies by rows and columns
+    /* per parameter of a block whose matmuls run in fp8: copies by rows and columns
      * that stay from the forward to the backward pass, beside the weight itself */
     double quantised_copy_bytes;
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */

@@ -337,6 +337,10 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_hint(&err, "`ballast calibrate --help` lists the names");
         return cli_error(&err);
     }
+    if (o->fabric != NULL && o->output == NULL) {
+        error_set(&err, "fit --fabric %s writes a file: name it with -o FILE", o->fabric);
+        return cli_error(&err);
+    }
     if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
     const char *measured =
         o->measured != NULL
@@ -454,7 +458,11 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
     if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
     char *text = NULL;
     size_t size = 0;
-    FILE *rows = open_memstream(&text, &size);
+    FILE *rows = o->output != NULL ? open_memstream(&text, &size) : NULL;
+    if (o->output != NULL && rows == NULL) {
+        error_output(&err, o->output);
+        return cli_error(&err);
+    }
     cJSON *object = cJSON_CreateObject();
     cJSON *groups = cJSON_AddArrayToObject(object, "groups");
     cJSON *skips = cJSON_AddArrayToObject(object, "skipped");
@@ -464,11 +472,11 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, o->profile, path,
                                   &result, &err)) {
             cJSON_Delete(object);
-            fclose(rows);
+            if (rows != NULL) fclose(rows);
             free(text);
             return cli_error(&err);
         }
-        calibrate_check_write(&result, i == 1, rows);
+        if (rows != NULL) calibrate_check_write(&result, i == 1, rows);
         if (cli->common.json)
             add_check(&result, path, groups, skips);
         else
@@ -478,8 +486,9 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         cli_print_json(object);
     else
         cJSON_Delete(object);
-    fclose(rows);
-    const bool ok = o->output == NULL || write_file(o->output, text, size, &err);
+    const bool whole = rows == NULL || fclose(rows) == 0;
+    const bool ok = whole ? rows == NULL || write_file(o->output, text, size, &err)
+                          : error_output(&err, o->output);
     free(text);
     return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -73,8 +73,8 @@ void dataset_destroy(struct dataset *dataset) {
 
 void dataset_builder_destroy(struct dataset_builder *builder) {
     int64_t part = 0;
-    dataset_builder_overlay_end(builder, &part);
     if (builder == NULL) return;
+    dataset_builder_overlay_end(builder, &part);
     dataset_destroy(builder->dataset);
     free(builder->part_slots);
     free(builder);

@@ -183,8 +183,6 @@ enum recompute_style {
     RECOMPUTE_PROJECTED
 };
 
-/* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
- * for every member but the degrees. */
 /* After both halves of a block and after the token embedding; or of attention's weights. */
 enum dropout { DROPOUT_OF_MODEL, DROPOUT_OFF, DROPOUT_ON };
 
@@ -192,6 +190,8 @@ enum dropout { DROPOUT_OF_MODEL, DROPOUT_OFF, DROPOUT_ON };
  * writes it (torch.use_deterministic_algorithms, unless its fill_uninitialized_memory is off). */
 enum determinism { DETERMINISM_NONE, DETERMINISM_KERNELS, DETERMINISM_FILLED };
 
+/* How one module is divided inside a stage, and how its attention runs. Zero is the usual choice
+ * for every member but the degrees. */
 struct tensor_split {
     int64_t tp;
     bool sequence_parallel; /* activations between TP regions are divided too */

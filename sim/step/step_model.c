@@ -128,7 +128,7 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     return sum;
 }
 
-/* Of matrices that are cast to fewer than 16 bits, by rows for the forward pass and by columns for
+/* Of matrices that are cast to fp8, by rows for the forward pass and by columns for
  * the input's gradient, whichever way the weights themselves are divided. */
 static double quantised_bytes(const struct step_model *m, int64_t stage) {
     const double per_parameter = m->scenario->backend->quantised_copy_bytes;
@@ -139,13 +139,22 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             const struct layer *layer = &model->layers[i];
             if (!layer_kind_is_block(layer->kind) ||
-                !precision_is_quantised(model->modules[layer->module_index].precision))
+                model->modules[layer->module_index].precision != PRECISION_FP8)
                 continue;
             const double used = model_gradient_need(model, i).input ? 1 : 0.5;
             bytes += used * per_parameter *
                      (double)layer_rank_parameters(model, i, m->scenario->layout.tp);
         }
     return bytes;
+}
+
+/* Weights that are fp32 themselves have no second copy in the optimizer; the shares of ZeRO-3 are
+ * that copy. */
+static double spared_master_bytes(const struct step_model *m, int64_t stage) {
+    if (m->scenario->layout.zero_stage == 3 || m->scenario->backend->no_master_weights) return 0;
+    const double above_bf16 =
+        m->trainable_weight_bytes[stage] - 2 * (double)m->trainable_rank_parameters[stage];
+    return 4 * above_bf16 / 2;
 }
 
 bool step_reduces_once(const struct step_model *m) {
@@ -185,7 +194,8 @@ static void fill_static_memory(struct step_model *m) {
         bytes[MEMORY_WEIGHTS] += quantised_bytes(m, stage);
         bytes[MEMORY_GRADIENTS] =
             trainable * gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
-        bytes[MEMORY_OPTIMIZER] = trainable * s->optimizer->state_bytes / shards;
+        bytes[MEMORY_OPTIMIZER] =
+            (trainable * s->optimizer->state_bytes - spared_master_bytes(m, stage)) / shards;
         bytes[MEMORY_COMMUNICATION] =
             s->backend->communicator_bytes * (double)communicators + neighbour_bytes;
         bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)
@@ -209,8 +219,12 @@ static void price_accumulation(struct step_model *m) {
     const struct backend *backend = s->backend;
     const bool sharded = s->layout.zero_group > 1, reduces = sharded && s->layout.zero_stage >= 2,
                once = step_reduces_once(m);
-    /* ZeRO-3 gathers in forward and in backward, ZeRO-2 keeps until then what it gathered. */
-    const double gather_copies = !reduces ? 0 : s->layout.zero_stage == 3 ? 1 : 0.5;
+    /* ZeRO-3 gathers in forward and in backward; FSDP2 as ZeRO-2 keeps until then what it
+     * gathered, DeepSpeed's ZeRO-2 gathers after the update alone. */
+    const double gather_copies = !reduces                     ? 0
+                                 : s->layout.zero_stage == 3 ? 1
+                                 : backend->unit_gradients   ? 0.5
+                                                             : 0;
     m->reduce_copy_ns = 0;
     for (int64_t part = 0; part < m->part_count; part++) {
         const double all = (double)m->part_parameters[part],

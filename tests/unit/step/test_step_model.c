@@ -70,6 +70,22 @@ static void test_zero_stage_0_keeps_all_optimizer_state(void **state) {
     fixture_close(&f);
 }
 
+/* Weights, gradients and two moments, and no copy of the weights. */
+static void test_fp32_has_no_master_copy(void **state) {
+    (void)state;
+    static const char *const setup[] = {
+        "model=internlm2-20b",     "layout.tp=2", "layout.pp=2", "layout.stack=none",
+        "training.precision=fp32", NULL
+    };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    fixture_halves(&f);
+    check_bytes(f.step, 0, MEMORY_WEIGHTS, 4 * (24 * BLOCK + EMBEDDING));
+    check_bytes(f.step, 0, MEMORY_GRADIENTS, 4 * (24 * BLOCK + EMBEDDING));
+    check_bytes(f.step, 0, MEMORY_OPTIMIZER, 8 * (24 * BLOCK + EMBEDDING) / 2);
+    fixture_close(&f);
+}
+
 /* A stack that fuses the accumulation keeps one bf16 buffer of each matrix of a block. */
 static void test_placeholder_gradients(void **state) {
     (void)state;
@@ -627,13 +643,10 @@ static void test_gather_as_cast(void **state) {
     (void)state;
     static const char *const precisions[] = { "training.precision=bf16", "training.precision=fp8" };
     for (size_t i = 0; i < 2; i++) {
-        const char *setup[] = { "model=internlm2-20b",
-                                "layout.tp=2",
-                                "layout.pp=2",
-                                "layout.stack=none",
-                                "cluster.hardware=h100-80g-sxm",
-                                precisions[i],
-                                NULL };
+        const char *setup[] = {
+            "model=internlm2-20b",           "layout.tp=2", "layout.pp=2", "layout.stack=none",
+            "cluster.hardware=h100-80g-sxm", precisions[i], NULL
+        };
         struct step_fixture f;
         fixture_open(&f, setup);
         struct backend backend = *f.scenario->backend;
@@ -652,6 +665,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
+        cmocka_unit_test(test_fp32_has_no_master_copy),
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_overlap_cost),
         cmocka_unit_test(test_shard_lists),
