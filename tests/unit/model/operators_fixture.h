@@ -33,4 +33,17 @@ static inline void expect_bytes(const char *what, double got, double want) {
     if (got != want) fail_msg("%s: got %.0f, want %.0f", what, got, want);
 }
 
+/* "name/pass kind" of each operator, one per line, passes as f, i, w, b. */
+static inline void sequence_of(const struct operator_list *list, char *text, size_t size) {
+    static const char passes[] = { [PASS_FORWARD] = 'f',
+                                   [PASS_INPUT_GRADIENT] = 'i',
+                                   [PASS_WEIGHT_GRADIENT] = 'w',
+                                   [PASS_BACKWARD] = 'b' };
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < list->count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s %c", i > 0 ? ", " : "",
+                                 list->operators[i].name, passes[list->operators[i].pass]);
+}
+
 #endif
