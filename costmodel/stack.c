@@ -23,7 +23,7 @@ struct stack_fields {
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
-    bool waits_for_sends, overlaps_interleaved_sends;
+    bool waits_for_sends, overlaps_interleaved_sends, one_place;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
@@ -101,6 +101,10 @@ static const struct field stack_rows[] = {
       "the same in backward", NULL },
     { "attention_gpu", FIELD_TEXT, AT(attention_gpu), 0, 0, "\"\"", "",
       "what the names of the GPUs begin with that these two hold for", NULL },
+    { "one_place", FIELD_BOOL, AT(one_place), 0, 0, "false", "",
+      "stands for runs of the place that its factors were fitted on alone, so these hold what is "
+      "that place's own",
+      NULL },
     { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
       "calibration fits a factor on attention too", NULL },
     { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
@@ -313,7 +317,7 @@ static bool is_cause(const char *name) {
         "recompute",   "sequence_parallel", "relative",
         "factors",     "sources",           "overlap_gradient_reduce",
         "memory_rows", "attention_fitted",  "overlap_parameter_gather",
-        "gpt_dropout",
+        "gpt_dropout", "one_place",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(others[i], name) == 0) return false;
@@ -373,6 +377,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,
+        .one_place = f.one_place,
         .attention_fitted = f.attention_fitted,
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
         .casts = (enum stack_casts)f.casts,

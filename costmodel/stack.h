@@ -105,6 +105,7 @@ struct stack {
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;
+    bool one_place; /* stands for runs of the place that its factors were fitted on alone */
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;

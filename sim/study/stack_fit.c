@@ -7,7 +7,10 @@
  * Then the factors of one stack are drawn together (partial pooling, an empirical Bayes estimate):
  * a factor of n rows keeps n / (n + (ROW_WIDTH / FACTOR_WIDTH)^2) of its distance, in logarithms,
  * from the mean of the stack's factors, which is weighted alike. Few rows hold what is their own,
- * layout or cluster, and many hold what is the GPU's and the precision's.
+ * layout or cluster, and many hold what is the GPU's and the precision's. For the same reason a
+ * factor of n rows then keeps n / (n + (ROW_WIDTH / STACK_WIDTH)^2) of its distance from what is
+ * usual there among the other stacks of the fit (stack_usual_log_factor()), but for a stack that
+ * stands for one place, whose factor shall hold what is that place's own.
  */
 #include "sim/study/stack_fit.h"
 
@@ -25,6 +28,10 @@
  * nine factors of the four stacks that have several (5), the rows' share taken off. */
 #define ROW_WIDTH    0.05
 #define FACTOR_WIDTH 0.06
+/* And a factor from what is usual on its GPU among other stacks: 1.483 times the median distance
+ * (a standard deviation that one stack far off does not move) is 0.108 over the sixteen factors of
+ * eleven stacks, the rows' share taken off 0.10. */
+#define STACK_WIDTH 0.10
 /* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
  * wrong. */
 #define USUAL_FACTOR_LEAST 0.8
@@ -119,36 +126,76 @@ static bool fit_group(struct problem *problem, struct stack_fit_group *group) {
     return problem->err->text[0] == '\0';
 }
 
-static double own_weight(const struct stack_fit_group *group) {
-    const double ratio = ROW_WIDTH / FACTOR_WIDTH, n = (double)group->row_count;
+/* Share of its distance that a factor of so many rows keeps where factors spread by `width`. */
+static double own_weight(const struct stack_fit_group *group, double width) {
+    const double ratio = ROW_WIDTH / width, n = (double)group->row_count;
     return n / (n + ratio * ratio);
 }
 
-/* Moves the factor and says how far the rows are from it now; of a stack's only factor nothing. */
-static bool draw_together(const struct stack_fit *fit, const double *fitted,
-                          struct problem *problem) {
-    struct stack_fit_group *group = &fit->groups[problem->group];
+/* Of the logarithms that were fitted, this group's drawn to the mean of its stack's. */
+static double drawn_to_stack(const struct stack_fit *fit, const double *fitted, int64_t group) {
     double sum = 0, weights = 0;
-    int64_t count = 0;
     for (int64_t g = 0; g < fit->group_count; g++) {
-        if (fit->groups[g].stack != group->stack) continue;
-        const double weight = own_weight(&fit->groups[g]);
+        if (fit->groups[g].stack != fit->groups[group].stack) continue;
+        const double weight = own_weight(&fit->groups[g], FACTOR_WIDTH);
         sum += weight * fitted[g];
         weights += weight;
-        count++;
     }
-    if (count == 1) return true;
-    const double own = own_weight(group);
-    double factors[PARAMETER_LIMIT] = { own * fitted[problem->group] + (1 - own) * sum / weights,
-                                        log(group->factor.attention_time_factor) };
+    const double own = own_weight(&fit->groups[group], FACTOR_WIDTH);
+    return own * fitted[group] + (1 - own) * sum / weights;
+}
+
+/* Of these, this group's drawn to what is usual among the fit's other stacks, if there are any. */
+static double drawn_to_others(struct arena *arena, const struct stack_fit *fit, const double *drawn,
+                              int64_t group) {
+    const struct stack_fit_group *own = &fit->groups[group];
+    if (own->stack->one_place) return drawn[group];
+    const struct stack **others = arena_array(arena, const struct stack *, fit->group_count);
+    int64_t count = 0;
+    for (int64_t g = 0; g < fit->group_count; g++) {
+        if (fit->groups[g].stack == own->stack) continue;
+        struct stack_factor *factor = arena_new(arena, struct stack_factor);
+        *factor = fit->groups[g].factor;
+        factor->kernel_time_factor = exp(drawn[g]);
+        struct stack *stack = arena_new(arena, struct stack);
+        *stack = *fit->groups[g].stack;
+        stack->factors = factor;
+        stack->factor_count = 1;
+        stack->borrows = false;
+        others[count++] = stack;
+    }
+    if (count == 0) return drawn[group];
+    const double usual =
+        stack_usual_log_factor(others, count, own->factor.gpu, own->factor.precision);
+    const double weight = own_weight(own, STACK_WIDTH);
+    return weight * drawn[group] + (1 - weight) * usual;
+}
+
+/* Sets the group's factor, and says how far its rows are from it. */
+static bool move_factor(const struct stack_fit *fit, double log_factor, struct problem *problem) {
+    struct stack_fit_group *group = &fit->groups[problem->group];
+    double factors[PARAMETER_LIMIT] = { log_factor, log(group->factor.attention_time_factor) };
     const size_t p = (size_t)problem->parameter_count;
     gsl_vector_view x = gsl_vector_view_array(factors, p);
     gsl_vector *residual = gsl_vector_alloc((size_t)group->row_count + p);
     const bool ok = residuals(&x.vector, problem, residual) == GSL_SUCCESS;
-    group->factor.kernel_time_factor = exp(factors[0]);
+    group->factor.kernel_time_factor = exp(log_factor);
     if (ok) group->factor.fit_error = error_of_rows(residual, group->row_count);
     gsl_vector_free(residual);
     return ok;
+}
+
+/* A stack's only factor, fitted alone, stays what it is. */
+static bool draw_together(struct arena *arena, const struct stack_fit *fit, const double *fitted,
+                          struct problem *problems) {
+    double *drawn = arena_array(arena, double, fit->group_count + 1);
+    for (int64_t g = 0; g < fit->group_count; g++)
+        drawn[g] = drawn_to_stack(fit, fitted, g);
+    for (int64_t g = 0; g < fit->group_count; g++) {
+        const double log_factor = drawn_to_others(arena, fit, drawn, g);
+        if (log_factor != fitted[g] && !move_factor(fit, log_factor, &problems[g])) return false;
+    }
+    return true;
 }
 
 /* ---- groups ---- */
@@ -318,9 +365,8 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         if (ok) fitted[g] = log(group->factor.kernel_time_factor);
         if (progress != NULL) progress(progress_context, g + 1, fit->group_count);
     }
+    ok = ok && draw_together(arena, fit, fitted, problems);
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
-        ok = draw_together(fit, fitted, &problems[g]);
-        if (!ok) break;
         find_band(&fit->groups[g], context.bands);
         warn_of_group(fit, arena, &fit->groups[g]);
     }
