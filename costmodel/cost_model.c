@@ -350,28 +350,29 @@ static bool fitted_at_home(const struct cost_model *model) {
     return false;
 }
 
-double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range) {
+double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range,
+                            double lost_fraction) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
     return step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
                               model->stack.calibrated && text_only, fitted_at_home(model),
-                              inside_range);
+                              inside_range, lost_fraction);
 }
 
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      bool inside_range) {
+                                      bool inside_range, double lost_fraction) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
     const struct step_band *own =
         stack == NULL ? NULL : step_band_of(model->bands, stack->name, model->gpu.name);
     if (own == NULL || !step_band_lists(own->sources, source))
-        return cost_model_step_band(model, true, inside_range);
+        return cost_model_step_band(model, true, inside_range, lost_fraction);
     return step_band_fraction(model->bands, stack->name, model->gpu.name, model->stack.calibrated,
-                              true, inside_range);
+                              true, inside_range, lost_fraction);
 }
 
-double cost_model_unknown_stack_band(const struct cost_model *model) {
-    return model->bands == NULL ? NAN : model->bands->unknown;
+double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction) {
+    return model->bands == NULL ? NAN : step_band_of_unknown(model->bands, lost_fraction);
 }
 
 double cost_model_pair_band(const struct cost_model *model, bool text_only) {
@@ -388,7 +389,7 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
     const char *text =
         arena_format(arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
                      model->stack.kernel_time_factor, model->stack.attention_time_factor,
-                     cost_model_step_band(model, true, true));
+                     cost_model_step_band(model, true, true, 1));
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =
             arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);

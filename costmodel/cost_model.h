@@ -107,17 +107,19 @@ const struct cost_model_file *cost_model_files(const struct cost_model *model, i
  * the profile when its matmuls are of this precision. Before any thread prices. */
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision);
-/* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU
- * (step_band.h); NaN where the scenarios folder has no bands. text_only: the runs that stacks were
+/* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
+ * share lost_fraction = 1 - HFU of the step (step_band.h); NaN where the scenarios folder has no
+ * bands. text_only: the runs that stacks were
  * calibrated on are, so that other models take the width of a stack without a calibration. Where
  * its factor was fitted on rows that do not ship, they are taken to be of the same place. */
-double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range);
+double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range,
+                            double lost_fraction);
 /* The same of a text run of this source: one that the stack's factor comes from has its own
  * width. */
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      bool inside_range);
+                                      bool inside_range, double lost_fraction);
 /* The same of measured runs whose stack is not known, whatever stands in for it. */
-double cost_model_unknown_stack_band(const struct cost_model *model);
+double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction);
 /* The ln of two such times is off by no more against each other in 80 % of the pairs of one GPU and
  * stack; NaN as above. */
 double cost_model_pair_band(const struct cost_model *model, bool text_only);

@@ -8,7 +8,7 @@
 struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
-    double unknown, unknown_stack_factor, calibrated_pair, relative_pair;
+    double unknown, lost_least, unknown_stack_factor, calibrated_pair, relative_pair;
     const cJSON *calibrated_on, *stacks;
 };
 
@@ -24,6 +24,9 @@ static const struct field bands_rows[] = {
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
     { "unknown", FIELD_DOUBLE, AT(unknown), 0.001, 10, "null", "",
       "measured runs whose stack is not known", NULL },
+    { "lost_least", FIELD_DOUBLE, AT(lost_least), 0, 1, NULL, "",
+      "the least 1 - HFU of the measured runs; what these widths are taken of is never less",
+      NULL },
     { "unknown_stack_factor", FIELD_DOUBLE, AT(unknown_stack_factor), 0.1, 10, "1", "",
       "what these take over the prediction of the stack that stands in", NULL },
     { "memory", FIELD_DOUBLE, AT(memory), 0.001, 10, "null", "", "peak memory, of all stacks",
@@ -39,7 +42,7 @@ static const struct field bands_rows[] = {
 };
 #undef AT
 const struct field_table step_bands_table =
-    FIELD_TABLE("bands", "half-widths of 80 % bands", bands_rows);
+    FIELD_TABLE("bands", "80 % bands, half-width over 1 - HFU", bands_rows);
 
 struct band_fields {
     const char *stack, *gpu;
@@ -84,6 +87,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
         .unknown = f.unknown,
+        .lost_least = f.lost_least,
         .unknown_stack_factor = f.unknown_stack_factor,
         .memory = f.memory,
         .pair = { f.relative_pair, f.calibrated_pair },
@@ -110,14 +114,23 @@ const struct step_band *step_band_of(const struct step_bands *bands, const char 
     return NULL;
 }
 
-double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
-                          bool calibrated, bool home, bool inside) {
+static double width_of(const struct step_bands *bands, const char *stack, const char *gpu,
+                       bool calibrated, bool home, bool inside) {
     if (stack == NULL || !calibrated) return bands->relative[inside];
     const struct step_band *own = step_band_of(bands, stack, gpu);
-    if (own != NULL && home) return own->half_width[inside];
+    if (own != NULL && home) return own->width[inside];
     if (own != NULL)
-        return sqrt(own->half_width[inside] *
-                    fmax(own->half_width[inside], bands->relative[inside]));
+        return sqrt(own->width[inside] * fmax(own->width[inside], bands->relative[inside]));
     /* Its rows were all fitted on, or there are none on this GPU: nobody has seen it err. */
     return fmax(bands->calibrated[inside], bands->relative[inside]);
+}
+
+double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
+                          bool calibrated, bool home, bool inside, double lost_fraction) {
+    return width_of(bands, stack, gpu, calibrated, home, inside) *
+           fmax(lost_fraction, bands->lost_least);
+}
+
+double step_band_of_unknown(const struct step_bands *bands, double lost_fraction) {
+    return bands->unknown * fmax(lost_fraction, bands->lost_least);
 }

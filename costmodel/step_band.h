@@ -1,7 +1,9 @@
 /* step_band.h - how far off step time and memory of a simulation may be: from held-back residuals.
  *
- * scenarios/bands.json holds half-widths that `ballast calibrate bands` found: 80 % of the measured
- * runs that nothing was fitted on lie within prediction x (1 +- half-width). A stack that was
+ * scenarios/bands.json holds widths that `ballast calibrate bands` found: 80 % of the measured runs
+ * that nothing was fitted on lie within prediction x (1 +- width x lost). `lost` is 1 - HFU, the
+ * share of a step that its FLOP at the GPU's peak do not take: those are counted, all else is
+ * modelled, and the error is a share of that. A stack that was
  * calibrated on the GPU has its own if rows of it were held back: of runs of the source that its
  * factor was fitted on. Others take that of runs predicted without their source's own calibration.
  * Runs of a calibrated stack from elsewhere lie between the two, and so does their width (its
@@ -12,7 +14,7 @@
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))
- *         step_band_fraction(&bands, "nemo-2025", "h100-80g-sxm", true, false, inside_range);
+ *         step_band_fraction(&bands, "nemo-2025", "h100-80g-sxm", true, false, inside_range, 0.6);
  */
 #ifndef BALLAST_COSTMODEL_STEP_BAND_H
 #define BALLAST_COSTMODEL_STEP_BAND_H
@@ -24,15 +26,17 @@
 
 struct step_band {
     const char *stack, *gpu; /* gpu: what hardware names begin with */
-    double half_width[2];    /* [inside the measured range] */
+    double width[2];         /* [inside the measured range]; of what is lost */
     int64_t rows;            /* held back */
     const char **sources;    /* of these rows; NULL at the end */
 };
 
 struct step_bands {
+    /* Of what is lost: */
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
-    double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
-    double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
+    double unknown;    /* runs of a stack that is not known, by layout; NaN: not stated */
+    double lost_least; /* of the measured runs: less than this is nobody's */
+    double unknown_stack_factor;       /* what such a run takes over its stand-in's prediction */
     double memory;                     /* NaN: not stated */
     double
         pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
@@ -46,9 +50,12 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
 /* Of this stack on this GPU (or family); NULL: no row of it was held back. */
 const struct step_band *step_band_of(const struct step_bands *bands, const char *stack,
                                      const char *gpu);
-/* stack NULL: none. calibrated: on this GPU and precision. home: on runs of the same place. */
+/* Half-width. stack NULL: none. calibrated: on this GPU and precision. home: on runs of the same
+ * place. lost_fraction: 1 - HFU. */
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
-                          bool calibrated, bool home, bool inside);
+                          bool calibrated, bool home, bool inside, double lost_fraction);
+/* Of a stack that is not known; NaN: not stated. */
+double step_band_of_unknown(const struct step_bands *bands, double lost_fraction);
 /* The text is in the list. */
 bool step_band_lists(const char *const *list, const char *text);
 

@@ -529,6 +529,10 @@ static void answer(const struct job *job, struct replay *replay) {
     replay->total_days = useful_s / SECONDS_PER_DAY / replay->goodput_fraction;
     replay->gpu_days = replay->total_days * (double)layout_rank_count(&s->layout);
     replay->money_usd = replay->gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
+}
+
+static void judge_step_time(const struct job *job, struct replay *replay) {
+    const struct scenario *s = job->scenario;
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
     replay->band_fraction =
@@ -538,7 +542,8 @@ static void answer(const struct job *job, struct replay *replay) {
      * width of runs without a calibration of their own, or of its operators where that is wider. */
     const bool like_measured = s->stack != NULL && model_is_text_only(s->model) &&
                                backend_is_of_stack(s->backend, s->stack);
-    double measured = cost_model_step_band(s->cost_model, like_measured, replay->inside_range);
+    double measured = cost_model_step_band(s->cost_model, like_measured, replay->inside_range,
+                                           1 - replay->hfu_fraction);
     if (!isnan(measured))
         replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
     replay->pair_band_fraction = expm1(cost_model_pair_band(s->cost_model, like_measured));
@@ -600,6 +605,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         account_planner(replay, loop.sums);
         judge_memory(job, replay);
         utilisation(job, replay, loop.sums);
+        judge_step_time(job, replay);
         ok = options->answer_only || break_down(job, replay, loop.sums, loop.update_ns, err);
     }
     if (!ok) {

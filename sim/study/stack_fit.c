@@ -51,6 +51,7 @@ struct problem {
     const struct stack *stack;
     struct stack_factor factor; /* GPU and precision of the group */
     int parameter_count;
+    double lost_fraction; /* 1 - HFU of the group's rows at the last factors, their mean */
     struct error *err;
 };
 
@@ -74,16 +75,19 @@ static int residuals(const gsl_vector *x, void *context, gsl_vector *out) {
     struct stack stack = with_factor(problem, x, &factor);
     struct scenario_options options = *problem->options;
     options.stack = &stack;
+    double lost = 0;
     size_t n = 0;
     for (int64_t i = 0; i < problem->row_count; i++) {
         const struct fit_row *row = &problem->rows[i];
         if (row->group != problem->group) continue;
         struct execution *e = measured_scenario_run(&options, &row->scenario, problem->err);
         if (e == NULL) return GSL_EFAILED;
+        lost += 1 - e->replay->hfu_fraction;
         gsl_vector_set(
             out, n++, log(e->replay->step_time_mean_s / row->run->iter_time_s) / MEASUREMENT_WIDTH);
         execution_destroy(e);
     }
+    problem->lost_fraction = lost / (double)n;
     for (int p = 0; p < problem->parameter_count; p++)
         gsl_vector_set(out, n++, gsl_vector_get(x, (size_t)p) / PRIOR_WIDTH);
     return GSL_SUCCESS;
@@ -295,14 +299,16 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                                g->stack->name, g->stack->relative));
 }
 
-/* What cost_model_step_band() gives from now on to a text model. */
-static void find_band(struct stack_fit_group *g, const struct step_bands *bands) {
+/* What cost_model_step_band() gives from now on to a text model like those of the fit. */
+static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
+                      double lost_fraction) {
     const struct step_band *own =
         bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
     g->band_rows = own != NULL ? own->rows : 0;
     g->band = bands == NULL
                   ? NAN
-                  : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true);
+                  : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true,
+                                       lost_fraction);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {
@@ -367,7 +373,7 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     }
     ok = ok && draw_together(arena, fit, fitted, problems);
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
-        find_band(&fit->groups[g], context.bands);
+        find_band(&fit->groups[g], context.bands, problems[g].lost_fraction);
         warn_of_group(fit, arena, &fit->groups[g]);
     }
     for (int64_t i = 0; i < count; i++)

@@ -77,13 +77,14 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->predicted_s = p->step_time_mean_s;
     row->relative_error = row->predicted_s / r->iter_time_s - 1;
     const struct cost_model *model = e->scenario->cost_model;
+    const double lost = row->lost_fraction = 1 - p->hfu_fraction;
     double band = p->band_fraction;
-    if (band == cost_model_step_band(model, true, p->inside_range))
-        band = cost_model_step_band_of_source(model, r->source, p->inside_range);
+    if (band == cost_model_step_band(model, true, p->inside_range, lost))
+        band = cost_model_step_band_of_source(model, r->source, p->inside_range, lost);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
-        band = fmax(band, cost_model_step_band(model, false, p->inside_range));
+        band = fmax(band, cost_model_step_band(model, false, p->inside_range, lost));
     if (!scenario->known_stack)
-        band = fmax(band, cost_model_unknown_stack_band(model));
+        band = fmax(band, cost_model_unknown_stack_band(model, lost));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;
@@ -315,6 +316,7 @@ static bool read_files(struct validation *v, const char *const *paths, int64_t p
 
 static const struct validation_row no_row = { .predicted_s = NAN,
                                               .relative_error = NAN,
+                                              .lost_fraction = NAN,
                                               .band_low_s = NAN,
                                               .band_high_s = NAN,
                                               .predicted_peak_GiB = NAN,

@@ -30,6 +30,7 @@ struct validation_row {
     enum validation_skip skip;
     const char *skip_detail;                                     /* what exactly; may be NULL */
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
+    double lost_fraction;                                        /* 1 - HFU; NaN when skipped */
     const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
     bool memory_close; /* the band of memory reaches the capacity, whichever way it fell */
@@ -102,7 +103,7 @@ struct validation *validation_run_held_out(const struct scenario_options *option
                                            const char *const *paths, int64_t path_count,
                                            enum validation_hold_out what, struct error *err);
 
-/* The half-widths of scenarios/bands.json. What a row is judged by comes from other sources alone:
+/* The widths of scenarios/bands.json. What a row is judged by comes from other sources alone:
  * the width always, the factor in the classes that have none of their own. */
 enum band_class { BAND_CALIBRATED, BAND_RELATIVE, BAND_UNKNOWN, BAND_CLASS_COUNT };
 struct bands_report {

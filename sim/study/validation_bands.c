@@ -1,10 +1,16 @@
-/* validation_bands.c - half-widths of 80 % bands from residuals that nothing was fitted to.
+/* validation_bands.c - 80 % bands from residuals that nothing was fitted to.
  *
- * The residual of a row is |measured / predicted - 1|, because a band stands around the prediction.
+ * The residual of a row is |measured / predicted - 1|, because a band stands around the prediction,
+ * over 1 - HFU of its simulation: the FLOP of a step and the GPU's peak are certain, and what can be
+ * wrong is the rest of its time. Widths are quantiles of these.
+ *
  * Three classes: rows of a stack that was calibrated on their GPU; all rows, predicted without the
- * factors of their own source; and those again as runs of a stack that nobody knows.
+ * factors of their own source; and those again as runs of a stack that nobody knows. A stack whose
+ * attention kernel is not in the profiles has a factor for it (attention_fitted). Without, its rows
+ * would be predicted by a kernel that is known to be another; nobody is told that, so they count as
+ * runs of an unknown stack only.
  *
- * The half-width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
+ * The width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
  * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack
  * with few rows leans on the others. Rows inside and outside the measured range of the operators'
  * curves are pooled apart; a stack's own rows count for both, scaled by the ratio of the two pools.
@@ -65,16 +71,22 @@ struct class {
 static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
     return !isnan(row->relative_error) && !row->calibrated_on &&
-           (c->what == BAND_UNKNOWN ? !row->known_stack
-                                    : row->calibrated_stack == (c->what == BAND_CALIBRATED));
+           (c->what == BAND_UNKNOWN    ? !row->known_stack
+            : c->what == BAND_RELATIVE ? !row->calibrated_stack && !row->stack->attention_fitted
+                                       : row->calibrated_stack);
 }
 
 static double error_of(const struct class *c, int64_t i) {
     return c->v->rows[i].predicted_s * c->factors[i] / c->v->rows[i].measured->iter_time_s - 1;
 }
 
+/* 1 - HFU of what is predicted. */
+static double lost_of(const struct class *c, int64_t i) {
+    return 1 - (1 - c->v->rows[i].lost_fraction) / c->factors[i];
+}
+
 static double residual_of(const struct class *c, int64_t i) {
-    return fabs(1 / (1 + error_of(c, i)) - 1);
+    return fabs(1 / (1 + error_of(c, i)) - 1) / lost_of(c, i);
 }
 
 static bool same_place(const struct validation_row *a, const struct validation_row *b) {
@@ -194,6 +206,12 @@ static double rounded(double value) {
     return round(value * 1e4) / 1e4;
 }
 
+static double least_lost(const struct class *c, double least) {
+    for (int64_t i = 0; i < c->v->runs.count; i++)
+        if (held_back(c, i)) least = fmin(least, lost_of(c, i));
+    return least;
+}
+
 static void add_width(cJSON *o, const char *key, double width) {
     cJSON_AddNumberToObject(o, key, rounded(fmax(width, 0.001)));
 }
@@ -251,8 +269,9 @@ static void report_class(const struct class *c, struct bands_report *report) {
     for (int64_t i = 0; i < rows; i++) {
         const struct validation_row *row = &c->v->rows[i];
         if (!held_back(c, i)) continue;
-        widths[count] = pooled(c, row->measured->source, row->inside_range);
-        covered += residual_of(c, i) <= widths[count++];
+        const double width = pooled(c, row->measured->source, row->inside_range);
+        covered += residual_of(c, i) <= width;
+        widths[count++] = width * lost_of(c, i);
         sum += error_of(c, i);
         sum_abs += fabs(error_of(c, i));
     }
@@ -279,12 +298,14 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "description",
                             "80 % of the development rows that nothing was fitted on lie within "
-                            "prediction x (1 +- width); made by ballast calibrate bands");
+                            "prediction x (1 +- width x (1 - HFU)); made by ballast calibrate "
+                            "bands");
     add_width(o, "calibrated_inside", inside);
     add_width(o, "calibrated_outside", outside);
     add_width(o, "relative_inside", relative_inside);
     add_width(o, "relative_outside", relative_outside);
     add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
+    add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
     add_width(o, "unknown_stack_factor", unknown_stack_factor(v, no_name, NULL));
     const double memory = memory_width(v);
     if (!isnan(memory)) add_width(o, "memory", memory);

@@ -12,6 +12,7 @@
 static const char text[] =
     "{ \"description\": \"\", \"calibrated_inside\": 0.07, \"calibrated_outside\": 0.08,"
     "  \"relative_inside\": 0.13, \"relative_outside\": 0.14, \"unknown\": 0.16,"
+    "  \"lost_least\": 0.3,"
     "  \"stacks\": [ { \"stack\": \"seen\", \"gpu\": \"h100\", \"inside\": 0.05, \"outside\": 0.06,"
     "                  \"rows\": 9, \"sources\": [ \"there\" ] },"
     "                { \"stack\": \"wide\", \"gpu\": \"h100\", \"inside\": 0.2, \"outside\": 0.2,"
@@ -23,17 +24,20 @@ static void test_width(void **state) {
     const struct {
         const char *stack, *gpu;
         bool calibrated, home, inside;
-        double want;
+        double lost, want;
     } cases[] = {
-        { "seen", "h100-80g-sxm", true, true, true, 0.05 },
-        { "seen", "h100-80g-sxm", true, true, false, 0.06 },
-        { "seen", "h200-sxm", true, true, true, 0.13 },   /* no row of it was held back there */
-        { "seen", "h100-80g-sxm", true, false, true, sqrt(0.05 * 0.13) }, /* runs from elsewhere */
-        { "seen", "h100-80g-sxm", false, false, true, 0.13 },
-        { "wide", "h100-80g-sxm", true, false, true, 0.2 }, /* never narrower than at home */
-        { "fitted", "h100-80g-sxm", true, true, true, 0.13 }, /* all its rows were fitted on */
-        { "seen", "h100-80g-sxm", false, true, true, 0.13 },
-        { NULL, "h100-80g-sxm", true, true, false, 0.14 },
+        { "seen", "h100-80g-sxm", true, true, true, 1, 0.05 },
+        { "seen", "h100-80g-sxm", true, true, false, 1, 0.06 },
+        { "seen", "h200-sxm", true, true, true, 1, 0.13 },   /* no row of it was held back there */
+        { "seen", "h100-80g-sxm", true, false, true, 1, sqrt(0.05 * 0.13) }, /* runs from elsewhere */
+        { "seen", "h100-80g-sxm", false, false, true, 1, 0.13 },
+        { "wide", "h100-80g-sxm", true, false, true, 1, 0.2 }, /* never narrower than at home */
+        { "fitted", "h100-80g-sxm", true, true, true, 1, 0.13 }, /* all its rows were fitted on */
+        { "seen", "h100-80g-sxm", false, true, true, 1, 0.13 },
+        { NULL, "h100-80g-sxm", true, true, false, 1, 0.14 },
+        /* A share of what FLOP at peak rate do not take, which no measured run had less of. */
+        { "seen", "h100-80g-sxm", true, true, true, 0.5, 0.05 * 0.5 },
+        { "seen", "h100-80g-sxm", true, true, true, 0.1, 0.05 * 0.3 },
     };
     struct error err = { 0 };
     struct arena *arena = arena_create();
@@ -42,7 +46,10 @@ static void test_width(void **state) {
     if (json == NULL || !step_bands_read(arena, json, &bands, &err)) fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_true(step_band_fraction(&bands, cases[i].stack, cases[i].gpu, cases[i].calibrated,
-                                       cases[i].home, cases[i].inside) == cases[i].want);
+                                       cases[i].home, cases[i].inside,
+                                       cases[i].lost) == cases[i].want);
+    assert_true(step_band_of_unknown(&bands, 0.5) == 0.16 * 0.5);
+    assert_true(step_band_of_unknown(&bands, 0) == 0.16 * 0.3);
     assert_true(step_band_lists(bands.stacks[0].sources, "there"));
     assert_false(step_band_lists(bands.stacks[1].sources, "there"));
     assert_true(step_band_lists(bands.calibrated_on, "row"));
