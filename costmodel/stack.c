@@ -184,7 +184,7 @@ static const struct field stack_rows[] = {
     { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy",
       NULL },
-    { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 4, 64, "null", "bytes",
+    { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 0, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
     { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 4, 64, "null", "bytes",
       "the same where TP divides the vocabulary; null: as without", NULL },

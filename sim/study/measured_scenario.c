@@ -45,8 +45,8 @@ const char *validation_skip_name(enum validation_skip skip) {
 }
 
 /* What names that tell nothing stand for: stack_of_layout(). */
-static const char *const fallback_stacks[] = { "hf-deepspeed", "torchtitan", "megatron-2022",
-                                               "megatron-core" };
+static const char *const fallback_stacks[] = { "hf-deepspeed", "hf-fsdp", "torchtitan",
+                                               "megatron-2022", "megatron-core" };
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
     for (int64_t i = 0; i < list->count; i++)
@@ -119,11 +119,23 @@ static enum validation_skip skip_text(struct row *row, enum validation_skip skip
 
 /* ---- stack ---- */
 
-/* For names that tell nothing. */
+/* Whether a stack's name holds a year from `first` to `last`. */
+static bool named_within(const char *stack, int first, int last) {
+    for (int year = first; year <= last; year++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", year);
+        if (strstr(stack, text) != NULL) return true;
+    }
+    return false;
+}
+
+/* For names that tell nothing. PyTorch compiles since March 2023 (2.0): what shards parameters and
+ * names a year up to then is eager. */
 static const char *stack_of_layout(const struct measured_run *r) {
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
-    if (r->zero_stage == 3 && given(r->tp, 1) == 1) return "torchtitan";
-    return strstr(r->stack, "2021") || strstr(r->stack, "2022") ? "megatron-2022" : "megatron-core";
+    if (r->zero_stage == 3 && given(r->tp, 1) == 1)
+        return named_within(r->stack, 2019, 2023) ? "hf-fsdp" : "torchtitan";
+    return named_within(r->stack, 2019, 2022) ? "megatron-2022" : "megatron-core";
 }
 
 static void choose_stack(struct row *row) {
@@ -482,8 +494,7 @@ static void add_language(cJSON *definition, const struct row *row) {
     cJSON_AddBoolToObject(language, "linear_bias", gpt);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
-    cJSON_AddBoolToObject(language, "dropout",
-                          gpt && (naive || row->out->stack->gpt_dropout));
+    cJSON_AddBoolToObject(language, "dropout", gpt && (naive || row->out->stack->gpt_dropout));
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
@@ -624,8 +635,8 @@ static void add_partition(cJSON *policy, const struct row *row) {
     if (row->pp == 1 || row->vision != NULL || layers % parts == 0) return;
     const bool ends_count = (layers + 2) % parts == 0;
     const int64_t share = ends_count ? (layers + 2) / parts : (layers + parts - 1) / parts;
-    const bool fills = strcmp(row->backend, "megatron-deepspeed") == 0 &&
-                       layers - share * (parts - 1) > 0;
+    const bool fills =
+        strcmp(row->backend, "megatron-deepspeed") == 0 && layers - share * (parts - 1) > 0;
     if (!ends_count && !fills) return;
     cJSON *partition = cJSON_AddObjectToObject(policy, "partition");
     cJSON_AddStringToObject(partition, "name", "manual");
