@@ -452,7 +452,9 @@ static enum validation_skip check(struct row *row) {
     struct arena *arena = row->context->arena;
     const enum validation_skip words = check_words(row);
     if (words != SKIP_NOTHING) return words;
-    row->attention = r->attention[0] != '\0' ? r->attention : "flash";
+    row->attention = r->attention[0] != '\0'              ? r->attention
+                     : named_within(r->stack, 2017, 2022) ? "naive"
+                                                          : "flash";
     choose_stack(row);
     if (!choose_hardware(row))
         return skip_at(row, SKIP_HARDWARE, "hardware",
