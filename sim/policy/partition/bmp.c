@@ -205,7 +205,7 @@ static struct bmp_problem problem_of(struct arena *arena, const struct planner_o
     for (int64_t block = 1; block < block_count; block++)
         cut_bytes[block] = layer_output_bytes(model, partition_stage_start(model, block) - 1,
                                               &oracle->typical);
-    const double *seconds = partition_profile(arena, oracle, p->time);
+    const double *seconds = partition_profile(arena, oracle, &oracle->typical, p->time);
     int64_t *anchor = arena_array(arena, int64_t, part_count);
     if (p->anchor == ANCHOR_GREEDY)
         bmp_anchor(seconds, block_count, part_count, anchor);

@@ -10,7 +10,9 @@
 enum partition_time { PARTITION_TIME_AUTO, PARTITION_TIME_FORWARD, PARTITION_TIME_STEP };
 extern const char *const partition_time_names[]; /* of a FIELD_CHOICE */
 
-/* Seconds of each block at the mean micro-batch, with its glued layers; without recomputation. */
-double *partition_profile(struct arena *arena, const struct planner_oracle *oracle, int time);
+/* Seconds of each block for a micro-batch of this shape, with its glued layers; without
+ * recomputation. `time` is a partition_time. The array is the arena's. */
+double *partition_profile(struct arena *arena, const struct planner_oracle *oracle,
+                          const struct batch_shape *shape, int time);
 
 #endif

@@ -2,9 +2,13 @@
  *
  * min-max: the exact minimum of the slowest stage, by dynamic programming. min-variance: the exact
  * minimum of the sum of squared differences to the mean stage, OmniBal eq. (4). Times are those of
- * the mean micro-batch, of layers alone: forward as the paper profiles it, or forward and backward,
- * without which a frozen encoder would count as much as one that also runs its backward.
- * Recomputation, memory and communication are not looked at.
+ * layers alone: forward as the paper profiles it, or forward and backward, without which a frozen
+ * encoder would count as much as one that also runs its backward. Recomputation, memory and
+ * communication are not looked at.
+ *
+ * What is profiled is the mean micro-batch, or one sample of given tiles and tokens: whoever
+ * profiles before the data are packed has a single picture at hand, whose ratio of vision to text
+ * is another than the mean of the data, and so are the cuts.
  */
 #include "sim/policy/partition/partition.h"
 #include "sim/policy/partition/partition_profile.h"
@@ -15,6 +19,7 @@ enum profile_method { METHOD_MIN_MAX, METHOD_MIN_VARIANCE };
 
 struct profile_parameters {
     int method, time;
+    int64_t tiles, tokens; /* of the sample; not given: the mean micro-batch */
 };
 
 static const char *const method_names[] = { "min-max", "min-variance", NULL };
@@ -26,6 +31,11 @@ static const struct field profile_fields[] = {
       "of a layer: its forward, as OmniBal profiles, or forward and backward; auto: forward, and "
       "both where a module is frozen",
       partition_time_names },
+    { "tiles", FIELD_COUNT, offsetof(struct profile_parameters, tiles), 1, 1e6, "null", "tiles",
+      "profiles one sample with so many tiles and with `tokens`, in place of the mean micro-batch",
+      NULL },
+    { "tokens", FIELD_COUNT, offsetof(struct profile_parameters, tokens), 1, 1e8, "null", "tokens",
+      "language tokens of that sample, those of its tiles included", NULL },
 };
 static const struct field_table profile_table =
     FIELD_TABLE("profile", "stages of about equal priced time", profile_fields);
@@ -41,20 +51,20 @@ static bool has_frozen_blocks(const struct model *model) {
     return false;
 }
 
-double *partition_profile(struct arena *arena, const struct planner_oracle *oracle, int time) {
+double *partition_profile(struct arena *arena, const struct planner_oracle *oracle,
+                          const struct batch_shape *shape, int time) {
     const struct model *model = oracle->model;
-    const bool both = time == PARTITION_TIME_STEP ||
-                      (time == PARTITION_TIME_AUTO && has_frozen_blocks(model));
+    const bool both =
+        time == PARTITION_TIME_STEP || (time == PARTITION_TIME_AUTO && has_frozen_blocks(model));
     int64_t block_count = partition_block_count(model);
     double *seconds = arena_array(arena, double, block_count);
     for (int64_t block = 0; block < block_count; block++) {
         int64_t end = partition_stage_start(model, block + 1);
         for (int64_t i = partition_stage_start(model, block); i < end; i++) {
-            seconds[block] +=
-                oracle->layer_seconds(oracle->context, i, &oracle->typical, PASS_SET_FORWARD);
+            seconds[block] += oracle->layer_seconds(oracle->context, i, shape, PASS_SET_FORWARD);
             if (both)
                 seconds[block] +=
-                    oracle->layer_seconds(oracle->context, i, &oracle->typical, PASS_SET_BACKWARD);
+                    oracle->layer_seconds(oracle->context, i, shape, PASS_SET_BACKWARD);
         }
     }
     return seconds;
@@ -93,14 +103,42 @@ static void plan_min_variance(struct arena *arena, const double *seconds, int64_
     }
 }
 
+static bool profile_check(const struct model *model, int64_t part_count, const void *parameters,
+                          struct error *err) {
+    (void)part_count;
+    const struct profile_parameters *p = parameters;
+    if ((p->tiles > 0) != (p->tokens > 0))
+        return error_set(err, "tiles and tokens describe one sample: give both or neither");
+    if (p->tiles <= 0) return true;
+    if (model->modules[MODULE_VISION].layer_count == 0 ||
+        model->modules[MODULE_LANGUAGE].layer_count == 0 ||
+        model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
+        return error_set(err, "tiles and tokens describe a sample of an encoder and a language "
+                              "model: leave out both");
+    const int64_t of_tiles = p->tiles * model->tile_language_tokens;
+    if (p->tokens < of_tiles)
+        return error_set(err, "a sample of %ld tiles has at least the %ld tokens of these, not %ld",
+                         (long)p->tiles, (long)of_tiles, (long)p->tokens);
+    return true;
+}
+
+static struct batch_shape profiled_shape(const struct planner_oracle *oracle,
+                                         const struct profile_parameters *p) {
+    if (p->tiles <= 0) return oracle->typical;
+    const struct module *language = &oracle->model->modules[MODULE_LANGUAGE];
+    return model_batch_shape(oracle->model, 1, p->tiles, p->tokens,
+                             module_sequence_square(language, (double)p->tokens));
+}
+
 static bool profile_plan(const struct planner_oracle *oracle, const void *parameters,
                          struct job_plan *plan, struct error *err) {
     (void)err;
     const struct profile_parameters *p = parameters;
+    const struct batch_shape shape = profiled_shape(oracle, p);
     int64_t block_count = partition_block_count(oracle->model);
     struct arena *scratch = arena_create();
     int64_t *blocks = arena_array(scratch, int64_t, plan->part_count);
-    const double *seconds = partition_profile(scratch, oracle, p->time);
+    const double *seconds = partition_profile(scratch, oracle, &shape, p->time);
     if (p->method == METHOD_MIN_MAX)
         partition_min_max(scratch, seconds, block_count, plan->part_count, blocks);
     else
@@ -116,5 +154,6 @@ const struct planner partition_profile_based = {
     .slot = PLANNER_PARTITION,
     .parameters = &profile_table,
     .parameters_size = sizeof(struct profile_parameters),
+    .check = profile_check,
     .plan_job = profile_plan,
 };

@@ -143,6 +143,16 @@ static void test_refusals(void **state) {
           "encoder-first needs a language block for each stage: 48 blocks, 50 stages" },
         { "and without an encoder", "llama3-8b", 33, "encoder-first", NULL,
           "encoder-first needs a language block for each stage: 32 blocks, 33 stages" },
+        { "tiles without tokens", "internvl-6b-20b", 4, "profile", "{\"tiles\": 5}",
+          "tiles and tokens describe one sample: give both or neither" },
+        { "tokens without tiles", "internvl-6b-20b", 4, "profile", "{\"tokens\": 1527}",
+          "tiles and tokens describe one sample: give both or neither" },
+        { "a sample of what the model has not", "llama3-8b", 4, "profile",
+          "{\"tiles\": 5, \"tokens\": 1527}",
+          "tiles and tokens describe a sample of an encoder and a language model: leave out both" },
+        { "fewer tokens than the tiles give", "internvl-6b-20b", 4, "profile",
+          "{\"tiles\": 5, \"tokens\": 1279}",
+          "a sample of 5 tiles has at least the 1280 tokens of these, not 1279" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
