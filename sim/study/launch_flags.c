@@ -264,8 +264,8 @@ static void megatron_cuts(const struct job *job, const struct shape *s, struct a
     if (job->plan.chunk_count > 1 && equal)
         FLAG(out, "--num-virtual-stages-per-pipeline-rank %ld", (long)job->plan.chunk_count);
     if (equal) return;
-    /* The options for the ends take no 0: only an encoder's stage has that many decoder layers. */
-    const bool bare_end = s->vision[0] + s->language[0] == 0 || s->language[last] == 0;
+    /* TransformerConfig refuses 0 for the options of the ends, also beside an encoder. */
+    const bool bare_end = s->language[0] == 0 || s->language[last] == 0;
     if (job->plan.chunk_count > 1 || (pp > 3 && !equal_middle) || bare_end) {
         FLAG(out, "--pipeline-model-parallel-layout '%s'", layout_text(arena, s));
         NOTE(out, "--pipeline-model-parallel-layout is an experimental option of recent versions "

@@ -58,7 +58,7 @@ static void test_flags(void **state) {
           "--pipeline-model-parallel-layout 'Et*8|t*8|t*7|t*9L';" },
         { LAUNCH_MEGATRON,
           { "layout.pp=4", MANUAL("45,11,11,10"), "policy.recompute=none" },
-          "--decoder-first-pipeline-num-layers 0;--decoder-last-pipeline-num-layers 10;" },
+          "--pipeline-model-parallel-layout 'E|t*11|t*11|t*10L';" },
         { LAUNCH_MEGATRON,
           { "model=llama3-8b", "layout.pp=4", MANUAL("0,16,16,0"), "policy.recompute=none" },
           "--pipeline-model-parallel-layout 'E|t*16|t*16|L';" },
