@@ -11,8 +11,6 @@ struct dataset_cli_options {
     int64_t max_tiles, tile_language_tokens, max_language_tokens;
 };
 
-static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres",
-                                            "anyres-unpadded", NULL };
 #define AT(member) offsetof(struct dataset_cli_options, member)
 static const struct option options_table[] = {
     { "output", OPTION_OUTPUT, AT(output), "FILE",

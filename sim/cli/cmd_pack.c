@@ -18,7 +18,8 @@
 struct pack_options {
     const char *policy, *groups_out, *output;
     bool convergence;
-    int64_t dp, micro_batch, seed, tile_language_tokens;
+    int tiling;
+    int64_t dp, micro_batch, seed, max_tiles, tile_language_tokens;
     struct option_list parameters;
     /* the parameters that have options of their own */
     const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *leftovers,
@@ -63,6 +64,12 @@ static const struct option options_table[] = {
       1e6 },
     { "micro-batch", OPTION_COUNT, AT(micro_batch), "N",
       "samples in a micro-batch; 1 for a policy that packs (default 1)", NULL, 1, 1e6 },
+    { "tiling", OPTION_CHOICE, AT(tiling), "NAME",
+      "tiles from the image sizes, as a scenario's dataset.tiling: internvl, native, anyres, ... "
+      "(default as-file)",
+      tiling_names, 0, 0 },
+    { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
+      "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
       "language tokens of a tile or image (default: as the data set states, or 256)", NULL, 1,
       65536 },
@@ -73,7 +80,7 @@ static const struct option options_table[] = {
 static void defaults(void *options) {
     struct pack_options *o = options;
     *o = (struct pack_options){
-        .policy = "isf", .dp = 8, .micro_batch = 1, .seed = BATCH_DEFAULT_SEED
+        .policy = "isf", .dp = 8, .micro_batch = 1, .seed = BATCH_DEFAULT_SEED, .max_tiles = 12
     };
 }
 
@@ -201,6 +208,11 @@ static void print_choice(const struct isf_choice *choice) {
 
 /* ---- the packing ---- */
 
+static void print_notes(const struct dataset *d) {
+    for (int64_t i = 0; i < d->note_count; i++)
+        printf("  note: %s\n", d->notes[i]);
+}
+
 static void print(const struct cli *cli, const struct dataset *d,
                   const struct batching_policy *policy, const struct batch_plan *plan,
                   const struct batch_balance *b, const struct isf_choice *choice, double ms) {
@@ -208,6 +220,9 @@ static void print(const struct cli *cli, const struct dataset *d,
         cJSON *o = cJSON_CreateObject();
         cJSON_AddStringToObject(o, "dataset", d->name);
         cJSON_AddStringToObject(o, "dataset_status", d->status);
+        cJSON *notes = cJSON_AddArrayToObject(o, "dataset_notes");
+        for (int64_t i = 0; i < d->note_count; i++)
+            cJSON_AddItemToArray(notes, cJSON_CreateString(d->notes[i]));
         cJSON_AddStringToObject(o, "policy", policy->name);
         cJSON_AddNumberToObject(o, "samples_in", (double)plan->samples_in);
         cJSON_AddNumberToObject(o, "samples_packed", (double)plan->samples_packed);
@@ -232,6 +247,7 @@ static void print(const struct cli *cli, const struct dataset *d,
     }
     char text[32];
     printf("%s on %s [%s]\n", policy->name, d->name, d->status);
+    print_notes(d);
     printf("  samples in            %s\n", cli_thousands(plan->samples_in, text));
     printf("  samples packed        %s\n", cli_thousands(plan->samples_packed, text));
     printf("  oversize skipped      %s\n", cli_thousands(plan->oversize_skipped, text));
@@ -270,10 +286,12 @@ static bool converge(struct cli *cli, const struct pack_options *o, const struct
         return error_set(err, "--convergence: --iterations must be 1 to %d", PASS_LIMIT);
     struct plot_pass *passes = arena_array(cli->arena, struct plot_pass, count);
     cJSON *rows = cJSON_CreateArray();
-    if (!cli->common.json)
-        printf("isf on %s [%s]\n  %6s %10s %10s %10s %15s %12s %14s\n", d->name, d->status,
-               "passes", "groups", "full", "left over", "average batch", "dist vision",
-               "dist language");
+    if (!cli->common.json) {
+        printf("isf on %s [%s]\n", d->name, d->status);
+        print_notes(d);
+        printf("  %6s %10s %10s %10s %15s %12s %14s\n", "passes", "groups", "full", "left over",
+               "average batch", "dist vision", "dist language");
+    }
     bool ok = true;
     for (int64_t n = 1; ok && n <= count; n++) {
         struct pack_options with = *o;
@@ -337,7 +355,12 @@ static int run(struct cli *cli, void *options) {
     }
     void *parameters = NULL;
     if (!read_parameters(o, policy, cli->arena, &parameters, &err)) return cli_error(&err);
-    struct dataset_options load = { .tile_language_tokens = o->tile_language_tokens };
+    struct tiling tiling = tiling_default();
+    tiling.kind = (enum tiling_kind)o->tiling;
+    tiling.max_tiles = o->max_tiles;
+    if (o->tile_language_tokens > 0) tiling.tile_language_tokens = o->tile_language_tokens;
+    struct dataset_options load = { .tiling = &tiling,
+                                    .tile_language_tokens = o->tile_language_tokens };
     struct dataset *d = dataset_load_with(cli->scenario_options.directory,
                                           cli->arguments.positional[0], &load, &err);
     if (d == NULL) return cli_error(&err);

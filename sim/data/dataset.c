@@ -379,6 +379,13 @@ static struct dataset *load_description(const char *path, const struct dataset_o
                                         struct error *err) {
     struct json *json = json_load(path, err);
     if (json == NULL) return NULL;
+    if (cJSON_HasObjectItem(json_root(json), "model") &&
+        cJSON_HasObjectItem(json_root(json), "cluster")) {
+        error_set(err, "%s is a scenario, not a data set", path);
+        error_hint(err, "name the file or the set of its \"dataset\"");
+        json_destroy(json);
+        return NULL;
+    }
     const char *slash = strrchr(path, '/');
     struct arena *arena = arena_create();
     const char *directory =

@@ -23,6 +23,13 @@
 #include <math.h>
 #include <stddef.h>
 
+const char *const tiling_names[] = { [TILING_AS_FILE] = "as-file",
+                                     [TILING_INTERNVL] = "internvl",
+                                     [TILING_NATIVE] = "native",
+                                     [TILING_ANYRES] = "anyres",
+                                     [TILING_ANYRES_UNPADDED] = "anyres-unpadded",
+                                     NULL };
+
 struct tiling tiling_default(void) {
     return (struct tiling){
         .kind = TILING_AS_FILE,

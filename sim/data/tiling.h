@@ -40,6 +40,9 @@ struct tiling {
     int64_t min_pixels, max_pixels; /* native: bounds of the resized image's area */
 };
 
+/* By kind, for a field or an option; NULL ends it. */
+extern const char *const tiling_names[];
+
 enum { TILING_MAX_TILES = 100, TILING_MAX_ASPECT = 200 };
 
 struct tiling tiling_default(void);

@@ -46,8 +46,6 @@ const struct field_table scenario_model_table =
 #undef AT
 
 #define AT(member) offsetof(struct scenario_dataset, member)
-static const char *const tiling_names[] = { "as-file", "internvl", "native", "anyres",
-                                            "anyres-unpadded", NULL };
 static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
       "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
