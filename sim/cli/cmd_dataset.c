@@ -8,7 +8,7 @@
 struct dataset_cli_options {
     const char *output, *plot;
     int tiling;
-    int64_t max_tiles, tile_language_tokens, max_language_tokens;
+    int64_t max_tiles, tile_pixels, tile_language_tokens, max_language_tokens;
 };
 
 #define AT(member) offsetof(struct dataset_cli_options, member)
@@ -21,6 +21,9 @@ static const struct option options_table[] = {
       "as-file (default), internvl, native, anyres or anyres-unpadded", tiling_names, 0, 0 },
     { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
       "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
+    { "tile-pixels", OPTION_COUNT, AT(tile_pixels), "N",
+      "internvl, anyres: side of a tile (default 448; a scenario takes the model's)", NULL, 1,
+      4096 },
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
       "language tokens of a tile (default: as the data set states, or 256)", NULL, 1, 65536 },
     { "max-tokens", OPTION_COUNT, AT(max_language_tokens), "N",
@@ -225,6 +228,7 @@ static int run(struct cli *cli, void *options) {
     struct tiling tiling = tiling_default();
     tiling.kind = (enum tiling_kind)o->tiling;
     tiling.max_tiles = o->max_tiles;
+    if (o->tile_pixels > 0) tiling.tile_pixels = o->tile_pixels;
     if (o->tile_language_tokens > 0) tiling.tile_language_tokens = o->tile_language_tokens;
     struct progress progress = cli_progress(cli, "reading", "B");
     struct dataset_options load = {

@@ -19,7 +19,7 @@ struct pack_options {
     const char *policy, *groups_out, *output;
     bool convergence;
     int tiling;
-    int64_t dp, micro_batch, seed, max_tiles, tile_language_tokens;
+    int64_t dp, micro_batch, seed, max_tiles, tile_pixels, tile_language_tokens;
     struct option_list parameters;
     /* the parameters that have options of their own */
     const char *qv, *qt, *vision_threshold, *llm_threshold, *threshold_rule, *leftovers,
@@ -70,6 +70,9 @@ static const struct option options_table[] = {
       tiling_names, 0, 0 },
     { "max-tiles", OPTION_COUNT, AT(max_tiles), "N",
       "internvl: most tiles of an image (default 12)", NULL, 1, 64 },
+    { "tile-pixels", OPTION_COUNT, AT(tile_pixels), "N",
+      "internvl, anyres: side of a tile (default 448; a scenario takes the model's)", NULL, 1,
+      4096 },
     { "tile-tokens", OPTION_COUNT, AT(tile_language_tokens), "N",
       "language tokens of a tile or image (default: as the data set states, or 256)", NULL, 1,
       65536 },
@@ -358,6 +361,7 @@ static int run(struct cli *cli, void *options) {
     struct tiling tiling = tiling_default();
     tiling.kind = (enum tiling_kind)o->tiling;
     tiling.max_tiles = o->max_tiles;
+    if (o->tile_pixels > 0) tiling.tile_pixels = o->tile_pixels;
     if (o->tile_language_tokens > 0) tiling.tile_language_tokens = o->tile_language_tokens;
     struct dataset_options load = { .tiling = &tiling,
                                     .tile_language_tokens = o->tile_language_tokens };

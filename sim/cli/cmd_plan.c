@@ -142,6 +142,19 @@ static void print_search(const struct planning *p) {
     }
 }
 
+/* Its first metric is the forward alone, as OmniBal has it. */
+static void print_bmp_hint(const struct planning *p) {
+    const double far_fraction = 0.01;
+    for (int64_t i = 0; i < p->row_count; i++) {
+        const struct planning_row *row = &p->rows[i];
+        if (row->group == PLANNING_PARTITION && row->refusal == NULL &&
+            strcmp(row->policy, "bmp") == 0 && row->distance_fraction > far_fraction)
+            puts("  bmp looks at forward times unless told otherwise: where backwards are not in "
+                 "their proportion,\n  policy.partition {\"name\": \"bmp\", \"time\": \"step\"} "
+                 "may come nearer.");
+    }
+}
+
 static void print_flags(const struct launch_flags *f) {
     printf("\nLaunch flags, %s\n", f->framework);
     for (int64_t i = 0; i < f->flag_count; i++)
@@ -173,6 +186,7 @@ static void print_plan(const struct job *job, const struct planning *p,
            s->recompute.name);
     print_group(p, PLANNING_PARTITION, arena);
     print_search(p);
+    print_bmp_hint(p);
     printf("\nRecompute policies on [%s]\n",
            counts_text(arena, p->rows[0].blocks, p->stage_count * p->chunk_count));
     print_group(p, PLANNING_RECOMPUTE, arena);
