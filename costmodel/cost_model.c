@@ -28,6 +28,12 @@
  * (below). */
 #define UNALIGNED_EFFICIENCY 0.45
 
+/* Of one SM, by cuBLAS's kernels for operands whose rows do not begin on 16 bytes (cutlass_75 ...
+ * align1): 14.2 and 64.0 ms on H200 for 72,000 x 3072 by 3072 and 14,336, bf16, where aligned ones
+ * take 1.7 and 9.1 (Frankaaay/FastWAM docs/26-07-03, microbench_gemm_alignment.py). RTX 4090: 0.9
+ * (pytorch issue 181718). */
+#define ODD_ROW_FLOP_PER_SM_S 0.738e12
+
 const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
 
 enum { GPU_FILES = 2, FILES_MAX = 4 }; /* hardware and curves stand first */
@@ -259,6 +265,14 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
         terms.compute_s = fmax(terms.compute_s, work->flop / (UNALIGNED_EFFICIENCY * peak_fp32));
         terms.inside_range = false;
         source = "no tensor cores: an operand does not start on 16 bytes (two runs on A100)";
+    }
+    if (work->odd_rows) {
+        const double odd_s = work->flop / (ODD_ROW_FLOP_PER_SM_S * (double)model->gpu.sm_count);
+        if (odd_s > terms.compute_s) {
+            terms.compute_s = odd_s;
+            terms.inside_range = false;
+            source = "rows of an operand do not begin on 16 bytes: kernels of Turing's time";
+        }
     }
     struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
     p.source = source;

@@ -18,11 +18,12 @@
 #include "sim/base/units.h"
 
 struct stack_fields {
-    const char *name, *description, *backend, *hardware, *recompute, *relative;
+    const char *name, *description, *backend, *hardware, *recompute, *relative, *partition;
     const cJSON *words, *factors, *sources, *keeps, *memory_rows;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
+    bool odd_vocabulary;
     bool waits_for_sends, overlaps_interleaved_sends, one_place;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
@@ -62,6 +63,8 @@ static const struct field stack_rows[] = {
       "of measured runs that do not name their GPU", NULL },
     { "recompute", FIELD_TEXT, AT(recompute), 0, 0, "\"none\"", "",
       "of measured runs that do not say", NULL },
+    { "partition", FIELD_TEXT, AT(partition), 0, 0, "\"layer\"", "",
+      "policy.partition of a scenario that names none", NULL },
     { "recompute_style", FIELD_CHOICE, AT(recompute_style), 0, 0, "\"whole\"", "",
       "what a recomputing block runs again", recompute_style_names },
     { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
@@ -129,6 +132,8 @@ static const struct field stack_rows[] = {
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
     { "whole_logits", FIELD_BOOL, AT(whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
+    { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
+      "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
     { "divides_sends", FIELD_BOOL, AT(divides_sends), 0, 0, "false", "",
       "without sequence parallelism TP ranks send shares to the next stage, which gathers them",
       NULL },
@@ -317,7 +322,7 @@ static bool is_cause(const char *name) {
         "recompute",   "sequence_parallel", "relative",
         "factors",     "sources",           "overlap_gradient_reduce",
         "memory_rows", "attention_fitted",  "overlap_parameter_gather",
-        "gpt_dropout", "one_place",
+        "gpt_dropout", "one_place",         "partition",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(others[i], name) == 0) return false;
@@ -354,6 +359,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .backend = f.backend,
         .hardware = f.hardware,
         .recompute = f.recompute,
+        .partition = f.partition,
         .relative = f.relative,
         .recompute_style = (enum stack_recompute)f.recompute_style,
         .sequence_parallel = f.sequence_parallel,
@@ -384,6 +390,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .reduces_once = f.reduces_once,
         .whole_logits = f.whole_logits,
+        .odd_vocabulary = f.odd_vocabulary,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
         .overlaps_interleaved_sends = f.overlaps_interleaved_sends,

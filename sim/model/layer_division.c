@@ -68,6 +68,14 @@ static bool has_dropout(const struct module *module, enum dropout asked) {
     return asked == DROPOUT_ON;
 }
 
+/* Bytes: cuBLAS has kernels of today for rows that begin on 8 and 16. */
+enum { LOGIT_ALIGNMENT = 8 };
+
+static bool odd_logits(const struct layer_division *d, const struct tensor_split *split) {
+    return d->kind == LAYER_HEAD && split->odd_vocabulary &&
+           d->vocabulary * d->element_bytes % LOGIT_ALIGNMENT != 0;
+}
+
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split) {
@@ -82,6 +90,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.casts = split->casts;
     d.linear_gradients = split->linear_gradients;
     d.loss_vocabulary = split->whole_logits ? d.module->vocabulary : d.vocabulary;
+    d.odd_logits = odd_logits(&d, split);
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
     d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
@@ -102,4 +111,10 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention_kv_heads = heads_dealt ? divide_up(d.kv_heads, d.cp) * d.cp : d.kv_heads;
     d.score_count = d.score_square_sum * (double)d.attention_heads;
     return d;
+}
+
+bool model_logits_are_odd(const struct model *model, const struct tensor_split *split) {
+    const struct layer_division last =
+        layer_division_weights(model, model->layer_count - 1, split->tp);
+    return odd_logits(&last, split);
 }

@@ -34,6 +34,7 @@ struct layer_division {
     int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
     int64_t vocabulary;
     int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
+    bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
      * columns of the modulation that this rank computes */
     int64_t text_tokens, text_shard_tokens;

@@ -37,20 +37,25 @@ static double gathered_operand_bytes(const struct emitter *e) {
                : bytes;
 }
 
+static void emit_linear(struct emitter *e, struct operator_work work) {
+    work.odd_rows = e->d->odd_logits;
+    emit_operator(e, work);
+}
+
 void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
                          int64_t rows, int64_t out, int64_t in) {
-    emit_operator(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
+    emit_linear(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
 }
 
 void emit_linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
                                 int64_t rows, int64_t out, int64_t in) {
-    emit_operator(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
+    emit_linear(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
 }
 
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in) {
     if (e->need.weight)
-        emit_operator(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
+        emit_linear(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
 }
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls

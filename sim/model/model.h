@@ -207,6 +207,7 @@ struct tensor_split {
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
     bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
+    bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
 };
@@ -296,6 +297,9 @@ int64_t model_parameters(const struct model *model);
 bool model_is_text_only(const struct model *model);
 /* Layers count from 0. A layer needs its input gradient if any layer before it is trainable. */
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index);
+
+/* Whether the head's logits have rows that do not begin on 8 bytes, for want of padding. */
+bool model_logits_are_odd(const struct model *model, const struct tensor_split *split);
 
 /* ---- operators of one layer on one TP rank, in execution order ---- */
 /* need is ignored for forward. Appends to out. A batch without tokens for the layer (no images)

@@ -9,6 +9,7 @@
 /* One a line, so that branches that add one do not collide. */
 static const struct planner *const table[] = {
     &partition_bmp,
+    &partition_cumulative,
     &partition_encoder_first,
     &partition_exact,
     &partition_layer,

@@ -503,6 +503,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
                               .casts = s->backend->casts,
                               .linear_gradients = s->backend->linear_gradients,
                               .whole_logits = s->backend->whole_logits,
+                              .odd_vocabulary = s->backend->odd_vocabulary,
                               .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
                               .attention_dropout = dropout_of(s->training_fields.attention_dropout),
                               .determinism = (enum determinism)s->training_fields.deterministic };

@@ -157,7 +157,8 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
 }
 
 bool scenario_read_partition(struct reader *r) {
-    return read_planner(r, PLANNER_PARTITION, r->policy.partition, "layer", &r->s->partition);
+    const char *usual = r->s->stack != NULL ? r->s->stack->partition : "layer";
+    return read_planner(r, PLANNER_PARTITION, r->policy.partition, usual, &r->s->partition);
 }
 
 bool scenario_read_recompute(struct reader *r) {

@@ -367,6 +367,19 @@ static void stack_assumption(struct reader *r) {
                                                    : "runs of other GPUs, precisions or stacks"));
 }
 
+/* A model of many tokens loses more to its head than to a pipeline bubble, for want of padding. */
+static void odd_vocabulary_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    const struct tensor_split split = scenario_split(s);
+    if (!model_logits_are_odd(s->model, &split)) return;
+    scenario_assume(r, arena_format(s->arena,
+                                    "stack %s does not pad the vocabulary of %ld: rows of logits "
+                                    "do not begin on 8 bytes, for which cuBLAS has slow kernels "
+                                    "only; a multiple of 64 a tensor-parallel rank avoids them",
+                                    s->stack->name, (long)language->vocabulary));
+}
+
 static bool is_given(const cJSON *section, const char *key) {
     return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
 }
@@ -466,6 +479,7 @@ void standing_assumptions(struct reader *r) {
     const struct batching_policy *batching = s->batching.row;
     /* A policy that packs decides itself. */
     stack_assumption(r);
+    odd_vocabulary_assumption(r);
     if (r->micro_batch_missing && !batching->packs)
         scenario_assume(r, "micro_batch: 1 sample (not given)");
     const bool joint =

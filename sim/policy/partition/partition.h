@@ -10,9 +10,9 @@
 
 #include "sim/policy/planner.h"
 
-extern const struct planner partition_bmp, partition_encoder_first, partition_exact,
-    partition_layer, partition_manual, partition_parameter, partition_profile_based,
-    partition_uneven_flop;
+extern const struct planner partition_bmp, partition_cumulative, partition_encoder_first,
+    partition_exact, partition_layer, partition_manual, partition_parameter,
+    partition_profile_based, partition_uneven_flop;
 
 /* Transformer blocks of the model, in order; returns how many. */
 int64_t partition_block_count(const struct model *model);
