@@ -80,6 +80,8 @@ struct cluster_preset {
     const char *description, *hardware;
     int64_t gpu_count;
     struct cluster_network network;
+    double host_memory_bytes_per_node; /* 0: not stated */
+    int64_t gpus_per_host_link;
 };
 
 struct cost_model;

@@ -56,6 +56,8 @@ struct cluster_fields {
     const char *description, *hardware;
     int64_t gpu_count, gpus_per_node, nics_per_node, nvlink_mesh_gpus;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
+    double host_memory_GB_per_node;
+    int64_t gpus_per_host_link;
     const char *fabric;
     const cJSON *sources;
 };
@@ -80,6 +82,10 @@ static const struct field cluster_rows[] = {
       "a name in hardware/fabrics, instead of the latency and efficiency above", NULL },
     { "nvlink_mesh_gpus", FIELD_COUNT, AT(nvlink_mesh_gpus), 0, 16, "0", "GPUs",
       "whose links go straight to each other; 0: through a switch", NULL },
+    { "host_memory_GB_per_node", FIELD_DOUBLE, AT(host_memory_GB_per_node), 1, 1e6, "null", "GB",
+      "host memory of a node; null: not stated", NULL },
+    { "gpus_per_host_link", FIELD_COUNT, AT(gpus_per_host_link), 1, 64, "1", "GPUs",
+      "GPUs behind one link to the host", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
 };
 #undef AT
@@ -263,6 +269,9 @@ bool cluster_preset_read(struct arena *arena, const char *search_directory, cons
                      .nic_efficiency_fraction = f.nic_efficiency_fraction,
                      .fabric = f.fabric,
                      .nvlink_mesh_gpus = f.nvlink_mesh_gpus },
+        .host_memory_bytes_per_node =
+            f.host_memory_GB_per_node > 0 ? f.host_memory_GB_per_node * BYTES_PER_GB : 0,
+        .gpus_per_host_link = f.gpus_per_host_link,
     };
     return true;
 }

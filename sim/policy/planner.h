@@ -55,12 +55,40 @@ struct pass_cost {
     int64_t blocks;
     int64_t recompute_ns[RECOMPUTE_KIND_COUNT];
     double block_bytes[RECOMPUTE_KIND_COUNT];
+    /* one block's passes without recomputation; one copy of what it keeps to host memory or back */
+    int64_t block_forward_ns, block_backward_ns, copy_ns[RECOMPUTE_KIND_COUNT];
 };
 
-/* How many of a pass's blocks recompute in each way, this time. */
+/* How many of a pass's blocks recompute in each way, this time; of them, those whose kept bytes
+ * wait in host memory; and what every pass of the rank holds for copies beside it. */
 struct pass_choice {
     int16_t blocks[RECOMPUTE_KIND_COUNT];
+    int16_t offloaded[RECOMPUTE_KIND_COUNT];
+    double buffer_bytes;
 };
+
+/* Copies that take longer than the blocks they hide beside. */
+static inline void pass_cost_exposed(const struct pass_cost *cost, const struct pass_choice *choice,
+                                     int64_t *forward_ns, int64_t *backward_ns) {
+    int64_t copies = 0, blocks = 0, again = 0;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        blocks += choice->blocks[how];
+        again += choice->blocks[how] * cost->recompute_ns[how];
+        copies += choice->offloaded[how] * cost->copy_ns[how];
+    }
+    const int64_t forward = blocks * cost->block_forward_ns,
+                  backward = blocks * cost->block_backward_ns + again;
+    *forward_ns = copies > forward ? copies - forward : 0;
+    *backward_ns = copies > backward ? copies - backward : 0;
+}
+
+/* false: the pass is as the plan has it. */
+static inline bool pass_choice_given(const struct pass_choice *choice) {
+    int64_t blocks = 0;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        blocks += choice->blocks[how];
+    return blocks > 0;
+}
 
 /* One iteration of one data-parallel rank. */
 struct iteration_plan {
@@ -75,6 +103,8 @@ struct iteration_plan {
     const int64_t *cell_first;
     const struct pass_cost *costs;           /* by cell */
     const double *activation_capacity_bytes; /* by stage: for activations and workspace */
+    double host_capacity_bytes;              /* of each rank, for offloaded activations; may be
+                                              * INFINITY */
     struct pass_choice *choices;             /* by cell; left at 0: as plan->recompute has it */
     int64_t entry_count;                     /* of each stage */
     /* out: what the planner found, for the record */

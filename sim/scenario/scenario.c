@@ -99,6 +99,10 @@ static bool merge_cluster_file(struct reader *r) {
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
     add_missing_number(section, "nics_per_node", (double)preset.network.nics_per_node);
     add_missing_number(section, "nvlink_mesh_gpus", (double)preset.network.nvlink_mesh_gpus);
+    if (preset.host_memory_bytes_per_node > 0)
+        add_missing_number(section, "host_memory_GB_per_node",
+                           preset.host_memory_bytes_per_node / 1e9);
+    add_missing_number(section, "gpus_per_host_link", (double)preset.gpus_per_host_link);
     if (preset.network.fabric != NULL &&
         cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
         cJSON_AddStringToObject(section, "fabric", preset.network.fabric);
@@ -510,6 +514,11 @@ struct tensor_split scenario_split(const struct scenario *s) {
 }
 
 /* ---- the resolved scenario ---- */
+
+double scenario_host_copy_bytes_per_s(const struct scenario *s) {
+    return cost_model_gpu(s->cost_model)->pcie_bytes_per_s /
+           (double)s->cluster_fields.gpus_per_host_link;
+}
 
 static cJSON *resolved_policy(const struct policy_choice *choice) {
     if (choice->row == NULL) return cJSON_CreateNull();

@@ -44,6 +44,8 @@ struct scenario_cluster {
     int64_t gpu_count, gpus_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     int64_t nics_per_node, nvlink_mesh_gpus;
+    double host_memory_GB_per_node; /* below 0: not stated */
+    int64_t gpus_per_host_link;
     double price_usd_per_gpu_hour, on_demand_usd_per_gpu_hour;
     const char *source;
 };
@@ -153,6 +155,8 @@ bool scenario_rules_match_shapes(const struct scenario *scenario, const struct b
                                  const struct batch_shape *large, struct error *err);
 /* How its layers are divided inside a stage. */
 struct tensor_split scenario_split(const struct scenario *scenario);
+/* What a GPU copies to or from its host while all behind its link copy. */
+double scenario_host_copy_bytes_per_s(const struct scenario *scenario);
 /* The scenario with every default written out, as stored with a run. The caller deletes it. */
 cJSON *scenario_resolved(const struct scenario *scenario);
 

@@ -100,6 +100,14 @@ static const struct field cluster_fields[] = {
       "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one "
       "of 8 (V100's cube mesh) a sixth; 0: through a switch",
       NULL },
+    { "host_memory_GB_per_node", FIELD_DOUBLE, AT(host_memory_GB_per_node), 1, 1e6, "null", "GB",
+      "host memory that offloaded activations of a node's GPUs may take together (policy dip); "
+      "null: as much as they need",
+      NULL },
+    { "gpus_per_host_link", FIELD_COUNT, AT(gpus_per_host_link), 1, 64, "1", "GPUs",
+      "GPUs behind one link to the host, whose rate they share when they copy at once (2 behind each "
+      "PCIe switch of a DGX)",
+      NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },
     { "on_demand_usd_per_gpu_hour", FIELD_DOUBLE, AT(on_demand_usd_per_gpu_hour), 0, 1e4, "null",

@@ -509,7 +509,7 @@ void standing_assumptions(struct reader *r) {
                                         "kept activations of %ld blocks a stage are copied to host "
                                         "memory and back beside compute, at %.3g GB/s",
                                         (long)s->training_fields.offload_blocks,
-                                        cost_model_gpu(s->cost_model)->pcie_bytes_per_s / 1e9));
+                                        scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");

@@ -68,15 +68,16 @@ static void add_sends(const struct step_model *m, const struct batch_shape *typi
 static void add_host_copies(const struct step_model *m, const struct batch_shape *typical,
                             struct arena *arena, struct outer_list *list) {
     const struct gpu *gpu = cost_model_gpu(m->scenario->cost_model);
+    const double rate = scenario_host_copy_bytes_per_s(m->scenario);
     const char *source =
-        arena_format(arena, "host link of %s, %.3g GB/s", gpu->name, gpu->pcie_bytes_per_s / 1e9);
+        arena_format(arena, "host link of %s, %.3g GB/s", gpu->name, rate / 1e9);
     for (int64_t part = 0; part < m->part_count; part++)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             if (!m->offloaded[i]) continue;
             const enum layer_kind kind = m->scenario->model->layers[i].kind;
             const double bytes =
                 price_table_saved_bytes(m->prices, kind, typical, m->plan->recompute[i]);
-            const double seconds = bytes / gpu->pcie_bytes_per_s;
+            const double seconds = bytes / rate;
             outer_list_add(list,
                            &(struct outer_operator){
                                .purpose = OUTER_HOST_COPY,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/units.h"
 #include "sim/step/outer_price.h"
 #include "sim/step/part_kinds.h"
 #include "sim/step/sharded_pass.h"
@@ -54,8 +55,7 @@ static double slowed_ns(const struct step_model *m, const struct sharded_pass *p
 
 static struct offload_time offload_of(const struct step_model *m, double bytes,
                                       const struct layer_time *time, enum recompute_kind how) {
-    double rate = cost_model_gpu(m->scenario->cost_model)->pcie_bytes_per_s;
-    return offload_time(bytes, rate, time, how);
+    return offload_time(bytes, scenario_host_copy_bytes_per_s(m->scenario), time, how);
 }
 
 struct offload_time step_offload_time(const struct step_model *m, int64_t layer_index,
@@ -245,10 +245,7 @@ static int64_t block_count(const struct step_model *m, int64_t part, enum layer_
 }
 
 static const int16_t *chosen_blocks(const struct pass_choice *choice) {
-    int64_t sum = 0;
-    for (int how = 0; choice != NULL && how < RECOMPUTE_KIND_COUNT; how++)
-        sum += choice->blocks[how];
-    return sum > 0 ? choice->blocks : NULL;
+    return choice != NULL && pass_choice_given(choice) ? choice->blocks : NULL;
 }
 
 int64_t step_unit_count(const struct step_model *m, int64_t module,
@@ -269,16 +266,37 @@ void step_block_options(const struct step_model *m, int64_t part,
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         pass->recompute_ns[how] = time->recompute_ns[how];
         pass->block_bytes[how] = time->backward_ns > 0 ? time->saved_bytes[how] : 0;
+        pass->copy_ns[how] =
+            ns_from_seconds(pass->block_bytes[how] / scenario_host_copy_bytes_per_s(m->scenario));
     }
+    pass->block_forward_ns = time->forward_ns;
+    pass->block_backward_ns = time->backward_ns;
 }
 
 void step_planned_blocks(const struct step_model *m, int64_t part, struct pass_choice *blocks) {
     enum layer_kind kind = LAYER_VISION_BLOCK;
-    *blocks = (struct pass_choice){ { 0 } };
+    *blocks = (struct pass_choice){ .buffer_bytes = 0 };
     if (block_count(m, part, &kind) == 0) return;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         blocks->blocks[how] =
             (int16_t)m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT + how];
+}
+
+/* Blocks that the planner's choice keeps in host memory; the buffers of their copies are the
+ * rank's. */
+static void add_chosen_offload(const struct step_model *m, int64_t part,
+                               const struct layer_time times[LAYER_KIND_COUNT],
+                               const struct pass_choice *choice, struct stage_cost *cost) {
+    struct pass_cost pass = { .blocks = 0 };
+    step_block_options(m, part, times, &pass);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        cost->host_bytes += choice->offloaded[how] * pass.block_bytes[how];
+    cost->activation_bytes -= cost->host_bytes;
+    int64_t forward_ns, backward_ns;
+    pass_cost_exposed(&pass, choice, &forward_ns, &backward_ns);
+    cost->forward_ns += forward_ns;
+    cost->backward_ns += backward_ns;
+    cost->class_ns[TIME_COMMUNICATION] += (double)(forward_ns + backward_ns);
 }
 
 double step_choice_flop(const struct step_model *m, int64_t part,
@@ -301,6 +319,12 @@ double step_activation_capacity(const struct step_model *m, int64_t stage) {
     double hbm = cost_model_gpu(m->scenario->cost_model)->hbm_bytes;
     return (hbm - outside) / (1 + m->scenario->backend->reserved_fraction) -
            stage_memory_allocated(memory);
+}
+
+double step_host_capacity(const struct step_model *m) {
+    const struct scenario_cluster *cluster = &m->scenario->cluster_fields;
+    if (cluster->host_memory_GB_per_node <= 0) return INFINITY;
+    return cluster->host_memory_GB_per_node * BYTES_PER_GB / (double)cluster->gpus_per_node;
 }
 
 static int64_t send_ns(const struct step_model *m, int64_t stage, const struct layer_time *time) {
@@ -338,16 +362,17 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
         const int64_t row = part * LAYER_KIND_COUNT + kind,
                       *recomputing = &m->recomputing[row * RECOMPUTE_KIND_COUNT];
         int64_t own[RECOMPUTE_KIND_COUNT];
-        if (chosen != NULL && is_block(kind)) {
-            for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-                own[how] = chosen[how];
-            recomputing = own;
-        }
+        const bool is_chosen = chosen != NULL && is_block(kind);
+        for (int how = 0; is_chosen && how < RECOMPUTE_KIND_COUNT; how++)
+            own[how] = chosen[how];
+        if (is_chosen) recomputing = own;
         add_layers(kind, m->layers[row], recomputing, &times[kind], padded, cost);
         add_memory(m, kind, &times[kind], recomputing, cost);
-        if (m->scenario->training_fields.offload_blocks > 0)
+        if (!is_chosen && m->scenario->training_fields.offload_blocks > 0)
             add_offload(m, part, kind, &times[kind], cost);
     }
+    if (chosen != NULL) add_chosen_offload(m, part, times, choice, cost);
+    if (choice != NULL) cost->workspace_bytes += choice->buffer_bytes;
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];
     cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];

@@ -66,6 +66,7 @@ struct stage_cost {
     double class_ns[TIME_CLASS_COUNT]; /* sums to both passes; sends apart */
     double activation_bytes;           /* live between forward and backward */
     double workspace_bytes;            /* on top, while the backward runs */
+    double host_bytes;                 /* offloaded by a planner's choice, likewise live */
 };
 
 enum { PART_KINDS = LAYER_KIND_COUNT + 1 };
@@ -162,6 +163,8 @@ double step_choice_flop(const struct step_model *model, int64_t part,
                         const struct pass_choice *choice);
 /* What a stage has for activations and workspace, fragmentation taken off. */
 double step_activation_capacity(const struct step_model *model, int64_t stage);
+/* What a rank has of its node's host memory; INFINITY where that is not stated. */
+double step_host_capacity(const struct step_model *model);
 
 /* What copies to and from the host leave exposed of that layer; nothing if it keeps all on the
  * GPU. */
@@ -239,8 +242,8 @@ struct step_pass {
     int64_t stage, chunk, micro_batch, sub;
     bool backward;
     int64_t start_ns, finish_ns, send_ns; /* the send comes after; 0: nothing is sent */
-    double activation_bytes, workspace_bytes;
-    struct pass_choice blocks; /* how its blocks recompute */
+    double activation_bytes, workspace_bytes, host_bytes;
+    struct pass_choice blocks; /* how its blocks recompute, and which are offloaded */
 };
 typedef void (*step_pass_visit)(void *context, const struct step_pass *pass);
 void step_runner_passes(const struct step_runner *runner, step_pass_visit visit, void *context);

@@ -189,6 +189,7 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
                                         .cell_first = r->cell_first,
                                         .costs = r->pass_costs,
                                         .activation_capacity_bytes = capacity,
+                                        .host_capacity_bytes = step_host_capacity(m),
                                         .choices = r->choices };
     if (!m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
                                               &iteration, err))
@@ -371,10 +372,9 @@ static void price_cells(struct step_runner *r) {
 }
 
 static bool any_choice(const struct step_runner *r) {
-    static const struct pass_choice none;
     if (r->choices == NULL || r->given != NULL || r->model->iteration_planner == NULL) return false;
     for (int64_t cell = 0; cell < r->cell_first[r->model->part_count]; cell++)
-        if (memcmp(&r->choices[cell], &none, sizeof none) != 0) return true;
+        if (pass_choice_given(&r->choices[cell])) return true;
     return false;
 }
 

@@ -3,7 +3,6 @@
 #include "sim/step/step_cells.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void step_runner_spans(const struct step_runner *r, step_span_visit visit, void *context) {
     const int64_t *start = r->engine->start_ns, *finish = r->engine->finish_ns;
@@ -44,7 +43,8 @@ static void fill_pass(const struct step_runner *r, int64_t stage,
                                 .sub = entry->sub,
                                 .backward = entry->backward,
                                 .activation_bytes = cost->activation_bytes,
-                                .workspace_bytes = cost->workspace_bytes };
+                                .workspace_bytes = cost->workspace_bytes,
+                                .host_bytes = cost->host_bytes };
     pass->start_ns =
         r->engine->start_ns[entry->backward ? r->backward_first[cell] : r->forward_first[cell]];
     pass->finish_ns =
@@ -52,9 +52,7 @@ static void fill_pass(const struct step_runner *r, int64_t stage,
     if (send != NO_TASK)
         pass->send_ns = entry->backward ? cost->send_backward_ns : cost->send_forward_ns;
     step_planned_blocks(r->model, part_of(r, stage, entry), &pass->blocks);
-    static const struct pass_choice none;
-    if (r->chosen && memcmp(&r->choices[cell], &none, sizeof none) != 0)
-        pass->blocks = r->choices[cell];
+    if (r->chosen && pass_choice_given(&r->choices[cell])) pass->blocks = r->choices[cell];
 }
 
 void step_runner_passes(const struct step_runner *r, step_pass_visit visit, void *context) {

@@ -2,6 +2,7 @@
  * them. */
 #include "sim/study/action_check.h"
 
+#include <math.h>
 #include <string.h>
 #include "sim/base/field.h"
 #include "sim/base/json.h"
@@ -17,10 +18,11 @@ static const char *const root_keys[] = { "format",         "scenario",    "itera
                                          "makespan_ns",    "lower_bound_ns",
                                          "modules",        "ranks",       NULL };
 static const char *const module_keys[] = { "first_chunk", "chunk_count", "sub_microbatches", NULL };
-static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "actions", NULL };
+static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "host_capacity_bytes",
+                                         "actions", NULL };
 static const char *const pass_keys[] = {
     "action",           "chunk",           "micro_batch",      "sub", "start_ns", "finish_ns",
-    "activation_bytes", "workspace_bytes", "recompute_blocks", NULL
+    "activation_bytes", "workspace_bytes", "recompute_blocks", "offload_blocks", "host_bytes", NULL
 };
 static const char *const send_keys[] = { "action",  "chunk", "micro_batch", "sub",
                                          "carries", "peer",  "arrival_ns",  NULL };
@@ -33,8 +35,8 @@ struct item {
     enum kind kind;
     int64_t chunk, micro_batch, sub, peer, start_ns, finish_ns, arrival_ns;
     bool gradient;
-    double bytes, workspace_bytes;
-    int64_t blocks[3]; /* in the order of recompute_keys */
+    double bytes, workspace_bytes, host_bytes;
+    int64_t blocks[6]; /* in the order of recompute_keys: all, then those offloaded */
 };
 
 /* What is known of a pass, or of the message it sends, by (chunk, rank, micro-batch, sub, way). */
@@ -44,8 +46,8 @@ struct slot {
     int64_t sends, receives, send_waits, receive_waits;
     bool used_early; /* its reader's list has the pass before the wait */
     int64_t executed_ns, message_ns; /* when the lists are executed; -1: not yet */
-    double bytes;
-    int64_t blocks[3];
+    double bytes, host_bytes;
+    int64_t blocks[6];
 };
 
 /* Most basic first: one of a later class may follow from one of an earlier class. */
@@ -78,6 +80,7 @@ struct checker {
     int64_t *subs;            /* [module x micro-batches + micro-batch] */
     struct item **items;      /* by rank */
     int64_t *item_count;
+    double *host_capacity_bytes; /* by rank; INFINITY: not stated */
     struct slot *slots;
 };
 
@@ -209,6 +212,17 @@ static bool read_modules(struct checker *c, const cJSON *root) {
     return true;
 }
 
+/* counts: in the order of recompute_keys. */
+static bool read_blocks(struct checker *c, const cJSON *node, const char *key, int64_t *counts) {
+    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(node, key);
+    if (blocks != NULL && !only_keys(c, blocks, recompute_keys, key)) return false;
+    for (int k = 0; k < 3; k++)
+        if (cJSON_GetObjectItemCaseSensitive(blocks, recompute_keys[k]) != NULL &&
+            !whole(c, blocks, recompute_keys[k], 0, LIMIT, &counts[k]))
+            return false;
+    return true;
+}
+
 static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(node, "action");
     *item = (struct item){ .kind = KIND_COUNT };
@@ -247,12 +261,13 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
         !whole(c, node, "activation_bytes", 0, TIME_LIMIT, &bytes) ||
         !whole(c, node, "workspace_bytes", 0, TIME_LIMIT, &workspace))
         return false;
-    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(node, "recompute_blocks");
-    if (blocks != NULL && !only_keys(c, blocks, recompute_keys, "recompute_blocks")) return false;
-    for (int k = 0; k < 3; k++)
-        if (cJSON_GetObjectItemCaseSensitive(blocks, recompute_keys[k]) != NULL &&
-            !whole(c, blocks, recompute_keys[k], 0, LIMIT, &item->blocks[k]))
-            return false;
+    int64_t host = 0;
+    if (!read_blocks(c, node, "recompute_blocks", item->blocks) ||
+        !read_blocks(c, node, "offload_blocks", item->blocks + 3) ||
+        (cJSON_GetObjectItemCaseSensitive(node, "host_bytes") != NULL &&
+         !whole(c, node, "host_bytes", 0, TIME_LIMIT, &host)))
+        return false;
+    item->host_bytes = (double)host;
     item->gradient = item->kind == BW;
     item->bytes = (double)bytes;
     item->workspace_bytes = (double)workspace;
@@ -275,6 +290,11 @@ static bool read_ranks(struct checker *c, const cJSON *ranks) {
             !list(c, node, "actions", &actions))
             return false;
         c->out->capacity_bytes[rank] = (double)capacity;
+        c->host_capacity_bytes[rank] = INFINITY;
+        if (cJSON_GetObjectItemCaseSensitive(node, "host_capacity_bytes") != NULL) {
+            if (!whole(c, node, "host_capacity_bytes", 0, TIME_LIMIT, &capacity)) return false;
+            c->host_capacity_bytes[rank] = (double)capacity;
+        }
         c->item_count[rank] = cJSON_GetArraySize(actions);
         c->items[rank] = arena_array(c->arena, struct item, c->item_count[rank]);
         cJSON_ArrayForEach(action, actions) {
@@ -304,6 +324,7 @@ static bool read_file(struct checker *c, const cJSON *root) {
     c->out->rank_count = cJSON_GetArraySize(ranks);
     int64_t n = c->out->rank_count;
     c->out->capacity_bytes = arena_array(c->arena, double, n);
+    c->host_capacity_bytes = arena_array(c->arena, double, n);
     c->out->peak_bytes = arena_array(c->arena, double, n);
     c->items = arena_array(c->arena, struct item *, n);
     c->item_count = arena_array(c->arena, int64_t, n);
@@ -375,9 +396,13 @@ static void note_early_use(struct checker *c, int64_t rank, const struct item *i
     }
 }
 
+static bool same_blocks(const int64_t *a, const int64_t *b) {
+    return memcmp(a, b, 3 * sizeof *a) == 0;
+}
+
 /* before: the rank's pass before it, or NULL. */
 static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
-                       const struct item *before, double *live) {
+                       const struct item *before, double *live, double *host) {
     c->out->pass_count++;
     struct slot *slot = slot_of(c, i->chunk, rank, i->micro_batch, i->sub, i->gradient);
     if (slot->start_ns >= 0) found(c, FAULT_PASS, rank, i, "stands there twice");
@@ -390,9 +415,16 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
     slot->start_ns = i->start_ns;
     slot->finish_ns = i->finish_ns;
     slot->bytes = i->bytes;
+    slot->host_bytes = i->host_bytes;
     memcpy(slot->blocks, i->blocks, sizeof slot->blocks);
     note_early_use(c, rank, i);
+    for (int k = 0; k < 3; k++)
+        if (i->blocks[3 + k] > i->blocks[k])
+            found(c, FAULT_CHOICE, rank, i, "offloads more blocks than it has");
     if (!i->gradient) *live += i->bytes;
+    if (!i->gradient) *host += i->host_bytes;
+    if (*host > c->host_capacity_bytes[rank] + 4096)
+        fault(c, FAULT_MEMORY, i->micro_batch, rank, told(c, rank, i, "does not fit in host memory"));
     if (*live + i->workspace_bytes > c->out->peak_bytes[rank])
         c->out->peak_bytes[rank] = *live + i->workspace_bytes;
     /* Bytes are written as whole numbers. */
@@ -403,11 +435,14 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
     if (forward->start_ns < 0 || forward->finish_ns > i->start_ns)
         found(c, forward->start_ns < 0 ? FAULT_ORDER : FAULT_TIME, rank, i,
               "runs before its forward");
-    if (forward->start_ns >= 0 && forward->bytes != i->bytes)
+    if (forward->start_ns >= 0 && (forward->bytes != i->bytes || forward->host_bytes != i->host_bytes))
         found(c, FAULT_CHOICE, rank, i, "frees other memory than its forward took");
-    if (forward->start_ns >= 0 && memcmp(forward->blocks, i->blocks, sizeof i->blocks) != 0)
+    if (forward->start_ns >= 0 && !same_blocks(forward->blocks, i->blocks))
         found(c, FAULT_CHOICE, rank, i, "recomputes other blocks than its forward dropped");
+    if (forward->start_ns >= 0 && !same_blocks(forward->blocks + 3, i->blocks + 3))
+        found(c, FAULT_CHOICE, rank, i, "fetches other blocks than its forward offloaded");
     *live -= i->bytes;
+    *host -= i->host_bytes;
 }
 
 static void enter_message(struct checker *c, int64_t rank, const struct item *i) {
@@ -449,7 +484,7 @@ static void enter_message(struct checker *c, int64_t rank, const struct item *i)
 static void enter_all(struct checker *c) {
     for (int64_t rank = 0; rank < c->out->rank_count; rank++) {
         const struct item *before = NULL;
-        double live = 0;
+        double live = 0, host = 0;
         for (int64_t k = 0; k < c->item_count[rank]; k++) {
             const struct item *i = &c->items[rank][k];
             if (i->sub >= subs_of(c, i->chunk, i->micro_batch)) {
@@ -460,7 +495,7 @@ static void enter_all(struct checker *c) {
                 enter_message(c, rank, i);
                 continue;
             }
-            enter_pass(c, rank, i, before, &live);
+            enter_pass(c, rank, i, before, &live, &host);
             before = i;
         }
         if (before != NULL && before->finish_ns > c->out->makespan_ns) c->late_rank = rank;

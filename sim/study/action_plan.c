@@ -1,6 +1,7 @@
 /* action_plan.c - compiles the passes of a simulated iteration into actions. */
 #include "sim/study/action_plan.h"
 
+#include <math.h>
 #include <string.h>
 #include "sim/base/units.h"
 
@@ -136,6 +137,7 @@ static void compile_rank(struct compiler *c, int64_t rank) {
                               .start_ns = pass->start_ns,
                               .finish_ns = pass->finish_ns,
                               .activation_bytes = pass->activation_bytes,
+                              .host_bytes = pass->host_bytes,
                               .workspace_bytes = pass->workspace_bytes,
                               .blocks = pass->blocks });
         send(c, pass);
@@ -170,6 +172,7 @@ static void compile(struct compiler *c) {
     step_runner_passes(c->runner, keep_pass, c);
     p->actions = arena_array(c->arena, struct action *, p->rank_count);
     p->action_count = arena_array(c->arena, int64_t, p->rank_count);
+    p->host_capacity_bytes = step_host_capacity(c->step);
     p->capacity_bytes = arena_array(c->arena, double, p->rank_count);
     for (int64_t rank = 0; rank < p->rank_count; rank++) {
         /* A pass, its send and two waits; and two messages for each sub-microbatch it waits for. */
@@ -239,6 +242,12 @@ static cJSON *action_json(const struct action *a) {
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (a->blocks.blocks[how] > 0)
             add_whole(blocks, recompute_kind_name((enum recompute_kind)how), a->blocks.blocks[how]);
+    if (a->host_bytes <= 0) return o;
+    cJSON *away = cJSON_AddObjectToObject(o, "offload_blocks");
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        if (a->blocks.offloaded[how] > 0)
+            add_whole(away, recompute_kind_name((enum recompute_kind)how), a->blocks.offloaded[how]);
+    add_whole(o, "host_bytes", (int64_t)a->host_bytes);
     return o;
 }
 
@@ -279,6 +288,8 @@ cJSON *action_plan_json(const struct action_plan *p) {
         cJSON *object = cJSON_CreateObject();
         add_whole(object, "rank", rank);
         add_whole(object, "activation_capacity_bytes", (int64_t)p->capacity_bytes[rank]);
+        if (p->host_capacity_bytes < INFINITY)
+            add_whole(object, "host_capacity_bytes", (int64_t)p->host_capacity_bytes);
         cJSON *actions = cJSON_AddArrayToObject(object, "actions");
         for (int64_t i = 0; i < p->action_count[rank]; i++)
             cJSON_AddItemToArray(actions, action_json(&p->actions[rank][i]));

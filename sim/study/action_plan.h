@@ -4,7 +4,8 @@
  *     struct action_plan *plan = action_plan_make(arena, job, iteration, dp_rank, err);
  *     cJSON *json = action_plan_json(plan);      // the caller deletes it
  *
- * Actions: fw_stage and bw_stage run a pass, with the number of blocks that recompute in each way;
+ * Actions: fw_stage and bw_stage run a pass, with the number of blocks that recompute in each way and
+ * of those whose activations wait in host memory meanwhile;
  * isend and irecv post a message and return at once; wait_isend and wait_irecv wait for it. A rank
  * executes its list one after another. A receive is posted before the pass that stands before its
  * use, so that it goes on beside that pass; a send is waited for before the next one to the same
@@ -32,7 +33,7 @@ struct action {
     bool backward;                   /* of messages: a gradient */
     int64_t peer;                    /* of messages: the other rank */
     int64_t start_ns, finish_ns;     /* of passes; of isend: when it arrives, in finish_ns */
-    double activation_bytes, workspace_bytes; /* of passes */
+    double activation_bytes, workspace_bytes, host_bytes; /* of passes */
     struct pass_choice blocks;                /* of passes */
 };
 
@@ -45,6 +46,7 @@ struct action_plan {
     struct action **actions; /* by rank */
     int64_t *action_count;
     double *capacity_bytes; /* by rank, for activations and workspace */
+    double host_capacity_bytes; /* of each rank, for offloaded activations; may be INFINITY */
 };
 
 struct action_plan *action_plan_make(struct arena *arena, const struct job *job, int64_t iteration,

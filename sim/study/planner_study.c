@@ -23,7 +23,7 @@ static bool probe_iteration(const struct planner_oracle *oracle, const void *par
     segment_order_fixed(g, segments.chunk_of, 2, &schedule);
     modality_write(&segments, &schedule, it);
     for (int64_t cell = 0; cell < it->cell_first[plan->part_count]; cell++)
-        it->choices[cell] = (struct pass_choice){ { 0 } };
+        it->choices[cell] = (struct pass_choice){ .buffer_bytes = 0 };
     return true;
 }
 

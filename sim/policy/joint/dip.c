@@ -21,7 +21,7 @@ static const char *const recompute_names[] = { "none", "full", "selective", NULL
 
 struct dip_parameters {
     int order, method, recompute;
-    bool memory, worst, apart, rules;
+    bool memory, offload, worst, apart, rules;
     int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit,
         rollouts, seed;
     double search_s;
@@ -38,6 +38,8 @@ static const struct field dip_fields[] = {
       NULL },
     { "memory", FIELD_BOOL, AT(memory), 0, 0, "true", "",
       "per-layer memory optimisation: blocks keep their activations where memory is left", NULL },
+    { "offload", FIELD_BOOL, AT(offload), 0, 0, "false", "",
+      "the memory step may also copy blocks' activations to host memory and back", NULL },
     { "recompute", FIELD_CHOICE, AT(recompute), 0, 0, "\"full\"", "",
       "what every block recomputes before the memory step", recompute_names },
     { "sub_batch", FIELD_COUNT, AT(sub_batch), 0, 1e6, "null", "images",
@@ -387,7 +389,7 @@ static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan
     take_filled(d, &best);
 }
 
-static void make_order(struct dip_iteration *d, struct finalists *finalists) {
+static void try_order(struct dip_iteration *d, struct finalists *finalists) {
     struct segment_graph *g = d->segments.graph;
     struct segment_search_options options = search_options(d->p);
     if (d->p->memory && !d->p->worst) {
@@ -402,6 +404,33 @@ static void make_order(struct dip_iteration *d, struct finalists *finalists) {
         dip_order(g, d->segments.chunk_of, &options, &d->schedule);
     else
         plain_order(d);
+}
+
+/* The most memory-saving scheme: everything that blocks keep is in host memory. */
+static void offload_everything(struct dip_iteration *d, const struct job_plan *plan) {
+    struct segment_graph *g = d->segments.graph;
+    enum recompute_kind planned = (enum recompute_kind)d->p->recompute;
+    for (int64_t rank = 0; rank < g->rank_count; rank++) {
+        const double buffers = modality_buffer_bytes(d->it, plan, &d->segments, rank);
+        for (int64_t i = 0; i < g->segment_count; i++) {
+            const struct pass_cost *cost =
+                &d->it->costs[modality_cell(plan, d->it, &d->segments, i, rank)];
+            struct segment_pass *pass = segment_graph_pass(g, i, rank);
+            pass->bytes =
+                ceil(cost->activation_bytes - (double)cost->blocks * cost->block_bytes[planned]);
+            pass->workspace_bytes = ceil(cost->workspace_bytes + buffers);
+        }
+    }
+}
+
+static void make_order(struct dip_iteration *d, const struct job_plan *plan,
+                       struct finalists *finalists) {
+    struct segment_graph *g = d->segments.graph;
+    try_order(d, finalists);
+    if (d->schedule.makespan_ns == SEGMENT_DEAD_END && d->segments.offload) {
+        offload_everything(d, plan);
+        try_order(d, finalists);
+    }
     if (d->schedule.makespan_ns != SEGMENT_DEAD_END) return;
     /* One micro-batch does not fit alone: out of memory is an answer, so the order goes without. */
     for (int32_t r = 0; r < g->rank_count; r++)
@@ -409,19 +438,21 @@ static void make_order(struct dip_iteration *d, struct finalists *finalists) {
     plain_order(d);
 }
 
-/* No order and no choice of recomputation is faster. */
+/* No order and no choice of recomputation or offload is faster. */
 static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_plan *plan) {
     struct segment_graph *g = d->segments.graph;
     int64_t n = (int64_t)g->segment_count * g->rank_count, bound;
     int64_t *kept_ns = kept_backward_ns(d, plan);
+    struct segment_pass *chosen = arena_array(d->it->scratch, struct segment_pass, n);
+    memcpy(chosen, g->passes, sizeof *chosen * (size_t)n);
     for (int64_t i = 0; i < n; i++) {
-        int64_t chosen_ns = g->passes[i].backward_ns;
+        const int64_t segment = i / g->rank_count, rank = i % g->rank_count;
         g->passes[i].backward_ns = kept_ns[i];
-        kept_ns[i] = chosen_ns;
+        g->passes[i].forward_ns =
+            d->it->costs[modality_cell(plan, d->it, &d->segments, segment, rank)].forward_ns;
     }
     bound = segment_graph_bound_ns(g);
-    for (int64_t i = 0; i < n; i++)
-        g->passes[i].backward_ns = kept_ns[i];
+    memcpy(g->passes, chosen, sizeof *chosen * (size_t)n);
     return bound;
 }
 
@@ -432,10 +463,11 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     const double start_s = wall_clock_s();
     struct dip_iteration d = { .p = parameters, .it = it };
     d.segments = modality_graph(oracle, plan, it);
+    d.segments.offload = d.p->memory && d.p->offload;
     d.schedule.tasks = arena_array(it->scratch, struct segment_task,
                                    segment_schedule_size(d.segments.graph));
     struct finalists finalists = finalists_start(&d);
-    make_order(&d, &finalists);
+    make_order(&d, plan, &finalists);
     if (d.p->memory) choose_finalist(&d, plan, &finalists);
     modality_write(&d.segments, &d.schedule, it);
     it->planned_ns = d.schedule.makespan_ns;

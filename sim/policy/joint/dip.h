@@ -38,20 +38,22 @@ bool modality_plan(const struct planner_oracle *oracle, const struct modality_op
 
 /* Segments numbered by micro-batch, module, sub-microbatch and chunk; in the scratch arena. unit_of
  * and chunk_of give each segment's place in the iteration. */
-struct memory_candidate;
-struct rank_program;
+struct memory_room;
 struct modality_segments {
     struct segment_graph *graph;
     int32_t *chunk_of, *unit_of, *sub_of;
-    /* Of the memory step, which makes them when it is first run: they do not depend on the order.
-     * By rank x segment_count + segment. */
-    const struct memory_candidate **candidates;
-    int32_t *candidate_counts;
-    struct rank_program *program; /* room for that of one rank */
+    bool offload; /* the memory step may copy blocks' activations to host memory */
+    /* Candidates, which do not depend on the order, and room for one rank's program; the memory
+     * step makes it when it is first run. */
+    struct memory_room *memory;
 };
 struct modality_segments modality_graph(const struct planner_oracle *oracle,
                                         const struct job_plan *plan,
                                         const struct iteration_plan *iteration);
+
+/* Place of a segment's pass among the iteration's costs and choices. */
+int64_t modality_cell(const struct job_plan *plan, const struct iteration_plan *iteration,
+                      const struct modality_segments *segments, int64_t segment, int64_t rank);
 
 /* The order as the iteration's entries. */
 void modality_write(const struct modality_segments *segments,
@@ -61,9 +63,12 @@ struct memory_step_result {
     double gap_fraction; /* the largest of the ranks */
     int64_t infeasible;  /* ranks that do not fit even with everything dropped */
 };
-/* Picks how each pass of a rank recomputes so that its memory is filled, for the order given;
- * writes iteration->choices and the graph's backward times and bytes. Times of the schedule are
- * stale afterwards. Ranks do not depend on each other. */
+/* What a rank that offloads holds on the GPU for copies. */
+double modality_buffer_bytes(const struct iteration_plan *iteration, const struct job_plan *plan,
+                             const struct modality_segments *segments, int64_t rank);
+/* Picks how each pass of a rank recomputes, and what of it waits in host memory, so that its memory
+ * is filled, for the order given; writes iteration->choices and the graph's times and bytes. Times
+ * of the schedule are stale afterwards. Ranks do not depend on each other. */
 void memory_step_rank(const struct iteration_plan *iteration, const struct job_plan *plan,
                       struct modality_segments *segments, const struct segment_schedule *schedule,
                       int64_t rank, struct memory_step_result *result);

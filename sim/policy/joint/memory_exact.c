@@ -1,8 +1,9 @@
 /* memory_exact.c - the per-rank memory program as GLPK solves it (DIP, section 5.3).
  *
  * Binary o[i][j]: pair i takes candidate j. Least total time; one candidate a pair; at every event
- * the bytes of the pairs alive stay within the capacity. Bytes are scaled by the capacity's size,
- * so that the solver's tolerances mean the same for any GPU.
+ * the bytes of the pairs alive stay within the capacity, and where host memory has one, so do
+ * theirs there. Bytes are scaled by the capacity's size, so that the solver's tolerances mean the
+ * same for any GPU.
  */
 #include "sim/policy/joint/memory_program.h"
 
@@ -42,13 +43,17 @@ static glp_prob *build(const struct memory_program *p, int32_t *first_column, do
         if (p->candidate_counts[i] > most) most = p->candidate_counts[i];
     }
     glp_add_cols(problem, columns);
-    glp_add_rows(problem, p->pair_count + p->event_count);
+    const bool host = p->host_capacity_bytes != NULL;
+    const int32_t host_row = p->pair_count + p->event_count;
+    glp_add_rows(problem, host_row + (host ? p->event_count : 0));
     for (int32_t i = 0; i < p->pair_count; i++)
         glp_set_row_bnds(problem, i + 1, GLP_FX, 1, 1);
     for (int32_t k = 0; k < p->event_count; k++)
         glp_set_row_bnds(problem, p->pair_count + k + 1, GLP_UP, 0, p->capacity_bytes[k] / scale);
-    int *rows = memory_alloc(sizeof *rows * (size_t)(p->event_count + 2));
-    double *values = memory_alloc(sizeof *values * (size_t)(p->event_count + 2));
+    for (int32_t k = 0; host && k < p->event_count; k++)
+        glp_set_row_bnds(problem, host_row + k + 1, GLP_UP, 0, p->host_capacity_bytes[k] / scale);
+    int *rows = memory_alloc(sizeof *rows * (size_t)(2 * p->event_count + 2));
+    double *values = memory_alloc(sizeof *values * (size_t)(2 * p->event_count + 2));
     for (int32_t i = 0; i < p->pair_count; i++)
         for (int32_t j = 0; j < p->candidate_counts[i]; j++) {
             int column = first_column[i] + j, length = 0;
@@ -59,6 +64,10 @@ static glp_prob *build(const struct memory_program *p, int32_t *first_column, do
             for (int32_t k = p->first[i]; k <= p->last[i]; k++) {
                 rows[++length] = p->pair_count + k + 1;
                 values[length] = p->candidates[i][j].bytes / scale;
+            }
+            for (int32_t k = p->first[i]; host && k <= p->last[i]; k++) {
+                rows[++length] = host_row + k + 1;
+                values[length] = p->candidates[i][j].host_bytes / scale;
             }
             glp_set_mat_col(problem, column, length, rows, values);
         }

@@ -3,7 +3,7 @@
  * Two steps. Candidates of a stage pair (a forward and its backward): the best choices over its
  * layers' options at up to S memory sizes, by a multiple-choice knapsack. Then, for one rank whose
  * order of passes is fixed: one candidate a pair, least total time, at no moment more memory than
- * there is.
+ * there is, on the GPU and in host memory.
  *
  *     count = memory_candidates(groups, group_count, S, candidates);
  *     memory_program_solve(&program, chosen, &result);   // result.gap_fraction is proven
@@ -31,7 +31,7 @@ struct memory_group {
 enum { MEMORY_GROUP_LIMIT = 4 };
 
 struct memory_candidate {
-    double seconds, bytes;
+    double seconds, bytes, host_bytes; /* host_bytes: of offloaded layers */
     /* layers of each group in each option */
     int16_t counts[MEMORY_GROUP_LIMIT][MEMORY_OPTION_LIMIT];
 };
@@ -46,10 +46,13 @@ int32_t memory_candidates(const struct memory_group *groups, int32_t group_count
 struct memory_program {
     int32_t pair_count, event_count;
     const int32_t *first, *last;
-    /* By pair, sorted by bytes, which are whole: their sums are the same in any order. */
+    /* By pair, sorted by bytes, which are whole: their sums are the same in any order. Without a
+     * host capacity none is dominated in bytes and seconds; with one the list may hold any, and the
+     * smallest without host bytes must be among them. */
     const struct memory_candidate *const *candidates;
     const int32_t *candidate_counts;
     const double *capacity_bytes; /* by event: what the pairs alive may take together */
+    const double *host_capacity_bytes; /* the same in host memory; NULL: no limit */
 };
 
 struct memory_program_result {

@@ -82,7 +82,7 @@ enum { PAIRS = 400, CANDIDATES = 10 };
 struct instance {
     struct memory_program program;
     int32_t first[PAIRS], last[PAIRS], counts[PAIRS];
-    double capacity[2 * PAIRS];
+    double capacity[2 * PAIRS], host_capacity[2 * PAIRS];
     struct memory_candidate candidates[PAIRS][CANDIDATES];
     const struct memory_candidate *lists[PAIRS];
 };
@@ -119,7 +119,7 @@ static void draw(struct random_mt *mt, int32_t pairs, double share, struct insta
     for (int32_t k = 0; k < 2 * pairs; k++)
         in->capacity[k] = floor + share * (peak - floor);
     in->program = (struct memory_program){ pairs,     2 * pairs,  in->first,    in->last,
-                                           in->lists, in->counts, in->capacity };
+                                           in->lists, in->counts, in->capacity, NULL };
 }
 
 /* slack: GLPK keeps rows to 1e-7 of the numbers in them. */
@@ -198,6 +198,105 @@ static void test_limits(void **state) {
     free(in);
 }
 
+/* ---- with host memory ---- */
+
+enum { FEW = 6, FEW_CANDIDATES = 4 };
+
+/* Pairs that keep, recompute, or offload at some price, half or whole. */
+static void draw_few(struct random_mt *mt, struct instance *in) {
+    memset(in, 0, sizeof *in);
+    double most = 0, all = 0;
+    for (int32_t i = 0; i < FEW; i++) {
+        in->first[i] = i + (int32_t)(random_mt_next(mt) % 3);
+        in->last[i] = in->first[i] + 1 + (int32_t)(random_mt_next(mt) % 5);
+        if (in->last[i] > 2 * FEW - 1) in->last[i] = 2 * FEW - 1;
+        const double size = ceil(1e6 * (10 + random_mt_uniform(mt) * 90));
+        const double recompute = 0.01 + 0.02 * random_mt_uniform(mt),
+                     copy = 0.015 * random_mt_uniform(mt);
+        struct memory_candidate *c = in->candidates[i];
+        c[0] = (struct memory_candidate){ .seconds = 0.1 + copy, .host_bytes = size };
+        c[1] = (struct memory_candidate){ .seconds = 0.1 + recompute, .bytes = ceil(size / 10) };
+        c[2] = (struct memory_candidate){ .seconds = 0.1 + copy / 4,
+                                          .bytes = ceil(size / 2),
+                                          .host_bytes = ceil(size / 2) };
+        c[3] = (struct memory_candidate){ .seconds = 0.1, .bytes = size };
+        in->counts[i] = FEW_CANDIDATES;
+        in->lists[i] = c;
+        most = fmax(most, size);
+        all += size;
+    }
+    const double room = (0.15 + 0.5 * random_mt_uniform(mt)) * all,
+                 host = 0.4 * random_mt_uniform(mt) * all;
+    for (int32_t k = 0; k < 2 * FEW; k++) {
+        in->capacity[k] = fmax(room, 0.2 * all);
+        in->host_capacity[k] = host;
+    }
+    in->program = (struct memory_program){ FEW,       2 * FEW,      in->first,
+                                           in->last,  in->lists,    in->counts,
+                                           in->capacity, in->host_capacity };
+}
+
+static bool fits_both(const struct memory_program *p, const int32_t *chosen) {
+    for (int32_t k = 0; k < p->event_count; k++) {
+        double use = 0, host = 0;
+        for (int32_t i = 0; i < p->pair_count; i++) {
+            if (p->first[i] > k || p->last[i] < k) continue;
+            use += p->candidates[i][chosen[i]].bytes;
+            host += p->candidates[i][chosen[i]].host_bytes;
+        }
+        if (use > p->capacity_bytes[k] || host > p->host_capacity_bytes[k]) return false;
+    }
+    return true;
+}
+
+/* The least over all choices; INFINITY: none fits. */
+static double enumerate(const struct memory_program *p) {
+    int32_t chosen[FEW] = { 0 };
+    double best = INFINITY;
+    for (int32_t at = 0; at < FEW;) {
+        double seconds = 0;
+        for (int32_t i = 0; i < FEW; i++)
+            seconds += p->candidates[i][chosen[i]].seconds;
+        if (seconds < best && fits_both(p, chosen)) best = seconds;
+        for (at = 0; at < FEW && ++chosen[at] == FEW_CANDIDATES; at++)
+            chosen[at] = 0;
+    }
+    return best;
+}
+
+/* Both memories limited: our bound stands below the optimum of all choices, which GLPK finds too,
+ * and our choice fits and stays close. */
+static void test_two_memories(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 25);
+    struct instance *in = malloc(sizeof *in);
+    int offloads = 0, solved = 0;
+    double worst = 0;
+    for (int round = 0; round < 200; round++) {
+        draw_few(&mt, in);
+        int32_t ours[PAIRS], exact[PAIRS];
+        struct memory_program_result fast, slow;
+        memory_program_solve(&in->program, 0, ours, &fast);
+        const double least = enumerate(&in->program);
+        if (!fast.feasible) continue; /* the first choice is not searched for exhaustively */
+        solved++;
+        assert_true(fits_both(&in->program, ours));
+        assert_true(fast.bound_seconds <= least + 1e-9 && least <= fast.seconds + 1e-9);
+        worst = fmax(worst, fast.seconds / least - 1);
+        for (int32_t i = 0; i < FEW; i++)
+            offloads += in->candidates[i][ours[i]].host_bytes > 0;
+        if (round % 10 != 0) continue;
+        memcpy(exact, ours, sizeof exact);
+        assert_true(memory_program_exact(&in->program, 1e-9, true, 5, exact, &slow));
+        assert_true(fabs(slow.seconds - least) <= 1e-6);
+    }
+    if (solved < 190 || offloads < 100 || worst > 0.05)
+        fail_msg("%d of 200 solved, %d pairs offloaded, %.3f above the optimum", solved, offloads,
+                 worst);
+    free(in);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) { /* test_memory_program PAIRS: milliseconds an instance */
         struct random_mt mt;
@@ -224,6 +323,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_against_glpk),
         cmocka_unit_test(test_gap),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_two_memories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

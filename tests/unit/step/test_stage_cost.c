@@ -92,6 +92,55 @@ static void test_offload(void **state) {
     assert_int_equal(costs[0][0].backward_ns, costs[1][0].backward_ns);
 }
 
+/* What a planner offloads hides beside all blocks of the pass, and its buffers stand beside every
+ * pass of the rank. */
+static void test_chosen_offload(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                         NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    fixture_halves(&f);
+    struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 14, 0, 14000, 14 * 1000.0 * 1000.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time times[LAYER_KIND_COUNT];
+    step_layer_times(f.step, &shape, times);
+    const struct layer_time *block = &times[LAYER_LANGUAGE_BLOCK];
+    const double kept = block->saved_bytes[RECOMPUTE_NONE],
+                 input = block->saved_bytes[RECOMPUTE_FULL];
+    const double rate = cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s;
+    struct pass_choice none = { .blocks = { 16, 8 } }, some = none;
+    const int64_t copies = ns_from_seconds(kept / rate) * 10 + ns_from_seconds(input / rate) * 3;
+    some.offloaded[RECOMPUTE_NONE] = 10;
+    some.offloaded[RECOMPUTE_FULL] = 3;
+    some.buffer_bytes = 5e9;
+    struct stage_cost before, after;
+    step_stage_cost_as(f.step, 0, &shape, times, NULL, &none, &before);
+    step_stage_cost_as(f.step, 0, &shape, times, NULL, &some, &after);
+    assert_true(fabs(after.host_bytes - 10 * kept - 3 * input) < 1);
+    assert_true(fabs(before.activation_bytes - after.activation_bytes - after.host_bytes) < 1);
+    assert_true(fabs(after.workspace_bytes - before.workspace_bytes - 5e9) < 1);
+    const int64_t forward = 24 * block->forward_ns,
+                  backward = 24 * block->backward_ns + 8 * block->recompute_ns[RECOMPUTE_FULL];
+    assert_int_equal(after.forward_ns - before.forward_ns,
+                     copies > forward ? copies - forward : 0);
+    assert_int_equal(after.backward_ns - before.backward_ns,
+                     copies > backward ? copies - backward : 0);
+    /* All of them: the forward is too short for their copies. */
+    some.offloaded[RECOMPUTE_NONE] = 16;
+    some.offloaded[RECOMPUTE_FULL] = 0;
+    step_stage_cost_as(f.step, 0, &shape, times, NULL, &some, &after);
+    assert_true(16 * ns_from_seconds(kept / rate) > forward);
+    assert_int_equal(after.forward_ns - before.forward_ns,
+                     16 * ns_from_seconds(kept / rate) - forward);
+    double sum = 0;
+    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+        sum += after.class_ns[class];
+    assert_true(fabs(sum - (double)(after.forward_ns + after.backward_ns)) < 1);
+    fixture_close(&f);
+}
+
 /* ---- costs of a stage ---- */
 
 static void test_classes_sum_to_both_passes(void **state) {
@@ -139,6 +188,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_selective_recomputation),
         cmocka_unit_test(test_offload),
+        cmocka_unit_test(test_chosen_offload),
         cmocka_unit_test(test_classes_sum_to_both_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

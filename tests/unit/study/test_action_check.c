@@ -241,11 +241,53 @@ static void promise(cJSON *json) {
     set(json, "makespan_ns", floor(get(json, "makespan_ns") / 2));
 }
 
+static void put(cJSON *pass, const char *key, double value) {
+    cJSON_AddNumberToObject(pass, key, value);
+}
+
+/* The backward of rank 0's first forward. */
+static cJSON *backward_of_first(cJSON *json) {
+    cJSON *forward = nth(json, 0, "fw_stage", 0), *node;
+    for (int n = 0; (node = nth(json, 0, "bw_stage", n)) != NULL; n++)
+        if (get(node, "chunk") == get(forward, "chunk") &&
+            get(node, "micro_batch") == get(forward, "micro_batch") &&
+            get(node, "sub") == get(forward, "sub"))
+            return node;
+    return NULL;
+}
+
+static void fetch_other(cJSON *json) {
+    cJSON *pass = nth(json, 0, "fw_stage", 0);
+    put(cJSON_AddObjectToObject(pass, "offload_blocks"),
+        cJSON_GetObjectItem(pass, "recompute_blocks")->child->string, 1);
+}
+
+static void free_more_host(cJSON *json) {
+    put(nth(json, 0, "fw_stage", 0), "host_bytes", 1000);
+    put(backward_of_first(json), "host_bytes", 2000);
+}
+
+static void overfill_host(cJSON *json) {
+    put(nth(json, 0, "fw_stage", 0), "host_bytes", 2e6);
+    put(backward_of_first(json), "host_bytes", 2e6);
+    put(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "ranks"), 0), "host_capacity_bytes", 1e6);
+}
+
+static void offload_too_many(cJSON *json) {
+    cJSON *passes[] = { nth(json, 0, "fw_stage", 0), backward_of_first(json) };
+    for (int i = 0; i < 2; i++)
+        cJSON_AddNumberToObject(cJSON_AddObjectToObject(passes[i], "offload_blocks"), "none", 99);
+}
+
 static const struct {
     const char *name;
     void (*change)(cJSON *json);
     const char *says;
 } broken[] = {
+    { "other blocks come back", fetch_other, "fetches other blocks than its forward offloaded" },
+    { "other host memory freed", free_more_host, "frees other memory" },
+    { "too much host memory", overfill_host, "does not fit in host memory" },
+    { "more offloaded than there is", offload_too_many, "offloads more blocks than it has" },
     { "a pass left out", drop, "" },
     { "a pass twice", repeat, "stands there twice" },
     { "a pass too early", start_early, "starts before its input is there" },
