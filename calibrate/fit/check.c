@@ -4,6 +4,7 @@
  * variant to price it with, and the measured seconds. The four readers below only translate. */
 #include "calibrate/fit/check.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,12 +115,22 @@ static bool find_model(struct checker *c, const char *profile, const char *inter
     return true;
 }
 
-/* A framework's text begins with the first word of the name and holds the second, if there is one.
- */
+/* The word stands whole in the text: a version's beginning does, "2.8" in "nccl 2.8.4", but neither
+ * a part of a number ("2.80", "12.8") nor another library's version behind it ("2.27.7+cuda2.8"). */
+static bool has_word(const char *text, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        const bool begins = at == text || at[-1] == ' ' || at[-1] == ',';
+        if (begins && !isalnum((unsigned char)at[length])) return true;
+    }
+    return false;
+}
+
+/* A framework's text begins with the first word of the name and has the second, if there is one. */
 static bool is_named(const char *framework, const char *name) {
     const size_t first = strcspn(name, " ");
-    return strncasecmp(framework, name, first) == 0 &&
-           (name[first] == '\0' || strstr(framework, name + first + 1) != NULL);
+    return strncasecmp(framework, name, first) == 0 && !isalnum((unsigned char)framework[first]) &&
+           (name[first] == '\0' || has_word(framework, name + first + 1));
 }
 
 /* The variant of this framework, by the longest name; -1: the profile's own curves. */

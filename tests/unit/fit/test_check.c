@@ -104,6 +104,33 @@ static void test_groups(void **state) {
     arena_destroy(arena);
 }
 
+/* A variant of NCCL 2.8 is for 2.8 alone, whatever else the version's text says. */
+static void test_version_is_exact(void **state) {
+    (void)state;
+    static const struct {
+        const char *version;
+        bool old;
+    } cases[] = { { "2.8.4", true },           { "2.8", true },   { "2.27.3", false },
+                  { "2.27.7+cuda12.8", false }, { "2.80.1", false }, { "12.8", false },
+                  { "2.27.7+cuda2.8", false } };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        struct calibrate_check check;
+        char text[400];
+        snprintf(text, sizeof text,
+                 "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,in_place,nccl_version,source\n"
+                 "A100-SXM4-40GB,8,1,NVSwitch NVLink3 300GB/s/dir,all_reduce,33554432,400,0,%s,s\n",
+                 cases[i].version);
+        if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
+        assert_int_equal(check.priced_count, 1);
+        const bool old = strstr(check.groups[0].priced_by, "variant nccl 2.8") != NULL;
+        if (old != cases[i].old)
+            fail_msg("%s: %s", cases[i].version, check.groups[0].priced_by);
+    }
+    arena_destroy(arena);
+}
+
 static void test_profile_given(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -229,6 +256,7 @@ static void test_recorded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_version_is_exact),
         cmocka_unit_test(test_profile_given),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_recorded),
