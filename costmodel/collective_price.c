@@ -141,6 +141,14 @@ static struct price price_inside(const struct collective_rates *rates, enum oper
     };
 }
 
+/* What a GPU's links carry of a collective over several nodes, over what they carry of one among
+ * the ranks of its node: S (n-1)/n bytes come to each rank wherever the others stand. */
+static double inside_wire_ratio(enum operator_kind op, const struct communicator *g) {
+    if (op == OPERATOR_ALL_TO_ALL) return 1;
+    return collective_wire_factor(op, (double)g->rank_count) /
+           collective_wire_factor(op, (double)g->ranks_per_node);
+}
+
 static struct price price_across(const struct collective_rates *rates, enum operator_kind op,
                                  double bytes, const struct communicator *g) {
     const struct collective_curves *curves = rates->curves;
@@ -150,11 +158,17 @@ static struct price price_across(const struct collective_rates *rates, enum oper
     /* A group with one rank on each node still starts a kernel: as a message does. */
     const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
                                        : collective_latency_s(curves, OPERATOR_SEND, 2);
-    const double inside_s = shared_node ? node_collective_s(rates, op, g->ranks_per_node, bytes,
-                                                            &inside_range, &nearest)
-                                        : 0;
-    const double latency_s =
-        start_s + across_hop_count(op, (double)g->node_count) * rates->network.nic_latency_s;
+    /* Between nodes the first byte has as many ranks to pass as inside one. */
+    const double hops_s =
+        across_hop_count(op, (double)g->node_count) * rates->network.nic_latency_s;
+    const double together_s = shared_node ? collective_latency_s(curves, op, g->rank_count) : 0;
+    const double latency_s = fmax(start_s + hops_s, together_s);
+    double inside_s = 0;
+    if (shared_node) {
+        const double node_s =
+            node_collective_s(rates, op, g->ranks_per_node, bytes, &inside_range, &nearest);
+        inside_s = latency_s + (node_s - start_s) * inside_wire_ratio(op, g);
+    }
     const double fill_s =
         shared_node ? node_collective_s(rates, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
                                         &inside_range, &nearest) -

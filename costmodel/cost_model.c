@@ -523,10 +523,10 @@ struct price cost_model_price_at(const struct cost_model *model, const struct op
     struct price p = price_of(model, NULL, work, group, true);
     double moved_s = 0;
     if (work->kind == OPERATOR_ATTENTION)
-        moved_s = attention_use_modes(
-            &p, work, &model->gpu,
-            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
-            model->stack.stack != NULL && model->stack.attention_stated);
+        moved_s = attention_use_modes(&p, work, &model->gpu,
+                                      model->efficiency.streaming.elementwise *
+                                          model->gpu.hbm_bytes_per_s,
+                                      model->stack.stack != NULL && model->stack.attention_stated);
     if (model->stack.stack != NULL) adjust(model, work, &p);
     if (moved_s > 0) {
         p.efficiency *= p.seconds / (p.seconds + moved_s);
@@ -552,12 +552,14 @@ struct price cost_model_price_isolated(const struct cost_model *model,
     return price_of(model, NULL, work, group, false);
 }
 
+/* The unit in which overlap_cost was found (rows of nodes of eight), whatever the node is now. */
+enum { MOVING_RANKS = 8 };
+
 double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
                            const struct communicator *group) {
-    const int64_t node = model->rates.network.gpus_per_node,
-                  ranks = group->rank_count < node ? group->rank_count : node;
+    const int64_t ranks = group->rank_count < MOVING_RANKS ? group->rank_count : MOVING_RANKS;
     const double whole_s = cost_model_price(model, work, group).seconds;
-    if (ranks < 2) return group->rank_count < 2 ? whole_s : 0;
+    if (ranks < 2) return whole_s;
     const struct collective_table *nearest;
     bool inside_range;
     const double moving_s = collective_inside_s(&model->efficiency.collectives, work->kind, ranks,

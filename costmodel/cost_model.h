@@ -145,8 +145,10 @@ struct price cost_model_price_at(const struct cost_model *model, const struct op
 /* Rules that go before those of the GPU's file. */
 void cost_model_use_rules(struct cost_model *model, struct arena *arena,
                           const struct rule_list *rules);
-/* Of a collective's time, the seconds in which SMs and memory move its bytes: what it takes among
- * the GPUs of one node with all their links at work. The rest it waits for links and NICs. */
+/* Of a collective's time, the seconds in which SMs and memory move its bytes: what eight GPUs (all
+ * ranks, where there are fewer) take for it with all their links at work. The rest it waits for
+ * links and NICs. How many GPUs a node holds plays no part: what a rank receives is S (n-1)/n
+ * wherever the others stand. */
 double cost_model_moving_s(const struct cost_model *model, const struct operator_work *work,
                            const struct communicator *group);
 const struct rule_list *cost_model_rules(const struct cost_model *model); /* all of them */

@@ -260,6 +260,16 @@ double collective_inside_s(const struct collective_curves *curves, enum operator
     return collective_latency_s(curves, op, rank_count) + (low_s - low->latency_s) * wire_ratio;
 }
 
+/* Beyond the largest table latency grows as between the last two: a ring's by the rank, an
+ * all-reduce's, for which NCCL has trees, by the doubling. */
+static double latency_beyond_s(enum operator_kind op, const struct collective_table *before,
+                               const struct collective_table *last, double rank_count) {
+    const double from = (double)before->rank_count, to = (double)last->rank_count;
+    const double steps = op == OPERATOR_ALL_REDUCE ? log(rank_count / to) / log(to / from)
+                                                   : (rank_count - to) / (to - from);
+    return last->latency_s + steps * fmax(last->latency_s - before->latency_s, 0);
+}
+
 double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,
                             int64_t rank_count) {
     const struct collective_table *high;
@@ -270,5 +280,7 @@ double collective_latency_s(const struct collective_curves *curves, enum operato
             (double)(rank_count - low->rank_count) / (double)(high->rank_count - low->rank_count);
         return low->latency_s + share * (high->latency_s - low->latency_s);
     }
+    if (low->rank_count < rank_count && low > &curves->tables[curves->first[op]])
+        return latency_beyond_s(op, low - 1, low, (double)rank_count);
     return low->latency_s * (double)(rank_count - 1) / (double)(low->rank_count - 1);
 }
