@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "calibrate/fit/curves_json.h"
 #include "calibrate/fit/fit_attention.h"
 #include "calibrate/fit/fit_collective.h"
@@ -712,19 +713,31 @@ static cJSON *variants_part(struct job *job) {
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *gpu,
-                           cJSON *profile_curves_out, struct calibrate_report *report,
-                           struct error *err) {
+const char *calibrate_table(struct arena *arena, const char *measured_dir, const char *shipped_dir,
+                            const char *name) {
+    static const char *const endings[] = { ".csv.gz", ".csv" };
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const char *path = arena_format(arena, "%s/%s%s", measured_dir, name, endings[i]);
+        if (access(path, F_OK) == 0) return path;
+    }
+    return arena_format(arena, "%s/%s.csv.gz", shipped_dir ? shipped_dir : measured_dir, name);
+}
+
+bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
+                           const char *gpu, cJSON *profile_curves_out,
+                           struct calibrate_report *report, struct error *err) {
     struct measured m;
     memset(report, 0, sizeof *report);
     const struct plan *plan = plan_find(gpu, err);
     if (!plan ||
-        !gemm_rows_read(arena, arena_format(arena, "%s/gemm.csv.gz", measured_dir), &m.gemm, err) ||
-        !attention_rows_read(arena, arena_format(arena, "%s/attention.csv.gz", measured_dir),
+        !gemm_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "gemm"), &m.gemm,
+                        err) ||
+        !attention_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "attention"),
                              &m.attention, err) ||
-        !nccl_rows_read(arena, arena_format(arena, "%s/nccl.csv.gz", measured_dir), &m.nccl, err) ||
-        !membw_rows_read(arena, arena_format(arena, "%s/membw.csv.gz", measured_dir), &m.membw,
-                         err))
+        !nccl_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "nccl"), &m.nccl,
+                        err) ||
+        !membw_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "membw"),
+                         &m.membw, err))
         return false;
     struct job job = { arena, plan, &m, report, err };
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);

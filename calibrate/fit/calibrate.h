@@ -2,8 +2,8 @@
  *
  *     cJSON *curves = cJSON_CreateObject();
  *     struct calibrate_report report;
- *     if (!calibrate_fit_profile(arena, "calibrate/measured", "a100-80g-sxm", curves, &report,
- * err))
+ *     if (!calibrate_fit_profile(arena, "my/measured", "calibrate/measured", "a100-80g-sxm", curves,
+ *                                &report, err))
  *         ...
  *     char *text = calibrate_curves_text(curves);   // as scenarios/hardware/curves/<gpu>.json
  *
@@ -38,11 +38,14 @@ struct calibrate_report {
 /* Names of the GPUs that a profile can be fitted for, NULL at the end. */
 const char *const *calibrate_gpu_names(void);
 
-/* Fills the empty object `profile_curves_out`. `measured_dir` holds gemm, attention, nccl and membw
- * as .csv.gz. */
-bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *gpu,
-                           cJSON *profile_curves_out, struct calibrate_report *report,
-                           struct error *err);
+/* The file of a table ("gemm", "attention", "nccl", "membw"), .csv.gz or .csv; who measured only some
+ * of them has the others from the shipped folder. shipped_dir NULL: the path that is missing. */
+const char *calibrate_table(struct arena *arena, const char *measured_dir, const char *shipped_dir,
+                            const char *name);
+/* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). */
+bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
+                           const char *gpu, cJSON *profile_curves_out,
+                           struct calibrate_report *report, struct error *err);
 
 /* Which pass a row of gemm.csv is, by the operand layout that some frameworks state. */
 enum operator_pass calibrate_matmul_pass(const char *framework);

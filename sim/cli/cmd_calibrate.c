@@ -35,7 +35,7 @@ static const struct option options_table[] = {
       NULL, 0, 0 },
     { "fabric", OPTION_TEXT, AT(fabric), "NAME", "fit: which fabric between nodes", NULL, 0, 0 },
     { "measured", OPTION_TEXT, AT(measured), "DIR",
-      "fit: folder of gemm, attention, nccl and membw .csv.gz (default: the shipped one)", NULL, 0,
+      "fit: folder of gemm, attention, nccl and membw .csv.gz (default, and for what it lacks: the shipped one)", NULL, 0,
       0 },
     { "steps", OPTION_TEXT, AT(steps), "ROWS.csv",
       "fit: measured runs; fits the factors of their software stacks, whose files go into -o DIR",
@@ -324,6 +324,15 @@ static void print_fit(const struct cli *cli, const char *gpu,
     }
 }
 
+static void say_what_is_shipped(struct cli *cli, const char *measured, const char *shipped) {
+    static const char *const names[] = { "gemm", "attention", "nccl", "membw" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *path = calibrate_table(cli->arena, measured, shipped, names[i]);
+        if (strncmp(path, shipped, strlen(shipped)) == 0)
+            fprintf(stderr, "%s has no %s.csv.gz: the shipped rows stand in\n", measured, names[i]);
+    }
+}
+
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
@@ -342,15 +351,16 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         return cli_error(&err);
     }
     if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
-    const char *measured =
-        o->measured != NULL
-            ? o->measured
-            : arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    const char *shipped =
+        arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    const char *measured = o->measured != NULL ? o->measured : shipped;
+    if (o->measured != NULL && o->gpu != NULL) say_what_is_shipped(cli, measured, shipped);
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
     bool ok = o->fabric != NULL
                   ? calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err)
-                  : calibrate_fit_profile(cli->arena, measured, o->gpu, curves, report, &err);
+                  : calibrate_fit_profile(cli->arena, measured, shipped, o->gpu, curves, report,
+                                          &err);
     if (ok && o->output != NULL) {
         char *text = calibrate_curves_text(curves);
         ok = write_file(o->output, text, strlen(text), &err);

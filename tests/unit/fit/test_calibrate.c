@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "calibrate/fit/calibrate.h"
 #include "sim/base/json.h"
@@ -18,7 +19,7 @@ static void compare_profile(const char *gpu) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    if (!calibrate_fit_profile(arena, MEASURED, gpu, curves, report, &err))
+    if (!calibrate_fit_profile(arena, MEASURED, NULL, gpu, curves, report, &err))
         fail_msg("%s", err.text);
     char *fitted = calibrate_curves_text(curves), *shipped;
     size_t size;
@@ -51,17 +52,38 @@ static void test_unknown_gpu(void **state) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    assert_false(calibrate_fit_profile(arena, MEASURED, "a100-80g", curves, report, &err));
+    assert_false(calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", curves, report, &err));
     assert_non_null(strstr(err.text, "'a100-80g'"));
     assert_non_null(strstr(err.text, "did you mean 'a100-80g-"));
-    assert_false(calibrate_fit_profile(arena, "/nowhere", "h20-96g", curves, report, &err));
+    assert_false(calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", curves, report, &err));
     assert_non_null(strstr(err.text, "/nowhere/gemm.csv.gz"));
     cJSON_Delete(curves);
     arena_destroy(arena);
 }
 
+/* Who measured only some tables has the others from the shipped folder. */
+static void test_tables(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char mine[] = "/tmp/ballast-tables-XXXXXX";
+    assert_non_null(mkdtemp(mine));
+    const char *plain = arena_format(arena, "%s/gemm.csv", mine);
+    FILE *file = fopen(plain, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_string_equal(calibrate_table(arena, mine, MEASURED, "gemm"), plain);
+    assert_string_equal(calibrate_table(arena, mine, MEASURED, "nccl"), MEASURED "/nccl.csv.gz");
+    assert_string_equal(calibrate_table(arena, mine, NULL, "nccl"),
+                        arena_format(arena, "%s/nccl.csv.gz", mine));
+    assert_string_equal(calibrate_table(arena, MEASURED, NULL, "gemm"), MEASURED "/gemm.csv.gz");
+    remove(plain);
+    rmdir(mine);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables),
         cmocka_unit_test(test_shipped_is_fitted),
         cmocka_unit_test(test_unknown_gpu),
     };
