@@ -46,38 +46,62 @@ struct job_plan {
     int64_t module_count;
 };
 
+/* Equal transformer blocks of a pass: what one of them adds to the backward and keeps, by
+ * recomputation; its passes without; one copy of what it keeps to host memory or back. */
+struct pass_group {
+    int64_t blocks;
+    int64_t recompute_ns[RECOMPUTE_KIND_COUNT];
+    double block_bytes[RECOMPUTE_KIND_COUNT];
+    int64_t forward_ns, backward_ns, copy_ns[RECOMPUTE_KIND_COUNT];
+};
+enum { PASS_GROUP_LIMIT = 3 };
+
 /* One sub-microbatch on one part, as the plan has it, for planners of iterations. */
 struct pass_cost {
     int64_t forward_ns, backward_ns;           /* recomputation in the backward */
     int64_t send_forward_ns, send_backward_ns; /* 0 where nothing is sent */
     double activation_bytes, workspace_bytes;
-    /* its transformer blocks; what one of them adds to the backward and keeps, by recomputation */
-    int64_t blocks;
-    int64_t recompute_ns[RECOMPUTE_KIND_COUNT];
-    double block_bytes[RECOMPUTE_KIND_COUNT];
-    /* one block's passes without recomputation; one copy of what it keeps to host memory or back */
-    int64_t block_forward_ns, block_backward_ns, copy_ns[RECOMPUTE_KIND_COUNT];
+    /* its transformer blocks, kind by kind; a plan whose modules share segments has parts of several */
+    int32_t group_count;
+    struct pass_group groups[PASS_GROUP_LIMIT];
 };
 
-/* How many of a pass's blocks recompute in each way, this time; of them, those whose kept bytes
- * wait in host memory; and what every pass of the rank holds for copies beside it. */
+/* What all blocks together add to the backward and keep when all recompute so. */
+static inline int64_t pass_cost_recompute_ns(const struct pass_cost *cost,
+                                             enum recompute_kind how) {
+    int64_t ns = 0;
+    for (int32_t g = 0; g < cost->group_count; g++)
+        ns += cost->groups[g].blocks * cost->groups[g].recompute_ns[how];
+    return ns;
+}
+static inline double pass_cost_block_bytes(const struct pass_cost *cost, enum recompute_kind how) {
+    double bytes = 0;
+    for (int32_t g = 0; g < cost->group_count; g++)
+        bytes += (double)cost->groups[g].blocks * cost->groups[g].block_bytes[how];
+    return bytes;
+}
+
+/* How many of a pass's blocks of each kind recompute in each way, this time; of them, those whose
+ * kept bytes wait in host memory; and what every pass of the rank holds for copies beside it. */
 struct pass_choice {
-    int16_t blocks[RECOMPUTE_KIND_COUNT];
-    int16_t offloaded[RECOMPUTE_KIND_COUNT];
+    int16_t blocks[PASS_GROUP_LIMIT][RECOMPUTE_KIND_COUNT];
+    int16_t offloaded[PASS_GROUP_LIMIT][RECOMPUTE_KIND_COUNT];
     double buffer_bytes;
 };
 
 /* Copies that take longer than the blocks they hide beside. */
 static inline void pass_cost_exposed(const struct pass_cost *cost, const struct pass_choice *choice,
                                      int64_t *forward_ns, int64_t *backward_ns) {
-    int64_t copies = 0, blocks = 0, again = 0;
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        blocks += choice->blocks[how];
-        again += choice->blocks[how] * cost->recompute_ns[how];
-        copies += choice->offloaded[how] * cost->copy_ns[how];
+    int64_t copies = 0, forward = 0, backward = 0;
+    for (int32_t g = 0; g < cost->group_count; g++) {
+        const struct pass_group *group = &cost->groups[g];
+        forward += group->blocks * group->forward_ns;
+        backward += group->blocks * group->backward_ns;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            backward += choice->blocks[g][how] * group->recompute_ns[how];
+            copies += choice->offloaded[g][how] * group->copy_ns[how];
+        }
     }
-    const int64_t forward = blocks * cost->block_forward_ns,
-                  backward = blocks * cost->block_backward_ns + again;
     *forward_ns = copies > forward ? copies - forward : 0;
     *backward_ns = copies > backward ? copies - backward : 0;
 }
@@ -85,8 +109,9 @@ static inline void pass_cost_exposed(const struct pass_cost *cost, const struct 
 /* false: the pass is as the plan has it. */
 static inline bool pass_choice_given(const struct pass_choice *choice) {
     int64_t blocks = 0;
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        blocks += choice->blocks[how];
+    for (int32_t g = 0; g < PASS_GROUP_LIMIT; g++)
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            blocks += choice->blocks[g][how];
     return blocks > 0;
 }
 

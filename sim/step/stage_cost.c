@@ -233,19 +233,14 @@ static bool is_block(enum layer_kind kind) {
            kind == LAYER_DIFFUSION_BLOCK;
 }
 
-/* The kind of the part's blocks, and how many; a modality-aware plan has one kind a part. */
-static int64_t block_count(const struct step_model *m, int64_t part, enum layer_kind *kind) {
-    int64_t count = 0;
+/* Kinds of the part's blocks in the order of the groups of its passes. */
+static int32_t list_groups(const struct step_model *m, int64_t part,
+                           enum layer_kind kinds[PASS_GROUP_LIMIT]) {
+    int32_t count = 0;
     for (int k = 0; k < LAYER_KIND_COUNT; k++)
-        if (is_block((enum layer_kind)k) && m->layers[part * LAYER_KIND_COUNT + k] > 0) {
-            *kind = (enum layer_kind)k;
-            count = m->layers[part * LAYER_KIND_COUNT + k];
-        }
+        if (is_block((enum layer_kind)k) && m->layers[part * LAYER_KIND_COUNT + k] > 0)
+            kinds[count++] = (enum layer_kind)k;
     return count;
-}
-
-static const int16_t *chosen_blocks(const struct pass_choice *choice) {
-    return choice != NULL && pass_choice_given(choice) ? choice->blocks : NULL;
 }
 
 int64_t step_unit_count(const struct step_model *m, int64_t module,
@@ -259,27 +254,33 @@ int64_t step_unit_count(const struct step_model *m, int64_t module,
 
 void step_block_options(const struct step_model *m, int64_t part,
                         const struct layer_time times[LAYER_KIND_COUNT], struct pass_cost *pass) {
-    enum layer_kind kind = LAYER_VISION_BLOCK;
-    pass->blocks = block_count(m, part, &kind);
-    if (pass->blocks == 0) return;
-    const struct layer_time *time = &times[kind];
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        pass->recompute_ns[how] = time->recompute_ns[how];
-        pass->block_bytes[how] = time->backward_ns > 0 ? time->saved_bytes[how] : 0;
-        pass->copy_ns[how] =
-            ns_from_seconds(pass->block_bytes[how] / scenario_host_copy_bytes_per_s(m->scenario));
+    enum layer_kind kinds[PASS_GROUP_LIMIT];
+    const double rate = scenario_host_copy_bytes_per_s(m->scenario);
+    pass->group_count = list_groups(m, part, kinds);
+    for (int32_t g = 0; g < pass->group_count; g++) {
+        const struct layer_time *time = &times[kinds[g]];
+        struct pass_group *group = &pass->groups[g];
+        *group = (struct pass_group){ .blocks = m->layers[part * LAYER_KIND_COUNT + kinds[g]],
+                                      .forward_ns = time->forward_ns,
+                                      .backward_ns = time->backward_ns };
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            group->recompute_ns[how] = time->recompute_ns[how];
+            group->block_bytes[how] = time->backward_ns > 0 ? time->saved_bytes[how] : 0;
+            group->copy_ns[how] = ns_from_seconds(group->block_bytes[how] / rate);
+        }
     }
-    pass->block_forward_ns = time->forward_ns;
-    pass->block_backward_ns = time->backward_ns;
 }
 
 void step_planned_blocks(const struct step_model *m, int64_t part, struct pass_choice *blocks) {
-    enum layer_kind kind = LAYER_VISION_BLOCK;
+    enum layer_kind kinds[PASS_GROUP_LIMIT];
     *blocks = (struct pass_choice){ .buffer_bytes = 0 };
-    if (block_count(m, part, &kind) == 0) return;
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        blocks->blocks[how] =
-            (int16_t)m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT + how];
+    const int32_t count = list_groups(m, part, kinds);
+    for (int32_t g = 0; g < count; g++) {
+        const int64_t *planned =
+            &m->recomputing[(part * LAYER_KIND_COUNT + kinds[g]) * RECOMPUTE_KIND_COUNT];
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            blocks->blocks[g][how] = (int16_t)planned[how];
+    }
 }
 
 /* Blocks that the planner's choice keeps in host memory; the buffers of their copies are the
@@ -287,10 +288,11 @@ void step_planned_blocks(const struct step_model *m, int64_t part, struct pass_c
 static void add_chosen_offload(const struct step_model *m, int64_t part,
                                const struct layer_time times[LAYER_KIND_COUNT],
                                const struct pass_choice *choice, struct stage_cost *cost) {
-    struct pass_cost pass = { .blocks = 0 };
+    struct pass_cost pass = { .group_count = 0 };
     step_block_options(m, part, times, &pass);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        cost->host_bytes += choice->offloaded[how] * pass.block_bytes[how];
+        for (int32_t g = 0; g < pass.group_count; g++)
+            cost->host_bytes += choice->offloaded[g][how] * pass.groups[g].block_bytes[how];
     cost->activation_bytes -= cost->host_bytes;
     int64_t forward_ns, backward_ns;
     pass_cost_exposed(&pass, choice, &forward_ns, &backward_ns);
@@ -302,14 +304,17 @@ static void add_chosen_offload(const struct step_model *m, int64_t part,
 double step_choice_flop(const struct step_model *m, int64_t part,
                         const struct layer_time times[LAYER_KIND_COUNT],
                         const struct pass_choice *choice) {
-    enum layer_kind kind = LAYER_VISION_BLOCK;
-    const int16_t *chosen = chosen_blocks(choice);
-    if (chosen == NULL || block_count(m, part, &kind) == 0) return 0;
-    const int64_t *planned =
-        &m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
+    enum layer_kind kinds[PASS_GROUP_LIMIT];
+    if (!pass_choice_given(choice)) return 0;
+    const int32_t count = list_groups(m, part, kinds);
     double flop = 0;
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        flop += (double)(chosen[how] - planned[how]) * times[kind].recompute_flop[how];
+    for (int32_t g = 0; g < count; g++) {
+        const int64_t *planned =
+            &m->recomputing[(part * LAYER_KIND_COUNT + kinds[g]) * RECOMPUTE_KIND_COUNT];
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            flop += (double)(choice->blocks[g][how] - planned[how]) *
+                    times[kinds[g]].recompute_flop[how];
+    }
     return flop;
 }
 
@@ -353,7 +358,8 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
                         const struct layer_time locked[LAYER_KIND_COUNT],
                         const struct pass_choice *choice, struct stage_cost *cost) {
     *cost = (struct stage_cost){ 0 };
-    const int16_t *chosen = chosen_blocks(choice);
+    const bool given = choice != NULL && pass_choice_given(choice);
+    int32_t group = 0; /* the part's kinds come in the order of its groups */
     double padded = shape->language_tokens > 0
                         ? 1 - (double)shape->useful_language_tokens / (double)shape->language_tokens
                         : 0;
@@ -362,16 +368,17 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
         const int64_t row = part * LAYER_KIND_COUNT + kind,
                       *recomputing = &m->recomputing[row * RECOMPUTE_KIND_COUNT];
         int64_t own[RECOMPUTE_KIND_COUNT];
-        const bool is_chosen = chosen != NULL && is_block(kind);
+        const bool is_chosen = given && is_block(kind);
         for (int how = 0; is_chosen && how < RECOMPUTE_KIND_COUNT; how++)
-            own[how] = chosen[how];
+            own[how] = choice->blocks[group][how];
+        group += is_chosen;
         if (is_chosen) recomputing = own;
         add_layers(kind, m->layers[row], recomputing, &times[kind], padded, cost);
         add_memory(m, kind, &times[kind], recomputing, cost);
         if (!is_chosen && m->scenario->training_fields.offload_blocks > 0)
             add_offload(m, part, kind, &times[kind], cost);
     }
-    if (chosen != NULL) add_chosen_offload(m, part, times, choice, cost);
+    if (given) add_chosen_offload(m, part, times, choice, cost);
     if (choice != NULL) cost->workspace_bytes += choice->buffer_bytes;
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];

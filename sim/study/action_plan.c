@@ -222,6 +222,15 @@ static void add_whole(cJSON *object, const char *key, int64_t value) {
     cJSON_AddNumberToObject(object, key, (double)value);
 }
 
+/* Of all kinds of blocks; none are left out. */
+static void add_count(cJSON *object, int how,
+                      const int16_t counts[PASS_GROUP_LIMIT][RECOMPUTE_KIND_COUNT]) {
+    int64_t sum = 0;
+    for (int32_t g = 0; g < PASS_GROUP_LIMIT; g++)
+        sum += counts[g][how];
+    if (sum > 0) add_whole(object, recompute_kind_name((enum recompute_kind)how), sum);
+}
+
 static cJSON *action_json(const struct action *a) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "action", action_name(a->kind));
@@ -240,13 +249,11 @@ static cJSON *action_json(const struct action *a) {
     add_whole(o, "workspace_bytes", (int64_t)a->workspace_bytes);
     cJSON *blocks = cJSON_AddObjectToObject(o, "recompute_blocks");
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        if (a->blocks.blocks[how] > 0)
-            add_whole(blocks, recompute_kind_name((enum recompute_kind)how), a->blocks.blocks[how]);
+        add_count(blocks, how, a->blocks.blocks);
     if (a->host_bytes <= 0) return o;
     cJSON *away = cJSON_AddObjectToObject(o, "offload_blocks");
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        if (a->blocks.offloaded[how] > 0)
-            add_whole(away, recompute_kind_name((enum recompute_kind)how), a->blocks.offloaded[how]);
+        add_count(away, how, a->blocks.offloaded);
     add_whole(o, "host_bytes", (int64_t)a->host_bytes);
     return o;
 }

@@ -86,31 +86,45 @@ static const struct pass_cost *cost_of(const struct iteration_plan *it, const st
 static void pass_remainder(const struct pass_cost *cost, enum recompute_kind planned,
                            double *seconds, double *bytes) {
     *seconds = (double)(cost->forward_ns + cost->backward_ns -
-                        cost->blocks * cost->recompute_ns[planned]) *
+                        pass_cost_recompute_ns(cost, planned)) *
                1e-9;
-    *bytes = cost->activation_bytes - (double)cost->blocks * cost->block_bytes[planned];
+    *bytes = cost->activation_bytes - pass_cost_block_bytes(cost, planned);
 }
 
 static int32_t mix_kept(const struct pass_cost *cost, struct memory_candidate *out) {
-    struct memory_group group = { .layers = cost->blocks, .option_count = RECOMPUTE_KIND_COUNT };
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        group.options[how] = (struct memory_option){ (double)cost->recompute_ns[how] * 1e-9,
-                                                     cost->block_bytes[how] };
-    return memory_candidates(&group, 1, CANDIDATES, out);
+    struct memory_group groups[PASS_GROUP_LIMIT];
+    for (int32_t g = 0; g < cost->group_count; g++) {
+        groups[g] = (struct memory_group){ .layers = cost->groups[g].blocks,
+                                           .option_count = RECOMPUTE_KIND_COUNT };
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            groups[g].options[how] =
+                (struct memory_option){ (double)cost->groups[g].recompute_ns[how] * 1e-9,
+                                        cost->groups[g].block_bytes[how] };
+    }
+    return memory_candidates(groups, cost->group_count, CANDIDATES, out);
 }
 
-/* Seconds and bytes of the blocks by their counts. */
+/* Its counts as a choice. */
+static void fill_choice(const struct memory_candidate *c, struct pass_choice *choice) {
+    for (int32_t g = 0; g < PASS_GROUP_LIMIT; g++)
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            const int16_t away = c->counts[g][RECOMPUTE_KIND_COUNT + how];
+            choice->blocks[g][how] = (int16_t)(c->counts[g][how] + away);
+            choice->offloaded[g][how] = away;
+        }
+}
+
+/* Seconds and bytes of the blocks by their counts; of one kind. */
 static void weigh(const struct pass_cost *cost, struct memory_candidate *c) {
-    struct pass_choice choice = { .buffer_bytes = 0 };
+    const struct pass_group *group = &cost->groups[0];
+    struct pass_choice choice;
     int64_t ns = 0, forward_ns, backward_ns;
+    fill_choice(c, &choice);
     c->bytes = c->host_bytes = 0;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        const int16_t kept = c->counts[0][how], away = c->counts[0][RECOMPUTE_KIND_COUNT + how];
-        choice.blocks[how] = (int16_t)(kept + away);
-        choice.offloaded[how] = away;
-        ns += (kept + away) * cost->recompute_ns[how];
-        c->bytes += kept * cost->block_bytes[how];
-        c->host_bytes += away * cost->block_bytes[how];
+        ns += choice.blocks[0][how] * group->recompute_ns[how];
+        c->bytes += c->counts[0][how] * group->block_bytes[how];
+        c->host_bytes += choice.offloaded[0][how] * group->block_bytes[how];
     }
     pass_cost_exposed(cost, &choice, &forward_ns, &backward_ns);
     c->seconds = (double)(ns + forward_ns + backward_ns) * 1e-9;
@@ -118,10 +132,10 @@ static void weigh(const struct pass_cost *cost, struct memory_candidate *c) {
 }
 
 /* The way to recompute that keeps least. */
-static int smallest_kept(const struct pass_cost *cost) {
+static int smallest_kept(const struct pass_group *group) {
     int least = 0;
     for (int how = 1; how < RECOMPUTE_KIND_COUNT; how++)
-        if (cost->block_bytes[how] < cost->block_bytes[least]) least = how;
+        if (group->block_bytes[how] < group->block_bytes[least]) least = how;
     return least;
 }
 
@@ -137,11 +151,12 @@ static int64_t counts_tried(int64_t most) {
 /* Blocks that keep everything in host memory, blocks that recompute, with what they keep on the GPU
  * or in host memory too, and blocks that keep everything on the GPU. */
 static int32_t mix_offloaded(const struct pass_cost *cost, struct memory_candidate *out) {
-    const int small = smallest_kept(cost);
+    const struct pass_group *group = &cost->groups[0];
+    const int small = smallest_kept(group);
     int32_t count = 0;
-    for (int64_t i = 0; i < counts_tried(cost->blocks); i++) {
-        const int16_t away = count_tried(cost->blocks, i);
-        const int64_t left = cost->blocks - away;
+    for (int64_t i = 0; i < counts_tried(group->blocks); i++) {
+        const int16_t away = count_tried(group->blocks, i);
+        const int64_t left = group->blocks - away;
         for (int64_t k = 0; k < counts_tried(left); k++)
             for (int inputs = 0; inputs < 2; inputs++) {
                 const int16_t again = small == RECOMPUTE_NONE ? 0 : count_tried(left, k);
@@ -150,7 +165,7 @@ static int32_t mix_offloaded(const struct pass_cost *cost, struct memory_candida
                 c->counts[0][RECOMPUTE_KIND_COUNT + RECOMPUTE_NONE] = away;
                 if (again > 0) c->counts[0][inputs ? RECOMPUTE_KIND_COUNT + small : small] = again;
                 c->counts[0][RECOMPUTE_NONE] = (int16_t)(left - again);
-                if (inputs && (again == 0 || cost->block_bytes[small] == 0)) continue;
+                if (inputs && (again == 0 || group->block_bytes[small] == 0)) continue;
                 weigh(cost, c);
                 count++;
             }
@@ -263,13 +278,9 @@ static enum recompute_kind planned_kind(const struct job_plan *plan, int64_t par
 
 /* Sub-microbatches of one length have the same on a part: they share the list of the one before. */
 static bool same_cost(const struct pass_cost *a, const struct pass_cost *b) {
-    bool same = a->forward_ns == b->forward_ns && a->backward_ns == b->backward_ns &&
-                a->activation_bytes == b->activation_bytes && a->blocks == b->blocks;
-    for (int how = 0; same && how < RECOMPUTE_KIND_COUNT; how++)
-        same = a->recompute_ns[how] == b->recompute_ns[how] &&
-               a->block_bytes[how] == b->block_bytes[how] &&
-               a->copy_ns[how] == b->copy_ns[how];
-    return same;
+    return a->forward_ns == b->forward_ns && a->backward_ns == b->backward_ns &&
+           a->activation_bytes == b->activation_bytes && a->group_count == b->group_count &&
+           memcmp(a->groups, b->groups, sizeof *a->groups * (size_t)a->group_count) == 0;
 }
 
 static struct pass_candidates make_candidates(const struct iteration_plan *it,
@@ -278,7 +289,9 @@ static struct pass_candidates make_candidates(const struct iteration_plan *it,
                                               enum recompute_kind planned) {
     struct memory_candidate *kept = arena_array(it->scratch, struct memory_candidate, CANDIDATES);
     struct pass_candidates p = { .kept = kept, .kept_count = list_kept(cost, planned, kept) };
-    if (!s->offload || cost->blocks == 0 || cost->block_bytes[RECOMPUTE_NONE] == 0) return p;
+    /* Of blocks of several kinds none are offloaded. */
+    if (!s->offload || cost->group_count != 1 || cost->groups[0].block_bytes[RECOMPUTE_NONE] == 0)
+        return p;
     struct memory_candidate *list =
         arena_array(it->scratch, struct memory_candidate, OFFLOAD_CANDIDATES);
     p.offloaded = list;
@@ -308,8 +321,9 @@ static void list_candidates(const struct iteration_plan *it, const struct job_pl
         s->memory->buffer_bytes[rank] = modality_buffer_bytes(it, plan, s, rank);
         for (int64_t i = 0; i < n; i++) {
             const struct pass_cost *cost = cost_of(it, plan, s, i, rank);
-            if (cost->blocks > 0 && cost->copy_ns[RECOMPUTE_NONE] > s->memory->copy_ns[rank])
-                s->memory->copy_ns[rank] = cost->copy_ns[RECOMPUTE_NONE];
+            for (int32_t g = 0; g < cost->group_count; g++)
+                if (cost->groups[g].copy_ns[RECOMPUTE_NONE] > s->memory->copy_ns[rank])
+                    s->memory->copy_ns[rank] = cost->groups[g].copy_ns[RECOMPUTE_NONE];
         }
     }
 }
@@ -319,7 +333,8 @@ double modality_buffer_bytes(const struct iteration_plan *it, const struct job_p
     double largest = 0;
     for (int64_t i = 0; i < s->graph->segment_count; i++) {
         const struct pass_cost *cost = cost_of(it, plan, s, i, rank);
-        if (cost->blocks > 0) largest = fmax(largest, cost->block_bytes[RECOMPUTE_NONE]);
+        for (int32_t g = 0; g < cost->group_count; g++)
+            largest = fmax(largest, cost->groups[g].block_bytes[RECOMPUTE_NONE]);
     }
     return ceil(BUFFERED_BLOCKS * largest);
 }
@@ -329,18 +344,16 @@ double modality_buffer_bytes(const struct iteration_plan *it, const struct job_p
 static void take_choice(const struct pass_cost *cost, enum recompute_kind planned,
                         const struct memory_candidate *candidate, double buffer_bytes,
                         struct segment_pass *pass, struct pass_choice *choice) {
-    int64_t backward = cost->backward_ns - cost->blocks * cost->recompute_ns[planned];
+    int64_t backward = cost->backward_ns - pass_cost_recompute_ns(cost, planned);
     int64_t forward_ns, backward_ns;
     double seconds, bytes;
     pass_remainder(cost, planned, &seconds, &bytes);
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        const int16_t kept = candidate->counts[0][how],
-                      away = candidate->counts[0][RECOMPUTE_KIND_COUNT + how];
-        choice->blocks[how] = (int16_t)(kept + away);
-        choice->offloaded[how] = away;
-        backward += (kept + away) * cost->recompute_ns[how];
-        bytes += (double)kept * cost->block_bytes[how];
-    }
+    fill_choice(candidate, choice);
+    for (int32_t g = 0; g < cost->group_count; g++)
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            backward += choice->blocks[g][how] * cost->groups[g].recompute_ns[how];
+            bytes += (double)candidate->counts[g][how] * cost->groups[g].block_bytes[how];
+        }
     pass_cost_exposed(cost, choice, &forward_ns, &backward_ns);
     choice->buffer_bytes = buffer_bytes;
     pass->forward_ns = cost->forward_ns + forward_ns;
@@ -358,7 +371,8 @@ static void lay_out_rank(const struct iteration_plan *it, const struct job_plan 
     for (int32_t k = 0; k < 2 * s->graph->segment_count; k++) {
         int64_t segment = tasks[k].segment;
         const struct pass_cost *cost = cost_of(it, plan, s, segment, rank);
-        int64_t planned = planned_kind(plan, s->chunk_of[segment] * plan->stage_count + rank);
+        const enum recompute_kind planned =
+            planned_kind(plan, s->chunk_of[segment] * plan->stage_count + rank);
         if (tasks[k].backward)
             room->last[segment] = k;
         else
@@ -367,7 +381,7 @@ static void lay_out_rank(const struct iteration_plan *it, const struct job_plan 
         room->less[k] = room->capacity[k] - room->buffer_bytes[rank];
         room->before_ns[k + 1] =
             room->before_ns[k] +
-            (tasks[k].backward ? cost->backward_ns - cost->blocks * cost->recompute_ns[planned]
+            (tasks[k].backward ? cost->backward_ns - pass_cost_recompute_ns(cost, planned)
                                : cost->forward_ns);
     }
 }

@@ -49,19 +49,21 @@ static void draw(struct random_mt *mt, struct rank *r) {
     for (int i = 0; i < PASSES; i++) {
         struct pass_cost *c = &r->costs[i];
         const int64_t forward = between(mt, 1000000, 2000000);
-        *c = (struct pass_cost){ .blocks = BLOCKS,
-                                 .block_forward_ns = forward,
-                                 .block_backward_ns = 2 * forward,
+        struct pass_group *g = &c->groups[0];
+        *c = (struct pass_cost){ .group_count = 1,
                                  .forward_ns = BLOCKS * forward + 1000,
                                  .backward_ns = BLOCKS * 3 * forward,
                                  .workspace_bytes = 5e6 };
         const double whole = (double)between(mt, 50000000, 100000000);
-        c->recompute_ns[RECOMPUTE_FULL] = forward;
-        c->block_bytes[RECOMPUTE_NONE] = c->block_bytes[RECOMPUTE_SELECTIVE] = whole;
-        c->block_bytes[RECOMPUTE_FULL] = whole / 10;
+        *g = (struct pass_group){ .blocks = BLOCKS,
+                                  .forward_ns = forward,
+                                  .backward_ns = 2 * forward };
+        g->recompute_ns[RECOMPUTE_FULL] = forward;
+        g->block_bytes[RECOMPUTE_NONE] = g->block_bytes[RECOMPUTE_SELECTIVE] = whole;
+        g->block_bytes[RECOMPUTE_FULL] = whole / 10;
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            c->copy_ns[how] = (int64_t)(c->block_bytes[how] / 1000) * ns_per_kB;
-        c->activation_bytes = 1e6 + BLOCKS * c->block_bytes[RECOMPUTE_FULL];
+            g->copy_ns[how] = (int64_t)(g->block_bytes[how] / 1000) * ns_per_kB;
+        c->activation_bytes = 1e6 + BLOCKS * g->block_bytes[RECOMPUTE_FULL];
         all += BLOCKS * whole;
         r->units[i + 1] = i + 1;
     }
@@ -96,19 +98,19 @@ static void draw(struct random_mt *mt, struct rank *r) {
 static int64_t pass_ns(const struct pass_cost *c, const struct pass_choice *choice) {
     int64_t forward_ns, backward_ns;
     pass_cost_exposed(c, choice, &forward_ns, &backward_ns);
-    return c->forward_ns + c->backward_ns - BLOCKS * c->recompute_ns[RECOMPUTE_FULL] +
-           choice->blocks[RECOMPUTE_FULL] * c->recompute_ns[RECOMPUTE_FULL] + forward_ns +
+    return c->forward_ns + c->backward_ns - BLOCKS * c->groups[0].recompute_ns[RECOMPUTE_FULL] +
+           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].recompute_ns[RECOMPUTE_FULL] + forward_ns +
            backward_ns;
 }
 
 static double host_bytes(const struct pass_cost *c, const struct pass_choice *choice) {
-    return choice->offloaded[RECOMPUTE_NONE] * c->block_bytes[RECOMPUTE_NONE] +
-           choice->offloaded[RECOMPUTE_FULL] * c->block_bytes[RECOMPUTE_FULL];
+    return choice->offloaded[0][RECOMPUTE_NONE] * c->groups[0].block_bytes[RECOMPUTE_NONE] +
+           choice->offloaded[0][RECOMPUTE_FULL] * c->groups[0].block_bytes[RECOMPUTE_FULL];
 }
 
 static double kept_bytes(const struct pass_cost *c, const struct pass_choice *choice) {
-    return 1e6 + choice->blocks[RECOMPUTE_NONE] * c->block_bytes[RECOMPUTE_NONE] +
-           choice->blocks[RECOMPUTE_FULL] * c->block_bytes[RECOMPUTE_FULL] - host_bytes(c, choice);
+    return 1e6 + choice->blocks[0][RECOMPUTE_NONE] * c->groups[0].block_bytes[RECOMPUTE_NONE] +
+           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].block_bytes[RECOMPUTE_FULL] - host_bytes(c, choice);
 }
 
 /* All lives overlap once, so the sums are what must fit. */
@@ -117,7 +119,7 @@ static bool fits(const struct rank *r, const struct pass_choice *const *choices)
     for (int i = 0; i < PASSES; i++) {
         kept += kept_bytes(&r->costs[i], choices[i]);
         host += host_bytes(&r->costs[i], choices[i]);
-        largest = fmax(largest, r->costs[i].block_bytes[RECOMPUTE_NONE]);
+        largest = fmax(largest, r->costs[i].groups[0].block_bytes[RECOMPUTE_NONE]);
     }
     if (host > 0) kept += BUFFERED * largest;
     return kept + 5e6 <= r->capacity && host <= r->it.host_capacity_bytes;
@@ -131,8 +133,8 @@ static int list_ways(bool offload, struct pass_choice ways[4 * WAYS]) {
         for (int16_t b = 0; b <= (offload ? a : 0); b++)
             for (int16_t c = 0; c <= (offload && a < BLOCKS ? 1 : 0); c++)
                 ways[count++] = (struct pass_choice){
-                    .blocks = { a, (int16_t)(BLOCKS - a) },
-                    .offloaded = { b, (int16_t)(c * (BLOCKS - a)) },
+                    .blocks = { { a, (int16_t)(BLOCKS - a) } },
+                    .offloaded = { { b, (int16_t)(c * (BLOCKS - a)) } },
                 };
     return count;
 }
@@ -142,8 +144,8 @@ static bool may_offload(const struct rank *r, int pass) {
     int64_t between_ns = 0, copy_ns = 0;
     for (int i = 0; i < PASSES; i++) {
         const struct pass_cost *c = &r->costs[i];
-        if (i > pass) between_ns += c->forward_ns + c->backward_ns - BLOCKS * c->block_forward_ns;
-        if (c->copy_ns[RECOMPUTE_NONE] > copy_ns) copy_ns = c->copy_ns[RECOMPUTE_NONE];
+        if (i > pass) between_ns += c->forward_ns + c->backward_ns - BLOCKS * c->groups[0].forward_ns;
+        if (c->groups[0].copy_ns[RECOMPUTE_NONE] > copy_ns) copy_ns = c->groups[0].copy_ns[RECOMPUTE_NONE];
     }
     return between_ns >= BUFFERED * copy_ns;
 }

@@ -110,10 +110,10 @@ static void test_chosen_offload(void **state) {
     const double kept = block->saved_bytes[RECOMPUTE_NONE],
                  input = block->saved_bytes[RECOMPUTE_FULL];
     const double rate = cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s;
-    struct pass_choice none = { .blocks = { 16, 8 } }, some = none;
+    struct pass_choice none = { .blocks = { { 16, 8 } } }, some = none;
     const int64_t copies = ns_from_seconds(kept / rate) * 10 + ns_from_seconds(input / rate) * 3;
-    some.offloaded[RECOMPUTE_NONE] = 10;
-    some.offloaded[RECOMPUTE_FULL] = 3;
+    some.offloaded[0][RECOMPUTE_NONE] = 10;
+    some.offloaded[0][RECOMPUTE_FULL] = 3;
     some.buffer_bytes = 5e9;
     struct stage_cost before, after;
     step_stage_cost_as(f.step, 0, &shape, times, NULL, &none, &before);
@@ -128,8 +128,8 @@ static void test_chosen_offload(void **state) {
     assert_int_equal(after.backward_ns - before.backward_ns,
                      copies > backward ? copies - backward : 0);
     /* All of them: the forward is too short for their copies. */
-    some.offloaded[RECOMPUTE_NONE] = 16;
-    some.offloaded[RECOMPUTE_FULL] = 0;
+    some.offloaded[0][RECOMPUTE_NONE] = 16;
+    some.offloaded[0][RECOMPUTE_FULL] = 0;
     step_stage_cost_as(f.step, 0, &shape, times, NULL, &some, &after);
     assert_true(16 * ns_from_seconds(kept / rate) > forward);
     assert_int_equal(after.forward_ns - before.forward_ns,
