@@ -32,6 +32,14 @@ static const char *const kind_names[] = {
 };
 static_assert(sizeof kind_names / sizeof kind_names[0] == OPERATOR_KIND_COUNT, "a name per kind");
 
+static const char *const form_names[] = {
+    [FORM_OTHER] = "other",     [FORM_LAYER_NORM] = "layer-norm", [FORM_RMS_NORM] = "rms-norm",
+    [FORM_GELU] = "gelu",       [FORM_GELU_NEW] = "gelu-new",     [FORM_QUICK_GELU] = "quick-gelu",
+    [FORM_SWIGLU] = "swiglu",   [FORM_RELU2] = "relu2",           [FORM_ROTARY] = "rotary",
+    [FORM_SOFTMAX] = "softmax",
+};
+static_assert(sizeof form_names / sizeof form_names[0] == FORM_COUNT, "a name per form");
+
 static const char *const pass_names[] = {
     [PASS_FORWARD] = "forward",
     [PASS_INPUT_GRADIENT] = "input gradient",
@@ -62,6 +70,11 @@ static_assert(sizeof communicator_names / sizeof communicator_names[0] == COMMUN
 const char *operator_kind_name(enum operator_kind kind) {
     ballast_check((unsigned)kind < OPERATOR_KIND_COUNT);
     return kind_names[kind];
+}
+
+const char *operator_form_name(enum operator_form form) {
+    ballast_check(form < FORM_COUNT);
+    return form_names[form];
 }
 
 const char *operator_pass_name(enum operator_pass pass) {

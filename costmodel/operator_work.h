@@ -44,6 +44,21 @@ enum precision {
     PRECISION_COUNT
 };
 
+/* What a memory-bound operator computes, where frameworks run different kernels for it. */
+enum operator_form {
+    FORM_OTHER,
+    FORM_LAYER_NORM,
+    FORM_RMS_NORM,
+    FORM_GELU,       /* either formula, as the library has it in one kernel */
+    FORM_GELU_NEW,   /* the tanh written out in the model's own code (GPT-2, Phi-2, minGPT) */
+    FORM_QUICK_GELU, /* x sigmoid(1.702 x) (CLIP) */
+    FORM_SWIGLU,     /* SiLU of the gate, and its product with the other half */
+    FORM_RELU2,
+    FORM_ROTARY,
+    FORM_SOFTMAX, /* scale, mask and softmax of unfused attention */
+    FORM_COUNT
+};
+
 /* Which group of ranks a collective runs in. */
 enum communicator_kind {
     COMMUNICATOR_NONE,
@@ -57,6 +72,7 @@ enum communicator_kind {
 struct operator_work {
     const char *name; /* "qkv", "mlp up"; static text */
     enum operator_kind kind;
+    enum operator_form form; /* of a memory-bound kernel; FORM_OTHER where it does not matter */
     enum operator_pass pass;
     enum precision precision;
     enum communicator_kind communicator;
@@ -80,6 +96,7 @@ struct operator_work {
 };
 
 const char *operator_kind_name(enum operator_kind kind);
+const char *operator_form_name(enum operator_form form);
 const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
 /* Of an element, scales included: 0.5625 for fp4. */

@@ -19,12 +19,12 @@
 
 struct stack_fields {
     const char *name, *description, *backend, *hardware, *recompute, *relative, *partition;
-    const cJSON *words, *factors, *sources, *keeps, *memory_rows;
+    const cJSON *words, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
     bool odd_vocabulary;
-    bool waits_for_sends, overlaps_interleaved_sends, one_place;
+    bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
@@ -83,6 +83,10 @@ static const struct field stack_rows[] = {
       "of activation, residual and dropout", NULL },
     { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
       NULL },
+    { "kernel_traffic", FIELD_NODE, AT(kernel_traffic), 0, 0, "null", "",
+      "of a norm, activation or rotary by what it computes: [forward, backward] of layer-norm, "
+      "rms-norm, gelu, gelu-new, quick-gelu, swiglu, relu2, rotary, softmax; others as above",
+      NULL },
     { "softmax_traffic", FIELD_DOUBLE, AT(softmax_traffic), 0.1, 100, "null", "",
       "of scale, mask and softmax of unfused attention; null: as elementwise_traffic", NULL },
     { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
@@ -134,6 +138,9 @@ static const struct field stack_rows[] = {
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
+    { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
+      "the vision encoder's attention writes its scores, whatever the language model's does",
+      NULL },
     { "divides_sends", FIELD_BOOL, AT(divides_sends), 0, 0, "false", "",
       "without sequence parallelism TP ranks send shares to the next stage, which gathers them",
       NULL },
@@ -277,6 +284,36 @@ static bool read_keeps(const struct json *json, const cJSON *list, struct stack 
     return true;
 }
 
+static bool read_kernel_traffic(const struct json *json, const cJSON *forms, struct stack *out,
+                                struct error *err) {
+    if (forms == NULL || cJSON_IsNull(forms)) return true;
+    if (!cJSON_IsObject(forms))
+        return json_error(json, forms, err, NULL, "must be an object: kernel, then its traffic");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, forms) {
+        int form = FORM_OTHER + 1;
+        while (form < FORM_COUNT && strcmp(operator_form_name(form), item->string) != 0)
+            form++;
+        if (form == FORM_COUNT)
+            return json_error(json, item, err,
+                              "one of: layer-norm, rms-norm, gelu, gelu-new, quick-gelu, swiglu, "
+                              "relu2, rotary, softmax",
+                              "is no kernel");
+        const cJSON *pass;
+        cJSON_ArrayForEach(pass, item) {
+            if (!cJSON_IsNumber(pass) || pass->valuedouble < 0.1 || pass->valuedouble > 100)
+                return json_error(json, pass, err, NULL, "must be a number from 0.1 to 100");
+        }
+        if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
+            return json_error(json, item, err, NULL,
+                              "must be two numbers: traffic forward and backward");
+        out->kernel_traffic[form] =
+            (struct stack_kernel_traffic){ cJSON_GetArrayItem(item, 0)->valuedouble,
+                                           cJSON_GetArrayItem(item, 1)->valuedouble };
+    }
+    return true;
+}
+
 static bool read_factors(const struct json *json, const cJSON *list, struct arena *arena,
                          struct stack *out, struct error *err) {
     if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
@@ -305,7 +342,8 @@ static bool check_sources(const struct json *json, const cJSON *sources, struct 
     if (!cJSON_IsObject(sources))
         return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
     cJSON_ArrayForEach(item, json_root(json)) {
-        if (!cJSON_IsNumber(item) || strcmp(item->string, "year") == 0) continue;
+        const bool figures = strcmp(item->string, "kernel_traffic") == 0 && cJSON_IsObject(item);
+        if (!figures && (!cJSON_IsNumber(item) || strcmp(item->string, "year") == 0)) continue;
         const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
         if (!cJSON_IsString(source) || source->valuestring[0] == '\0')
             return json_error(json, item, err, "add it to \"sources\"",
@@ -391,6 +429,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .reduces_once = f.reduces_once,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
+        .unfused_encoder = f.unfused_encoder,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
         .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
@@ -425,6 +464,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
+           read_kernel_traffic(json, f.kernel_traffic, out, err) &&
            read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
 }
 

@@ -98,6 +98,10 @@ struct stack {
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     double fp16_optimizer_traffic; /* with fp16 matmuls: kernels of the loss scale as well */
+    /* of kernels by what they compute, forward and backward, in place of the above; 0: as above */
+    struct stack_kernel_traffic {
+        double forward, backward;
+    } kernel_traffic[FORM_COUNT];
     enum stack_recompute recompute_style;
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */
@@ -110,6 +114,7 @@ struct stack {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
+    bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary;  /* the vocabulary is as the tokenizer counts it, not padded: rows of logits
                            * may begin anywhere */

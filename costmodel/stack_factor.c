@@ -178,6 +178,9 @@ double stack_slowest_gpu_time(int64_t gpu_count) {
 }
 
 double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
+    const struct stack_kernel_traffic *own = &stack->kernel_traffic[work->form];
+    const double stated = work->pass == PASS_FORWARD ? own->forward : own->backward;
+    if (stated > 0) return stated;
     switch (work->kind) {
     case OPERATOR_NORM:
         return work->pass == PASS_FORWARD ? stack->norm_traffic : stack->norm_backward_traffic;

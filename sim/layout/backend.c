@@ -132,6 +132,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->linear_gradients = stack->linear_gradients;
     b->whole_logits = stack->whole_logits;
     b->odd_vocabulary = stack->odd_vocabulary;
+    b->unfused_encoder = stack->unfused_encoder;
     b->reduces_once = stack->reduces_once;
     b->divides_sends |= stack->divides_sends;
     b->send_blocks_host =

@@ -12,8 +12,8 @@
 struct backend {
     const char *name;
     const char *help;
-    const char *usual_stack;      /* of scenarios/stacks: what prices a scenario that names none */
-    bool send_blocks_compute;     /* a stage computes nothing while it sends */
+    const char *usual_stack;  /* of scenarios/stacks: what prices a scenario that names none */
+    bool send_blocks_compute; /* a stage computes nothing while it sends */
     bool divides_sends; /* without sequence parallelism TP ranks send shares, put together again */
     double gradient_bytes;        /* per parameter, as held between micro-batches */
     double gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
@@ -24,8 +24,8 @@ struct backend {
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
-    bool whole_logits, odd_vocabulary; /* see struct stack */
-    bool reduces_once;     /* sharded gradients stay whole until the last micro-batch */
+    bool whole_logits, odd_vocabulary, unfused_encoder; /* see struct stack */
+    bool reduces_once; /* sharded gradients stay whole until the last micro-batch */
     /* see struct stack */
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;
     double fp8_gather_saves; /* of the 2 bytes that a gathered parameter of a block has */

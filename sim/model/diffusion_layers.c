@@ -122,7 +122,8 @@ static void gather_context(struct emitter *e, const char *name, enum operator_ki
 void text_projection_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
-    emit_stream(e, "text norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->text_hidden);
+    emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm), PASS_FORWARD,
+                       2, d->shard_tokens, m->text_hidden);
     emit_linear_forward(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                         m->text_hidden);
     emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
@@ -138,7 +139,8 @@ void text_projection_backward(struct emitter *e) {
                                m->text_hidden);
     emit_linear_weight_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                                 m->text_hidden);
-    emit_stream(e, "text norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->text_hidden);
+    emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm),
+                       PASS_BACKWARD, 3, d->shard_tokens, m->text_hidden);
 }
 
 /* ---- latent embedding ---- */

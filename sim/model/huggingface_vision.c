@@ -73,6 +73,7 @@ static bool read_activation(struct huggingface_config *c, const struct tower_fam
                             const cJSON *vision, struct tower *t) {
     const char *name = huggingface_text(vision, "hidden_act", f->activation);
     t->ffn = strcmp(name, "quick_gelu") == 0                    ? "quick-gelu"
+             : strcmp(name, "gelu_new") == 0                    ? "gelu-new"
              : strncmp(name, "gelu", 4) == 0                    ? "gelu"
              : strcmp(name, "silu") == 0 && is(f, "qwen2_5_vl") ? "swiglu"
                                                                 : NULL;
@@ -275,8 +276,8 @@ bool huggingface_vision_module(struct huggingface_config *c, const cJSON *vision
     struct tower t;
     if (!read_tower(c, f, vision, &t)) return false;
     huggingface_note_defaults(c, model_type);
-    return finish(c, f, vision, &t, feature_layer,
-                  huggingface_module_name(vision, model_type), out);
+    return finish(c, f, vision, &t, feature_layer, huggingface_module_name(vision, model_type),
+                  out);
 }
 
 bool huggingface_named_tower(struct huggingface_config *c, const char *name, int64_t feature_layer,

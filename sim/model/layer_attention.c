@@ -97,16 +97,18 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
 }
 
 static void stream_scores(const struct naive_attention *a, const char *name,
-                          double bytes_per_score) {
-    push(a, operator_streaming(name, OPERATOR_ELEMENTWISE, a->pass, a->precision,
-                               a->d->score_count * bytes_per_score));
+                          enum operator_form form, double bytes_per_score) {
+    struct operator_work work = operator_streaming(
+        name, OPERATOR_ELEMENTWISE, a->pass, a->precision, a->d->score_count * bytes_per_score);
+    work.form = form;
+    push(a, work);
 }
 
 static void naive_forward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention scores", SCORES_RESULT);
-    stream_scores(a, "attention softmax", 2 * element);
-    if (a->d->attention_dropout) stream_scores(a, "attention dropout", 2 * element + 1);
+    stream_scores(a, "attention softmax", FORM_SOFTMAX, 2 * element);
+    if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
     batched_matmul(a, "attention values", SCORES_OPERAND);
 }
 
@@ -114,8 +116,8 @@ static void naive_backward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
     batched_matmul(a, "attention value gradient", SCORES_OPERAND);
-    if (a->d->attention_dropout) stream_scores(a, "attention dropout", 2 * element + 1);
-    stream_scores(a, "attention softmax", 3 * element);
+    if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
+    stream_scores(a, "attention softmax", FORM_SOFTMAX, 3 * element);
     batched_matmul(a, "attention query gradient", SCORES_OPERAND);
     batched_matmul(a, "attention key gradient", SCORES_OPERAND);
 }

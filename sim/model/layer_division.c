@@ -99,7 +99,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
         d.text_shard_tokens = d.sequence_parallel ? divide_up(d.text_tokens, d.tp) : d.text_tokens;
         d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
     }
-    d.attention = split->attention;
+    d.attention = tensor_split_attention(split, d.kind);
     d.context = split->context;
     d.context_exchange = d.cp > 1 && (d.causal || d.kind == LAYER_DIFFUSION_BLOCK);
     d.score_square_sum = d.square_sum;

@@ -7,10 +7,24 @@ void emit_operator(struct emitter *e, struct operator_work work) {
 
 /* ---- leaves ---- */
 
+void emit_formed_stream(struct emitter *e, const char *name, enum operator_kind kind,
+                        enum operator_form form, enum operator_pass pass, double tensors,
+                        int64_t rows, int64_t columns) {
+    double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
+    struct operator_work work = operator_streaming(name, kind, pass, e->activation, bytes);
+    work.form = form;
+    emit_operator(e, work);
+}
+
+enum operator_form emit_form_of_norm(enum norm_kind norm) {
+    return norm == NORM_RMS ? FORM_RMS_NORM : FORM_LAYER_NORM;
+}
+
 void emit_stream(struct emitter *e, const char *name, enum operator_kind kind,
                  enum operator_pass pass, double tensors, int64_t rows, int64_t columns) {
-    double bytes = tensors * (double)rows * (double)columns * (double)e->d->element_bytes;
-    emit_operator(e, operator_streaming(name, kind, pass, e->activation, bytes));
+    emit_formed_stream(e, name, kind,
+                       kind == OPERATOR_NORM ? emit_form_of_norm(e->d->module->norm) : FORM_OTHER,
+                       pass, tensors, rows, columns);
 }
 
 double emit_mask_tensors(const struct emitter *e) {
@@ -156,10 +170,9 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     const int64_t hidden = d->module->hidden;
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
     if (d->sequence_parallel)
-        emit_sequence_collectives(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
-                                  gathered_operand_bytes(e),
-                                  e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half)
-                                                                      : 1);
+        emit_sequence_collectives(
+            e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD, gathered_operand_bytes(e),
+            e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half) : 1);
 }
 
 static bool has_branch_norm(const struct emitter *e, const struct half_names *half) {

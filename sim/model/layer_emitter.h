@@ -21,14 +21,20 @@ struct half_names {
     const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
     const char *residual, *residual_gradient;
     const char *branch_norm; /* of models that have it; NULL: the half never has */
-    bool ungated; /* no modulation of the branch: cross attention */
+    bool ungated;            /* no modulation of the branch: cross attention */
 };
 extern const struct half_names emitter_attention_half, emitter_mlp_half;
 
 void emit_operator(struct emitter *e, struct operator_work work);
-/* A kernel that moves `tensors` tensors of rows x columns activations through memory. */
+/* A kernel that moves `tensors` tensors of rows x columns activations through memory; of a norm,
+ * the module's. */
 void emit_stream(struct emitter *e, const char *name, enum operator_kind kind,
                  enum operator_pass pass, double tensors, int64_t rows, int64_t columns);
+/* The same of a kernel that frameworks run in different ways. */
+void emit_formed_stream(struct emitter *e, const char *name, enum operator_kind kind,
+                        enum operator_form form, enum operator_pass pass, double tensors,
+                        int64_t rows, int64_t columns);
+enum operator_form emit_form_of_norm(enum norm_kind norm);
 /* The mask of a dropout beside tensors of activations. */
 double emit_mask_tensors(const struct emitter *e);
 /* Nothing without tensor parallelism. */

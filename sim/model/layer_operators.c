@@ -85,8 +85,22 @@ static void qk_norm(struct emitter *e, enum operator_pass pass) {
 static void rotary(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     if (d->module->position == POSITION_ROTARY)
-        emit_stream(e, "rotary", OPERATOR_ELEMENTWISE, pass, 2, d->tokens,
-                    d->query_width + d->kv_width);
+        emit_formed_stream(e, "rotary", OPERATOR_ELEMENTWISE, FORM_ROTARY, pass, 2, d->tokens,
+                           d->query_width + d->kv_width);
+}
+
+/* Reads what the up matmul wrote and writes what the down matmul reads; its backward reads both
+ * gradients' tensors and writes the first. */
+static void activation(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    static const enum operator_form forms[] = {
+        [FFN_GELU] = FORM_GELU,   [FFN_QUICK_GELU] = FORM_QUICK_GELU, [FFN_SWIGLU] = FORM_SWIGLU,
+        [FFN_RELU2] = FORM_RELU2, [FFN_GELU_NEW] = FORM_GELU_NEW,
+    };
+    _Static_assert(sizeof forms / sizeof forms[0] == FFN_KIND_COUNT, "a form per activation");
+    emit_formed_stream(
+        e, "activation", OPERATOR_ELEMENTWISE, forms[d->module->ffn], pass, 1, d->tokens,
+        pass == PASS_FORWARD ? d->up_width + d->ffn_width : 2 * d->up_width + d->ffn_width);
 }
 
 static void block_forward(struct emitter *e) {
@@ -109,8 +123,7 @@ static void block_forward(struct emitter *e) {
     emit_enter_forward(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
-    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
-                d->up_width + d->ffn_width);
+    activation(e, PASS_FORWARD);
     emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_leave_forward(e, &emitter_mlp_half);
@@ -126,8 +139,7 @@ static void block_backward(struct emitter *e) {
     emit_cast_again(e, "down operand", CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 1, d->tokens,
-                2 * d->up_width + d->ffn_width);
+    activation(e, PASS_BACKWARD);
     emit_linear_gradients(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
     emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
@@ -203,9 +215,11 @@ static void encoder_norm(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     const int64_t patches = divide_up(e->shape->vision_tokens, d->cp);
     if (d->module->connector_input_norm)
-        emit_stream(e, "encoder norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3,
-                    d->sequence_parallel ? divide_up(patches, d->tp) : patches,
-                    connector_patch_width(d->module));
+        emit_formed_stream(e, "encoder norm", OPERATOR_NORM,
+                           emit_form_of_norm(d->module->connector_input_norm_kind), pass,
+                           pass == PASS_FORWARD ? 2 : 3,
+                           d->sequence_parallel ? divide_up(patches, d->tp) : patches,
+                           connector_patch_width(d->module));
 }
 
 /* Reads merge x merge patches and writes one, and the other way round. */
@@ -235,8 +249,8 @@ static void connector_forward(struct emitter *e) {
         return;
     }
     emit_linear_forward(e, "connector up", e->matmul, rows, m->connector_inner, m->connector_in);
-    emit_stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows,
-                m->connector_inner);
+    emit_formed_stream(e, "connector activation", OPERATOR_ELEMENTWISE, FORM_GELU, PASS_FORWARD, 2,
+                       rows, m->connector_inner);
     emit_linear_forward(e, "connector down", e->matmul, rows, m->connector_out, m->connector_inner);
 }
 
@@ -252,8 +266,8 @@ static void connector_backward(struct emitter *e) {
                                    m->connector_inner);
         emit_linear_weight_gradient(e, "connector down", e->matmul, rows, m->connector_out,
                                     m->connector_inner);
-        emit_stream(e, "connector activation", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, rows,
-                    m->connector_inner);
+        emit_formed_stream(e, "connector activation", OPERATOR_ELEMENTWISE, FORM_GELU,
+                           PASS_BACKWARD, 3, rows, m->connector_inner);
         lowest = "connector up";
         lowest_out = m->connector_inner;
     }
@@ -541,8 +555,7 @@ static void block_selective_forward(struct emitter *e) {
     emit_enter_forward(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     if (gated) emit_linear_forward(e, "up", e->matmul, d->tokens, d->ffn_width, hidden);
-    emit_stream(e, "activation", OPERATOR_ELEMENTWISE, PASS_FORWARD, 1, d->tokens,
-                d->up_width + d->ffn_width);
+    activation(e, PASS_FORWARD);
     emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     if (d->module->branch_norm) emit_branch_forward(e, &emitter_mlp_half);
 }
@@ -572,7 +585,8 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
             if (d.tokens > 0) block_selective_forward(&e);
             return;
         }
-        if (split->attention == ATTENTION_NAIVE || split->recompute_style == RECOMPUTE_CORE)
+        if (split->recompute_style == RECOMPUTE_CORE ||
+            tensor_split_attention(split, model->layers[layer_index].kind) == ATTENTION_NAIVE)
             layer_attention_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need,
                                       out);
         return;

@@ -72,10 +72,8 @@ bool layer_kind_is_block(enum layer_kind kind) {
 
 const char *ffn_kind_name(enum ffn_kind kind) {
     static const char *const names[] = {
-        [FFN_GELU] = "gelu",
-        [FFN_QUICK_GELU] = "quick-gelu",
-        [FFN_SWIGLU] = "swiglu",
-        [FFN_RELU2] = "relu2",
+        [FFN_GELU] = "gelu",   [FFN_QUICK_GELU] = "quick-gelu", [FFN_SWIGLU] = "swiglu",
+        [FFN_RELU2] = "relu2", [FFN_GELU_NEW] = "gelu-new",
     };
     _Static_assert(sizeof names / sizeof names[0] == FFN_KIND_COUNT, "a name per ffn kind");
     ballast_check(kind < FFN_KIND_COUNT);
@@ -112,6 +110,11 @@ const char *recompute_kind_name(enum recompute_kind kind) {
     _Static_assert(sizeof names / sizeof names[0] == RECOMPUTE_KIND_COUNT, "a name per kind");
     ballast_check(kind < RECOMPUTE_KIND_COUNT);
     return names[kind];
+}
+
+enum attention_kind tensor_split_attention(const struct tensor_split *split, enum layer_kind kind) {
+    return split->unfused_encoder && kind == LAYER_VISION_BLOCK ? ATTENTION_NAIVE
+                                                                : split->attention;
 }
 
 /* ---- changed copies ---- */

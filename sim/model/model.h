@@ -40,7 +40,9 @@ enum module_role {
     MODULE_ROLE_COUNT
 };
 
-enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_KIND_COUNT };
+/* FFN_GELU_NEW: the model's own code writes the tanh of GELU out, where FFN_GELU calls the library.
+ */
+enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_GELU_NEW, FFN_KIND_COUNT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
@@ -60,7 +62,7 @@ struct module {
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
     bool branch_norm; /* a norm behind each branch too, before its residual (Gemma 2 and 3) */
     bool logit_cap;   /* the head's logits pass a tanh before the loss (Gemma 2) */
-    bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
+    bool key_bias;    /* with qkv_bias: the key has one too (EVA gives it to query and value) */
     /* Trained with dropout: in naive attention, after both halves of a block and after the token
      * embedding. Masks take one byte a value. */
     bool dropout;
@@ -197,6 +199,7 @@ struct tensor_split {
     bool sequence_parallel; /* activations between TP regions are divided too */
     int64_t cp;
     enum attention_kind attention;
+    bool unfused_encoder; /* the vision encoder's is naive whatever the others' */
     enum context_kind context;
     /* Sequences are cut into cp runs of tokens instead of 2 cp dealt from both ends: under a causal
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
@@ -211,6 +214,9 @@ struct tensor_split {
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
 };
+
+/* Core attention of a kind of block. */
+enum attention_kind tensor_split_attention(const struct tensor_split *split, enum layer_kind kind);
 
 /* What a transformer block drops in forward and computes again in backward: nothing, everything but
  * its input, or its core attention only (with flash attention there is nothing to drop). */

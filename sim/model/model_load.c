@@ -25,7 +25,9 @@ enum qkv_bias_choice { QKV_BIAS_NONE, QKV_BIAS_QUERY_VALUE, QKV_BIAS_ALL };
 enum qk_norm_choice { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL_HEADS };
 enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
 
-static const char *const ffn_choices[] = { "gelu", "quick-gelu", "swiglu", "relu2", NULL };
+static const char *const ffn_choices[] = {
+    "gelu", "quick-gelu", "swiglu", "relu2", "gelu-new", NULL
+};
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
 static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
@@ -552,8 +554,8 @@ static bool read_connector(const struct loader *loader, const cJSON *node, struc
         .connector_norm_before_merge = row.norm && row.norm_before_merge,
         .connector_pool = row.pool,
         .connector_input_norm = row.input_norm > 0,
-        .connector_input_norm_kind = row.input_norm > 0 ? (enum norm_kind)(row.input_norm - 1)
-                                                        : NORM_LAYER,
+        .connector_input_norm_kind =
+            row.input_norm > 0 ? (enum norm_kind)(row.input_norm - 1) : NORM_LAYER,
         .source = row.source,
         .notes = row.notes,
     };

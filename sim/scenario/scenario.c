@@ -499,6 +499,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
                               .sequence_parallel = s->layout.sequence_parallel,
                               .cp = s->layout.cp,
                               .attention = (enum attention_kind)s->training_fields.attention,
+                              .unfused_encoder = s->backend->unfused_encoder,
                               .context = (enum context_kind)s->layout_fields.cp_kind,
                               .context_unbalanced = !s->layout_fields.cp_balanced,
                               .recompute_style = (enum recompute_style)s->backend->recompute_style,

@@ -100,7 +100,8 @@ static void list_time(const struct price_table *table, const struct priced_list 
 }
 
 static bool has_unfused_attention(const struct price_table *table, enum layer_kind kind) {
-    return table->split.attention == ATTENTION_NAIVE && layer_kind_is_block(kind);
+    return layer_kind_is_block(kind) &&
+           tensor_split_attention(&table->split, kind) == ATTENTION_NAIVE;
 }
 
 /* Selective recomputation runs its attention again. */

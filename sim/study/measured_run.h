@@ -12,12 +12,12 @@
 #include "sim/base/csv.h"
 
 struct measured_run {
-    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *schedule, *precision,
-        *recompute, *attention, *deterministic, *vision_model, *image_wh, *frozen, *outcome, *stack,
-        *peak_mem_kind, *notes, *seq_len_text; /* "" when empty */
+    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *schedule,
+        *precision, *recompute, *attention, *deterministic, *vision_model, *image_wh, *frozen,
+        *outcome, *stack, *peak_mem_kind, *notes, *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
-    int64_t line;        /* in its file, for messages */
+    int64_t line; /* in its file, for messages */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, tp, sp, cp, pp, vpp, ep, dp, zero_stage,

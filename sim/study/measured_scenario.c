@@ -436,10 +436,13 @@ static enum validation_skip check_words(struct row *row) {
     }
     static const char *const modalities[] = { "text", "vision+text", NULL };
     if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
-    static const char *const feed_forwards[] = { "gelu", "quick-gelu", "relu2", "swiglu", NULL };
+    static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
+                                                 "relu2", "swiglu",   NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
     static const char *const kernels[] = { "flash", "naive", NULL };
     if (!is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
+    static const char *const norms[] = { "layer", "rms", NULL };
+    note_unknown(row, "norm", r->norm, norms, "taken as rms");
     static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
     note_unknown(row, "schedule", r->schedule, schedules, "that of vpp is taken");
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
@@ -478,7 +481,7 @@ static enum validation_skip check(struct row *row) {
 static void add_language(cJSON *definition, const struct row *row) {
     const struct measured_run *r = &row->run;
     cJSON *language = cJSON_AddObjectToObject(definition, "language");
-    const bool gpt = strcmp(r->ffn, "gelu") == 0;
+    const bool gpt = strncmp(r->ffn, "gelu", 4) == 0;
     cJSON_AddStringToObject(language, "name", "measured model");
     cJSON_AddStringToObject(language, "role", "language");
     cJSON_AddNumberToObject(language, "layer_count", (double)r->layers);
@@ -488,7 +491,8 @@ static void add_language(cJSON *definition, const struct row *row) {
     cJSON_AddNumberToObject(language, "kv_heads", (double)given(r->kv_heads, r->heads));
     cJSON_AddNumberToObject(language, "head_dim", (double)given(r->head_dim, r->hidden / r->heads));
     cJSON_AddStringToObject(language, "ffn", r->ffn[0] != '\0' ? r->ffn : "swiglu");
-    cJSON_AddStringToObject(language, "norm", gpt ? "layer" : "rms");
+    const bool layer_norm = r->norm[0] != '\0' ? strcmp(r->norm, "layer") == 0 : gpt;
+    cJSON_AddStringToObject(language, "norm", layer_norm ? "layer" : "rms");
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);

@@ -85,7 +85,7 @@ static double size_in_name(const char *name) {
 }
 
 static bool gated(const struct measured_run *run) {
-    return strcmp(run->ffn, "gelu") != 0 && strcmp(run->ffn, "relu2") != 0;
+    return strncmp(run->ffn, "gelu", 4) != 0 && strcmp(run->ffn, "relu2") != 0;
 }
 
 static int64_t layers_of_size(const struct measured_run *run) {

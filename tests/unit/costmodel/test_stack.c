@@ -77,10 +77,11 @@ static void test_find(void **state) {
 static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
     "\"norm_backward_traffic\":3,\"elementwise_traffic\":1.5,\"rotary_traffic\":4,"
+    "\"kernel_traffic\":{\"rms-norm\":[6,7],\"gelu-new\":[9,9.5],\"rotary\":[8,10]},"
     "\"softmax_traffic\":5,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
-    "\"sources\":{\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\","
+    "\"sources\":{\"kernel_traffic\":\"x\",\"norm_traffic\":\"x\",\"norm_backward_traffic\":\"x\","
     "\"elementwise_traffic\":\"x\",\"rotary_traffic\":\"x\",\"softmax_traffic\":\"x\",\"tensor_"
     "hidden_fraction\":\"x\","
     "\"attention_forward_time\":\"x\"}}";
@@ -94,6 +95,41 @@ static const struct stack *load_text(struct arena *arena, const char *content, s
     const struct stack *stack = stack_load(arena, SCENARIOS, path, err);
     remove(path);
     return stack;
+}
+
+/* What a kernel computes decides where the file has figures for it, else its kind. */
+static void test_kernel_traffic(void **state) {
+    (void)state;
+    static const struct {
+        enum operator_kind kind;
+        enum operator_form form;
+        enum operator_pass pass;
+        double want;
+    } cases[] = {
+        { OPERATOR_NORM, FORM_RMS_NORM, PASS_FORWARD, 6 },
+        { OPERATOR_NORM, FORM_RMS_NORM, PASS_BACKWARD, 7 },
+        { OPERATOR_NORM, FORM_LAYER_NORM, PASS_FORWARD, 2 },
+        { OPERATOR_NORM, FORM_LAYER_NORM, PASS_BACKWARD, 3 },
+        { OPERATOR_ELEMENTWISE, FORM_GELU_NEW, PASS_FORWARD, 9 },
+        { OPERATOR_ELEMENTWISE, FORM_GELU_NEW, PASS_BACKWARD, 9.5 },
+        { OPERATOR_ELEMENTWISE, FORM_GELU, PASS_FORWARD, 1.5 },
+        { OPERATOR_ELEMENTWISE, FORM_ROTARY, PASS_FORWARD, 8 },
+        { OPERATOR_ELEMENTWISE, FORM_ROTARY, PASS_BACKWARD, 10 },
+        { OPERATOR_ELEMENTWISE, FORM_OTHER, PASS_BACKWARD, 1.5 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *stack = load_text(arena, text, &err);
+    if (stack == NULL) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct operator_work kernel =
+            operator_streaming("k", cases[i].kind, cases[i].pass, PRECISION_BF16, 1e9);
+        kernel.form = cases[i].form;
+        if (stack_traffic_factor(stack, &kernel) != cases[i].want)
+            fail_msg("%s: got %g, want %g", operator_form_name(cases[i].form),
+                     stack_traffic_factor(stack, &kernel), cases[i].want);
+    }
+    arena_destroy(arena);
 }
 
 static void test_prices(void **state) {
@@ -350,6 +386,18 @@ static void test_mistakes(void **state) {
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"keeps\":[\"gate-output\",\"everything\"],\"sources\":{}}",
           "is no tensor that a block can keep" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"kernel_traffic\":{\"norm\":[1,2]},\"sources\":{\"kernel_traffic\":\"x\"}}",
+          "is no kernel" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"kernel_traffic\":{\"gelu\":[1]},\"sources\":{\"kernel_traffic\":\"x\"}}",
+          "two numbers" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"kernel_traffic\":{\"gelu\":[1,0]},\"sources\":{\"kernel_traffic\":\"x\"}}",
+          "from 0.1 to 100" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"kernel_traffic\":{\"gelu\":[1,1]},\"sources\":{}}",
+          "has no source" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -363,10 +411,15 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),       cmocka_unit_test(test_find),
-        cmocka_unit_test(test_prices),        cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors), cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),
+        cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,6 +336,71 @@ static void test_tensor_traffic(void **state) {
     arena_destroy(arena);
 }
 
+/* A stack prices norms, activations and rotary by what they compute. */
+static void test_forms(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        enum layer_kind kind;
+        const char *name;
+        enum operator_form want;
+    } cases[] = {
+        { "llama3-8b", LAYER_LANGUAGE_BLOCK, "attention norm", FORM_RMS_NORM },
+        { "llama3-8b", LAYER_LANGUAGE_BLOCK, "activation", FORM_SWIGLU },
+        { "llama3-8b", LAYER_LANGUAGE_BLOCK, "rotary", FORM_ROTARY },
+        { "llama3-8b", LAYER_LANGUAGE_BLOCK, "mlp residual", FORM_OTHER },
+        { "llama3-8b", LAYER_HEAD, "final norm", FORM_RMS_NORM },
+        { "llava-1.6-7b", LAYER_VISION_BLOCK, "mlp norm", FORM_LAYER_NORM },
+        { "llava-1.6-7b", LAYER_VISION_BLOCK, "activation", FORM_QUICK_GELU },
+        { "llava-1.6-7b", LAYER_CONNECTOR, "connector activation", FORM_GELU },
+        { "mpt-7b", LAYER_LANGUAGE_BLOCK, "mlp norm", FORM_LAYER_NORM },
+        { "mpt-7b", LAYER_LANGUAGE_BLOCK, "activation", FORM_GELU },
+        { "nemotron-4-15b", LAYER_LANGUAGE_BLOCK, "activation", FORM_RELU2 },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = fixture_model(arena, cases[i].model);
+        struct batch_shape shape = fixture_group(m);
+        for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
+            struct operator_list list =
+                operators_of(m, cases[i].kind, &shape, split_of(1, false), (enum pass_set)set,
+                             (struct gradient_need){ true, true });
+            const struct operator_work *work = find_operator(
+                &list, cases[i].name, set == PASS_SET_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
+            if (set == PASS_SET_FORWARD) assert_non_null(work);
+            if (work != NULL && work->form != cases[i].want)
+                fail_msg("%s of %s: got %s, want %s", cases[i].name, cases[i].model,
+                         operator_form_name(work->form), operator_form_name(cases[i].want));
+            operator_list_free(&list);
+        }
+    }
+    arena_destroy(arena);
+}
+
+/* Only the encoder's attention writes its scores; the language model's does where all does. */
+static void test_unfused_encoder(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llava-1.6-7b");
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(1, false);
+    split.unfused_encoder = true;
+    static const struct {
+        enum layer_kind kind;
+        bool unfused;
+    } cases[] = { { LAYER_VISION_BLOCK, true }, { LAYER_LANGUAGE_BLOCK, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct operator_list list = operators_of(m, cases[i].kind, &shape, split, PASS_SET_FORWARD,
+                                                 (struct gradient_need){ true, true });
+        const struct operator_work *softmax =
+            find_operator(&list, "attention softmax", PASS_FORWARD);
+        assert_true((softmax != NULL) == cases[i].unfused);
+        if (softmax != NULL) assert_int_equal(softmax->form, FORM_SOFTMAX);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 /* What autograd moves around the gradients of a block's linear layers, columns of an activation. */
 static void test_linear_gradients(void **state) {
     (void)state;
@@ -586,6 +651,8 @@ int main(void) {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_tensor_traffic),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_unfused_encoder),
         cmocka_unit_test(test_linear_gradients),
         cmocka_unit_test(test_conservation),
         cmocka_unit_test(test_padded_heads),

@@ -193,9 +193,11 @@ static void test_feed_forward_kinds(void **state) {
     static const struct {
         enum ffn_kind kind;
         int64_t up; /* columns of the first matmul */
-    } cases[] = {
-        { FFN_GELU, 400 }, { FFN_QUICK_GELU, 400 }, { FFN_SWIGLU, 800 }, { FFN_RELU2, 400 }
-    };
+    } cases[] = { { FFN_GELU, 400 },
+                  { FFN_QUICK_GELU, 400 },
+                  { FFN_SWIGLU, 800 },
+                  { FFN_RELU2, 400 },
+                  { FFN_GELU_NEW, 400 } };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[1024];

@@ -52,7 +52,7 @@ static void test_every_file_of_a_run(void **state) {
         { "fabric", "hardware/fabrics/roce.json" },
         { "bands", "bands.json" },
         { "stack", "stacks/hf-deepspeed.json" },
-        { "stack", "stacks/easyllm.json" }, /* hf-deepspeed has no factors of its own */
+        { "stack", "stacks/kempnerforge.json" }, /* hf-deepspeed has no factors of its own */
     };
     static const char *const overrides[] = { "cluster.name=omnibal-a100-4x200g",
                                              "cluster.fabric=roce", "layout.stack=hf-deepspeed",
