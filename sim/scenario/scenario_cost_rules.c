@@ -110,7 +110,8 @@ static void names_of(const struct rule *rule, const struct candidates *all,
             known = strcmp(names[k], all->list[i].small.name) == 0;
         if (!known) names[count++] = all->list[i].small.name;
     }
-    names[count] = NULL;
+    for (int64_t i = count; i <= NAME_LIMIT; i++)
+        names[i] = NULL; /* a hint looks at the one behind its last */
 }
 
 static bool no_such_name(const struct json *json, const struct rule *rule,
