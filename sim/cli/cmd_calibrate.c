@@ -35,8 +35,9 @@ static const struct option options_table[] = {
       NULL, 0, 0 },
     { "fabric", OPTION_TEXT, AT(fabric), "NAME", "fit: which fabric between nodes", NULL, 0, 0 },
     { "measured", OPTION_TEXT, AT(measured), "DIR",
-      "fit: folder of gemm, attention, nccl and membw .csv.gz (default, and for what it lacks: the shipped one)", NULL, 0,
-      0 },
+      "fit: folder of gemm, attention, nccl and membw .csv.gz (default, and for what it lacks: the "
+      "shipped one)",
+      NULL, 0, 0 },
     { "steps", OPTION_TEXT, AT(steps), "ROWS.csv",
       "fit: measured runs; fits the factors of their software stacks, whose files go into -o DIR",
       NULL, 0, 0 },
@@ -324,13 +325,26 @@ static void print_fit(const struct cli *cli, const char *gpu,
     }
 }
 
-static void say_what_is_shipped(struct cli *cli, const char *measured, const char *shipped) {
+/* Says which tables the folder lacks; one that has none of them is a mistake. */
+static bool check_tables(struct cli *cli, const char *measured, const char *shipped,
+                         struct error *err) {
     static const char *const names[] = { "gemm", "attention", "nccl", "membw" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *path = calibrate_table(cli->arena, measured, shipped, names[i]);
-        if (strncmp(path, shipped, strlen(shipped)) == 0)
-            fprintf(stderr, "%s has no %s.csv.gz: the shipped rows stand in\n", measured, names[i]);
+    enum { TABLES = sizeof names / sizeof names[0] };
+    const char *missing[TABLES];
+    int64_t missing_count = 0;
+    for (int64_t i = 0; i < TABLES; i++) {
+        const char *own = calibrate_table(cli->arena, measured, NULL, names[i]);
+        if (strcmp(own, calibrate_table(cli->arena, measured, shipped, names[i])) != 0)
+            missing[missing_count++] = names[i];
     }
+    if (missing_count == TABLES) {
+        error_set(err, "%s has no gemm, attention, nccl or membw as .csv.gz or .csv", measured);
+        error_hint(err, "name the folder that `ballast calibrate bench` wrote");
+        return false;
+    }
+    for (int64_t i = 0; i < missing_count; i++)
+        fprintf(stderr, "%s has no %s.csv.gz: the shipped rows stand in\n", measured, missing[i]);
+    return true;
 }
 
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
@@ -354,7 +368,8 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     const char *shipped =
         arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
     const char *measured = o->measured != NULL ? o->measured : shipped;
-    if (o->measured != NULL && o->gpu != NULL) say_what_is_shipped(cli, measured, shipped);
+    if (o->measured != NULL && o->gpu != NULL && !check_tables(cli, measured, shipped, &err))
+        return cli_error(&err);
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
     bool ok = o->fabric != NULL
