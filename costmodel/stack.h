@@ -92,7 +92,7 @@ struct stack {
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
-    const char *partition; /* policy.partition of a scenario that names none; see sim/policy/partition */
+    const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout; /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
@@ -116,8 +116,7 @@ struct stack {
     enum stack_linear_gradients linear_gradients;
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
-    bool odd_vocabulary;  /* the vocabulary is as the tokenizer counts it, not padded: rows of logits
-                           * may begin anywhere */
+    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */

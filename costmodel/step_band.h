@@ -34,9 +34,9 @@ struct step_band {
 struct step_bands {
     /* Of what is lost: */
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
-    double unknown;    /* runs of a stack that is not known, by layout; NaN: not stated */
-    double lost_least; /* of the measured runs: less than this is nobody's */
-    double unknown_stack_factor;       /* what such a run takes over its stand-in's prediction */
+    double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
+    double lost_least;           /* of the measured runs: less than this is nobody's */
+    double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
     double memory;                     /* NaN: not stated */
     double
         pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */

@@ -372,10 +372,10 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         return cli_error(&err);
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    bool ok = o->fabric != NULL
-                  ? calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err)
-                  : calibrate_fit_profile(cli->arena, measured, shipped, o->gpu, curves, report,
-                                          &err);
+    bool ok =
+        o->fabric != NULL
+            ? calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err)
+            : calibrate_fit_profile(cli->arena, measured, shipped, o->gpu, curves, report, &err);
     if (ok && o->output != NULL) {
         char *text = calibrate_curves_text(curves);
         ok = write_file(o->output, text, strlen(text), &err);

@@ -30,8 +30,7 @@ struct pack_options {
 static const struct option options_table[] = {
     { "policy", OPTION_TEXT, AT(policy), "NAME", "batching policy (default isf)", NULL, 0, 0 },
     { "qv", OPTION_TEXT, AT(qv), "N|auto",
-      "most tiles in a group, of isf or a plug-in; auto (isf): --choose code, qt too", NULL, 0,
-      0 },
+      "most tiles in a group, of isf or a plug-in; auto (isf): --choose code, qt too", NULL, 0, 0 },
     { "qt", OPTION_TEXT, AT(qt), "N|auto",
       "most language tokens in a group, of isf or a plug-in; auto (isf): --choose code, qv too",
       NULL, 0, 0 },

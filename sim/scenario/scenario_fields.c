@@ -105,8 +105,8 @@ static const struct field cluster_fields[] = {
       "null: as much as they need",
       NULL },
     { "gpus_per_host_link", FIELD_COUNT, AT(gpus_per_host_link), 1, 64, "1", "GPUs",
-      "GPUs behind one link to the host, whose rate they share when they copy at once (2 behind each "
-      "PCIe switch of a DGX)",
+      "GPUs behind one link to the host, whose rate they share when they copy at once "
+      "(2 behind each PCIe switch of a DGX)",
       NULL },
     { "price_usd_per_gpu_hour", FIELD_DOUBLE, AT(price_usd_per_gpu_hour), 0, 1e4, "null", "USD",
       "what a GPU-hour costs; null: no money is printed", NULL },

@@ -69,8 +69,7 @@ static void add_host_copies(const struct step_model *m, const struct batch_shape
                             struct arena *arena, struct outer_list *list) {
     const struct gpu *gpu = cost_model_gpu(m->scenario->cost_model);
     const double rate = scenario_host_copy_bytes_per_s(m->scenario);
-    const char *source =
-        arena_format(arena, "host link of %s, %.3g GB/s", gpu->name, rate / 1e9);
+    const char *source = arena_format(arena, "host link of %s, %.3g GB/s", gpu->name, rate / 1e9);
     for (int64_t part = 0; part < m->part_count; part++)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             if (!m->offloaded[i]) continue;

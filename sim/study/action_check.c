@@ -21,8 +21,9 @@ static const char *const module_keys[] = { "first_chunk", "chunk_count", "sub_mi
 static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "host_capacity_bytes",
                                          "actions", NULL };
 static const char *const pass_keys[] = {
-    "action",           "chunk",           "micro_batch",      "sub", "start_ns", "finish_ns",
-    "activation_bytes", "workspace_bytes", "recompute_blocks", "offload_blocks", "host_bytes", NULL
+    "action",           "chunk",          "micro_batch",      "sub",
+    "start_ns",         "finish_ns",      "activation_bytes", "workspace_bytes",
+    "recompute_blocks", "offload_blocks", "host_bytes",       NULL
 };
 static const char *const send_keys[] = { "action",  "chunk", "micro_batch", "sub",
                                          "carries", "peer",  "arrival_ns",  NULL };
@@ -424,7 +425,8 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
     if (!i->gradient) *live += i->bytes;
     if (!i->gradient) *host += i->host_bytes;
     if (*host > c->host_capacity_bytes[rank] + 4096)
-        fault(c, FAULT_MEMORY, i->micro_batch, rank, told(c, rank, i, "does not fit in host memory"));
+        fault(c, FAULT_MEMORY, i->micro_batch, rank,
+              told(c, rank, i, "does not fit in host memory"));
     if (*live + i->workspace_bytes > c->out->peak_bytes[rank])
         c->out->peak_bytes[rank] = *live + i->workspace_bytes;
     /* Bytes are written as whole numbers. */
@@ -435,7 +437,8 @@ static void enter_pass(struct checker *c, int64_t rank, const struct item *i,
     if (forward->start_ns < 0 || forward->finish_ns > i->start_ns)
         found(c, forward->start_ns < 0 ? FAULT_ORDER : FAULT_TIME, rank, i,
               "runs before its forward");
-    if (forward->start_ns >= 0 && (forward->bytes != i->bytes || forward->host_bytes != i->host_bytes))
+    if (forward->start_ns >= 0 &&
+        (forward->bytes != i->bytes || forward->host_bytes != i->host_bytes))
         found(c, FAULT_CHOICE, rank, i, "frees other memory than its forward took");
     if (forward->start_ns >= 0 && !same_blocks(forward->blocks, i->blocks))
         found(c, FAULT_CHOICE, rank, i, "recomputes other blocks than its forward dropped");

@@ -305,10 +305,9 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
     const struct step_band *own =
         bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
     g->band_rows = own != NULL ? own->rows : 0;
-    g->band = bands == NULL
-                  ? NAN
-                  : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true,
-                                       lost_fraction);
+    g->band = bands == NULL ? NAN
+                            : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true,
+                                                 true, lost_fraction);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

@@ -83,8 +83,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
         band = cost_model_step_band_of_source(model, r->source, p->inside_range, lost);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
         band = fmax(band, cost_model_step_band(model, false, p->inside_range, lost));
-    if (!scenario->known_stack)
-        band = fmax(band, cost_model_unknown_stack_band(model, lost));
+    if (!scenario->known_stack) band = fmax(band, cost_model_unknown_stack_band(model, lost));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;

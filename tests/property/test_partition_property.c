@@ -229,16 +229,15 @@ static void test_bmp_on_all_models(void **state) {
             for (int64_t b = 1; b < block_count; b++)
                 bytes[b] = layer_output_bytes(model, partition_stage_start(model, b) - 1,
                                               &p.oracle.typical);
-            struct bmp_problem problem = {
-                .seconds = partition_profile(arena, &p.oracle, &p.oracle.typical,
-                                             PARTITION_TIME_FORWARD),
-                .cut_bytes = bytes,
-                .block_count = block_count,
-                .stage_count = stages,
-                .anchor = anchor,
-                .radius = 3,
-                .weight = 1
-            };
+            struct bmp_problem problem = { .seconds = partition_profile(arena, &p.oracle,
+                                                                        &p.oracle.typical,
+                                                                        PARTITION_TIME_FORWARD),
+                                           .cut_bytes = bytes,
+                                           .block_count = block_count,
+                                           .stage_count = stages,
+                                           .anchor = anchor,
+                                           .radius = 3,
+                                           .weight = 1 };
             bmp_anchor(problem.seconds, block_count, stages, anchor);
             check_bmp(name, &problem, 12);
             check_bmp_time(name, stages, &p);

@@ -230,8 +230,7 @@ static int64_t *kept_backward_ns(const struct dip_iteration *d, const struct job
         const struct pass_cost *cost =
             &d->it->costs[d->it->cell_first[part] + d->segments.unit_of[segment]];
         kept_ns[i] = g->passes[i].backward_ns;
-        if (d->p->memory)
-            kept_ns[i] = cost->backward_ns - pass_cost_recompute_ns(cost, planned);
+        if (d->p->memory) kept_ns[i] = cost->backward_ns - pass_cost_recompute_ns(cost, planned);
     }
     return kept_ns;
 }
@@ -416,8 +415,7 @@ static void offload_everything(struct dip_iteration *d, const struct job_plan *p
             const struct pass_cost *cost =
                 &d->it->costs[modality_cell(plan, d->it, &d->segments, i, rank)];
             struct segment_pass *pass = segment_graph_pass(g, i, rank);
-            pass->bytes =
-                ceil(cost->activation_bytes - pass_cost_block_bytes(cost, planned));
+            pass->bytes = ceil(cost->activation_bytes - pass_cost_block_bytes(cost, planned));
             pass->workspace_bytes = ceil(cost->workspace_bytes + buffers);
         }
     }

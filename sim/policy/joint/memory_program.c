@@ -52,8 +52,8 @@ static double bytes_of(const struct resource *r, const struct memory_candidate *
     return r->host ? c->host_bytes : c->bytes;
 }
 
-static void add_use(const struct memory_program *p, const struct resource *r,
-                    const int32_t *chosen, double *use) {
+static void add_use(const struct memory_program *p, const struct resource *r, const int32_t *chosen,
+                    double *use) {
     /* Differences first, so that long lives cost no more than short ones. */
     memset(use, 0, sizeof *use * (size_t)(p->event_count + 1));
     for (int32_t i = 0; i < p->pair_count; i++) {
@@ -187,8 +187,8 @@ static int64_t list_weighed_upgrades(struct solver *s) {
                 double size = price * (next->bytes - now->bytes) +
                               host_price * (next->host_bytes - now->host_bytes);
                 double value = size > 0 ? saved / size : INFINITY;
-                if (value <= best && (value < best || now->seconds - candidate(p, i, to)->seconds >=
-                                                          saved))
+                if (value <= best &&
+                    (value < best || now->seconds - candidate(p, i, to)->seconds >= saved))
                     continue;
                 best = value;
                 to = j;
@@ -226,8 +226,7 @@ static double step_bytes(const struct memory_program *p, int32_t pair, int32_t f
 
 static void move_use(const struct memory_program *p, struct resource *r, int32_t pair, int32_t from,
                      int32_t to) {
-    double bytes =
-        bytes_of(r, candidate(p, pair, to)) - bytes_of(r, candidate(p, pair, from));
+    double bytes = bytes_of(r, candidate(p, pair, to)) - bytes_of(r, candidate(p, pair, from));
     if (bytes == 0) return;
     for (int32_t k = p->first[pair]; k <= p->last[pair]; k++)
         r->use[k] += bytes;
@@ -255,8 +254,8 @@ static void take_upgrades(struct solver *s, int64_t count, int32_t *chosen) {
 static bool move_fits(const struct solver *s, int32_t pair, int32_t from, int32_t to) {
     for (int32_t n = 0; n < s->resource_count; n++) {
         const struct resource *r = &s->resources[n];
-        double bytes = bytes_of(r, candidate(s->p, pair, to)) -
-                       bytes_of(r, candidate(s->p, pair, from));
+        double bytes =
+            bytes_of(r, candidate(s->p, pair, to)) - bytes_of(r, candidate(s->p, pair, from));
         if (bytes > 0 && bytes > room_of(s, r, pair)) return false;
     }
     return true;

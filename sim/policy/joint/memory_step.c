@@ -85,9 +85,9 @@ static const struct pass_cost *cost_of(const struct iteration_plan *it, const st
 /* What the pass takes and keeps beside the choice of its blocks. */
 static void pass_remainder(const struct pass_cost *cost, enum recompute_kind planned,
                            double *seconds, double *bytes) {
-    *seconds = (double)(cost->forward_ns + cost->backward_ns -
-                        pass_cost_recompute_ns(cost, planned)) *
-               1e-9;
+    *seconds =
+        (double)(cost->forward_ns + cost->backward_ns - pass_cost_recompute_ns(cost, planned)) *
+        1e-9;
     *bytes = cost->activation_bytes - pass_cost_block_bytes(cost, planned);
 }
 
@@ -295,8 +295,7 @@ static struct pass_candidates make_candidates(const struct iteration_plan *it,
     struct memory_candidate *list =
         arena_array(it->scratch, struct memory_candidate, OFFLOAD_CANDIDATES);
     p.offloaded = list;
-    p.offloaded_count =
-        list_offloaded(cost, planned, it->host_capacity_bytes < INFINITY, list);
+    p.offloaded_count = list_offloaded(cost, planned, it->host_capacity_bytes < INFINITY, list);
     return p;
 }
 
@@ -380,9 +379,9 @@ static void lay_out_rank(const struct iteration_plan *it, const struct job_plan 
         room->capacity[k] = s->graph->capacity_bytes[rank] - ceil(cost->workspace_bytes);
         room->less[k] = room->capacity[k] - room->buffer_bytes[rank];
         room->before_ns[k + 1] =
-            room->before_ns[k] +
-            (tasks[k].backward ? cost->backward_ns - pass_cost_recompute_ns(cost, planned)
-                               : cost->forward_ns);
+            room->before_ns[k] + (tasks[k].backward
+                                      ? cost->backward_ns - pass_cost_recompute_ns(cost, planned)
+                                      : cost->forward_ns);
     }
 }
 
@@ -393,7 +392,8 @@ static struct memory_program program_of(const struct modality_segments *s, int64
     for (int32_t i = 0; i < n; i++) {
         const struct pass_candidates *p = &room->passes[rank * n + i];
         int64_t between_ns = room->before_ns[room->last[i]] - room->before_ns[room->first[i] + 1];
-        bool away = offload && p->offloaded_count > 0 && between_ns >= BUFFERED_BLOCKS * room->copy_ns[rank];
+        bool away = offload && p->offloaded_count > 0 &&
+                    between_ns >= BUFFERED_BLOCKS * room->copy_ns[rank];
         room->lists[i] = away ? p->offloaded : p->kept;
         room->counts[i] = away ? p->offloaded_count : p->kept_count;
     }

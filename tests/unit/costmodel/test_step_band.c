@@ -28,10 +28,11 @@ static void test_width(void **state) {
     } cases[] = {
         { "seen", "h100-80g-sxm", true, true, true, 1, 0.05 },
         { "seen", "h100-80g-sxm", true, true, false, 1, 0.06 },
-        { "seen", "h200-sxm", true, true, true, 1, 0.13 },   /* no row of it was held back there */
-        { "seen", "h100-80g-sxm", true, false, true, 1, sqrt(0.05 * 0.13) }, /* runs from elsewhere */
+        { "seen", "h200-sxm", true, true, true, 1, 0.13 }, /* no row of it was held back there */
+        { "seen", "h100-80g-sxm", true, false, true, 1,
+          sqrt(0.05 * 0.13) }, /* runs from elsewhere */
         { "seen", "h100-80g-sxm", false, false, true, 1, 0.13 },
-        { "wide", "h100-80g-sxm", true, false, true, 1, 0.2 }, /* never narrower than at home */
+        { "wide", "h100-80g-sxm", true, false, true, 1, 0.2 },   /* never narrower than at home */
         { "fitted", "h100-80g-sxm", true, true, true, 1, 0.13 }, /* all its rows were fitted on */
         { "seen", "h100-80g-sxm", false, true, true, 1, 0.13 },
         { NULL, "h100-80g-sxm", true, true, false, 1, 0.14 },

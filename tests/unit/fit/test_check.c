@@ -110,8 +110,9 @@ static void test_version_is_exact(void **state) {
     static const struct {
         const char *version;
         bool old;
-    } cases[] = { { "2.8.4", true },           { "2.8", true },   { "2.27.3", false },
-                  { "2.27.7+cuda12.8", false }, { "2.80.1", false }, { "12.8", false },
+    } cases[] = { { "2.8.4", true },          { "2.8", true },
+                  { "2.27.3", false },        { "2.27.7+cuda12.8", false },
+                  { "2.80.1", false },        { "12.8", false },
                   { "2.27.7+cuda2.8", false } };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -125,8 +126,7 @@ static void test_version_is_exact(void **state) {
         if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
         assert_int_equal(check.priced_count, 1);
         const bool old = strstr(check.groups[0].priced_by, "variant nccl 2.8") != NULL;
-        if (old != cases[i].old)
-            fail_msg("%s: %s", cases[i].version, check.groups[0].priced_by);
+        if (old != cases[i].old) fail_msg("%s: %s", cases[i].version, check.groups[0].priced_by);
     }
     arena_destroy(arena);
 }
@@ -255,10 +255,8 @@ static void test_recorded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_version_is_exact),
-        cmocka_unit_test(test_profile_given),
-        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_groups),        cmocka_unit_test(test_version_is_exact),
+        cmocka_unit_test(test_profile_given), cmocka_unit_test(test_formats),
         cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

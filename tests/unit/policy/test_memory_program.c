@@ -231,9 +231,8 @@ static void draw_few(struct random_mt *mt, struct instance *in) {
         in->capacity[k] = fmax(room, 0.2 * all);
         in->host_capacity[k] = host;
     }
-    in->program = (struct memory_program){ FEW,       2 * FEW,      in->first,
-                                           in->last,  in->lists,    in->counts,
-                                           in->capacity, in->host_capacity };
+    in->program = (struct memory_program){ FEW,       2 * FEW,    in->first,    in->last,
+                                           in->lists, in->counts, in->capacity, in->host_capacity };
 }
 
 static bool fits_both(const struct memory_program *p, const int32_t *chosen) {
@@ -318,12 +317,9 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_candidates),
-        cmocka_unit_test(test_candidates_are_undominated),
-        cmocka_unit_test(test_against_glpk),
-        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_two_memories),
+        cmocka_unit_test(test_candidates),   cmocka_unit_test(test_candidates_are_undominated),
+        cmocka_unit_test(test_against_glpk), cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_limits),       cmocka_unit_test(test_two_memories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

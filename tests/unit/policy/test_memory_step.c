@@ -99,8 +99,8 @@ static int64_t pass_ns(const struct pass_cost *c, const struct pass_choice *choi
     int64_t forward_ns, backward_ns;
     pass_cost_exposed(c, choice, &forward_ns, &backward_ns);
     return c->forward_ns + c->backward_ns - BLOCKS * c->groups[0].recompute_ns[RECOMPUTE_FULL] +
-           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].recompute_ns[RECOMPUTE_FULL] + forward_ns +
-           backward_ns;
+           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].recompute_ns[RECOMPUTE_FULL] +
+           forward_ns + backward_ns;
 }
 
 static double host_bytes(const struct pass_cost *c, const struct pass_choice *choice) {
@@ -110,7 +110,8 @@ static double host_bytes(const struct pass_cost *c, const struct pass_choice *ch
 
 static double kept_bytes(const struct pass_cost *c, const struct pass_choice *choice) {
     return 1e6 + choice->blocks[0][RECOMPUTE_NONE] * c->groups[0].block_bytes[RECOMPUTE_NONE] +
-           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].block_bytes[RECOMPUTE_FULL] - host_bytes(c, choice);
+           choice->blocks[0][RECOMPUTE_FULL] * c->groups[0].block_bytes[RECOMPUTE_FULL] -
+           host_bytes(c, choice);
 }
 
 /* All lives overlap once, so the sums are what must fit. */
@@ -144,8 +145,10 @@ static bool may_offload(const struct rank *r, int pass) {
     int64_t between_ns = 0, copy_ns = 0;
     for (int i = 0; i < PASSES; i++) {
         const struct pass_cost *c = &r->costs[i];
-        if (i > pass) between_ns += c->forward_ns + c->backward_ns - BLOCKS * c->groups[0].forward_ns;
-        if (c->groups[0].copy_ns[RECOMPUTE_NONE] > copy_ns) copy_ns = c->groups[0].copy_ns[RECOMPUTE_NONE];
+        if (i > pass)
+            between_ns += c->forward_ns + c->backward_ns - BLOCKS * c->groups[0].forward_ns;
+        if (c->groups[0].copy_ns[RECOMPUTE_NONE] > copy_ns)
+            copy_ns = c->groups[0].copy_ns[RECOMPUTE_NONE];
     }
     return between_ns >= BUFFERED * copy_ns;
 }
@@ -178,8 +181,7 @@ static int64_t chosen_ns(const struct rank *r) {
         choices[i] = &r->choices[i];
         ns += pass_ns(&r->costs[i], choices[i]);
         const struct segment_pass *pass = segment_graph_pass(r->segments.graph, i, 0);
-        assert_int_equal(pass->forward_ns + pass->backward_ns,
-                         pass_ns(&r->costs[i], choices[i]));
+        assert_int_equal(pass->forward_ns + pass->backward_ns, pass_ns(&r->costs[i], choices[i]));
         assert_true(fabs(pass->bytes - kept_bytes(&r->costs[i], choices[i])) <= 2);
         if (host_bytes(&r->costs[i], choices[i]) > 0) assert_true(may_offload(r, i));
     }

@@ -123,8 +123,7 @@ static void test_chosen_offload(void **state) {
     assert_true(fabs(after.workspace_bytes - before.workspace_bytes - 5e9) < 1);
     const int64_t forward = 24 * block->forward_ns,
                   backward = 24 * block->backward_ns + 8 * block->recompute_ns[RECOMPUTE_FULL];
-    assert_int_equal(after.forward_ns - before.forward_ns,
-                     copies > forward ? copies - forward : 0);
+    assert_int_equal(after.forward_ns - before.forward_ns, copies > forward ? copies - forward : 0);
     assert_int_equal(after.backward_ns - before.backward_ns,
                      copies > backward ? copies - backward : 0);
     /* All of them: the forward is too short for their copies. */
