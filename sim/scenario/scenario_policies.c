@@ -158,7 +158,12 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
 
 bool scenario_read_partition(struct reader *r) {
     const char *usual = r->s->stack != NULL ? r->s->stack->partition : "layer";
-    return read_planner(r, PLANNER_PARTITION, r->policy.partition, usual, &r->s->partition);
+    if (read_planner(r, PLANNER_PARTITION, r->policy.partition, usual, &r->s->partition))
+        return true;
+    if (r->s->stack != NULL && scenario_present(r->policy.partition) == NULL &&
+        strcmp(usual, "layer") != 0)
+        error_context(r->err, "while taking \"partition\" from stack '%s'", r->s->stack->name);
+    return false;
 }
 
 bool scenario_read_recompute(struct reader *r) {
