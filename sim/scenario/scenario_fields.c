@@ -220,7 +220,8 @@ const struct field_table scenario_training_table =
 
 static const struct field policy_fields[] = {
     NODE(scenario_policy, batching, "null", "how samples become micro-batches; default random"),
-    NODE(scenario_policy, partition, "null", "where the pipeline cuts the model; default layer"),
+    NODE(scenario_policy, partition, "null",
+         "where the pipeline cuts the model; default layer, or as the stack does"),
     NODE(scenario_policy, recompute, "null", "which blocks recompute activations; default none"),
     NODE(scenario_policy, schedule, "null",
          "order of forward and backward passes; default 1f1b, with vpp interleaved"),

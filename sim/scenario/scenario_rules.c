@@ -492,6 +492,10 @@ void standing_assumptions(struct reader *r) {
     scenario_assume(
         r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
            "weight- or input-gradient matmul");
+    if (s->layout.pp > 1 && s->stack != NULL && scenario_present(r->policy.partition) == NULL &&
+        scenario_present(r->policy.joint) == NULL && strcmp(s->stack->partition, "layer") != 0)
+        scenario_assume(r, arena_format(s->arena, "partition: %s, as stack %s does (not given)",
+                                        s->stack->partition, s->stack->name));
     if (s->backend->send_blocks_compute && s->layout.pp > 1)
         scenario_assume(r, arena_format(s->arena,
                                         "a stage waits for its sends to finish before it computes "
