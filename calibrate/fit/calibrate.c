@@ -7,11 +7,11 @@
  *     that the relative's table would mislead (H20: an eighth of the compute at more bandwidth)
  *     gets a stated closed form.
  *   - attention: the relative's fractions. Masks and head sizes nobody measured follow the ratios
- *     in attention_rules.
+ *     in calibrate_attention_rules.
  *   - collectives: what exceeds the smallest time is scaled by the ratio of the NVLink rates; a bus
  *     bandwidth measured on the GPU caps it.
  */
-#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/calibrate_job.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -33,11 +33,7 @@
 /* Curves nobody measured follow the causal head-128 curve of the same GPU. Ratios: cuDNN on H200
  * (NVIDIA/cudnn-frontend) full 0.73 with S0 300 against causal 0.71 with 800; FlashAttention-3 on
  * H100 0.80 for head size 64 and 1.10 for 256. */
-static const struct attention_rule {
-    int64_t head_dim;
-    bool causal;
-    double efficiency_ratio, length_ratio;
-} attention_rules[] = {
+const struct attention_rule calibrate_attention_rules[RULE_COUNT] = {
     { 64, false, 0.80 * 1.03, 0.4 },
     { 72, false, 0, 0 },
     { 80, false, 0, 0 },
@@ -47,29 +43,11 @@ static const struct attention_rule {
     { 128, true, 1, 1 },
     { 256, true, 1.10, 1 },
 };
-enum { RULE_COUNT = sizeof attention_rules / sizeof attention_rules[0] };
 #define RULE_BAND_FRACTION 0.2
 #define ATTENTION_ROWS_MIN 6
 
-struct measured {
-    struct gemm_rows gemm;
-    struct attention_rows attention;
-    struct nccl_rows nccl;
-    struct membw_rows membw;
-};
-
-struct job {
-    struct arena *arena;
-    const struct plan *plan;
-    const struct measured *measured;
-    struct calibrate_report *report;
-    struct error *err;
-};
-
-__attribute__((format(printf, 4, 5))) static void add_line(struct calibrate_report *report,
-                                                           const struct error_summary *form,
-                                                           const struct error_summary *held_out,
-                                                           const char *format, ...) {
+void calibrate_add_line(struct calibrate_report *report, const struct error_summary *form,
+                        const struct error_summary *held_out, const char *format, ...) {
     if (report->line_count == CALIBRATE_LINE_MAX) return;
     struct calibrate_line *line = &report->lines[report->line_count++];
     va_list arguments;
@@ -91,7 +69,7 @@ static bool is_collector(const struct gemm_row *row) {
 
 /* Median ln(measured / predicted) of the forward and input-gradient rows of another GPU that are
  * long enough for its wall-clock timing. */
-static double gemm_shift(struct job *job, const struct matmul_fit *fit, const char *gpu) {
+static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit, const char *gpu) {
     const struct gemm_rows *rows = &job->measured->gemm;
     double *ratio = arena_array(job->arena, double, rows->count + 1);
     int64_t count = 0;
@@ -117,7 +95,7 @@ static double gemm_shift(struct job *job, const struct matmul_fit *fit, const ch
     return fit_quantile(ratio, count, 0.5);
 }
 
-static cJSON *stated_matmul(struct job *job) {
+static cJSON *stated_matmul(struct calibrate_job *job) {
     const struct stated_form *form = job->plan->stated;
     const struct matmul_fields f = {
         .source = "stated closed form, no measurement of this GPU",
@@ -142,7 +120,7 @@ static cJSON *stated_matmul(struct job *job) {
     return field_table_write(&efficiency_matmul_table, &f);
 }
 
-static cJSON *fitted_matmul(struct job *job) {
+static cJSON *fitted_matmul(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     const struct gemm_rows *all = &job->measured->gemm;
     struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
@@ -158,7 +136,7 @@ static cJSON *fitted_matmul(struct job *job) {
         return NULL;
     }
     job->report->matmul_fitted = true;
-    add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
     const double shift = plan->shift_gpu ? gemm_shift(job, fit, plan->shift_gpu) : 0;
     const int64_t *axes = fit->axis_count;
     const double band = fit->held_out.p80 * plan->band_factor;
@@ -196,7 +174,7 @@ static cJSON *fitted_matmul(struct job *job) {
 }
 
 /* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
-static cJSON *matmul_part(struct job *job) {
+static cJSON *matmul_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     const struct {
         const char *key;
@@ -217,7 +195,7 @@ static cJSON *matmul_part(struct job *job) {
  */
 
 /* Multiprocessors of the GPUs whose attention was measured. */
-static double sm_count_of(const char *gpu) {
+double calibrate_sm_count(const char *gpu) {
     static const struct {
         const char *gpu;
         double sm_count;
@@ -228,7 +206,7 @@ static double sm_count_of(const char *gpu) {
     return 0; /* no waves */
 }
 
-static bool fit_one_attention(struct job *job, const struct attention_rule *rule,
+static bool fit_one_attention(struct calibrate_job *job, const struct attention_rule *rule,
                               struct attention_fit *fit) {
     const struct plan *plan = job->plan;
     const struct attention_rows *all = &job->measured->attention;
@@ -245,17 +223,19 @@ static bool fit_one_attention(struct job *job, const struct attention_rule *rule
     const double peak = plan->attention_peak > 0 ? plan->attention_peak : plan->gemm_peak;
     const double bandwidth =
         plan->attention_bandwidth > 0 ? plan->attention_bandwidth : plan->gemm_bandwidth;
-    const struct attention_conditions on = { peak, bandwidth, sm_count_of(plan->attention_gpu) };
+    const struct attention_conditions on = { peak, bandwidth,
+                                             calibrate_sm_count(plan->attention_gpu) };
     if (!fit_attention(job->arena, rows, count, &on, fit, NULL)) return false;
-    add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", plan->attention_gpu,
-             (long long)rule->head_dim, rule->causal ? "causal" : "full");
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s",
+                       plan->attention_gpu, (long long)rule->head_dim,
+                       rule->causal ? "causal" : "full");
     return true;
 }
 
 /* `time`: of this GPU's kernels over those that were fitted, at equal peaks. */
-static cJSON *attention_curve_json(const struct attention_rule *rule,
-                                   const struct attention_fit *fit, const char *source, double time,
-                                   double band_factor) {
+cJSON *calibrate_attention_curve_json(const struct attention_rule *rule,
+                                      const struct attention_fit *fit, const char *source,
+                                      double time, double band_factor) {
     const double *c = fit->coefficient;
     struct attention_curve_fields f = {
         .source = source,
@@ -285,12 +265,12 @@ static cJSON *attention_curve_json(const struct attention_rule *rule,
 }
 
 /* fit NULL: nobody measured this head size and mask; `base` by the rule's ratios. */
-static cJSON *attention_curve(struct job *job, const struct attention_rule *rule,
+static cJSON *attention_curve(struct calibrate_job *job, const struct attention_rule *rule,
                               const struct attention_fit *fit, const struct attention_fit *base) {
     const struct plan *plan = job->plan;
     const double time = plan->attention_forward_time > 0 ? plan->attention_forward_time : 1;
     if (fit)
-        return attention_curve_json(
+        return calibrate_attention_curve_json(
             rule, fit,
             arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu), time,
             plan->band_factor);
@@ -306,10 +286,10 @@ static cJSON *attention_curve(struct job *job, const struct attention_rule *rule
                            "causal head-128 curve of %s times the ratios of H100 and H200 for "
                            "this head size and mask",
                            plan->attention_gpu);
-    return attention_curve_json(rule, &ruled, source, time, plan->band_factor);
+    return calibrate_attention_curve_json(rule, &ruled, source, time, plan->band_factor);
 }
 
-static cJSON *attention_part(struct job *job) {
+static cJSON *attention_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     struct attention_fit fits[RULE_COUNT], *base = NULL;
     bool fitted[RULE_COUNT];
@@ -319,8 +299,9 @@ static cJSON *attention_part(struct job *job) {
                                         [ATTENTION_LENGTH_HALF] = plan->attention_length_half } };
     if (plan->attention_efficiency > 0) base = &stated;
     for (int r = 0; r < RULE_COUNT; r++) {
-        fitted[r] = fit_one_attention(job, &attention_rules[r], &fits[r]);
-        if (fitted[r] && attention_rules[r].causal && attention_rules[r].head_dim == 128)
+        fitted[r] = fit_one_attention(job, &calibrate_attention_rules[r], &fits[r]);
+        if (fitted[r] && calibrate_attention_rules[r].causal &&
+            calibrate_attention_rules[r].head_dim == 128)
             base = &fits[r];
     }
     if (!base) {
@@ -332,11 +313,11 @@ static cJSON *attention_part(struct job *job) {
     if (!fit_attention_backward(job->arena, job->measured->attention.rows,
                                 job->measured->attention.count, &backward, job->err))
         return NULL;
-    add_line(job->report, NULL, &backward.residual, "attention backward over forward");
+    calibrate_add_line(job->report, NULL, &backward.residual, "attention backward over forward");
     cJSON *curves = cJSON_CreateArray();
     for (int r = 0; r < RULE_COUNT; r++)
-        if (fitted[r] || attention_rules[r].efficiency_ratio > 0)
-            cJSON_AddItemToArray(curves, attention_curve(job, &attention_rules[r],
+        if (fitted[r] || calibrate_attention_rules[r].efficiency_ratio > 0)
+            cJSON_AddItemToArray(curves, attention_curve(job, &calibrate_attention_rules[r],
                                                          fitted[r] ? &fits[r] : NULL, base));
     const double backward_gain = plan->attention_backward_time > 0
                                      ? plan->attention_forward_time / plan->attention_backward_time
@@ -359,13 +340,13 @@ static cJSON *attention_part(struct job *job) {
 /* ---- memory-bound kernels ---------------------------------------------------------------------
  */
 
-static cJSON *streaming_part(struct job *job) {
+static cJSON *streaming_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     struct streaming_fit fit;
     if (!fit_streaming(job->measured->membw.rows, job->measured->membw.count, plan->stream_gpu,
                        "H200-SXM", job->arena, &fit, job->err))
         return NULL;
-    add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
+    calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
     const struct streaming_fields f = {
         .source = arena_format(job->arena,
                                "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure), "
@@ -388,23 +369,22 @@ static cJSON *streaming_part(struct job *job) {
 /* ---- collectives ------------------------------------------------------------------------------
  */
 
-static const int64_t rank_counts[] = { 2, 4, 8 };
-enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
+const int64_t calibrate_rank_counts[RANK_COUNTS] = { 2, 4, 8 };
 
 /* Measured, or derived as fit_collective.h says. */
-static bool find_collective(struct job *job, enum operator_kind op, int64_t rank_count,
+static bool find_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
                             struct collective_fit *fit) {
     const struct plan *plan = job->plan;
     const struct collective_source source = { job->measured->nccl.rows, job->measured->nccl.count,
                                               plan->nccl_gpu, plan->nccl_relative };
     if (!fit_collective_or_derive(job->arena, &source, op, rank_count, fit)) return false;
     if (!fit->rule)
-        add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
-                 (long long)rank_count, plan->nccl_gpu);
+        calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
+                           operator_kind_name(op), (long long)rank_count, plan->nccl_gpu);
     return true;
 }
 
-static cJSON *collective_table(struct job *job, const struct collective_fit *fit) {
+cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collective_fit *fit) {
     const struct plan *plan = job->plan;
     double time_us[COLLECTIVE_FIT_SIZES];
     for (int64_t i = 0; i < fit->count; i++) {
@@ -428,29 +408,29 @@ static cJSON *collective_table(struct job *job, const struct collective_fit *fit
     return curves_write(&efficiency_collective_table, &f, nodes, 2);
 }
 
-static bool own_collective(struct job *job, enum operator_kind op, int64_t rank_count,
+static bool own_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
                            struct collective_fit *fit) {
     const char *gpu = job->plan->own_nccl_gpu;
     const struct nccl_rows *nccl = &job->measured->nccl;
     if (!gpu || !fit_collective(nccl->rows, nccl->count, gpu, op, rank_count, fit)) return false;
-    add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s", operator_kind_name(op),
-             (long long)rank_count, gpu);
+    calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
+                       operator_kind_name(op), (long long)rank_count, gpu);
     fit->rule = arena_format(job->arena, "nccl-tests on %s", gpu);
     return true;
 }
 
-static cJSON *collectives_part(struct job *job) {
+static cJSON *collectives_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     cJSON *list = cJSON_CreateArray();
     for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
         for (int i = 0; i < RANK_COUNTS; i++) {
             struct collective_fit fit;
-            if (op == OPERATOR_SEND && rank_counts[i] != 2) continue;
-            if (own_collective(job, (enum operator_kind)op, rank_counts[i], &fit)) {
-                cJSON_AddItemToArray(list, collective_table(job, &fit));
+            if (op == OPERATOR_SEND && calibrate_rank_counts[i] != 2) continue;
+            if (own_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
+                cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
                 continue;
             }
-            if (!find_collective(job, (enum operator_kind)op, rank_counts[i], &fit)) {
+            if (!find_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
                 error_set(job->err, "%s was measured on neither %s nor %s",
                           operator_kind_name((enum operator_kind)op), plan->nccl_gpu,
                           plan->nccl_relative);
@@ -463,250 +443,8 @@ static cJSON *collectives_part(struct job *job) {
                 fit.rule = arena_format(job->arena, "%s on %s, scaled to this GPU's NVLink", rule,
                                         plan->nccl_gpu);
             }
-            cJSON_AddItemToArray(list, collective_table(job, &fit));
+            cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
         }
-    return list;
-}
-
-/* ---- frameworks -------------------------------------------------------------------------------
- */
-
-static const struct framework {
-    const char *name, *prefix; /* of the rows' framework */
-    const char *source;
-    bool deterministic; /* its backward kernels add in a fixed order, which takes longer */
-} frameworks[] = {
-    { "sglang", "sglang", "SGLang collector of ai-dynamo/aiconfigurator", false },
-    { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator", false },
-    { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator", false },
-    { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax", false },
-    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", false },
-    { "cudnn deterministic_bwd=True", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", true },
-};
-enum { FRAMEWORK_COUNT = sizeof frameworks / sizeof frameworks[0], VARIANT_ROWS_MIN = 20 };
-
-static bool is_of_variant(const struct plan *plan, const struct framework *framework,
-                          const char *gpu, const char *row_framework) {
-    const bool of_gpu = (plan->variant_gpus[0] && strcmp(gpu, plan->variant_gpus[0]) == 0) ||
-                        (plan->variant_gpus[1] && strcmp(gpu, plan->variant_gpus[1]) == 0);
-    return of_gpu && strncmp(row_framework, framework->prefix, strlen(framework->prefix)) == 0;
-}
-
-enum operator_pass calibrate_matmul_pass(const char *framework) {
-    if (strstr(framework, "layout=NN")) return PASS_INPUT_GRADIENT;
-    if (strstr(framework, "layout=NT")) return PASS_WEIGHT_GRADIENT;
-    return PASS_FORWARD;
-}
-
-/* A step adds weight gradients up in fp32. In bf16 the same shapes take 0.94 of the time (median of
- * 68 on B200), so the two are not one curve. */
-static bool is_added_in_bf16(const char *framework) {
-    return strstr(framework, "layout=NT") && strstr(framework, "out=bf16");
-}
-
-/* NULL, without an error: too few rows. */
-static cJSON *variant_matmul(struct job *job, const struct framework *framework,
-                             enum precision precision, enum operator_pass pass) {
-    if (framework->deterministic) return NULL; /* as those of the plain framework */
-    const struct plan *plan = job->plan;
-    const struct gemm_rows *all = &job->measured->gemm;
-    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct gemm_row *row = &all->rows[i];
-        if (is_of_variant(plan, framework, row->gpu, row->framework) &&
-            strcmp(row->dtype, precision_name(precision)) == 0 &&
-            calibrate_matmul_pass(row->framework) == pass && row->m > 0 && row->time_us > 0 &&
-            !strstr(row->framework, "groups=") && !is_added_in_bf16(row->framework))
-            rows[count++] = *row;
-    }
-    const double peak = precision == PRECISION_FP8 ? plan->variant_fp8_peak : plan->variant_peak;
-    const struct matmul_conditions on = { peak, plan->variant_bandwidth, precision, pass };
-    struct matmul_fit fit;
-    if (count < VARIANT_ROWS_MIN || !(peak > 0) ||
-        !fit_matmul(job->arena, rows, count, &on, &fit, NULL))
-        return NULL;
-    add_line(job->report, &fit.form, &fit.held_out, "matmul %s %s %s", framework->name,
-             precision_name(precision), operator_pass_name(pass));
-    struct matmul_fields f = {
-        .precision = (int)precision,
-        .pass = (int)pass,
-        .source = framework->source,
-        .launch_us = curves_rounded(fit.coefficient[MATMUL_LAUNCH_S] * 1e6),
-        .efficiency = curves_rounded(fmin(fit.coefficient[MATMUL_EFFICIENCY], 1)),
-        .k_half = curves_rounded(fit.coefficient[MATMUL_K_HALF]),
-        .memory_fraction = curves_rounded(fit.coefficient[MATMUL_MEMORY_FRACTION]),
-        .power_slope = curves_rounded(fit.coefficient[MATMUL_POWER_SLOPE]),
-        .power_onset_us = fit.power_onset_s * 1e6,
-        .power_floor = fit.power_floor,
-        .band_fraction = curves_rounded(fit.held_out.p80),
-        .outside_band_fraction = curves_rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
-    };
-    if (fit.log_ratio) {
-        const int64_t *axes = fit.axis_count;
-        f.m = curves_integers(fit.axis[0], axes[0]);
-        f.n = curves_integers(fit.axis[1], axes[1]);
-        f.k = curves_integers(fit.axis[2], axes[2]);
-        f.log_ratio_milli = curves_milli_rows(fit.log_ratio, axes[0], axes[1] * axes[2], 0);
-    }
-    const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
-    return curves_write(&efficiency_variant_matmul_table, &f, nodes, 4);
-}
-
-/* The rows of one framework, head size and mask; all frameworks where it is NULL. */
-static int64_t attention_rows_of(const struct job *job, const struct framework *framework,
-                                 const struct attention_rule *rule, const char *direction,
-                                 struct attention_row *rows) {
-    const struct attention_rows *all = &job->measured->attention;
-    const bool backward = strcmp(direction, "bwd") == 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct attention_row *row = &all->rows[i];
-        const bool deterministic = strstr(row->framework, "deterministic_bwd=True") != NULL;
-        if (is_of_variant(job->plan, framework, row->gpu, row->framework) &&
-            strcmp(row->dtype, "bf16") == 0 && strcmp(row->direction, direction) == 0 &&
-            row->head_dim_qk == rule->head_dim && row->head_dim_v == rule->head_dim &&
-            row->causal == rule->causal && deterministic == (backward && framework->deterministic))
-            rows[count++] = *row;
-    }
-    return count;
-}
-
-static cJSON *variant_attention(struct job *job, const struct framework *framework) {
-    const struct plan *plan = job->plan;
-    const int64_t row_count = job->measured->attention.count;
-    struct attention_row *rows = arena_array(job->arena, struct attention_row, row_count + 1);
-    struct attention_row *pairs = arena_array(job->arena, struct attention_row, row_count + 1);
-    const struct attention_conditions on = { plan->variant_peak, plan->variant_bandwidth,
-                                             plan->variant_gpus[0]
-                                                 ? sm_count_of(plan->variant_gpus[0])
-                                                 : 0 };
-    cJSON *curves = cJSON_CreateArray();
-    struct attention_curve forward[RULE_COUNT];
-    struct attention_curves all = { .curves = forward };
-    int64_t pair_rows = 0;
-    for (int r = 0; r < RULE_COUNT; r++) {
-        const struct attention_rule *rule = &attention_rules[r];
-        struct attention_fit fit;
-        const int64_t count = attention_rows_of(job, framework, rule, "fwd", rows);
-        if (!fit_attention(job->arena, rows, count, &on, &fit, NULL)) continue;
-        add_line(job->report, &fit.form, &fit.held_out, "attention %s d=%lld %s", framework->name,
-                 (long long)rule->head_dim, rule->causal ? "causal" : "full");
-        cJSON_AddItemToArray(curves, attention_curve_json(rule, &fit, framework->source, 1, 1));
-        if (!all.has[rule->causal]) all.first[rule->causal] = all.count;
-        all.has[rule->causal] = true;
-        all.last[rule->causal] = all.count;
-        forward[all.count++] = (struct attention_curve){
-            .head_dim = rule->head_dim,
-            .causal = rule->causal,
-            .launch_s = ATTENTION_LAUNCH_S,
-            .efficiency = fit.coefficient[ATTENTION_EFFICIENCY],
-            .length_half = fit.coefficient[ATTENTION_LENGTH_HALF],
-            .rows_half = fit.coefficient[ATTENTION_ROWS_HALF],
-            .power_slope = fit.coefficient[ATTENTION_POWER_SLOPE],
-        };
-        memcpy(pairs + pair_rows, rows, (size_t)count * sizeof *rows);
-        pair_rows += count;
-        pair_rows += attention_rows_of(job, framework, rule, "bwd", pairs + pair_rows);
-    }
-    if (!curves->child) {
-        cJSON_Delete(curves);
-        return NULL;
-    }
-    struct backward_fit backward;
-    const char *source = framework->source;
-    if (fit_attention_backward_rows(job->arena, pairs, pair_rows, &all, &on, &backward, NULL))
-        add_line(job->report, NULL, &backward.residual, "attention backward %s", framework->name);
-    else if (framework->deterministic) {
-        cJSON_Delete(curves);
-        return NULL;
-    } else {
-        source = "pairs of all frameworks: no backward kernels of this one were measured";
-        if (!fit_attention_backward(job->arena, job->measured->attention.rows, row_count, &backward,
-                                    job->err)) {
-            cJSON_Delete(curves);
-            return NULL;
-        }
-    }
-    const struct attention_fields f = {
-        .backward_factor = curves_rounded(backward.factor),
-        .backward_length_half = curves_rounded(backward.length_half),
-        .backward_rows_half = curves_rounded(backward.rows_half),
-        .backward_power_slope = curves_rounded(backward.power_slope),
-        .backward_band_fraction = curves_rounded(fmax(0.08, 2 * backward.residual.p80)),
-        .backward_source = source,
-        .curves = curves,
-    };
-    const cJSON *const nodes[] = { f.curves };
-    cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
-    curves_drop_zero(attention, "backward_power_slope");
-    return attention;
-}
-
-/* NULL, without an error: no such rows. */
-static cJSON *old_nccl_variant(struct job *job) {
-    const struct plan *plan = job->plan;
-    const struct nccl_rows *nccl = &job->measured->nccl;
-    if (!plan->old_nccl_gpu) return NULL;
-    cJSON *list = cJSON_CreateArray();
-    for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
-        for (int i = 0; i < RANK_COUNTS; i++) {
-            struct collective_fit fit;
-            if (!fit_collective(nccl->rows, nccl->count, plan->old_nccl_gpu, (enum operator_kind)op,
-                                rank_counts[i], &fit))
-                continue;
-            add_line(job->report, NULL, &fit.held_out, "%s of %lld, %s",
-                     operator_kind_name((enum operator_kind)op), (long long)rank_counts[i],
-                     plan->old_nccl);
-            cJSON *table = collective_table(job, &fit);
-            cJSON_ReplaceItemInObjectCaseSensitive(
-                table, "source",
-                cJSON_CreateString(arena_format(job->arena, "%s on %s, nccl-tests", plan->old_nccl,
-                                                plan->old_nccl_gpu)));
-            cJSON_AddItemToArray(list, table);
-        }
-    if (!list->child) {
-        cJSON_Delete(list);
-        return NULL;
-    }
-    const struct variant_fields f = { plan->old_nccl, NULL, NULL, list };
-    const cJSON *const nodes[] = { f.collectives };
-    cJSON *variant = curves_write(&efficiency_variant_table, &f, nodes, 1);
-    cJSON_DeleteItemFromObjectCaseSensitive(variant, "matmul");
-    cJSON_DeleteItemFromObjectCaseSensitive(variant, "attention");
-    return variant;
-}
-
-static cJSON *variants_part(struct job *job) {
-    static const struct {
-        enum precision precision;
-        enum operator_pass pass;
-    } kinds[] = {
-        { PRECISION_BF16, PASS_FORWARD },
-        { PRECISION_BF16, PASS_INPUT_GRADIENT },
-        { PRECISION_BF16, PASS_WEIGHT_GRADIENT },
-        { PRECISION_FP8, PASS_FORWARD },
-    };
-    cJSON *list = cJSON_CreateArray();
-    for (int i = 0; i < FRAMEWORK_COUNT; i++) {
-        cJSON *matmuls = cJSON_CreateArray();
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            cJSON *curve = variant_matmul(job, &frameworks[i], kinds[k].precision, kinds[k].pass);
-            if (curve) cJSON_AddItemToArray(matmuls, curve);
-        }
-        const struct variant_fields f = { frameworks[i].name, matmuls,
-                                          variant_attention(job, &frameworks[i]), NULL };
-        const bool any = matmuls->child || f.attention;
-        const cJSON *const nodes[] = { f.matmul, f.attention };
-        cJSON *variant = curves_write(&efficiency_variant_table, &f, nodes, 2);
-        cJSON_DeleteItemFromObjectCaseSensitive(variant, "collectives");
-        if (any)
-            cJSON_AddItemToArray(list, variant);
-        else
-            cJSON_Delete(variant);
-    }
-    cJSON *old = old_nccl_variant(job);
-    if (old) cJSON_AddItemToArray(list, old);
     return list;
 }
 
@@ -726,7 +464,7 @@ const char *calibrate_table(struct arena *arena, const char *measured_dir, const
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                            const char *gpu, cJSON *profile_curves_out,
                            struct calibrate_report *report, struct error *err) {
-    struct measured m;
+    struct calibrate_tables m;
     memset(report, 0, sizeof *report);
     const struct plan *plan = plan_find(gpu, err);
     if (!plan ||
@@ -739,16 +477,16 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         !membw_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "membw"),
                          &m.membw, err))
         return false;
-    struct job job = { arena, plan, &m, report, err };
+    struct calibrate_job job = { arena, plan, &m, report, err };
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
     cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
     const struct {
         const char *name;
-        cJSON *(*make)(struct job *);
+        cJSON *(*make)(struct calibrate_job *);
     } parts[] = {
-        { "matmul", matmul_part },       { "attention", attention_part },
-        { "streaming", streaming_part }, { "collectives", collectives_part },
-        { "variants", variants_part },
+        { "matmul", matmul_part },          { "attention", attention_part },
+        { "streaming", streaming_part },    { "collectives", collectives_part },
+        { "variants", calibrate_variants },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         cJSON *part = parts[i].make(&job);

@@ -1,0 +1,53 @@
+/* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c and
+ * calibrate_variants.c. Everything belongs to the arena of the job, the made JSON to the caller. */
+#ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
+#define BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
+
+#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/fit_attention.h"
+#include "calibrate/fit/fit_collective.h"
+#include "calibrate/fit/plan.h"
+
+enum { RULE_COUNT = 8, RANK_COUNTS = 3 };
+
+/* A head size and mask, and its curve over the causal one of head size 128; 0: none is stated. */
+struct attention_rule {
+    int64_t head_dim;
+    bool causal;
+    double efficiency_ratio, length_ratio;
+};
+extern const struct attention_rule calibrate_attention_rules[RULE_COUNT];
+extern const int64_t calibrate_rank_counts[RANK_COUNTS];
+
+struct calibrate_tables {
+    struct gemm_rows gemm;
+    struct attention_rows attention;
+    struct nccl_rows nccl;
+    struct membw_rows membw;
+};
+
+struct calibrate_job {
+    struct arena *arena;
+    const struct plan *plan;
+    const struct calibrate_tables *measured;
+    struct calibrate_report *report;
+    struct error *err;
+};
+
+/* form NULL: the part has none. */
+__attribute__((format(printf, 4, 5))) void calibrate_add_line(struct calibrate_report *report,
+                                                              const struct error_summary *form,
+                                                              const struct error_summary *held_out,
+                                                              const char *format, ...);
+cJSON *calibrate_attention_curve_json(const struct attention_rule *rule,
+                                      const struct attention_fit *fit, const char *source,
+                                      double time, double band_factor);
+cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collective_fit *fit);
+/* Streaming multiprocessors of a GPU of the tables. */
+double calibrate_sm_count(const char *gpu);
+
+/* The curves of single frameworks, for scenarios and checks that name one; an empty list if there are
+ * none. */
+cJSON *calibrate_variants(struct calibrate_job *job);
+
+#endif
