@@ -1,4 +1,5 @@
-/* test_collective_price.c - what a node's size changes of a collective, and what it does not. */
+/* test_collective_price.c - collectives between nodes against published tables, what a node's size
+ * changes of a collective, and what it does not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,15 +9,15 @@
 #include "costmodel/cost_model.h"
 #include "costmodel/efficiency.h"
 
-#define HARDWARE BALLAST_SOURCE_DIR "/scenarios/hardware/"
+#define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
+#define HARDWARE  SCENARIOS "/hardware/"
 
 static const struct cost_model *model_on(struct arena *arena, const char *file, int64_t node) {
     const struct cluster_network network = { .gpus_per_node = node,
                                              .nic_bytes_per_s_per_gpu = 50e9,
                                              .nic_latency_s = 10e-6 };
     struct error err = { 0 };
-    const struct cost_model *model =
-        cost_model_create(arena, BALLAST_SOURCE_DIR "/scenarios", file, &network, &err);
+    const struct cost_model *model = cost_model_create(arena, SCENARIOS, file, &network, &err);
     if (model == NULL) fail_msg("%s", err.text);
     return model;
 }
@@ -80,8 +81,8 @@ static void test_links_carry_all_ranks(void **state) {
                                        .nic_bytes_per_s_per_gpu = 1e15,
                                        .nic_latency_s = 0 };
     struct error err = { 0 };
-    const struct cost_model *model = cost_model_create(
-        arena, BALLAST_SOURCE_DIR "/scenarios", HARDWARE "h100-80g-sxm.json", &network, &err);
+    const struct cost_model *model =
+        cost_model_create(arena, SCENARIOS, HARDWARE "h100-80g-sxm.json", &network, &err);
     if (model == NULL) fail_msg("%s", err.text);
     const struct communicator one = { 8, 1, 8, 1 }, two = { 16, 2, 8, 1 };
     const enum operator_kind kinds[] = { OPERATOR_ALL_REDUCE, OPERATOR_ALL_GATHER,
@@ -97,11 +98,253 @@ static void test_links_carry_all_ranks(void **state) {
     arena_destroy(arena);
 }
 
+static struct cost_model *load(struct arena *arena, const char *hardware, double nic_bytes_per_s) {
+    struct error err = { 0 };
+    const struct cluster_network own = { .gpus_per_node = 8,
+                                         .nic_bytes_per_s_per_gpu = nic_bytes_per_s,
+                                         .nic_latency_s = 10e-6 };
+    struct cost_model *model = cost_model_create(arena, SCENARIOS, hardware, &own, &err);
+    if (!model) fail_msg("%s", err.text);
+    return model;
+}
+
+/* Named fabrics of a cluster against the same nodes with the two plain figures. */
+static void test_fabrics(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *gpu, *fabric;
+        double nic_GB_per_s;
+        enum operator_kind op;
+        struct communicator group;
+        double bytes, measured_us, tolerance;
+    } cases[] = {
+        { "p4de EFA 1 KiB",
+          "a100-80g-sxm",
+          "efa",
+          6.25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1024,
+          165,
+          0.10 },
+        { "p4de EFA 16 MiB",
+          "a100-80g-sxm",
+          "efa",
+          6.25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          16777216,
+          1192,
+          0.25 },
+        { "p6-b200 EFA 1 MiB",
+          "b200-180g-sxm",
+          "efa",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 32, 4, 8, 1 },
+          1048576,
+          378,
+          0.20 },
+        { "a3-mega TCPXO 1 KiB",
+          "h100-80g-sxm",
+          "tcpxo",
+          25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1024,
+          147,
+          0.15 },
+        { "a3-mega TCPXO 64 MiB",
+          "h100-80g-sxm",
+          "tcpxo",
+          25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          67108864,
+          1262,
+          0.10 },
+        { "ABCI HDR 1 MiB, 16 nodes",
+          "a100-40g-sxm",
+          "hdr-infiniband",
+          12.5,
+          OPERATOR_ALL_REDUCE,
+          { 128, 16, 8, 1 },
+          1048576,
+          200,
+          0.20 },
+        { "a3-ultra RoCE 16 MiB",
+          "h200-141g-sxm",
+          "roce",
+          50,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          16777216,
+          117.6,
+          0.05 },
+        { "NDR 1 GiB, 8 nodes",
+          "h100-80g-sxm",
+          "infiniband",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 64, 8, 8, 1 },
+          1073741824,
+          5808,
+          0.05 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const struct cluster_network own = { .gpus_per_node = 8,
+                                             .nic_bytes_per_s_per_gpu = cases[i].nic_GB_per_s * 1e9,
+                                             .fabric = cases[i].fabric };
+        const struct cost_model *model =
+            cost_model_create(arena, SCENARIOS, cases[i].gpu, &own, &err);
+        if (!model) fail_msg("%s: %s", cases[i].name, err.text);
+        const struct operator_work w =
+            operator_collective("", cases[i].op, PASS_UPDATE, COMMUNICATOR_DATA, cases[i].bytes);
+        const double us = cost_model_price(model, &w, &cases[i].group).seconds * 1e6;
+        if (!(fabs(us / cases[i].measured_us - 1) <= cases[i].tolerance))
+            fail_msg("%s: %.1f us, measured %.1f", cases[i].name, us, cases[i].measured_us);
+        arena_destroy(arena);
+    }
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    /* Racks of 72: an all-reduce leaves by eight NICs, whatever the rack has. */
+    static const struct {
+        struct communicator group;
+        double bytes, measured_us, tolerance;
+    } racks[] = {
+        { { 72, 1, 72, 1 }, 8589934592, 20299, 0.05 },
+        { { 144, 2, 72, 1 }, 17179869184, 42070, 0.15 },
+        { { 1440, 20, 72, 1 }, 8589934592, 45004, 0.10 },
+        { { 1440, 20, 72, 1 }, 17179869184, 84625, 0.15 },
+    };
+    const struct cluster_network rack = { .gpus_per_node = 72, .nic_bytes_per_s_per_gpu = 50e9 };
+    const struct cost_model *gb200 =
+        cost_model_create(arena, SCENARIOS, "gb200-186g-nvl72", &rack, &err);
+    if (!gb200) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof racks / sizeof racks[0]; i++) {
+        const struct operator_work w = operator_collective("", OPERATOR_ALL_REDUCE, PASS_UPDATE,
+                                                           COMMUNICATOR_DATA, racks[i].bytes);
+        const double us = cost_model_price(gb200, &w, &racks[i].group).seconds * 1e6;
+        if (!(fabs(us / racks[i].measured_us - 1) <= racks[i].tolerance))
+            fail_msg("%ld GPUs: %.1f us, measured %.1f", (long)racks[i].group.rank_count, us,
+                     racks[i].measured_us);
+    }
+    const struct cluster_network own = { .gpus_per_node = 8,
+                                         .nic_bytes_per_s_per_gpu = 1e9,
+                                         .fabric = "infinband" };
+    assert_null(cost_model_create(arena, SCENARIOS, "h20-96g", &own, &err));
+    assert_non_null(strstr(err.text, "did you mean 'infiniband'?"));
+    arena_destroy(arena);
+}
+
+/* All-reduce and all-gather between nodes as published nccl-tests tables have them (bytes, us). */
+static void test_across_published(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *gpu;
+        double nic_GB_per_s;
+        enum operator_kind op;
+        struct communicator group;
+        double bytes, measured_us, tolerance;
+    } cases[] = {
+        { "OCI H100 1 GiB",
+          "h100-80g-sxm",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1073741824,
+          4478.8,
+          0.10 },
+        { "NDR H100 512 MiB",
+          "h100-80g-sxm",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 64, 8, 8, 1 },
+          536870912,
+          2984.6,
+          0.10 },
+        { "p5en H200 4 GiB ring",
+          "h200-141g-sxm",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 32, 4, 8, 1 },
+          4294967296,
+          22807,
+          0.10 },
+        { "a3-ultra H200 512 MiB",
+          "h200-141g-sxm",
+          50,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          536870912,
+          1580.2,
+          0.12 },
+        { "a3-ultra H200 16 MiB",
+          "h200-141g-sxm",
+          50,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          16777216,
+          117.6,
+          0.20 },
+        { "a3-ultra H200 32 KiB",
+          "h200-141g-sxm",
+          50,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          32768,
+          32.8,
+          0.20 },
+        { "ABCI A100 512 B on 8 nodes",
+          "a100-40g-sxm",
+          12.5,
+          OPERATOR_ALL_REDUCE,
+          { 64, 8, 8, 1 },
+          512,
+          57.0,
+          0.20 },
+        { "p4de A100 1 GiB",
+          "a100-80g-sxm",
+          6.25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          1073741824,
+          26217,
+          0.12 },
+        { "a3-mega H100 8 GiB",
+          "h100-80g-sxm",
+          25,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          8589934592,
+          47535,
+          0.10 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        const struct cost_model *model = load(arena, cases[i].gpu, cases[i].nic_GB_per_s * 1e9);
+        const struct operator_work w =
+            operator_collective("", cases[i].op, PASS_UPDATE, COMMUNICATOR_DATA, cases[i].bytes);
+        const double us = cost_model_price(model, &w, &cases[i].group).seconds * 1e6;
+        const double error = us / cases[i].measured_us - 1;
+        print_message("%-28s measured %8.1f us, priced %8.1f, %+.1f %%\n", cases[i].name,
+                      cases[i].measured_us, us, 100 * error);
+        if (!(fabs(error) <= cases[i].tolerance))
+            fail_msg("%s: %+.1f %% is beyond %.0f %%", cases[i].name, 100 * error,
+                     100 * cases[i].tolerance);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latency_beyond_the_tables),
         cmocka_unit_test(test_moving_ignores_the_node),
         cmocka_unit_test(test_links_carry_all_ranks),
+        cmocka_unit_test(test_fabrics),
+        cmocka_unit_test(test_across_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
