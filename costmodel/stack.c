@@ -284,8 +284,8 @@ static bool read_keeps(const struct json *json, const cJSON *list, struct stack 
     return true;
 }
 
-static bool read_kernel_traffic(const struct json *json, const cJSON *forms, struct stack *out,
-                                struct error *err) {
+static bool read_kernel_traffic(const struct json *json, const cJSON *forms, struct arena *arena,
+                                struct stack *out, struct error *err) {
     if (forms == NULL || cJSON_IsNull(forms)) return true;
     if (!cJSON_IsObject(forms))
         return json_error(json, forms, err, NULL, "must be an object: kernel, then its traffic");
@@ -294,11 +294,13 @@ static bool read_kernel_traffic(const struct json *json, const cJSON *forms, str
         int form = FORM_OTHER + 1;
         while (form < FORM_COUNT && strcmp(operator_form_name(form), item->string) != 0)
             form++;
-        if (form == FORM_COUNT)
-            return json_error(json, item, err,
-                              "one of: layer-norm, rms-norm, gelu, gelu-new, quick-gelu, swiglu, "
-                              "relu2, rotary, softmax",
-                              "is no kernel");
+        if (form == FORM_COUNT) {
+            const char *hint = "one of:";
+            for (int known = FORM_OTHER + 1; known < FORM_COUNT; known++)
+                hint = arena_format(arena, "%s%s %s", hint, known > FORM_OTHER + 1 ? "," : "",
+                                    operator_form_name((enum operator_form)known));
+            return json_error(json, item, err, hint, "is no kernel");
+        }
         const cJSON *pass;
         cJSON_ArrayForEach(pass, item) {
             if (!cJSON_IsNumber(pass) || pass->valuedouble < 0.1 || pass->valuedouble > 100)
@@ -464,7 +466,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
-           read_kernel_traffic(json, f.kernel_traffic, out, err) &&
+           read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
            read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
 }
 
@@ -548,7 +550,7 @@ const struct stack *stack_load(struct arena *arena, const char *search_directory
 /* ---- search ---- */
 
 /* The number of four digits in a stack's name, 0: none. */
-static int64_t year_in(const char *name) {
+int64_t stack_name_year(const char *name) {
     for (const char *at = name; *at != '\0'; at++) {
         const size_t digits = strspn(at, "0123456789");
         if (digits == 4) return strtol(at, NULL, 10);
@@ -572,7 +574,7 @@ static bool holds_word(const char *name, const char *word) {
 }
 
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
-    const int64_t year = year_in(name), newest = 9999;
+    const int64_t year = stack_name_year(name), newest = 9999;
     const struct stack *best = NULL;
     size_t best_length = 0;
     int64_t best_distance = 0;

@@ -93,7 +93,7 @@ struct stack {
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
     const char *partition; /* policy.partition of a scenario that names none */
-    bool gpt_dropout; /* GPTs are trained with dropout, with fused attention too */
+    bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
@@ -175,6 +175,8 @@ struct stack_list {
 bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
                     struct error *err);
 
+/* The first run of four digits in a name, 0 if it has none. */
+int64_t stack_name_year(const char *name);
 /* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
  * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name
  * states none), else NULL. *exact: the name itself, or the word with that stack's year, or the word

@@ -119,14 +119,10 @@ static enum validation_skip skip_text(struct row *row, enum validation_skip skip
 
 /* ---- stack ---- */
 
-/* Whether a stack's name holds a year from `first` to `last`. */
-static bool named_within(const char *stack, int first, int last) {
-    for (int year = first; year <= last; year++) {
-        char text[8];
-        snprintf(text, sizeof text, "%d", year);
-        if (strstr(stack, text) != NULL) return true;
-    }
-    return false;
+/* Whether a stack's name states a year, and none after `last`. */
+static bool named_until(const char *stack, int64_t last) {
+    const int64_t year = stack_name_year(stack);
+    return year > 0 && year <= last;
 }
 
 /* For names that tell nothing. PyTorch compiles since March 2023 (2.0): what shards parameters and
@@ -134,8 +130,8 @@ static bool named_within(const char *stack, int first, int last) {
 static const char *stack_of_layout(const struct measured_run *r) {
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
     if (r->zero_stage == 3 && given(r->tp, 1) == 1)
-        return named_within(r->stack, 2019, 2023) ? "hf-fsdp" : "torchtitan";
-    return named_within(r->stack, 2019, 2022) ? "megatron-2022" : "megatron-core";
+        return named_until(r->stack, 2023) ? "hf-fsdp" : "torchtitan";
+    return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
 static void choose_stack(struct row *row) {
@@ -455,9 +451,9 @@ static enum validation_skip check(struct row *row) {
     struct arena *arena = row->context->arena;
     const enum validation_skip words = check_words(row);
     if (words != SKIP_NOTHING) return words;
-    row->attention = r->attention[0] != '\0'              ? r->attention
-                     : named_within(r->stack, 2017, 2022) ? "naive"
-                                                          : "flash";
+    row->attention = r->attention[0] != '\0'       ? r->attention
+                     : named_until(r->stack, 2022) ? "naive"
+                                                   : "flash";
     choose_stack(row);
     if (!choose_hardware(row))
         return skip_at(row, SKIP_HARDWARE, "hardware",

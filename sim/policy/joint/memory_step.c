@@ -449,7 +449,7 @@ void memory_step_rank(const struct iteration_plan *it, const struct job_plan *pl
     memory_program_solve(&program, MEMORY_GAP, room->chosen, &result);
     bool slow, offloads = any_blocks(s, rank, &slow) && (slow || !result.feasible) &&
                           offload_rank(it, s, rank, &result);
-    if (!offloads) program_of(s, rank, false, INFINITY);
+    if (!offloads) program_of(s, rank, false, INFINITY); /* the lists that `chosen` counts in */
     out->infeasible += !result.feasible;
     if (result.gap_fraction > out->gap_fraction) out->gap_fraction = result.gap_fraction;
     for (int64_t i = 0; i < n; i++) {
