@@ -12,9 +12,9 @@
 #include "sim/base/csv.h"
 
 struct measured_run {
-    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *schedule,
-        *precision, *recompute, *attention, *deterministic, *vision_model, *image_wh, *frozen,
-        *outcome, *stack, *peak_mem_kind, *notes, *seq_len_text; /* "" when empty */
+    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *qk_norm,
+        *schedule, *precision, *recompute, *attention, *deterministic, *vision_model, *image_wh,
+        *frozen, *outcome, *stack, *peak_mem_kind, *notes, *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
     int64_t line; /* in its file, for messages */

@@ -489,6 +489,7 @@ static void add_language(cJSON *definition, const struct row *row) {
     cJSON_AddStringToObject(language, "ffn", r->ffn[0] != '\0' ? r->ffn : "swiglu");
     const bool layer_norm = r->norm[0] != '\0' ? strcmp(r->norm, "layer") == 0 : gpt;
     cJSON_AddStringToObject(language, "norm", layer_norm ? "layer" : "rms");
+    if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(language, "qk_norm", r->qk_norm);
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);

@@ -8,7 +8,8 @@
  *      block's parameters, to the nearest multiple of pp;
  *   4. heads: hidden / head_dim, else those of the last row before it of the same source and width,
  *      else the count whose head_dim is nearest to 128 and that tp divides;
- *   5. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family.
+ *   5. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family;
+ *   6. norms of queries and keys: as the families that have them.
  */
 #include "sim/study/measured_scenario.h"
 
@@ -123,6 +124,24 @@ static int64_t heads_of_width(const struct measured_run *run) {
     return best;
 }
 
+/* Public families whose models normalise queries and keys (modeling files of Transformers). A model
+ * "like" one of them has its shape, and its row says what else. */
+static const char *family_qk_norm(const struct measured_context *context, const char *model) {
+    static const struct {
+        const char *begins, *qk_norm;
+    } families[] = {
+        { "qwen3", "head" },
+        { "gemma3", "head" },
+        { "olmo2", "all-heads" },
+    };
+    const char *name = letters_and_digits(context->arena, model);
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strncmp(name, families[i].begins, strlen(families[i].begins)) == 0 &&
+            strstr(name, "like") == NULL)
+            return families[i].qk_norm;
+    return "";
+}
+
 static void note(const char **notes, int64_t *count, const char *text) {
     if (*count < MEASURED_NOTE_LIMIT) notes[(*count)++] = text;
 }
@@ -163,6 +182,11 @@ const char *measured_shape_complete(const struct measured_context *context,
         if (gated(run)) return "vocab";
         run->vocab = 51200;
         note(notes, note_count, "vocabulary of 51,200, GPT-2's with padding");
+    }
+    if (run->qk_norm[0] == '\0') {
+        run->qk_norm = family_qk_norm(context, run->model);
+        if (run->qk_norm[0] != '\0')
+            note(notes, note_count, "norms of queries and keys, as the public models of its name");
     }
     return run->seq_len > 0 ? NULL : "seq_len";
 }
