@@ -55,6 +55,7 @@ static const struct column {
     { "attention", COLUMN_TEXT, AT(attention), 0, 0 },
     { "dropout", COLUMN_COUNT, AT(dropout), 0, 1 },
     { "deterministic", COLUMN_TEXT, AT(deterministic), 0, 0 },
+    { "overlap", COLUMN_TEXT, AT(overlap), 0, 0 },
     { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },
     { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
     { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },
@@ -116,15 +117,17 @@ static bool is_pixels(const char *text) {
            width > 0 && height > 0 && width <= MOST_PIXELS && height <= MOST_PIXELS;
 }
 
-/* "vision;language", each by its role or a longer name of it; "none". */
-static bool are_modules(const char *text) {
-    static const char *const roles[] = { "vision", "connector", "language", "none" };
+static const char *const roles[] = { "vision", "connector", "language", "none", NULL },
+                         *const traffic[] = { "gradients", "parameters", "tensor", "none", NULL };
+
+/* "vision;language": each part is one of the words, or a longer name of it. */
+static bool are_words(const char *text, const char *const *words) {
     for (const char *part = text; *part != '\0';) {
         const size_t length = strcspn(part, ";");
         bool known = false;
-        for (size_t i = 0; i < sizeof roles / sizeof roles[0] && !known; i++) {
-            const char *at = strstr(part, roles[i]);
-            known = at != NULL && (size_t)(at - part) + strlen(roles[i]) <= length;
+        for (size_t i = 0; words[i] != NULL && !known; i++) {
+            const char *at = strstr(part, words[i]);
+            known = at != NULL && (size_t)(at - part) + strlen(words[i]) <= length;
         }
         if (!known) return false;
         part += length + (part[length] == ';');
@@ -137,9 +140,12 @@ static const char *text_mistake(struct arena *arena, const struct csv *csv, int6
                                 const struct column *column) {
     if (column->offset == AT(image_wh) && run->image_wh[0] != '\0' && !is_pixels(run->image_wh))
         return mistake_at(arena, csv, row, place, "pixels as 336x336");
-    if (column->offset == AT(frozen) && !are_modules(run->frozen))
+    if (column->offset == AT(frozen) && !are_words(run->frozen, roles))
         return mistake_at(arena, csv, row, place,
                           "vision, connector or language, with semicolons between");
+    if (column->offset == AT(overlap) && !are_words(run->overlap, traffic))
+        return mistake_at(arena, csv, row, place,
+                          "gradients, parameters or tensor, with semicolons between, or none");
     return NULL;
 }
 
@@ -219,6 +225,10 @@ const char *measured_run_complaint(struct arena *arena, const struct measured_ru
                         column != NULL ? ", " : "", column != NULL ? column : "",
                         (int)strcspn(why, "\n"), why, hint[0] != '\0' ? "; " : "",
                         (int)strcspn(hint, "\n"), hint);
+}
+
+bool measured_run_overlaps(const struct measured_run *run, const char *kind, bool otherwise) {
+    return run->overlap[0] != '\0' ? strstr(run->overlap, kind) != NULL : otherwise;
 }
 
 /* A row that stands twice would count twice. */

@@ -13,8 +13,9 @@
 
 struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *qk_norm,
-        *schedule, *precision, *recompute, *attention, *deterministic, *vision_model, *image_wh,
-        *frozen, *outcome, *stack, *peak_mem_kind, *notes, *seq_len_text; /* "" when empty */
+        *schedule, *precision, *recompute, *attention, *deterministic, *overlap, *vision_model,
+        *image_wh, *frozen, *outcome, *stack, *peak_mem_kind, *notes,
+        *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
     int64_t line; /* in its file, for messages */
@@ -37,6 +38,10 @@ struct measured_runs {
  * line. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);
+
+/* Whether the row's source runs this kind of traffic ("gradients", "parameters", "tensor") beside
+ * compute; `otherwise` where it does not say. */
+bool measured_run_overlaps(const struct measured_run *run, const char *kind, bool otherwise);
 
 /* What is wrong with the scenario made of a row ("...: error: /layout/tp: <why>"), told at the
  * row's cell where there is one: "line 3, tp: <why>". */

@@ -621,10 +621,14 @@ static void add_layout(cJSON *root, const struct row *row) {
     cJSON_AddNumberToObject(layout, "dp", (double)row->dp);
     cJSON_AddNumberToObject(layout, "zero_stage", (double)row->zero_stage);
     if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
+    const struct measured_run *r = &row->run;
+    const struct stack *stack = row->out->stack;
     cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
-                          row->out->stack->overlap_gradient_reduce);
+                          measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
     cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
-                          row->out->stack->overlap_parameter_gather);
+                          measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
+    if (measured_run_overlaps(r, "tensor", false))
+        cJSON_AddBoolToObject(layout, "tp_overlap", true);
 }
 
 /* A number of layers that no even division gives, but two more would: embedding and head then count
