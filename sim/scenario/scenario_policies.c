@@ -22,7 +22,11 @@ static bool policy_node(struct reader *r, const char *slot, const cJSON *node, c
     if (cJSON_IsObject(node)) {
         *name_node = cJSON_GetObjectItemCaseSensitive(node, "name");
         if (*name_node == NULL)
-            return json_error(s->json, node, r->err, "for example {\"name\": \"isf\", \"qv\": 9}",
+            return json_error(s->json, node, r->err,
+                              arena_format(s->arena,
+                                           "say which: --set policy.%s.name=..., or "
+                                           "{\"name\": ...} with its parameters beside it",
+                                           slot),
                               "\"name\" is missing from the %s policy", slot);
     }
     if (!cJSON_IsString(*name_node))

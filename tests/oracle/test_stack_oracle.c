@@ -13,8 +13,7 @@
 enum { STAGES = 4, MICRO_BATCHES = 64 };
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     char text[2048] = "vision_tiles,text_tokens\n";
     for (int i = 0; i < MICRO_BATCHES; i++)
         strcat(text, "4,1\n");
@@ -25,12 +24,6 @@ static int begin(void **state) {
                   "  \"hidden\": 4096, \"ffn_hidden\": 16384, \"heads\": 32, \"ffn\": \"gelu\","
                   "  \"norm\": \"layer\", \"position\": \"none\", \"patch_size\": 14,"
                   "  \"image_size\": 448, \"source\": \"artificial\" } }");
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -164,5 +157,5 @@ int main(void) {
         cmocka_unit_test(test_closed_forms),
         cmocka_unit_test(test_blocking_sends_of_two_stages),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

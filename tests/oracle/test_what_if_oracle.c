@@ -5,15 +5,8 @@
 #include "sim/base/units.h"
 
 static int setup(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("few.csv", 1200, 1);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -275,5 +268,5 @@ int main(void) {
         cmocka_unit_test(test_a_slower_network_is_a_network_of_less_bandwidth),
         cmocka_unit_test(test_failures),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end);
 }

@@ -157,9 +157,9 @@ int main(void) {
         cmocka_unit_test(test_comparisons_run),
         cmocka_unit_test(test_needs_a_pipeline),
     };
-    fixture_begin();
+    fixture_begin(NULL);
     fixture_samples("dip.csv", 96, 7);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fixture_end();
+    fixture_end(NULL);
     return failed;
 }

@@ -8,18 +8,6 @@
 #define TOLERANCE 1e-4
 enum { SETTING_LIMIT = 8 };
 
-static int begin(void **state) {
-    (void)state;
-    fixture_begin();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
-    return 0;
-}
-
 static const char *const gpus[] = { "a100-40g-sxm",  "a100-80g-sxm",     "a800-80g-sxm",
                                     "h100-80g-sxm",  "h100-96g-sxm",     "h800-80g-sxm",
                                     "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",
@@ -107,5 +95,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_better_network_is_never_slower),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, fixture_begin, fixture_end);
 }

@@ -8,18 +8,6 @@
 
 #include <math.h>
 
-static int begin(void **state) {
-    (void)state;
-    fixture_begin();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
-    return 0;
-}
-
 /* ---- better hardware ---- */
 
 enum { OPERATORS = 4000 };
@@ -222,5 +210,5 @@ int main(void) {
         cmocka_unit_test(test_order_does_not_change_the_work),
         cmocka_unit_test(test_utilisation_is_a_fraction),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, fixture_begin, fixture_end);
 }

@@ -5,15 +5,8 @@
 #include <math.h>
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 100, 3);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -404,5 +397,5 @@ int main(void) {
         cmocka_unit_test(test_oracle_simulates_iterations),
         cmocka_unit_test(test_oracle_of_layers),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -6,15 +6,8 @@
 #include "sim/replay/memory_bound.h"
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 400, 5);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -114,5 +107,5 @@ int main(void) {
         cmocka_unit_test(test_no_step_needs_more),
         cmocka_unit_test(test_what_is_not_known),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -6,15 +6,8 @@
 #include "sim/base/units.h"
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 230, 7);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -485,5 +478,5 @@ int main(void) {
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_planning_is_held_against_the_iteration_before),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

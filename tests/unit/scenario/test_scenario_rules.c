@@ -285,7 +285,7 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"batching\"?" },
         { "policy: name missing", POLICY, "\"policy\": { \"batching\": { \"qv\": 9 } }",
           "7:13: error: /policy/batching: \"name\" is missing from the batching policy",
-          "for example {\"name\": \"isf\", \"qv\": 9}" },
+          "say which: --set policy.batching.name=..., or {\"name\": ...} with its parameters beside it" },
         { "policy: a number", POLICY, "\"policy\": { \"schedule\": 1 }",
           "7:25: error: /policy/schedule: a schedule policy is a name, or an object with a name",
           NULL },

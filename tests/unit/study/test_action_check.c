@@ -10,8 +10,7 @@ static struct scenario *scenario;
 static struct job *job;
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("actions.csv", 64, 9);
     const char *overrides[] = {
         "policy={\"joint\": {\"name\": \"dip\", \"rollouts\": 40, \"sub_batch\": 2}}",
@@ -23,11 +22,9 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     job_destroy(job);
     scenario_destroy(scenario);
-    fixture_end();
-    return 0;
+    return fixture_end(state);
 }
 
 static cJSON *actions_of(const struct job *of, int64_t iteration) {

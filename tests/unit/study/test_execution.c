@@ -9,15 +9,8 @@
 static const struct provenance provenance = { .command_line = "ballast run scenario.json" };
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 160, 21);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -383,5 +376,5 @@ int main(void) {
         cmocka_unit_test(test_prices_times_calls_are_the_work),
         cmocka_unit_test(test_stage_layers_in_words),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -5,15 +5,8 @@
 #include "sim/study/explanation.h"
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 160, 22);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -298,5 +291,5 @@ int main(void) {
         cmocka_unit_test(test_operators_outside_of_layers),
         cmocka_unit_test(test_errors),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -4,15 +4,8 @@
 #include "tests/unit/replay/replay_fixture.h"
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 160, 22);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -336,5 +329,5 @@ int main(void) {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_every_field_is_said),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -9,8 +9,7 @@ static const struct provenance provenance = { .command_line = "ballast reproduce
 
 /* A scenarios folder with papers of its own and everything else as it is. */
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 64, 31);
     static const char *const folders[] = { "models", "datasets", "hardware", "clusters" };
     mkdir(fixture_path("scenarios"), 0755);
@@ -23,12 +22,6 @@ static int begin(void **state) {
         assert_int_equal(symlink(from, fixture_path(to)), 0);
     }
     fixture_scenario_file("scenarios/papers/atlas/base.json", "samples.csv");
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -546,5 +539,5 @@ int main(void) {
         cmocka_unit_test(test_hint_of_an_unknown_quantity),
         cmocka_unit_test(test_a_scenario_that_is_not_there),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, fixture_end);
 }

@@ -4,15 +4,8 @@
 #include "sim/study/run_inputs.h"
 
 static int begin(void **state) {
-    (void)state;
-    fixture_begin();
+    fixture_begin(state);
     fixture_samples("samples.csv", 40, 21);
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fixture_end();
     return 0;
 }
 
@@ -89,7 +82,7 @@ static void test_every_file_of_a_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_file_of_a_run, begin, end),
+        cmocka_unit_test_setup_teardown(test_every_file_of_a_run, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
