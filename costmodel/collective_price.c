@@ -8,7 +8,12 @@
 /* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
  * (NVIDIA/nccl issue 371), where trees would show up to twice the NIC's rate. */
 enum { CUBE_MESH_GPUS = 8 };
-#define FILL_BYTES 16777216.0
+/* Trees of two nodes have a channel for each NIC, and half of what it carries is the sum: 23.6 GB/s
+ * before Hopper (perChMaxTreeBws of A100, NVIDIA/nccl src/graph/tuning.cc). With faster NICs a ring
+ * is no slower: two nodes of A100 reach a bus bandwidth of 86 GB/s by four NICs of 25 (NVIDIA/nccl
+ * issue 1048), 192 by eight (issue 812), and 78 by four of 12.5, which only trees can. */
+#define OLD_TREE_NIC_BYTES_PER_S 11.8e9
+#define FILL_BYTES               16777216.0
 /* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
@@ -48,6 +53,8 @@ void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu
             gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
         .nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
                                                                : NIC_EFFICIENCY_DEFAULT,
+        .tree_nic_bytes_per_s =
+            gpu->peak_flop_per_s[PRECISION_FP8] > 0 ? INFINITY : OLD_TREE_NIC_BYTES_PER_S,
         .node_nic_bytes_per_s = node_bytes_per_s,
         .one_nic_bytes_per_s = node_bytes_per_s / (double)nic_count,
         .across_source = "NIC rule of collective_price.c over the one-node tables",
@@ -60,18 +67,23 @@ void collective_rates_use_fabric(struct collective_rates *rates, const struct fa
     rates->across_source = fabric->source;
 }
 
-/* Bytes that cross a node's NICs, one way. */
+/* Bytes that cross a node's NICs, one way; of trees that the NICs outrun as many as they could carry
+ * in that time. */
 static double across_wire_bytes(const struct collective_rates *rates, enum operator_kind op,
                                 double bytes, const struct communicator *g) {
     const bool trees = g->node_count == 2 && rates->network.nvlink_mesh_gpus != CUBE_MESH_GPUS;
     const double rank_count = (double)g->rank_count, inside = (double)g->ranks_per_node;
+    const double ring_bytes = bytes * collective_wire_factor(op, rank_count);
     switch (op) {
-    case OPERATOR_ALL_REDUCE:
-        return trees ? bytes : bytes * collective_wire_factor(op, rank_count);
+    case OPERATOR_ALL_REDUCE: {
+        const double nic_bytes_per_s = rates->nic_efficiency * rates->one_nic_bytes_per_s;
+        const double outrun = fmax(nic_bytes_per_s / rates->tree_nic_bytes_per_s, 1);
+        return trees ? fmin(bytes * outrun, ring_bytes) : ring_bytes;
+    }
     case OPERATOR_ALL_TO_ALL:
         return bytes * inside * (rank_count - inside) / rank_count;
     default:
-        return bytes * collective_wire_factor(op, rank_count);
+        return ring_bytes;
     }
 }
 

@@ -6,7 +6,8 @@
  *   inside: the same collective over the r ranks of a node (efficiency.h), 0 for one rank.
  *   wire: bytes that cross a node's NICs one way:
  *     all-reduce                  2 S (n-1)/n (ring), but S for two nodes, where NCCL's trees send
- *                                 each node's sum across once; not between cube meshes of V100
+ *                                 each node's sum across once: before Hopper by 11.8 GB/s a NIC at
+ *                                 most, if a ring is not faster; not between cube meshes of V100
  *     all-gather, reduce-scatter  S (n-1)/n (ring)
  *     all-to-all                  S r (n-r)/n: each rank sends S/n to every rank outside
  *     send                        S, share is that of one flow
@@ -35,6 +36,7 @@ struct collective_rates {
     struct cluster_network network;
     const struct collective_curves *curves;
     double link_bytes_per_s; /* of one GPU inside its node, one direction */
+    double tree_nic_bytes_per_s; /* of an all-reduce by trees on two nodes, for each NIC */
     double nic_efficiency;
     double node_nic_bytes_per_s; /* all NICs of a node */
     double one_nic_bytes_per_s;

@@ -37,6 +37,7 @@ static const struct column {
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },
     { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 0 },
+    { "nics_per_node", COLUMN_COUNT, AT(nics_per_node), 1, 1024 },
     { "tp", COLUMN_COUNT, AT(tp), 1, 1e6 },
     { "sp", COLUMN_COUNT, AT(sp), 0, 1 },
     { "cp", COLUMN_COUNT, AT(cp), 1, 1e6 },

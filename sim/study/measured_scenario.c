@@ -604,9 +604,10 @@ static void add_cluster(cJSON *root, const struct row *row) {
                                                           : 400;
     cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
     /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
-    if (rate < 100)
+    if (r->nics_per_node > 0 || rate < 100)
         cJSON_AddNumberToObject(cluster, "nics_per_node",
-                                fmax(1, floor((double)node * rate / 100)));
+                                r->nics_per_node > 0 ? (double)r->nics_per_node
+                                                     : fmax(1, floor((double)node * rate / 100)));
 }
 
 static void add_layout(cJSON *root, const struct row *row) {
