@@ -22,7 +22,8 @@ struct stack_fields {
     const cJSON *words, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
-    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, whole_logits, divides_sends;
+    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
+        whole_logits, divides_sends;
     bool odd_vocabulary;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients;
@@ -150,6 +151,9 @@ static const struct field stack_rows[] = {
       "but not where parts of the model take turns on each stage", NULL },
     { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
       "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
+      NULL },
+    { "reduces_replicas_last", FIELD_BOOL, AT(reduces_replicas_last), 0, 0, "false", "",
+      "all-reduces between copies of sharded states are combined and come behind the backward",
       NULL },
     { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
       "compute time lost per time that moves ZeRO-2 and 3 traffic beside it, waits for NICs apart",
@@ -429,6 +433,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .casts = (enum stack_casts)f.casts,
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .reduces_once = f.reduces_once,
+        .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
         .unfused_encoder = f.unfused_encoder,

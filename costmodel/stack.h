@@ -120,8 +120,9 @@ struct stack {
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
-    bool reduces_once;     /* sharded gradients stay whole between micro-batches (no_sync) */
-    bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner, not in one all-gather */
+    bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
+    bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
+    bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
     double context_hidden_fraction; /* of CP traffic that it exposes */

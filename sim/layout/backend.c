@@ -134,6 +134,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->odd_vocabulary = stack->odd_vocabulary;
     b->unfused_encoder = stack->unfused_encoder;
     b->reduces_once = stack->reduces_once;
+    b->reduces_replicas_last = stack->reduces_replicas_last;
     b->divides_sends |= stack->divides_sends;
     b->send_blocks_host =
         stack->waits_for_sends && !(stack->overlaps_interleaved_sends && interleaved);

@@ -28,13 +28,16 @@ int64_t outer_collective_ns(const struct step_model *m, struct outer_call call,
     return outer_ns(m, call, &work, group);
 }
 
-int64_t outer_sharded_reduce_ns(const struct step_model *m, struct outer_call call, double bytes) {
+struct outer_reduction outer_sharded_reduction(const struct step_model *m, struct outer_call call,
+                                               double bytes) {
     const struct layout *layout = &m->scenario->layout;
     struct communicator shards = layout_shard_group(layout),
                         replicas = layout_replica_group(layout);
-    return outer_collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards) +
-           outer_collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
-                               &replicas);
+    return (struct outer_reduction){
+        outer_collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards),
+        outer_collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
+                            &replicas),
+    };
 }
 
 struct moving {

@@ -29,7 +29,11 @@ int64_t outer_collective_ns(const struct step_model *m, struct outer_call call,
                             const struct communicator *group);
 /* Sharded gradients: reduce-scatter inside the shard group, then all-reduce of the shard between
  * groups that hold copies. */
-int64_t outer_sharded_reduce_ns(const struct step_model *m, struct outer_call call, double bytes);
+struct outer_reduction {
+    int64_t shards_ns, replicas_ns;
+};
+struct outer_reduction outer_sharded_reduction(const struct step_model *m, struct outer_call call,
+                                               double bytes);
 /* Share of a gather's, or such a reduction's, time that slows the compute beside it
  * (cost_model_moving_s()). */
 double outer_gather_moving(const struct step_model *m, double bytes);

@@ -76,8 +76,7 @@ static void count_layers(struct step_model *m) {
             m->trainable_weight_bytes[stage] += bytes;
             const bool as_cast = precision == PRECISION_FP8 && layer_kind_is_block(kind);
             m->gathered_bytes[stage] +=
-                bytes -
-                (as_cast ? (double)parameters * m->scenario->backend->fp8_gather_saves : 0);
+                bytes - (as_cast ? (double)parameters * m->scenario->backend->fp8_gather_saves : 0);
             m->trainable_part_parameters[part] += parameters;
         }
     }
@@ -221,7 +220,7 @@ static void price_accumulation(struct step_model *m) {
                once = step_reduces_once(m);
     /* ZeRO-3 gathers in forward and in backward; FSDP2 as ZeRO-2 keeps until then what it
      * gathered, DeepSpeed's ZeRO-2 gathers after the update alone. */
-    const double gather_copies = !reduces                     ? 0
+    const double gather_copies = !reduces                    ? 0
                                  : s->layout.zero_stage == 3 ? 1
                                  : backend->unit_gradients   ? 0.5
                                                              : 0;
@@ -246,6 +245,12 @@ static void price_accumulation(struct step_model *m) {
     }
 }
 
+static int64_t whole_reduction_ns(const struct step_model *m, struct outer_call call,
+                                  double bytes) {
+    const struct outer_reduction parts = outer_sharded_reduction(m, call, bytes);
+    return parts.shards_ns + parts.replicas_ns;
+}
+
 static void price_synchronisation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
@@ -261,7 +266,7 @@ static void price_synchronisation(struct step_model *m) {
         const bool scatters = sharded_state && !s->backend->zero1_all_reduce;
         if (layout->zero_stage <= 1) {
             m->synchronize_ns[stage] =
-                scatters ? outer_sharded_reduce_ns(m, reduce, reduced)
+                scatters ? whole_reduction_ns(m, reduce, reduced)
                          : outer_collective_ns(m, reduce, OPERATOR_ALL_REDUCE, reduced, &all);
             m->synchronize_moving[stage] = scatters ? outer_reduce_moving(m, reduced)
                                                     : outer_all_reduce_moving(m, reduced, &all);
@@ -272,8 +277,7 @@ static void price_synchronisation(struct step_model *m) {
                                share * s->optimizer->update_bytes_moved);
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         if (sharded_state && layout->zero_stage < 3) {
-            m->gather_ns[stage] =
-                outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
+            m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
             m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);
         }
         if (layout->zero_stage == 3)
@@ -372,14 +376,18 @@ static void price_units(struct arena *arena, struct step_model *m) {
         if (gathers)
             m->unit_gather_ns[unit] =
                 outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
-        if (gradients > 0) m->unit_reduce_ns[unit] = outer_sharded_reduce_ns(m, reduce, gradients);
+        if (gradients <= 0) continue;
+        const struct outer_reduction unit_ns = outer_sharded_reduction(m, reduce, gradients);
+        m->unit_reduce_ns[unit] = unit_ns.shards_ns;
+        *(s->backend->reduces_replicas_last ? &m->root_reduce_ns : &m->unit_reduce_ns[unit]) +=
+            unit_ns.replicas_ns;
     }
     if (gathers)
         m->root_gather_ns =
             outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
     m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
-    if (root_gradients > 0) m->root_reduce_ns = outer_sharded_reduce_ns(m, reduce, root_gradients);
+    if (root_gradients > 0) m->root_reduce_ns += whole_reduction_ns(m, reduce, root_gradients);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,

@@ -174,6 +174,42 @@ static void test_reduces_once(void **state) {
     fixture_close(&f);
 }
 
+/* Groups of eight on two nodes: what the copies' all-reduces take is hidden, or comes last. */
+static void test_replicas_last(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",   "cluster.gpu_count=16",
+                                         "layout.backend=fsdp",   "layout.zero_stage=3",
+                                         "layout.zero_group=8",   "layout.tp=1",
+                                         "layout.pp=1",           "layout.stack=none",
+                                         "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    const struct batch_shape shape =
+        model_batch_shape(f.scenario->model, 1, 0, 65536, 65536.0 * 65536.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct stage_cost cost[2];
+    struct layer_time times[LAYER_KIND_COUNT];
+    int64_t root_ns[2];
+    for (int last = 0; last < 2; last++) {
+        backend.reduces_replicas_last = last == 1;
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        root_ns[last] = f.step->root_reduce_ns;
+        step_layer_times(f.step, &shape, times);
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost[last]);
+    }
+    assert_true(root_ns[1] > 2 * root_ns[0]);
+    /* Enough compute hides all of it otherwise but the last block's and the root's. */
+    const int64_t longer_ns = cost[1].backward_ns - cost[0].backward_ns;
+    assert_true(longer_ns > (root_ns[1] - root_ns[0]) * 9 / 10);
+    assert_true(longer_ns <= root_ns[1] - root_ns[0]);
+    fixture_close(&f);
+}
+
 /* Backward of one micro-batch under FSDP on two nodes with so fast a network. */
 static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double gather_copy_bytes) {
     const char *const setup[] = { "model=internlm2-20b",
@@ -667,6 +703,7 @@ int main(void) {
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_fp32_has_no_master_copy),
         cmocka_unit_test(test_reduces_once),
+        cmocka_unit_test(test_replicas_last),
         cmocka_unit_test(test_overlap_cost),
         cmocka_unit_test(test_shard_lists),
         cmocka_unit_test(test_sharded_copies),
