@@ -26,7 +26,7 @@ struct stack_fields {
         whole_logits, divides_sends;
     bool odd_vocabulary;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
-    int recompute_style, tensor_traffic, casts, linear_gradients;
+    int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
         rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
@@ -47,6 +47,7 @@ struct stack_fields {
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
+static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
                                                      "core",  "projected", NULL };
@@ -127,6 +128,10 @@ static const struct field stack_rows[] = {
       "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, "
       "k, v, gate and up; sums of biases with both",
       linear_gradients_names },
+    { "unpads", FIELD_CHOICE, AT(unpads), 0, 0, "\"never\"", "",
+      "whose samples fused attention reads without their padding, gathered and scattered around "
+      "it: nobody's, those of padded micro-batches, all",
+      unpads_names },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -432,6 +437,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
         .casts = (enum stack_casts)f.casts,
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
+        .unpads = (enum stack_unpads)f.unpads,
         .reduces_once = f.reduces_once,
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,

@@ -80,6 +80,14 @@ enum stack_linear_gradients {
                              * common input are added one to another; biases as above */
 };
 
+/* Whose samples fused attention reads without their padding: q, k and v are gathered before it,
+ * its result is scattered behind it (flash_attn.bert_padding). */
+enum stack_unpads {
+    UNPADS_NEVER,
+    UNPADS_PADDED, /* those of padded micro-batches: where a mask says that there is padding */
+    UNPADS_ALWAYS
+};
+
 /* A figure that the file states, and where it comes from. */
 struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
@@ -114,6 +122,7 @@ struct stack {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
+    enum stack_unpads unpads;
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */

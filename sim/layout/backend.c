@@ -130,6 +130,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->tensor_traffic = stack->tensor_traffic;
     b->casts = stack->casts;
     b->linear_gradients = stack->linear_gradients;
+    b->unpads = stack->unpads;
     b->whole_logits = stack->whole_logits;
     b->odd_vocabulary = stack->odd_vocabulary;
     b->unfused_encoder = stack->unfused_encoder;

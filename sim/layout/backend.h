@@ -43,6 +43,7 @@ struct backend {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
+    enum stack_unpads unpads;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

@@ -151,6 +151,18 @@ static void ring_attention(const struct layer_division *d, enum operator_pass pa
                out);
 }
 
+/* Forward q, k and v are read and written, the result's place is cleared and the result read and
+ * written there; backward what was gathered is scattered and the other way round. */
+void attention_unpad(const struct layer_division *d, enum operator_pass pass,
+                     enum precision activation, struct operator_list *out) {
+    if (!d->unpads || d->attention != ATTENTION_FLASH) return;
+    const double qkv = (double)(d->query_width + 2 * d->kv_width), result = (double)d->query_width;
+    const double columns = pass == PASS_FORWARD ? 2 * qkv + 3 * result : 3 * qkv + 2 * result;
+    operator_list_push(
+        out, operator_streaming("attention unpadding", OPERATOR_ELEMENTWISE, pass, activation,
+                                precision_bytes(activation) * (double)d->tokens * columns));
+}
+
 void core_attention(const struct layer_division *d, enum operator_pass pass,
                     enum precision activation, struct operator_list *out) {
     if (d->attention == ATTENTION_FLASH && has_ring(d)) {

@@ -6,6 +6,9 @@
 
 #include "sim/model/layer_division.h"
 
+/* What gathers the samples of a padded micro-batch around core attention, where the stack does. */
+void attention_unpad(const struct layer_division *d, enum operator_pass pass,
+                     enum precision activation, struct operator_list *out);
 /* pass is PASS_FORWARD or PASS_BACKWARD; activation is the precision of queries, keys and
  * values. */
 void core_attention(const struct layer_division *d, enum operator_pass pass,

@@ -112,6 +112,7 @@ static void block_forward(struct emitter *e) {
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
     context_exchange_before(d, PASS_FORWARD, e->out);
+    attention_unpad(d, PASS_FORWARD, e->activation, e->out);
     core_attention(d, PASS_FORWARD, e->activation, e->out);
     context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
     emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
@@ -155,6 +156,7 @@ static void block_backward(struct emitter *e) {
     emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
     context_exchange_before(d, PASS_BACKWARD, e->out);
     core_attention(d, PASS_BACKWARD, e->activation, e->out);
+    attention_unpad(d, PASS_BACKWARD, e->activation, e->out);
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);

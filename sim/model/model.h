@@ -209,7 +209,8 @@ struct tensor_split {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
-    bool whole_logits; /* the loss is computed on all logits, gathered from the TP ranks */
+    bool unpads; /* the language model's fused attention reads samples without their padding */
+    bool whole_logits;   /* the loss is computed on all logits, gathered from the TP ranks */
     bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;

@@ -493,6 +493,14 @@ static enum dropout dropout_of(double probability) {
     return probability > 0 ? DROPOUT_ON : DROPOUT_OFF;
 }
 
+/* Samples of images and text differ in length, so a micro-batch of several is padded. */
+static bool unpads_attention(const struct scenario *s) {
+    const struct batching_policy *batching = s->batching.row;
+    return s->backend->unpads == UNPADS_ALWAYS ||
+           (s->backend->unpads == UNPADS_PADDED && !batching->packs && s->micro_batch_samples > 1 &&
+            s->model->modules[MODULE_VISION].layer_count > 0);
+}
+
 struct tensor_split scenario_split(const struct scenario *s) {
     return (
         struct tensor_split){ .tp = s->layout.tp,
@@ -507,6 +515,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
                               .tensor_traffic = s->backend->tensor_traffic,
                               .casts = s->backend->casts,
                               .linear_gradients = s->backend->linear_gradients,
+                              .unpads = unpads_attention(s),
                               .whole_logits = s->backend->whole_logits,
                               .odd_vocabulary = s->backend->odd_vocabulary,
                               .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),

@@ -313,6 +313,43 @@ static void test_dropout_of_training(void **state) {
     arena_destroy(arena);
 }
 
+/* ---- samples without their padding ---- */
+
+/* q, k and v of 12 heads of 128: read and written before, the result's zeros, its read and write
+ * behind; backward the other way round. Two bytes each. */
+static void test_unpads(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = gpt(arena, false);
+    struct batch_shape shape = model_batch_shape(m, 2, 0, TOKENS, 2 * 2048.0 * 2048.0);
+    static const struct {
+        enum pass_set set;
+        double tensors; /* of q's width */
+        int64_t before; /* places of the operator before attention; negative: behind it */
+    } cases[] = { { PASS_SET_FORWARD, 2 * 3 + 3, 1 }, { PASS_SET_BACKWARD, 3 * 3 + 2, -1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tensor_split split = { .tp = 8, .cp = 1, .attention = ATTENTION_FLASH };
+        struct operator_list plain = block_operators(m, &shape, split, cases[i].set);
+        split.unpads = true;
+        struct operator_list list = block_operators(m, &shape, split, cases[i].set);
+        assert_int_equal(list.count, plain.count + 1);
+        const struct operator_work *attention = find(&list, "attention"),
+                                   *unpads = find(&list, "attention unpadding");
+        assert_null(find(&plain, "attention unpadding"));
+        assert_non_null(unpads);
+        assert_int_equal(attention - unpads, cases[i].before);
+        assert_true(unpads->memory_bytes == cases[i].tensors * 2.0 * TOKENS * HEADS * HEAD_DIM);
+        assert_int_equal(unpads->kind, OPERATOR_ELEMENTWISE);
+        operator_list_free(&list);
+        operator_list_free(&plain);
+        split.attention = ATTENTION_NAIVE;
+        list = block_operators(m, &shape, split, cases[i].set);
+        assert_null(find(&list, "attention unpadding"));
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 /* ---- context parallelism ---- */
 
 /* internvl-6b-70b, 8192 tokens, tp 2, cp 4: a rank has 2048 tokens, 32 query and 4 key-value heads
@@ -595,7 +632,7 @@ static void test_recompute_styles(void **state) {
             if (again.operators[k].kind == OPERATOR_MATMUL) matmul += again.operators[k].flop;
             if (again.operators[k].kind == OPERATOR_ATTENTION) attention += again.operators[k].flop;
         }
-        const double columns = cases[i].k_only ? kv + h + f
+        const double columns = cases[i].k_only                         ? kv + h + f
                                : cases[i].style == RECOMPUTE_PROJECTED ? h + 2 * f
                                : cases[i].matmuls ? h + 2 * kv + h + 2 * f + (cases[i].down ? f : 0)
                                                   : 0;
@@ -657,6 +694,7 @@ int main(void) {
         cmocka_unit_test(test_naive_encoder),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_of_training),
+        cmocka_unit_test(test_unpads),
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_ring_pieces),
         cmocka_unit_test(test_unaligned_heads),
