@@ -3,7 +3,10 @@
  * Kernel, as Transformer Engine chooses it (dot_product_attention/utils.py, get_attention_backend):
  * FlashAttention-2 before Hopper, where cuDNN's backward has no fixed order; cuDNN from Hopper on;
  * on Blackwell FlashAttention-2 again where both dropout and a fixed order are asked for, which
- * cuDNN has not (pull requests 2130 and 2584).
+ * cuDNN has not (pull requests 2130 and 2584). A training may name FlashAttention-2 or 3 itself.
+ *
+ * FlashAttention-2 on Hopper: 1.75 and 1.625 times what the profile holds, which is the third (arXiv
+ * 2407.08608: 1.5 to 2.0 and 1.5 to 1.75).
  *
  * Dropout in the kernel (forward and backward, p = 0.1): cuDNN 0.594 to 0.614 ms on H200, 0.480 to
  * 0.525 on B300 (TransformerEngine issue 3312, sbhd); FlashAttention-2 0.695 to 0.728 on GB200
@@ -37,6 +40,8 @@
 #define FLASH_BLACKWELL_FORWARD_FLOP_PER_S  361e12
 #define FLASH_BLACKWELL_BACKWARD_FLOP_PER_S 334e12
 #define CUDNN_ORDERED_BLACKWELL             1.14
+#define FLASH_2_HOPPER_FORWARD              1.75
+#define FLASH_2_HOPPER_BACKWARD             1.625
 enum {
     KEY_BLOCK = 128, /* keys of a thread block; 64 for heads above 128 */
     SCORE_BYTES = 2,
@@ -128,18 +133,23 @@ static double fixed_order(struct price *p, const struct operator_work *work, con
 
 double attention_use_modes(struct price *p, const struct operator_work *work, const struct gpu *gpu,
                            double moved_bytes_per_s, bool own_kernel) {
-    if (!work->dropout && !work->deterministic) return 0;
+    const enum attention_kernel named = work->attention_kernel;
+    if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL) return 0;
     if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
     const enum generation generation = generation_of(gpu);
+    const bool flash_2 = named == ATTENTION_KERNEL_FLASH_2;
     const bool stands_in = generation == BLACKWELL && work->dropout && work->deterministic;
-    const bool flash = own_kernel || generation == BEFORE_HOPPER || stands_in;
+    const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL) ||
+                       generation == BEFORE_HOPPER || stands_in;
     const double before_s = p->seconds;
     const bool forward = work->pass == PASS_FORWARD;
     double moved_s = 0;
-    if (stands_in)
+    if (stands_in || (flash_2 && generation == BLACKWELL))
         p->compute_s =
             fmax(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
                                                      : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
+    else if (flash_2 && generation == HOPPER)
+        p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash);
     if (work->deterministic && !forward) {
         moved_s = fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);

@@ -1,4 +1,5 @@
-/* attention_modes.h - what dropout and a fixed order of sums add to a fused attention kernel.
+/* attention_modes.h - what a named kernel, dropout and a fixed order of sums change in fused
+ * attention.
  *
  * Source: the libraries themselves, as named in attention_modes.c. Private to costmodel.
  */
@@ -7,7 +8,7 @@
 
 #include "costmodel/cost_model.h"
 
-/* Changes a step's price of an attention operator that asks for either; others stay as they are.
+/* Changes a step's price of an attention operator that asks for one; others stay as they are.
  * Returns seconds of traffic on top, to be added once the stack's factors are in the price.
  * moved_bytes_per_s: what kernels that stream reach. own_kernel: the stack states an attention of
  * its own for this GPU, which is FlashAttention-2. */

@@ -69,6 +69,13 @@ enum communicator_kind {
     COMMUNICATOR_KIND_COUNT
 };
 
+/* Fused attention that a training names; usual: what its stack runs. */
+enum attention_kernel {
+    ATTENTION_KERNEL_USUAL,
+    ATTENTION_KERNEL_FLASH_2, /* FlashAttention-2 */
+    ATTENTION_KERNEL_FLASH_3, /* FlashAttention-3, on Hopper as fast as cuDNN's */
+};
+
 struct operator_work {
     const char *name; /* "qkv", "mlp up"; static text */
     enum operator_kind kind;
@@ -87,6 +94,7 @@ struct operator_work {
     bool causal;
     bool dropout;       /* attention: of its weights, inside the kernel */
     bool deterministic; /* attention: the backward adds in a fixed order */
+    enum attention_kernel attention_kernel;
     double flop; /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
                     backward attention 2.5 x that */
     double memory_bytes;  /* HBM reads and writes */

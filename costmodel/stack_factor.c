@@ -165,7 +165,8 @@ double stack_time_factor(const struct stack_use *use, const struct operator_work
         break;
     }
     if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
-    const double stated = !use->attention_stated       ? 1
+    const bool own = use->attention_stated && work->attention_kernel == ATTENTION_KERNEL_USUAL;
+    const double stated = !own                         ? 1
                           : work->pass == PASS_FORWARD ? stack->attention_forward_time
                                                        : stack->attention_backward_time;
     return use->kernel_time_factor * use->attention_time_factor * stated;

@@ -127,6 +127,7 @@ static void push_fused(const struct layer_division *d, struct operator_work work
                        struct operator_list *out) {
     work.dropout = d->attention_dropout;
     work.deterministic = d->determinism != DETERMINISM_NONE;
+    work.attention_kernel = d->attention_kernel;
     operator_list_push(out, work);
 }
 

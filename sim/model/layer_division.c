@@ -86,6 +86,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
     d.determinism = split->determinism;
+    d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;
     d.casts = split->casts;
     d.linear_gradients = split->linear_gradients;

@@ -20,6 +20,7 @@ struct layer_division {
     bool sequence_parallel; /* and tp > 1 */
     bool hidden_dropout, attention_dropout;
     enum determinism determinism;
+    enum attention_kernel attention_kernel;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;

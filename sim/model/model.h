@@ -214,6 +214,7 @@ struct tensor_split {
     bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
+    enum attention_kernel attention_kernel; /* of fused attention */
 };
 
 /* Core attention of a kind of block. */

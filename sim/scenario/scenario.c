@@ -488,6 +488,12 @@ void scenario_destroy(struct scenario *scenario) {
 }
 
 /* A probability of a training: NaN leaves it to the model's file. */
+static enum attention_kernel kernel_of(int attention) {
+    return attention == TRAINING_FLASH_2   ? ATTENTION_KERNEL_FLASH_2
+           : attention == TRAINING_FLASH_3 ? ATTENTION_KERNEL_FLASH_3
+                                           : ATTENTION_KERNEL_USUAL;
+}
+
 static enum dropout dropout_of(double probability) {
     if (isnan(probability)) return DROPOUT_OF_MODEL;
     return probability > 0 ? DROPOUT_ON : DROPOUT_OFF;
@@ -502,25 +508,28 @@ static bool unpads_attention(const struct scenario *s) {
 }
 
 struct tensor_split scenario_split(const struct scenario *s) {
-    return (
-        struct tensor_split){ .tp = s->layout.tp,
-                              .sequence_parallel = s->layout.sequence_parallel,
-                              .cp = s->layout.cp,
-                              .attention = (enum attention_kind)s->training_fields.attention,
-                              .unfused_encoder = s->backend->unfused_encoder,
-                              .context = (enum context_kind)s->layout_fields.cp_kind,
-                              .context_unbalanced = !s->layout_fields.cp_balanced,
-                              .recompute_style = (enum recompute_style)s->backend->recompute_style,
-                              .keeps = s->backend->keeps,
-                              .tensor_traffic = s->backend->tensor_traffic,
-                              .casts = s->backend->casts,
-                              .linear_gradients = s->backend->linear_gradients,
-                              .unpads = unpads_attention(s),
-                              .whole_logits = s->backend->whole_logits,
-                              .odd_vocabulary = s->backend->odd_vocabulary,
-                              .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
-                              .attention_dropout = dropout_of(s->training_fields.attention_dropout),
-                              .determinism = (enum determinism)s->training_fields.deterministic };
+    return (struct tensor_split){
+        .tp = s->layout.tp,
+        .sequence_parallel = s->layout.sequence_parallel,
+        .cp = s->layout.cp,
+        .attention =
+            s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
+        .attention_kernel = kernel_of(s->training_fields.attention),
+        .unfused_encoder = s->backend->unfused_encoder,
+        .context = (enum context_kind)s->layout_fields.cp_kind,
+        .context_unbalanced = !s->layout_fields.cp_balanced,
+        .recompute_style = (enum recompute_style)s->backend->recompute_style,
+        .keeps = s->backend->keeps,
+        .tensor_traffic = s->backend->tensor_traffic,
+        .casts = s->backend->casts,
+        .linear_gradients = s->backend->linear_gradients,
+        .unpads = unpads_attention(s),
+        .whole_logits = s->backend->whole_logits,
+        .odd_vocabulary = s->backend->odd_vocabulary,
+        .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
+        .attention_dropout = dropout_of(s->training_fields.attention_dropout),
+        .determinism = (enum determinism)s->training_fields.deterministic
+    };
 }
 
 /* ---- the resolved scenario ---- */

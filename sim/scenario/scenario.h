@@ -58,12 +58,15 @@ struct scenario_layout {
     bool sp, tp_overlap, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
 };
 
+/* Flash: the stack's fused kernel, or FlashAttention-2 or 3 by name. */
+enum training_attention { TRAINING_FLASH, TRAINING_NAIVE, TRAINING_FLASH_2, TRAINING_FLASH_3 };
+
 struct scenario_training {
     const cJSON *global_batch, *micro_batch;
     int precision, optimizer;
-    int attention; /* enum attention_kind */
+    int attention;                            /* enum training_attention */
     double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
-    int deterministic; /* enum determinism */
+    int deterministic;                        /* enum determinism */
     int64_t epochs, offload_blocks;
 };
 

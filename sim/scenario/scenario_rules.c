@@ -518,7 +518,7 @@ void standing_assumptions(struct reader *r) {
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
     if (strcmp(s->recompute.name, "selective") == 0 &&
-        s->training_fields.attention == ATTENTION_FLASH)
+        s->training_fields.attention != TRAINING_NAIVE)
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
     what_if_assumptions(r);

@@ -196,7 +196,9 @@ static void megatron_training(const struct job *job, struct arena *arena,
     };
     enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
     if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
-    if (training->attention == ATTENTION_NAIVE) FLAG(out, "--attention-backend unfused");
+    if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
+    if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
+        FLAG(out, "--attention-backend flash");
     dropout_flags(job, arena, out);
     if (training->deterministic == DETERMINISM_NONE) return;
     FLAG(out, "--deterministic-mode");
@@ -423,8 +425,11 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
                   "step, so it runs slower than the job priced");
     if (layout->sequence_parallel && s->layout_fields.tp_overlap)
         NOTE(out, "layout.tp_overlap: no option, so DeepSpeed runs slower than the job priced");
-    if (training->attention == ATTENTION_NAIVE)
+    if (training->attention == TRAINING_NAIVE)
         NOTE(out, "training.attention naive: the model's own code, without flash attention");
+    if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
+        NOTE(out, "training.attention flash-%d: attn_implementation of the model",
+             training->attention == TRAINING_FLASH_2 ? 2 : 3);
     if (!is_adam(job))
         NOTE(out, "training.optimizer sgd-momentum: build it in the training script");
     if (training->deterministic != DETERMINISM_NONE)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "costmodel/attention_modes.h"
+#include "costmodel/stack.h"
 
 static void expect(const char *what, double got, double want, double within) {
     if (!(fabs(got - want) <= within * fabs(want)))
@@ -95,10 +96,50 @@ static void test_modes(void **state) {
     }
 }
 
+/* The kernel that a training names, in place of the stack's own. */
+static void test_named_kernels(void **state) {
+    (void)state;
+    const double flop = 4 * 8192.0 * 16384 * 16 * 128 / 2;
+    static const enum operator_pass f = PASS_FORWARD, b = PASS_BACKWARD;
+    const struct {
+        const char *gpu;
+        enum operator_pass pass;
+        enum attention_kernel kernel;
+        double want_s;
+    } cases[] = {
+        { "a100-80g-sxm", f, ATTENTION_KERNEL_FLASH_2, 1e-3 },
+        { "h100-80g-sxm", f, ATTENTION_KERNEL_FLASH_2, 1.75e-3 },
+        { "gh200", b, ATTENTION_KERNEL_FLASH_2, 1.625e-3 },
+        { "h100-80g-sxm", b, ATTENTION_KERNEL_FLASH_3, 1e-3 },
+        { "b200-180g-sxm", f, ATTENTION_KERNEL_FLASH_2, flop / 361e12 },
+        { "gb200-186g-nvl72", b, ATTENTION_KERNEL_FLASH_2, 2.5 * flop / 334e12 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double moved_s;
+        const struct gpu gpu = { .name = cases[i].gpu, .sm_count = 132 };
+        struct operator_work work = operator_attention("attention", cases[i].pass, PRECISION_BF16,
+                                                       16384, 8192.0 * 16384, 16, 16, 128, true);
+        work.attention_kernel = cases[i].kernel;
+        struct price p = { .seconds = 1e-3, .compute_s = 1e-3, .efficiency = 0.5 };
+        moved_s = attention_use_modes(&p, &work, &gpu, 2e12, false);
+        expect(cases[i].gpu, p.seconds, cases[i].want_s, 1e-9);
+        expect("traffic", moved_s, 0, 1e-9);
+    }
+    /* the times of a stack's own kernel are not those of another */
+    const struct stack stack = { .attention_forward_time = 2, .attention_backward_time = 3 };
+    const struct stack_use use = { &stack, 1, 1, true, true };
+    struct operator_work work = operator_attention("attention", f, PRECISION_BF16, 16384,
+                                                   8192.0 * 16384, 16, 16, 128, true);
+    expect("the stack's", stack_time_factor(&use, &work), 2, 1e-9);
+    work.attention_kernel = ATTENTION_KERNEL_FLASH_3;
+    expect("named", stack_time_factor(&use, &work), 1, 1e-9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordered_factor),
         cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_named_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
