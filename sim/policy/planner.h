@@ -132,6 +132,7 @@ struct iteration_plan {
                                               * INFINITY */
     struct pass_choice *choices;             /* by cell; left at 0: as plan->recompute has it */
     int64_t entry_count;                     /* of each stage */
+    int64_t enough_ns; /* another rank of the step takes as long: no faster order helps; 0: none */
     /* out: what the planner found, for the record */
     int64_t bound_ns, planned_ns; /* no order is faster; what it expects */
     double planner_s;             /* its wall time */

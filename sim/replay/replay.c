@@ -232,6 +232,9 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
         struct rank_outcome rank_outcome;
         struct step_slowness slow = slowness_of(job, index, rank);
         step_runner_slow(worker->runner, &slow);
+        int64_t load = loading_ns(job, shapes, count), begin = loads_first ? load : 0;
+        step_runner_enough(worker->runner,
+                           out->slowest_rank_ns > begin ? out->slowest_rank_ns - begin : 0);
         if (!step_run_rank(worker->runner, loop->options->fidelity, shapes, count, &rank_outcome,
                            &worker->err)) {
             worker->failed = true;
@@ -244,7 +247,6 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
             sums->timed = sums->timed || rank_outcome.planner_timed;
         }
         int64_t makespan = rank_outcome.makespan_ns;
-        int64_t load = loading_ns(job, shapes, count), begin = loads_first ? load : 0;
         if (load > latest_load) latest_load = load;
         sums->loading_ns += begin;
         makespan_sum += begin + makespan;

@@ -210,6 +210,9 @@ void step_runner_lock(struct step_runner *runner,
 /* The order of the next runs, stage after stage, instead of the planner's or the schedule's;
  * checked, borrowed until the next call; NULL: back to those. */
 void step_runner_order(struct step_runner *runner, const struct schedule_entry *entries);
+/* Another rank of the step takes so long: from now on an iteration planner need not look for orders
+ * faster than that. 0: it does, as at the start. */
+void step_runner_enough(struct step_runner *runner, int64_t enough_ns);
 /* From now on the rank is slower than planned: all its passes by `rank`, those of one stage by
  * `stage_factor` on top, sends over the link after `link_stage` by `link_factor`. 1: not. Stage
  * fidelity only. */

@@ -50,6 +50,7 @@ struct step_runner {
     const struct schedule_entry *given; /* order of the next runs, or NULL */
     bool static_order;                  /* the graph's order is that of the schedule */
     int64_t bound_ns;  /* of the planner's last iteration */
+    int64_t enough_ns; /* for the planner's next ones */
     double planner_s;
     bool planner_timed;
 };

@@ -77,9 +77,7 @@ static void number_units(struct step_runner *r, const struct batch_shape *shapes
         int32_t *units = r->units + i * (count + 1);
         units[0] = 0;
         for (int64_t k = 0; k < count; k++)
-            units[k + 1] =
-                units[k] +
-                (int32_t)(split ? step_unit_count(m, i, &shapes[k]) : 1);
+            units[k + 1] = units[k] + (int32_t)(split ? step_unit_count(m, i, &shapes[k]) : 1);
     }
     int64_t cells = 0, per_stage = 0;
     for (int64_t part = 0; part < m->part_count; part++) {
@@ -190,7 +188,8 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
                                         .costs = r->pass_costs,
                                         .activation_capacity_bytes = capacity,
                                         .host_capacity_bytes = step_host_capacity(m),
-                                        .choices = r->choices };
+                                        .choices = r->choices,
+                                        .enough_ns = r->is_slow ? 0 : r->enough_ns };
     if (!m->iteration_planner->plan_iteration(m->oracle, m->iteration_parameters, m->plan,
                                               &iteration, err))
         return false;
@@ -350,8 +349,8 @@ static void price_layers(struct step_runner *r) {
         step_layer_times_again(m, &r->shapes[i], r->unit_times[i]);
     r->piece_first[0] = 0;
     for (int64_t i = 0; i < m->module_count; i++)
-        r->piece_first[i + 1] = r->piece_first[i] +
-                                r->units[i * (r->micro_batch_count + 1) + r->micro_batch_count];
+        r->piece_first[i + 1] =
+            r->piece_first[i] + r->units[i * (r->micro_batch_count + 1) + r->micro_batch_count];
     if (r->piece_first[m->module_count] > r->piece_capacity) {
         r->piece_capacity = r->piece_first[m->module_count];
         r->piece_times =
@@ -382,7 +381,7 @@ static void find_finish(struct step_runner *r, const struct place_in_step *at, v
     (void)context;
     int64_t *finish = &r->finish_ns[at->part % r->model->stage_count];
     int32_t last = r->send_backward[at->cell] != NO_TASK ? r->send_backward[at->cell]
-                                                        : r->backward_last[at->cell];
+                                                         : r->backward_last[at->cell];
     if (r->engine->finish_ns[last] > *finish) *finish = r->engine->finish_ns[last];
 }
 
@@ -413,9 +412,8 @@ static bool run_clock(struct step_runner *r, bool rebuild, struct rank_outcome *
     if (rebuild && !pipeline_clock_order(r->clock, m->stage_count, m->chunk_count,
                                          r->micro_batch_count, r->entries))
         return false;
-    outcome->makespan_ns =
-        pipeline_clock_run(r->clock, r->costs, m->scenario->backend->send_blocks_compute,
-                           r->finish_ns);
+    outcome->makespan_ns = pipeline_clock_run(
+        r->clock, r->costs, m->scenario->backend->send_blocks_compute, r->finish_ns);
     return true;
 }
 
@@ -467,8 +465,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
 
 bool step_run_constant(struct step_runner *r, const struct stage_cost *by_part,
                        int64_t micro_batch_count, int64_t *makespan_ns, struct error *err) {
-    bool rebuild =
-        prepare(r, FIDELITY_STAGE, NULL, micro_batch_count) || r->clock != NULL;
+    bool rebuild = prepare(r, FIDELITY_STAGE, NULL, micro_batch_count) || r->clock != NULL;
     for (int64_t part = 0; part < r->model->part_count; part++)
         for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++)
             r->costs[cell] = by_part[part];
@@ -492,10 +489,13 @@ void step_runner_order(struct step_runner *r, const struct schedule_entry *entri
     r->given = entries;
 }
 
+void step_runner_enough(struct step_runner *r, int64_t enough_ns) {
+    r->enough_ns = enough_ns;
+}
+
 void step_runner_slow(struct step_runner *r, const struct step_slowness *slowness) {
     r->slowness = *slowness;
-    r->is_slow =
-        slowness->rank != 1 || slowness->stage_factor != 1 || slowness->link_factor != 1;
+    r->is_slow = slowness->rank != 1 || slowness->stage_factor != 1 || slowness->link_factor != 1;
 }
 
 void step_runner_times_only(struct step_runner *r, bool times_only) {

@@ -23,7 +23,7 @@ struct dip_parameters {
     int order, method, recompute;
     bool memory, offload, worst, apart, rules;
     int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit,
-        rollouts, seed;
+        rollouts, memory_rollouts, seed;
     double search_s;
 };
 
@@ -65,6 +65,11 @@ static const struct field dip_fields[] = {
       NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
       "schedules tried for one iteration of one data-parallel rank", NULL },
+    { "memory_rollouts", FIELD_COUNT, AT(memory_rollouts), 0, 1e9, "400", "",
+      "schedules near the best that go through the memory step too, at most; 200 in a row that are "
+      "no better (50 with offload), a best within 1 % of the bound or a slower data-parallel rank "
+      "ends it",
+      NULL },
     { "search_s", FIELD_DOUBLE, AT(search_s), 0, 1e6, "0", "s",
       "wall time that ends the search early; results are then not repeatable; 0: none", NULL },
     { "method", FIELD_CHOICE, AT(method), 0, 0, "\"mcts\"", "",
@@ -148,8 +153,7 @@ static void order_by_rule(const struct segment_graph *g, const int32_t *level_of
 }
 
 int64_t dip_order(const struct segment_graph *g, const int32_t *level_of,
-                  const struct segment_search_options *options,
-                  struct segment_schedule *schedule) {
+                  const struct segment_search_options *options, struct segment_schedule *schedule) {
     int32_t *order = memory_alloc(sizeof *order * (size_t)(g->class_count + 1));
     struct segment_search_result result;
     segment_search(g, options, order, &result);
@@ -213,6 +217,14 @@ static void add_finalist(void *context, const int32_t *order, enum interleaver_t
     memcpy(f->orders + at * f->class_count, order, sizeof *order * (size_t)f->class_count);
 }
 
+/* How a filled order came about. */
+struct origin {
+    int32_t *order; /* of classes */
+    enum interleaver_turn turn;
+    double room_share;
+    int64_t makespan_ns; /* after the memory step; INT64_MAX: no order of classes is known yet */
+};
+
 static int64_t finalist_count(const struct finalists *f) {
     return f->first_count + (f->later_count < f->later_limit ? f->later_count : f->later_limit);
 }
@@ -235,26 +247,30 @@ static int64_t *kept_backward_ns(const struct dip_iteration *d, const struct job
     return kept_ns;
 }
 
-/* Micro-batches in turn. */
-static void plain_order(struct dip_iteration *d) {
-    struct segment_graph *g = d->segments.graph;
-    int32_t *order = arena_array(d->it->scratch, int32_t, g->class_count);
-    for (int32_t i = 0; i < g->class_count; i++)
+static int32_t *micro_batches_in_turn(const struct dip_iteration *d) {
+    int32_t count = d->segments.graph->class_count;
+    int32_t *order = arena_array(d->it->scratch, int32_t, count);
+    for (int32_t i = 0; i < count; i++)
         order[i] = i;
-    greedy_order(g, order, TURN_ALTERNATE, &d->schedule);
+    return order;
 }
 
-/* False: a micro-batch does not fit into so little. */
-static bool order_in_room(struct dip_iteration *d, double share) {
+static void plain_order(struct dip_iteration *d) {
+    greedy_order(d->segments.graph, micro_batches_in_turn(d), TURN_ALTERNATE, &d->schedule);
+}
+
+/* In a part of the room. False: a micro-batch does not fit into so little. */
+static bool run_origin(struct dip_iteration *d, const struct origin *o) {
     struct segment_graph *g = d->segments.graph;
-    double *room = arena_array(d->it->scratch, double, g->rank_count);
+    double *room = memory_alloc(sizeof *room * (size_t)g->rank_count);
     for (int32_t r = 0; r < g->rank_count; r++) {
         room[r] = g->capacity_bytes[r];
-        g->capacity_bytes[r] *= share;
+        g->capacity_bytes[r] *= o->room_share;
     }
-    plain_order(d);
+    greedy_order(g, o->order, o->turn, &d->schedule);
     for (int32_t r = 0; r < g->rank_count; r++)
         g->capacity_bytes[r] = room[r];
+    free(room);
     return d->schedule.makespan_ns != SEGMENT_DEAD_END;
 }
 
@@ -353,39 +369,154 @@ static bool order_in_rule(struct dip_iteration *d, int rule) {
            fits_in_memory(d->segments.graph, &d->schedule);
 }
 
-/* Into d->schedule, before the memory step; false: there is none, or it is the search's own. */
-static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int64_t k,
-                           const struct segment_schedule *found) {
-    struct segment_graph *g = d->segments.graph;
+/* Of finalist k; order NULL: it is one by rule. */
+static struct origin finalist_origin(const struct dip_iteration *d, const struct finalists *f,
+                                     int64_t k) {
     int64_t count = finalist_count(f), later = k - f->first_count;
-    if (k >= count + ROOM_SHARE_COUNT) return order_in_rule(d, (int)(k - count - ROOM_SHARE_COUNT));
-    if (k >= count) return order_in_room(d, room_shares[k - count]);
+    if (k >= count + ROOM_SHARE_COUNT) return (struct origin){ .makespan_ns = INT64_MAX };
+    if (k >= count)
+        return (struct origin){ micro_batches_in_turn(d), TURN_ALTERNATE, room_shares[k - count],
+                                INT64_MAX };
     int64_t at = later < 0 ? k : FIRST_LIMIT + later;
-    greedy_order(g, f->orders + at * f->class_count,
-                 later < 0 ? TURN_ALTERNATE : f->later_turns[later], &d->schedule);
-    return !same_order(g, &d->schedule, found);
+    return (struct origin){ f->orders + at * f->class_count,
+                            later < 0 ? TURN_ALTERNATE : f->later_turns[later], 1, INT64_MAX };
+}
+
+static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int64_t k,
+                           const struct origin *o) {
+    if (o->order != NULL) return run_origin(d, o);
+    return order_in_rule(d, (int)(k - finalist_count(f) - ROOM_SHARE_COUNT));
+}
+
+/* What the memory step needs beside the order. */
+struct filling {
+    struct filled before, best; /* passes as they were; the fastest order found */
+    const int64_t *kept_ns;
+    struct busy_rank *ranks;
+};
+
+/* Whether the order in d->schedule becomes faster than limit_ns. */
+static bool fill_order(struct dip_iteration *d, const struct job_plan *plan, struct filling *f,
+                       int64_t limit_ns) {
+    memcpy(d->segments.graph->passes, f->before.passes, f->before.pass_bytes);
+    sort_ranks(d->segments.graph, f->best.passes, f->ranks);
+    if (!fill_memory(d, plan, f->kept_ns, f->ranks, limit_ns)) return false;
+    if (d->schedule.makespan_ns < f->best.makespan_ns) keep_filled(d, &f->best);
+    return true;
+}
+
+/* The fastest of the finalists; returns how it came about. */
+static struct origin fill_finalists(struct dip_iteration *d, const struct job_plan *plan,
+                                    const struct finalists *f, struct filling *fill) {
+    struct segment_graph *g = d->segments.graph;
+    const struct segment_schedule found = { .tasks = fill->before.tasks };
+    const int64_t found_ns = fill->best.makespan_ns;
+    struct origin best = { micro_batches_in_turn(d), TURN_ALTERNATE, 1, INT64_MAX };
+    int64_t last = finalist_count(f);
+    if (d->p->order == ORDER_SEARCH) last += ROOM_SHARE_COUNT + (d->p->rules ? RULE_COUNT : 0);
+    for (int64_t k = 0; k < last; k++) {
+        memcpy(g->passes, fill->before.passes, fill->before.pass_bytes);
+        struct origin o = finalist_origin(d, f, k);
+        if (!finalist_order(d, f, k, &o)) continue;
+        if (same_order(g, &d->schedule, &found))
+            o.makespan_ns = found_ns;
+        else if (fill_order(d, plan, fill, fill->best.makespan_ns))
+            o.makespan_ns = d->schedule.makespan_ns;
+        if (o.order != NULL && o.makespan_ns < best.makespan_ns) best = o;
+    }
+    return best;
+}
+
+/* ---- rollouts with the memory step ---- */
+
+/* Orders that are alike before the memory step differ by several per cent after it where a few long
+ * passes hold up the others (T2V-XL with a clip of 16 s: 49 to 44 s), so the paper scores every
+ * rollout by what the step leaves (section 5.1). Here those near the best finalist are. */
+enum { ROLLOUTS_WITHOUT_GAIN = 200, WHEN_OFFLOADING = 50, OTHER_TURN_OF = 8, MOVE_LIMIT = 4 };
+static const double near_bound = 1.01;
+
+/* Of two classes the one of more work, whose place matters more, goes elsewhere. */
+static void move_heavy(uint64_t *random, int32_t *order, int32_t count, const int64_t *work_ns) {
+    for (int32_t move = segment_search_below(random, MOVE_LIMIT); move >= 0; move--) {
+        int32_t from = segment_search_below(random, count),
+                other = segment_search_below(random, count);
+        if (work_ns[order[other]] > work_ns[order[from]]) from = other;
+        segment_search_move(order, from, segment_search_below(random, count));
+    }
+}
+
+static int64_t *class_work_ns(const struct dip_iteration *d, const struct segment_pass *passes) {
+    const struct segment_graph *g = d->segments.graph;
+    int64_t *work = arena_array(d->it->scratch, int64_t, g->class_count);
+    for (int64_t i = 0; i < (int64_t)g->segment_count * g->rank_count; i++)
+        work[g->class_of[i / g->rank_count]] += passes[i].forward_ns + passes[i].backward_ns;
+    return work;
+}
+
+static void search_filled(struct dip_iteration *d, const struct job_plan *plan, struct origin best,
+                          struct filling *fill, int64_t bound_ns) {
+    struct segment_graph *g = d->segments.graph;
+    const int32_t n = g->class_count;
+    const double start_s = wall_clock_s();
+    uint64_t random = segment_search_stream((uint64_t)d->p->seed, -1, 0);
+    int32_t *kept = arena_array(d->it->scratch, int32_t, n);
+    struct origin trial = { .order = arena_array(d->it->scratch, int32_t, n) };
+    memcpy(kept, best.order, sizeof *kept * (size_t)n);
+    const int64_t *work_ns = class_work_ns(d, fill->before.passes);
+    best.order = kept;
+    /* The step takes several times as long when it offloads. */
+    const int64_t patience = d->segments.offload ? WHEN_OFFLOADING : ROLLOUTS_WITHOUT_GAIN;
+    const double enough_ns = fmax(near_bound * (double)bound_ns, (double)d->it->enough_ns);
+    for (int64_t i = 0, last_gain = 0;
+         i < d->p->memory_rollouts && i - last_gain < patience &&
+         (double)fill->best.makespan_ns > enough_ns &&
+         (d->p->search_s == 0 || wall_clock_s() - start_s < d->p->search_s);
+         i++) {
+        memcpy(trial.order, best.order, sizeof *kept * (size_t)n);
+        move_heavy(&random, trial.order, n, work_ns);
+        trial.room_share = best.room_share;
+        trial.turn = best.turn;
+        if (segment_search_below(&random, OTHER_TURN_OF) == 0)
+            trial.turn = best.turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
+        memcpy(g->passes, fill->before.passes, fill->before.pass_bytes);
+        if (!run_origin(d, &trial) || !fill_order(d, plan, fill, best.makespan_ns)) continue;
+        last_gain = i;
+        memcpy(kept, trial.order, sizeof *kept * (size_t)n);
+        best = (struct origin){ kept, trial.turn, trial.room_share, d->schedule.makespan_ns };
+    }
+}
+
+/* No order and no choice of recomputation or offload is faster. */
+static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_plan *plan) {
+    struct segment_graph *g = d->segments.graph;
+    int64_t n = (int64_t)g->segment_count * g->rank_count, bound;
+    int64_t *kept_ns = kept_backward_ns(d, plan);
+    struct segment_pass *chosen = arena_array(d->it->scratch, struct segment_pass, n);
+    memcpy(chosen, g->passes, sizeof *chosen * (size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t segment = i / g->rank_count, rank = i % g->rank_count;
+        g->passes[i].backward_ns = kept_ns[i];
+        g->passes[i].forward_ns =
+            d->it->costs[modality_cell(plan, d->it, &d->segments, segment, rank)].forward_ns;
+    }
+    bound = segment_graph_bound_ns(g);
+    memcpy(g->passes, chosen, sizeof *chosen * (size_t)n);
+    return bound;
 }
 
 static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
                             const struct finalists *f) {
     struct segment_graph *g = d->segments.graph;
-    struct filled before = filled_start(d, plan), best = filled_start(d, plan);
-    const int64_t *kept_ns = kept_backward_ns(d, plan);
-    keep_filled(d, &before);
-    struct segment_schedule found = { .tasks = before.tasks };
-    struct busy_rank *ranks = arena_array(d->it->scratch, struct busy_rank, g->rank_count);
-    sort_ranks(g, g->passes, ranks);
-    fill_memory(d, plan, kept_ns, ranks, INT64_MAX);
-    keep_filled(d, &best);
-    int64_t last = finalist_count(f);
-    if (d->p->order == ORDER_SEARCH) last += ROOM_SHARE_COUNT + (d->p->rules ? RULE_COUNT : 0);
-    for (int64_t k = 0; k < last; k++) {
-        memcpy(g->passes, before.passes, before.pass_bytes);
-        if (!finalist_order(d, f, k, &found)) continue;
-        sort_ranks(g, best.passes, ranks);
-        if (fill_memory(d, plan, kept_ns, ranks, best.makespan_ns)) keep_filled(d, &best);
-    }
-    take_filled(d, &best);
+    struct filling fill = { filled_start(d, plan), filled_start(d, plan), kept_backward_ns(d, plan),
+                            arena_array(d->it->scratch, struct busy_rank, g->rank_count) };
+    const int64_t bound_ns = free_bound_ns(d, plan);
+    keep_filled(d, &fill.before);
+    sort_ranks(g, g->passes, fill.ranks);
+    fill_memory(d, plan, fill.kept_ns, fill.ranks, INT64_MAX);
+    keep_filled(d, &fill.best);
+    const struct origin best = fill_finalists(d, plan, f, &fill);
+    if (d->p->order == ORDER_SEARCH && !d->p->worst) search_filled(d, plan, best, &fill, bound_ns);
+    take_filled(d, &fill.best);
 }
 
 static void try_order(struct dip_iteration *d, struct finalists *finalists) {
@@ -436,24 +567,6 @@ static void make_order(struct dip_iteration *d, const struct job_plan *plan,
     plain_order(d);
 }
 
-/* No order and no choice of recomputation or offload is faster. */
-static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_plan *plan) {
-    struct segment_graph *g = d->segments.graph;
-    int64_t n = (int64_t)g->segment_count * g->rank_count, bound;
-    int64_t *kept_ns = kept_backward_ns(d, plan);
-    struct segment_pass *chosen = arena_array(d->it->scratch, struct segment_pass, n);
-    memcpy(chosen, g->passes, sizeof *chosen * (size_t)n);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t segment = i / g->rank_count, rank = i % g->rank_count;
-        g->passes[i].backward_ns = kept_ns[i];
-        g->passes[i].forward_ns =
-            d->it->costs[modality_cell(plan, d->it, &d->segments, segment, rank)].forward_ns;
-    }
-    bound = segment_graph_bound_ns(g);
-    memcpy(g->passes, chosen, sizeof *chosen * (size_t)n);
-    return bound;
-}
-
 static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *parameters,
                                const struct job_plan *plan, struct iteration_plan *it,
                                struct error *err) {
@@ -462,8 +575,8 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
     struct dip_iteration d = { .p = parameters, .it = it };
     d.segments = modality_graph(oracle, plan, it);
     d.segments.offload = d.p->memory && d.p->offload;
-    d.schedule.tasks = arena_array(it->scratch, struct segment_task,
-                                   segment_schedule_size(d.segments.graph));
+    d.schedule.tasks =
+        arena_array(it->scratch, struct segment_task, segment_schedule_size(d.segments.graph));
     struct finalists finalists = finalists_start(&d);
     make_order(&d, plan, &finalists);
     if (d.p->memory) choose_finalist(&d, plan, &finalists);

@@ -84,20 +84,20 @@ static uint64_t next_random(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static uint64_t stream(uint64_t seed, int64_t round, int64_t leaf) {
+uint64_t segment_search_stream(uint64_t seed, int64_t round, int64_t leaf) {
     uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)round;
     state = next_random(&state) + (uint64_t)leaf;
     next_random(&state);
     return state;
 }
 
-static int32_t below(uint64_t *state, int32_t limit) {
+int32_t segment_search_below(uint64_t *state, int32_t limit) {
     return (int32_t)((next_random(state) >> 32) * (uint64_t)limit >> 32);
 }
 
 static void shuffle(uint64_t *state, int32_t *items, int32_t count) {
     for (int32_t i = count - 1; i > 0; i--) {
-        int32_t j = below(state, i + 1), kept = items[i];
+        int32_t j = segment_search_below(state, i + 1), kept = items[i];
         items[i] = items[j];
         items[j] = kept;
     }
@@ -209,8 +209,8 @@ static void try_first_orders(struct search *s) {
     memset(work, 0, sizeof *work * (size_t)g->micro_batch_count);
     for (int32_t i = 0; i < g->segment_count; i++)
         for (int32_t r = 0; r < g->rank_count; r++)
-            work[g->micro_batch_of[i]] += segment_graph_pass(g, i, r)->forward_ns +
-                                          segment_graph_pass(g, i, r)->backward_ns;
+            work[g->micro_batch_of[i]] +=
+                segment_graph_pass(g, i, r)->forward_ns + segment_graph_pass(g, i, r)->backward_ns;
     for (int32_t c = 0; c < g->class_count; c++) {
         int32_t micro_batch = g->micro_batch_of[g->class_members[g->class_first[c]]];
         keys[c] = (struct class_key){ c, micro_batch, level_of(g, c), work[micro_batch] };
@@ -282,8 +282,7 @@ static int32_t best_child(const struct search *s, int32_t node) {
 static bool may_open(const struct search *s, int32_t node) {
     const struct node *n = &s->nodes[node];
     int32_t left = s->graph->class_count - n->depth;
-    return n->child_count < left &&
-           (double)n->child_count < 2 * sqrt((double)n->visits + 1);
+    return n->child_count < left && (double)n->child_count < 2 * sqrt((double)n->visits + 1);
 }
 
 /* Goes down to a node that opens a child, or to the end of an order, and leaves a virtual visit. */
@@ -310,17 +309,22 @@ static void set_prefix(const struct search *s, struct leaf *leaf, int32_t node) 
 
 /* ---- rollouts ---- */
 
+void segment_search_move(int32_t *order, int32_t from, int32_t to) {
+    int32_t class = order[from];
+    if (from < to)
+        memmove(order + from, order + from + 1, sizeof *order * (size_t)(to - from));
+    else
+        memmove(order + to + 1, order + to, sizeof *order * (size_t)(from - to));
+    order[to] = class;
+}
+
 static void move_some(uint64_t *random, int32_t *order, int32_t from, int32_t count) {
     if (count - from < 2) return;
-    int32_t moves = 1 + below(random, MOVE_LIMIT);
+    int32_t moves = 1 + segment_search_below(random, MOVE_LIMIT);
     for (int32_t m = 0; m < moves; m++) {
-        int32_t a = from + below(random, count - from), b = from + below(random, count - from);
-        int32_t class = order[a];
-        if (a < b)
-            memmove(order + a, order + a + 1, sizeof *order * (size_t)(b - a));
-        else
-            memmove(order + b + 1, order + b, sizeof *order * (size_t)(a - b));
-        order[b] = class;
+        int32_t a = from + segment_search_below(random, count - from),
+                b = from + segment_search_below(random, count - from);
+        segment_search_move(order, a, b);
     }
 }
 
@@ -340,19 +344,19 @@ static void roll_out(void *context, int64_t index, int thread_index) {
     struct leaf *leaf = &s->leaves[index];
     struct scratch *scratch = &s->scratch[thread_index];
     int32_t n = s->graph->class_count;
-    uint64_t random = stream(s->options->seed, s->round, index);
+    uint64_t random = segment_search_stream(s->options->seed, s->round, index);
     leaf->best_ns = SEGMENT_DEAD_END;
     for (int64_t i = 0; i < s->options->rollouts_per_leaf; i++) {
         complete(s, leaf, scratch);
-        bool at_random = s->options->method == SEARCH_RANDOM ||
-                         i % RANDOM_OF >= RANDOM_OF - RANDOM_SHARE;
+        bool at_random =
+            s->options->method == SEARCH_RANDOM || i % RANDOM_OF >= RANDOM_OF - RANDOM_SHARE;
         if (at_random)
             shuffle(&random, scratch->order + leaf->prefix_count, n - leaf->prefix_count);
         else if (i > 0)
             move_some(&random, scratch->order, leaf->prefix_count, n);
         /* A quarter of the rollouts takes the turns that the best does not take. */
         enum interleaver_turn turn = s->best_turn;
-        if (!s->options->worst && below(&random, 4) == 0)
+        if (!s->options->worst && segment_search_below(&random, 4) == 0)
             turn = turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
         int64_t ns = run_order(s, scratch->interleaver, scratch->order, turn, leaf->best_ns);
         if (!better(s, ns, leaf->best_ns)) continue;
