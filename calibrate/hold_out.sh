@@ -10,6 +10,8 @@
 # errors of all folds together, by operator, GPU and framework; --rows keeps each row's.
 #   shape (default)   matmul m, n, k; attention all sizes; collectives kind, ranks and buffer size
 #   m, n, k, nk       matmuls of one size, or of one matrix, in no row of the fit
+#   m-octave, n-octave, k-octave, length-octave, bytes-octave   every fourth octave of that size
+#   fp8               one fold: all matmuls in fp8
 #   length, heads     attention of one length, of one number of heads
 #   table             a whole table of a collective: one GPU, kind, ranks, nodes, fabric and version
 #   largest           one fold: the largest m, n and k, length and heads, buffers of 1 GiB and more
@@ -42,12 +44,19 @@ gemm=- attention=- nccl=-
 case $by in
 shape) gemm=m,n,k attention=batch,seqlen,heads_q,heads_kv,head_dim_qk,causal nccl=op,n_gpus,bytes ;;
 m | n | k) gemm=$by ;;
+m-octave | n-octave | k-octave) gemm=${by%-octave} ;;
+length-octave) attention=seqlen ;;
+bytes-octave) nccl=bytes ;;
+fp8) gemm=dtype folds=0 ;;
 nk) gemm=n,k ;;
 length) attention=seqlen ;;
 heads) attention=heads_q ;;
 table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
 largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
-*) echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, table, largest" >&2; exit 2 ;;
+*)
+    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, table, largest, fp8, {m,n,k,length,bytes}-octave" >&2
+    exit 2
+    ;;
 esac
 
 work=$(mktemp -d)
@@ -82,7 +91,9 @@ split() {
         count > 0 && by != "largest" {
             key = ""
             for (i = 1; i <= count; i++) key = key "/" $(at[names[i]])
-            out[NR] = hash(key) == fold
+            if (by == "fp8") out[NR] = key == "/fp8"
+            else if (by ~ /-octave$/) out[NR] = int(log($(at[names[1]])) / log(2) + 1e-9) % 4 == fold
+            else out[NR] = hash(key) == fold
         }
         END {
             for (r = 2; r <= NR; r++) {

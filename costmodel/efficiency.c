@@ -1,10 +1,11 @@
 /* efficiency.c - time of one kernel or one collective of one node from the measured curves.
  *
  * Matmul, m x n x k of F flop and B bytes on a GPU of peak P and HBM bandwidth W:
- *     t = ( launch + max( F / (e P) (1 + K0/k), B / (eb W) ) ) exp(r(m, n, k))
+ *     t = ( launch + max( F / (e P) (1 + K0/k) w^x, B / (eb W) ) ) exp(r(m, n, k))
  *     e(t) = e max(floor, 1 - s ln(t / t_on))  for t > t_on: a long kernel sits at the power limit
- *   K0 is the depth that filling and draining the tile pipeline costs; r is the table of what the
- *   measurements add (tiles, waves, split-K). Weight gradients divide e by their layout's factor.
+ *   K0 is the depth that filling and draining the tile pipeline costs; w >= 1 is what whole tiles in
+ *   whole waves take more than the multiplications, and x how much of it is seen; r is the table of
+ *   what the measurements add. Weight gradients divide e by their layout's factor.
  *   Valid for m, n, k inside the table; outside r keeps its edge value, which is an extrapolation.
  *   Inside a training step the chip has settled at its power limit: compute is at least
  *     F / (es P) (1 + Ks/k).
@@ -96,12 +97,41 @@ static double attention_at_power_s(double slope, double kernel_s) {
            power_fraction(slope, ATTENTION_POWER_ONSET_S, ATTENTION_POWER_FLOOR, kernel_s);
 }
 
+/* Time of whole tiles in whole waves over that of m x n results, by the tile and the split of k
+ * that take least: cuBLAS chooses among such kernels. Smaller tiles read more operands for each
+ * multiplication, 1/rows + 1/columns, of which a quarter shows; a split adds its parts up. */
+static double wave_waste(double m, double n, double k, double slots) {
+    static const struct {
+        double rows, columns, cost;
+    } tiles[] = {
+        { 128, 256, 1 },   { 256, 128, 1 },   { 128, 128, 1 + 1. / 12 },
+        { 64, 128, 1.25 }, { 128, 64, 1.25 }, { 64, 64, 1 + 5. / 12 },
+    };
+    static const struct { double parts, cost; } splits[] = { { 1, 1 }, { 2, 1.1 }, { 4, 1.2 } };
+    const double split_depth_min = 512;
+    double least = INFINITY;
+    for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
+        const double tile_count = ceil(m / tiles[t].rows) * ceil(n / tiles[t].columns);
+        const double wave_results = tiles[t].rows * tiles[t].columns * slots * tiles[t].cost;
+        for (size_t s = 0; s < sizeof splits / sizeof splits[0]; s++) {
+            const double parts = splits[s].parts;
+            if (parts > 1 && k < split_depth_min * parts) break;
+            const double waves = ceil(tile_count * parts / slots);
+            least = fmin(least, waves / parts * wave_results * splits[s].cost);
+        }
+    }
+    return least / (m * n);
+}
+
 double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
                        double hbm_bytes_per_s, double flop, double memory_bytes, int64_t m,
                        int64_t n, int64_t k, struct kernel_terms *terms) {
     const double sizes[3] = { log2((double)m), log2((double)n), log2((double)k) };
     double compute_s =
         flop / (curve->efficiency * peak_flop_per_s) * (1 + curve->k_half / (double)k);
+    if (curve->wave_exponent > 0 && curve->wave_slots > 0)
+        compute_s *= pow(wave_waste((double)m, (double)n, (double)k, curve->wave_slots),
+                         curve->wave_exponent);
     compute_s /=
         power_fraction(curve->power_slope, curve->power_onset_s, curve->power_floor, compute_s);
     const double memory_s = memory_bytes / (curve->memory_fraction * hbm_bytes_per_s);

@@ -43,6 +43,9 @@ struct matmul_curve {
     double power_slope;     /* loss of efficiency for each e-fold of duration beyond the onset */
     double power_onset_s;
     double power_floor; /* efficiency never falls below this fraction of itself */
+    /* How much of the time that whole waves of tiles take beyond the multiplications is seen: an
+     * exponent of their ratio, 0: not seen; and the multiprocessors of the GPU that was measured. */
+    double wave_exponent, wave_slots;
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
@@ -145,7 +148,7 @@ extern const struct field_table efficiency_matmul_table, efficiency_attention_ta
 struct matmul_fields {
     const char *source, *settled_source;
     double launch_us, efficiency, k_half, memory_fraction;
-    double power_slope, power_onset_us, power_floor;
+    double power_slope, power_onset_us, power_floor, wave_exponent, wave_slots;
     double settled_efficiency, settled_k_half;
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
     double weight_gradient_factor, fp8_efficiency, fp4_efficiency;

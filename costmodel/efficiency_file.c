@@ -60,8 +60,18 @@ static_assert(PASS_FORWARD == 0 && PASS_WEIGHT_GRADIENT == 2, "names stand in th
           "us",                                                                                       \
           "duration from which the power limit is felt",                                              \
           NULL },                                                                                     \
+        { "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL }, \
+        { "wave_exponent",                                                                            \
+          FIELD_DOUBLE,                                                                               \
+          M(wave_exponent),                                                                           \
+          0,                                                                                          \
+          2,                                                                                          \
+          "0",                                                                                        \
+          "",                                                                                         \
+          "of the share that whole waves of tiles take more; 0: no waves",                            \
+          NULL },                                                                                     \
     {                                                                                                 \
-        "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL      \
+        "wave_slots", FIELD_DOUBLE, M(wave_slots), 0, 1e5, "0", "", "tiles that run at once", NULL    \
     }
 #define MATMUL_TABLE_ROWS                                                                           \
     {                                                                                               \
@@ -300,6 +310,8 @@ static bool read_matmul_form(const struct json *json, const struct matmul_fields
     out->power_slope = f->power_slope;
     out->power_onset_s = f->power_onset_us / US_PER_S;
     out->power_floor = f->power_floor;
+    out->wave_exponent = f->wave_exponent;
+    out->wave_slots = f->wave_slots;
     out->band_fraction = f->band_fraction;
     out->outside_band_fraction = f->outside_band_fraction;
     out->source = f->source;

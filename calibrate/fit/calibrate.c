@@ -73,13 +73,7 @@ static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit
     const struct gemm_rows *rows = &job->measured->gemm;
     double *ratio = arena_array(job->arena, double, rows->count + 1);
     int64_t count = 0;
-    const struct matmul_curve curve = { .launch_s = fit->coefficient[MATMUL_LAUNCH_S],
-                                        .efficiency = fit->coefficient[MATMUL_EFFICIENCY],
-                                        .k_half = fit->coefficient[MATMUL_K_HALF],
-                                        .memory_fraction = fit->coefficient[MATMUL_MEMORY_FRACTION],
-                                        .power_slope = fit->coefficient[MATMUL_POWER_SLOPE],
-                                        .power_onset_s = fit->power_onset_s,
-                                        .power_floor = fit->power_floor };
+    const struct matmul_curve curve = fit_matmul_form(fit);
     for (int64_t i = 0; i < rows->count; i++) {
         const struct gemm_row *row = &rows->rows[i];
         const struct operator_work work =
@@ -130,7 +124,7 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
             rows[count++] = all->rows[i];
     struct matmul_fit *fit = &job->report->matmul;
     const struct matmul_conditions on = { plan->gemm_peak, plan->gemm_bandwidth, PRECISION_BF16,
-                                          PASS_FORWARD };
+                                          PASS_FORWARD, calibrate_sm_count(plan->gemm_gpu) };
     if (!fit_matmul(job->arena, rows, count, &on, fit, job->err)) {
         error_context(job->err, "while fitting the matmuls of %s", plan->gemm_gpu);
         return NULL;
@@ -153,6 +147,8 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
         .power_slope = curves_rounded(fit->coefficient[MATMUL_POWER_SLOPE]),
         .power_onset_us = fit->power_onset_s * 1e6,
         .power_floor = fit->power_floor,
+        .wave_exponent = curves_rounded(fit->coefficient[MATMUL_WAVE_EXPONENT]),
+        .wave_slots = fit->wave_slots,
         .settled_efficiency = plan->settled_efficiency,
         .settled_k_half = plan->settled_k_half,
         .fp8_settled_efficiency = plan->fp8_settled_efficiency,
@@ -186,6 +182,7 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
     };
     cJSON *node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
+    if (node) curves_drop_waves(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
         if (!optional[i].said) cJSON_DeleteItemFromObjectCaseSensitive(node, optional[i].key);
     return node;
@@ -194,13 +191,13 @@ static cJSON *matmul_part(struct calibrate_job *job) {
 /* ---- attention --------------------------------------------------------------------------------
  */
 
-/* Multiprocessors of the GPUs whose attention was measured. */
+/* Multiprocessors of the GPUs whose matmuls or attention were measured. */
 double calibrate_sm_count(const char *gpu) {
     static const struct {
         const char *gpu;
         double sm_count;
-    } counts[] = { { "A100", 108 }, { "H100", 132 },  { "H200", 132 },
-                   { "B200", 148 }, { "GB200", 148 }, { "GB300", 148 } };
+    } counts[] = { { "A100", 108 },  { "H100", 132 },  { "H200", 132 }, { "B200", 148 },
+                   { "GB200", 148 }, { "GB300", 148 }, { "L40S", 142 } };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (strncmp(gpu, counts[i].gpu, strlen(counts[i].gpu)) == 0) return counts[i].sm_count;
     return 0; /* no waves */

@@ -28,6 +28,10 @@ static bool is_of_variant(const struct plan *plan, const struct framework *frame
     return of_gpu && strncmp(row_framework, framework->prefix, strlen(framework->prefix)) == 0;
 }
 
+static double variant_sm_count(const struct plan *plan) {
+    return plan->variant_gpus[0] ? calibrate_sm_count(plan->variant_gpus[0]) : 0;
+}
+
 enum operator_pass calibrate_matmul_pass(const char *framework) {
     if (strstr(framework, "layout=NN")) return PASS_INPUT_GRADIENT;
     if (strstr(framework, "layout=NT")) return PASS_WEIGHT_GRADIENT;
@@ -57,7 +61,8 @@ static cJSON *variant_matmul(struct calibrate_job *job, const struct framework *
             rows[count++] = *row;
     }
     const double peak = precision == PRECISION_FP8 ? plan->variant_fp8_peak : plan->variant_peak;
-    const struct matmul_conditions on = { peak, plan->variant_bandwidth, precision, pass };
+    const struct matmul_conditions on = { peak, plan->variant_bandwidth, precision, pass,
+                                          variant_sm_count(plan) };
     struct matmul_fit fit;
     if (count < VARIANT_ROWS_MIN || !(peak > 0) ||
         !fit_matmul(job->arena, rows, count, &on, &fit, NULL))
@@ -75,6 +80,8 @@ static cJSON *variant_matmul(struct calibrate_job *job, const struct framework *
         .power_slope = curves_rounded(fit.coefficient[MATMUL_POWER_SLOPE]),
         .power_onset_us = fit.power_onset_s * 1e6,
         .power_floor = fit.power_floor,
+        .wave_exponent = curves_rounded(fit.coefficient[MATMUL_WAVE_EXPONENT]),
+        .wave_slots = fit.wave_slots,
         .band_fraction = curves_rounded(fit.held_out.p80),
         .outside_band_fraction = curves_rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
     };
@@ -86,7 +93,9 @@ static cJSON *variant_matmul(struct calibrate_job *job, const struct framework *
         f.log_ratio_milli = curves_milli_rows(fit.log_ratio, axes[0], axes[1] * axes[2], 0);
     }
     const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
-    return curves_write(&efficiency_variant_matmul_table, &f, nodes, 4);
+    cJSON *curve = curves_write(&efficiency_variant_matmul_table, &f, nodes, 4);
+    curves_drop_waves(curve);
+    return curve;
 }
 
 /* The rows of one framework, head size and mask; all frameworks where it is NULL. */
@@ -114,9 +123,7 @@ static cJSON *variant_attention(struct calibrate_job *job, const struct framewor
     struct attention_row *rows = arena_array(job->arena, struct attention_row, row_count + 1);
     struct attention_row *pairs = arena_array(job->arena, struct attention_row, row_count + 1);
     const struct attention_conditions on = { plan->variant_peak, plan->variant_bandwidth,
-                                             plan->variant_gpus[0]
-                                                 ? calibrate_sm_count(plan->variant_gpus[0])
-                                                 : 0 };
+                                             variant_sm_count(plan) };
     cJSON *curves = cJSON_CreateArray();
     struct attention_curve forward[RULE_COUNT];
     struct attention_curves all = { .curves = forward };

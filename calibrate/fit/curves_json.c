@@ -50,3 +50,8 @@ void curves_drop_zero(cJSON *object, const char *key) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     if (value && value->valuedouble == 0) cJSON_DeleteItemFromObjectCaseSensitive(object, key);
 }
+
+void curves_drop_waves(cJSON *matmul) {
+    curves_drop_zero(matmul, "wave_exponent");
+    curves_drop_zero(matmul, "wave_slots");
+}

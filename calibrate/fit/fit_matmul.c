@@ -19,6 +19,7 @@
 /* Rows this long feel the power limit; the slope says how much. */
 #define POWER_ONSET_S 1e-3
 #define POWER_FLOOR   0.8
+#define WAVE_GAIN     0.85 /* of the median error that waves must leave at most to be kept */
 enum { AXIS_ROWS_MIN = 8, TABLE_ROWS_MIN = 24 };
 #define AXIS_COVER 0.9 /* rows that must stand on the axes, else they are laid in half octaves */
 
@@ -30,9 +31,10 @@ static const struct surface_kernel kernel = {
 struct form_context {
     const struct gemm_row *rows;
     const struct matmul_conditions *on;
+    int coefficient_count; /* that are fitted; the others are 0 */
 };
 
-static struct matmul_curve curve_of(const double *c) {
+static struct matmul_curve curve_of(const double *c, double sm_count) {
     return (struct matmul_curve){
         .launch_s = c[MATMUL_LAUNCH_S],
         .efficiency = c[MATMUL_EFFICIENCY],
@@ -41,12 +43,18 @@ static struct matmul_curve curve_of(const double *c) {
         .power_slope = c[MATMUL_POWER_SLOPE],
         .power_onset_s = POWER_ONSET_S,
         .power_floor = POWER_FLOOR,
+        .wave_exponent = c[MATMUL_WAVE_EXPONENT],
+        .wave_slots = sm_count,
     };
+}
+
+struct matmul_curve fit_matmul_form(const struct matmul_fit *fit) {
+    return curve_of(fit->coefficient, fit->wave_slots);
 }
 
 static double log_error(const struct form_context *context, const double *coefficient, int64_t i) {
     const struct gemm_row *row = &context->rows[i];
-    const struct matmul_curve curve = curve_of(coefficient);
+    const struct matmul_curve curve = curve_of(coefficient, context->on->sm_count);
     const struct operator_work work =
         operator_matmul("", context->on->pass, context->on->precision, row->m, row->n, row->k);
     struct kernel_terms terms;
@@ -57,32 +65,58 @@ static double log_error(const struct form_context *context, const double *coeffi
 }
 
 static double form_residual(const void *context, const double *parameters, int64_t i) {
-    double coefficient[MATMUL_COEFFICIENT_COUNT];
-    for (int c = 0; c < MATMUL_COEFFICIENT_COUNT; c++)
+    const struct form_context *form = context;
+    double coefficient[MATMUL_COEFFICIENT_COUNT] = { 0 };
+    for (int c = 0; c < form->coefficient_count; c++)
         coefficient[c] = exp(parameters[c]);
-    return log_error(context, coefficient, i);
+    return log_error(form, coefficient, i);
 }
 
-static bool fit_form(const struct form_context *context, int64_t count, struct matmul_fit *out,
-                     struct error *err) {
-    double parameters[MATMUL_COEFFICIENT_COUNT] = { [MATMUL_LAUNCH_S] = log(4e-6),
-                                                    [MATMUL_EFFICIENCY] = log(0.8),
-                                                    [MATMUL_K_HALF] = log(100),
-                                                    [MATMUL_MEMORY_FRACTION] = log(0.8),
-                                                    [MATMUL_POWER_SLOPE] = log(0.02) };
-    struct robust_fit fit = { .parameter_count = MATMUL_COEFFICIENT_COUNT,
+/* The first coefficients; the others stay 0. */
+static bool fit_coefficients(struct form_context *context, int64_t count, int coefficient_count,
+                             struct matmul_fit *out, struct error *err) {
+    context->coefficient_count = coefficient_count;
+    double parameters[MATMUL_COEFFICIENT_COUNT] = {
+        [MATMUL_LAUNCH_S] = log(4e-6),    [MATMUL_EFFICIENCY] = log(0.8),
+        [MATMUL_K_HALF] = log(100),       [MATMUL_MEMORY_FRACTION] = log(0.8),
+        [MATMUL_POWER_SLOPE] = log(0.02), [MATMUL_WAVE_EXPONENT] = log(0.3)
+    };
+    struct robust_fit fit = { .parameter_count = coefficient_count,
                               .point_count = count,
                               .residual = form_residual,
                               .context = context,
                               .pull = 0.005 };
     if (!robust_fit_run(&fit, parameters, err)) return false;
-    for (int c = 0; c < MATMUL_COEFFICIENT_COUNT; c++) {
+    for (int c = 0; c < coefficient_count; c++) {
         out->coefficient[c] = exp(parameters[c]);
         out->relative_sigma[c] = sqrt(fit.covariance[c][c]);
     }
     memcpy(out->covariance, fit.covariance, sizeof out->covariance);
+    return true;
+}
+
+static double form_median(const struct form_context *context, const struct matmul_fit *fit,
+                          int64_t count, double *scratch) {
+    for (int64_t i = 0; i < count; i++)
+        scratch[i] = fabs(log_error(context, fit->coefficient, i));
+    return fit_quantile(scratch, count, 0.5);
+}
+
+/* With waves of tiles where the rows show them: A100's do (0.6 to 0.75 of the median error is
+ * left), those of Hopper, Ada and Blackwell hardly (0.91 to 1.01). */
+static bool fit_form(struct arena *arena, struct form_context *context, int64_t count,
+                     struct matmul_fit *out, struct error *err) {
+    double *scratch = arena_array(arena, double, count + 1);
+    struct matmul_fit waves = *out;
+    if (!fit_coefficients(context, count, MATMUL_WAVE_EXPONENT, out, err)) return false;
+    if (context->on->sm_count > 0 &&
+        fit_coefficients(context, count, MATMUL_COEFFICIENT_COUNT, &waves, NULL) &&
+        form_median(context, &waves, count, scratch) <
+            WAVE_GAIN * form_median(context, out, count, scratch))
+        *out = waves;
     out->power_onset_s = POWER_ONSET_S;
     out->power_floor = POWER_FLOOR;
+    out->wave_slots = out->coefficient[MATMUL_WAVE_EXPONENT] > 0 ? context->on->sm_count : 0;
     return true;
 }
 
@@ -93,6 +127,22 @@ static int64_t size_of(const struct gemm_row *row, int axis) {
 static int compare_sizes(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
+}
+
+/* Whole and half octaves between the sizes m or n: where waves are seen, the surface knows more
+ * of them than a line does, from results of as many tiles. */
+static void refine_axis(int64_t *at, int64_t *count) {
+    const int64_t most = at[*count - 1];
+    int64_t place = 0;
+    for (int64_t octave = 2; octave < most; octave *= 2)
+        for (int64_t size = octave; size < 2 * octave && size < most; size += octave / 2) {
+            while (at[place] < size)
+                place++;
+            if (place == 0 || at[place] == size || *count == EFFICIENCY_AXIS_MAX) continue;
+            memmove(&at[place + 1], &at[place], (size_t)(*count - place) * sizeof *at);
+            at[place] = size;
+            ++*count;
+        }
 }
 
 /* The sizes that enough rows have, ascending. Scattered sizes have no such grid: half octaves. */
@@ -117,6 +167,8 @@ static void find_axis(struct arena *arena, const struct gemm_row *rows, int64_t 
             at[axis_count++] = llround(fmin(size, most));
             if (size >= most) break;
         }
+    } else if (axis < 2 && out->coefficient[MATMUL_WAVE_EXPONENT] > 0) {
+        refine_axis(at, &axis_count);
     }
     out->axis_count[axis] = axis_count;
 }
@@ -160,8 +212,8 @@ bool fit_matmul(struct arena *arena, const struct gemm_row *rows, int64_t count,
     struct gemm_row *sorted = arena_array(arena, struct gemm_row, count + 1);
     memcpy(sorted, rows, (size_t)count * sizeof *rows);
     qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
-    const struct form_context context = { sorted, conditions };
-    if (!fit_form(&context, count, out, err)) return false;
+    struct form_context context = { .rows = sorted, .on = conditions };
+    if (!fit_form(arena, &context, count, out, err)) return false;
 
     /* One point for each shape: the mean of its rows. */
     double(*at)[SURFACE_FEATURE_MAX] = arena_alloc(arena, (size_t)count * sizeof *at);
