@@ -96,13 +96,13 @@ struct step_model {
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
     double *gathered_bytes;                        /* of the trainable, as ZeRO-1 gathers them */
     struct stage_memory *static_memory;            /* classes that do not change during a step */
-    int64_t *accumulate_ns; /* per part: adding a micro-batch's gradients and copies around sharded
+    int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients and copies around sharded
                                collectives, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
     /* ZeRO-2 and 3 (one stage): the blocks as units; NULL otherwise */
     bool sharded;
     int64_t *unit_layer, unit_count;
-    int64_t *unit_gather_ns, *unit_reduce_ns; /* by unit */
+    int64_t *unit_gather_ns, *unit_reduce_ns;               /* by unit */
     int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
     double root_bytes, largest_unit_bytes;
     double gather_moving, reduce_moving; /* shares that slow the compute beside (outer_price.h) */
@@ -115,9 +115,9 @@ struct step_model {
         *record; /* writes down prices outside of layers (outer_operators.h); NULL: no */
     int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
     double *synchronize_moving,
-        *update_moving;                /* per stage: shares of reduction and gather that slow
+        *update_moving; /* per stage: shares of reduction and gather that slow
                                                    the compute beside (outer_price.h) */
-    int64_t update_ns;                 /* both, on the slowest stage, nothing hidden */
+    int64_t update_ns;  /* both, on the slowest stage, nothing hidden */
 };
 
 struct outer_list;
@@ -189,8 +189,8 @@ struct rank_outcome {
     double class_ns[TIME_CLASS_COUNT]; /* summed over stages */
     double model_flop; /* forward and backward by definition, all TP ranks, all stages */
     double recompute_flop;
-    int64_t bound_ns; /* an iteration planner's: no order is faster; 0: none */
-    double planner_s; /* its wall time */
+    int64_t bound_ns;   /* an iteration planner's: no order is faster; 0: none */
+    double planner_s;   /* its wall time */
     bool planner_timed; /* ended by a wall-time budget */
 };
 

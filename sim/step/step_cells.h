@@ -27,10 +27,10 @@ struct step_runner {
     int32_t *forward_first, *forward_last, *backward_first, *backward_last;
     int32_t *send_forward, *send_backward;
     struct stage_cost *costs;
-    struct pass_cost *pass_costs;  /* for planners; NULL until one asks */
+    struct pass_cost *pass_costs; /* for planners; NULL until one asks */
     struct pass_choice *choices;
-    bool chosen; /* choices hold for the last run */
-    bool split;  /* into the plan's sub-batches */
+    bool chosen;                                       /* choices hold for the last run */
+    bool split;                                        /* into the plan's sub-batches */
     struct layer_time (*unit_times)[LAYER_KIND_COUNT]; /* by micro-batch */
     int64_t unit_capacity;
     /* Of sub-microbatches, which the parts of a module share: piece_first[module] + unit. */
@@ -42,15 +42,15 @@ struct step_runner {
     int32_t *latest_forward, *latest_backward;
     int64_t *finish_ns, *busy_ns, *forward_ns, *backward_ns, *recompute_ns;
     struct stage_memory *memory;
-    struct pipeline_clock *clock;     /* with times_only */
+    struct pipeline_clock *clock; /* with times_only */
     struct step_slowness slowness;
     bool is_slow;
     const struct batch_shape *shapes; /* of the last run */
     const struct layer_time (*locked)[LAYER_KIND_COUNT];
     const struct schedule_entry *given; /* order of the next runs, or NULL */
     bool static_order;                  /* the graph's order is that of the schedule */
-    int64_t bound_ns;  /* of the planner's last iteration */
-    int64_t enough_ns; /* for the planner's next ones */
+    int64_t bound_ns;                   /* of the planner's last iteration */
+    int64_t enough_ns;                  /* for the planner's next ones */
     double planner_s;
     bool planner_timed;
 };
@@ -95,12 +95,12 @@ static inline void for_each_cell(struct step_runner *r, int64_t part, cell_visit
 }
 
 static inline int64_t part_of(const struct step_runner *r, int64_t stage,
-                       const struct schedule_entry *entry) {
+                              const struct schedule_entry *entry) {
     return entry->chunk * r->model->stage_count + stage;
 }
 
 static inline int64_t cell_of(const struct step_runner *r, int64_t stage,
-                       const struct schedule_entry *entry) {
+                              const struct schedule_entry *entry) {
     int64_t part = part_of(r, stage, entry);
     return r->cell_first[part] + units_of(r, part)[entry->micro_batch] + entry->sub;
 }
