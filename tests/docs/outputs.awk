@@ -76,7 +76,7 @@ function read_output(file, line) {
 
 function say(text) { if (update) print text }
 
-FNR == NR { file_after[$1] = $2; next }
+FILENAME == ARGV[1] { file_after[$1] = $2; next } # FNR == NR would take the page for an empty LIST
 /^[ \t]*```/ {
     inside = !inside
     fresh = inside

@@ -11,19 +11,28 @@
 # today's figures into it, --keep copies what a page's commands left in my/ to DIR.
 #
 # Exit 0: all commands of all pages exit 0, or 2 where the line below in the page is an "error:", and print
-# what the page shows.
+# what the page shows; 1: they do not, or a page has no command; 2: bad usage.
 set -euo pipefail
 
 update=0
 keep=
-while [[ $1 == --* ]]; do
+usage() {
+    echo "${1}usage: run_docs.sh [--update] [--keep DIR] BALLAST PAGE.md ..." >&2
+    exit 2
+}
+while [[ ${1-} == --* ]]; do
     case $1 in
         --update) update=1 ;;
-        --keep) keep=$(realpath -- "$2") && shift ;;
-        *) echo "unknown option $1" >&2 && exit 2 ;;
+        --keep)
+            [[ -d ${2-} ]] || usage "--keep needs a folder; "
+            keep=$(realpath -- "$2")
+            shift
+            ;;
+        *) usage "unknown option $1; " ;;
     esac
     shift
 done
+[[ $# -ge 2 ]] || usage ""
 program=$(realpath -- "$1")
 shift
 here=$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")
@@ -106,6 +115,7 @@ run_page() {
     if [[ $count -eq 0 ]]; then
         echo "$page: no command was found"
         failures=1
+        return
     fi
     awk -v page="$page" -v update=$update -f "$here/outputs.awk" "$work/list" "$page" > "$work/page" || failures=1
     if ((update)) && ! cmp -s "$work/page" "$page"; then cat "$work/page" > "$page"; fi

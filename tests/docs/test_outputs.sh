@@ -30,4 +30,21 @@ if check; then fail "another order is not seen"; fi
 page '  padding   9.0 ms  3.0 %  #' '```' 'Words between.' '```' 'row 1,9,fits' 'row 3,9,does not fit'
 if check; then fail "a block that goes on with the output is not read"; fi
 grep -q 'page.md:9:' "$work/said" || fail "the place in the block that goes on"
+
+printf '%s\n' 'A page without commands.' '```' 'row 1,9,fits' '```' > "$work/page.md"
+cp "$work/page.md" "$work/kept.md"
+if "$here/run_docs.sh" --update "$work/program" "$work/page.md" > "$work/said" 2>&1; then fail "no command is no fault"; fi
+grep -q 'no command was found' "$work/said" || fail "a page without commands is not said"
+cmp -s "$work/page.md" "$work/kept.md" || fail "--update changes a page without commands"
+: > "$work/list"
+awk -v page=page.md -v update=1 -f "$here/outputs.awk" "$work/list" "$work/page.md" > "$work/said" || fail "an empty list"
+cmp -s "$work/said" "$work/kept.md" || fail "an empty list empties the page"
+
+for arguments in '' --update "$work/program" '--keep' '--no-such-option x y'; do
+    status=0
+    # shellcheck disable=SC2086
+    "$here/run_docs.sh" $arguments > "$work/said" 2>&1 || status=$?
+    [[ $status -eq 2 ]] || fail "exit $status, not 2, of: run_docs.sh $arguments"
+    grep -q 'usage: run_docs.sh' "$work/said" || fail "no usage from: run_docs.sh $arguments"
+done
 echo "pages' outputs are compared"
