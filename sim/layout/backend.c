@@ -88,7 +88,7 @@ static void take(double *figure, double stated) {
 }
 
 void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision,
-                       int64_t zero_stage, bool interleaved) {
+                       int64_t zero_stage, int64_t tp, bool interleaved) {
     const double hooks_s =
         zero_stage == 3 && backend_is_of_stack(b, stack) ? stack->host_sharded_s : 0;
     take(&b->gradient_bytes, stack->gradient_bytes);
@@ -126,6 +126,10 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->context_bytes = stack->context_bytes;
     b->host_forward_s = stack->host_forward_s + hooks_s;
     b->host_backward_s = stack->host_backward_s + hooks_s;
+    if (tp > 1) {
+        b->host_forward_s += stack->host_divided_forward_s;
+        b->host_backward_s += stack->host_divided_backward_s;
+    }
     b->recompute_style = stack->recompute_style;
     b->tensor_traffic = stack->tensor_traffic;
     b->casts = stack->casts;

@@ -51,7 +51,7 @@ const struct backend *backend_at(int index);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
  * `interleaved`: parts of the model take turns on each stage. */
 void backend_use_stack(struct backend *backend, const struct stack *stack, enum precision precision,
-                       int64_t zero_stage, bool interleaved);
+                       int64_t zero_stage, int64_t tp, bool interleaved);
 
 /* The stack's runs were of this backend, or of another built on the same framework. */
 bool backend_is_of_stack(const struct backend *backend, const struct stack *stack);

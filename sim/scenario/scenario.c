@@ -242,7 +242,7 @@ static bool load_stack(struct reader *r) {
     if (s->stack == NULL)
         return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
     backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision,
-                      s->layout_fields.zero_stage,
+                      s->layout_fields.zero_stage, s->layout_fields.tp,
                       s->layout_fields.vpp > 1 || scenario_present(r->policy.joint) != NULL);
     optimizer_use_stack(optimizer, s->stack, (enum precision)s->training_fields.precision);
     if (!layout_says(r, "overlap_gradient_reduce"))

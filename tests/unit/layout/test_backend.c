@@ -54,17 +54,17 @@ static void test_gradients_of_a_precision(void **state) {
                            .fp16_accumulate_bytes_moved = 5,
                            .master_weights = true };
     struct backend bf16 = *backend_at(0), fp8 = *backend_at(0), fp16 = *backend_at(0);
-    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, false);
-    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, false);
+    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, 1, false);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, 1, false);
     assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
     assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
-    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, false);
+    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, 1, false);
     assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 2);
     assert_true(fp16.accumulate_bytes_moved == 5 && bf16.accumulate_bytes_moved != 5);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
     assert_true(fp8.fp8_gather_saves == 1.25);
     stack.fp8_gather_bytes = NAN;
-    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, false);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, 1, false);
     assert_true(fp8.fp8_gather_saves == 0);
 }
 
@@ -88,8 +88,8 @@ static void test_sends_of_a_stack(void **state) {
     for (int i = 0; backend_names[i] != NULL; i++) {
         const struct stack none = { 0 }, both = { .divides_sends = true, .waits_for_sends = true };
         struct backend as_it_is = *backend_at(i), other = *backend_at(i);
-        backend_use_stack(&as_it_is, &none, PRECISION_BF16, 1, false);
-        backend_use_stack(&other, &both, PRECISION_BF16, 1, false);
+        backend_use_stack(&as_it_is, &none, PRECISION_BF16, 1, 1, false);
+        backend_use_stack(&other, &both, PRECISION_BF16, 1, 1, false);
         assert_true(as_it_is.divides_sends == backend_at(i)->divides_sends);
         assert_true(as_it_is.send_blocks_compute == backend_at(i)->send_blocks_compute);
         assert_true(other.divides_sends && other.send_blocks_compute);
@@ -97,10 +97,11 @@ static void test_sends_of_a_stack(void **state) {
     /* Where parts of the model take turns a stack may compute on. */
     const struct stack turns = { .waits_for_sends = true, .overlaps_interleaved_sends = true };
     int at = 0;
-    while (strcmp(backend_names[at], "megatron-lm") != 0) at++;
+    while (strcmp(backend_names[at], "megatron-lm") != 0)
+        at++;
     for (int interleaved = 0; interleaved < 2; interleaved++) {
         struct backend b = *backend_at(at);
-        backend_use_stack(&b, &turns, PRECISION_BF16, 1, interleaved == 1);
+        backend_use_stack(&b, &turns, PRECISION_BF16, 1, 1, interleaved == 1);
         assert_true(b.send_blocks_compute == (interleaved == 0));
     }
 }
@@ -113,9 +114,30 @@ static void test_gathered_inputs_follow_the_traffic(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct stack stack = { .tensor_traffic = ways[i], .keeps = KEEPS_GATE_OUTPUT };
         struct backend b = *backend_at(0);
-        backend_use_stack(&b, &stack, PRECISION_BF16, 1, false);
+        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
         const unsigned gathered = ways[i] == TENSOR_BESIDE ? 0 : KEEPS_GATHERED_INPUTS;
         assert_int_equal(b.keeps, KEEPS_GATE_OUTPUT | gathered);
+    }
+}
+
+/* Hooks of shards and the dispatch of divided layers come on top of a block's launches. */
+static void test_host_time_of_a_layout(void **state) {
+    (void)state;
+    int at = 0;
+    while (strcmp(backend_names[at], "fsdp") != 0)
+        at++;
+    const struct stack stack = { .backend = "fsdp",
+                                 .host_forward_s = 1,
+                                 .host_backward_s = 2,
+                                 .host_sharded_s = 4,
+                                 .host_divided_forward_s = 8,
+                                 .host_divided_backward_s = 16 };
+    for (int way = 0; way < 4; way++) {
+        struct backend b = *backend_at(at);
+        backend_use_stack(&b, &stack, PRECISION_BF16, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
+        const double hooks = way & 1 ? 4 : 0;
+        assert_true(b.host_forward_s == 1 + hooks + (way & 2 ? 8 : 0));
+        assert_true(b.host_backward_s == 2 + hooks + (way & 2 ? 16 : 0));
     }
 }
 
@@ -127,6 +149,7 @@ int main(void) {
         cmocka_unit_test(test_sends_of_a_stack),
         cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_host_time_of_a_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
