@@ -13,6 +13,10 @@
 #   m-octave, n-octave, k-octave, length-octave, bytes-octave   every fourth octave of that size
 #   fp8               one fold: all matmuls in fp8
 #   length, heads     attention of one length, of one number of heads
+#   head-size, mask   attention of one head size in four, causal or full
+#   heads-octave      every fourth octave of batch x heads
+#   ranks, operator   collectives of one GPU among one number of ranks, or of one kind
+#   bytes-large, bytes-small   one fold: buffers of 64 MiB and more, of 4 MiB and less
 #   table             a whole table of a collective: one GPU, kind, ranks, nodes, fabric and version
 #   largest           one fold: the largest m, n and k, length and heads, buffers of 1 GiB and more
 # Rows of other files than KIND speaks of stay in the fit and are not priced; nor are rows of other
@@ -46,7 +50,13 @@ shape) gemm=m,n,k attention=batch,seqlen,heads_q,heads_kv,head_dim_qk,causal ncc
 m | n | k) gemm=$by ;;
 m-octave | n-octave | k-octave) gemm=${by%-octave} ;;
 length-octave) attention=seqlen ;;
+heads-octave) attention=batch,heads_q ;;
+head-size) attention=head_dim_qk ;;
+mask) attention=causal folds="0 1" ;;
+ranks) nccl=gpu,n_gpus ;;
+operator) nccl=gpu,op ;;
 bytes-octave) nccl=bytes ;;
+bytes-large | bytes-small) nccl=bytes folds=0 ;;
 fp8) gemm=dtype folds=0 ;;
 nk) gemm=n,k ;;
 length) attention=seqlen ;;
@@ -54,7 +64,7 @@ heads) attention=heads_q ;;
 table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
 largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
 *)
-    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, table, largest, fp8, {m,n,k,length,bytes}-octave" >&2
+    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, head-size, mask, ranks, operator, table, largest, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
     exit 2
     ;;
 esac
@@ -92,7 +102,16 @@ split() {
             key = ""
             for (i = 1; i <= count; i++) key = key "/" $(at[names[i]])
             if (by == "fp8") out[NR] = key == "/fp8"
-            else if (by ~ /-octave$/) out[NR] = int(log($(at[names[1]])) / log(2) + 1e-9) % 4 == fold
+            else if (by == "bytes-large") out[NR] = $(at["bytes"]) >= 67108864
+            else if (by == "bytes-small") out[NR] = $(at["bytes"]) <= 4194304
+            else if (by ~ /^(head-size|mask)$/) {
+                if (!(key in place)) place[key] = seen++
+                out[NR] = place[key] % 4 == fold
+            } else if (by ~ /-octave$/) {
+                size = 1
+                for (i = 1; i <= count; i++) size *= $(at[names[i]])
+                out[NR] = int(log(size) / log(2) + 1e-9) % 4 == fold
+            }
             else out[NR] = hash(key) == fold
         }
         END {
@@ -126,7 +145,7 @@ for fold in $folds; do
             continue
         fi
         echo "hold_out.sh: fold $fold leaves no row of $fabric: priced as InfiniBand" >&2
-        sed "s/\"infiniband\"/\"$fabric\"/" "$work/scenarios/hardware/fabrics/infiniband.json" > "$file"
+        sed "s/\"infiniband\"/\"$fabric\"/" "$root/scenarios/hardware/fabrics/infiniband.json" > "$file"
     done
     for name in gemm attention nccl; do
         "$ballast" calibrate check --quiet --scenarios "$work/scenarios" "$work/test/$name.csv" \

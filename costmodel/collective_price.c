@@ -105,8 +105,13 @@ static double across_share_bytes_per_s(const struct collective_rates *rates, enu
     const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_NICS : INFINITY;
     const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
     const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : rates->nic_efficiency;
+    /* Two ports a GPU serve one rank together; a message stays on one. */
+    const double rank_nic_bytes_per_s =
+        op == OPERATOR_SEND
+            ? rates->one_nic_bytes_per_s
+            : fmax(rates->one_nic_bytes_per_s, rates->network.nic_bytes_per_s_per_gpu);
     return efficiency *
-           fmin(rates->node_nic_bytes_per_s / group_count, flow_count * rates->one_nic_bytes_per_s);
+           fmin(rates->node_nic_bytes_per_s / group_count, flow_count * rank_nic_bytes_per_s);
 }
 
 /* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs
@@ -191,7 +196,8 @@ static struct price price_across(const struct collective_rates *rates, enum oper
     /* A message needs no agreement among nodes: it keeps the one hop's latency. */
     const double overhead_s = rates->fabric && op != OPERATOR_SEND
                                   ? fabric_overhead_s(rates->fabric, bytes, (double)g->node_count,
-                                                      (double)g->ranks_per_node)
+                                                      (double)g->ranks_per_node,
+                                                      op == OPERATOR_ALL_REDUCE ? FABRIC_PASSES : 1)
                                   : latency_s + fill_s;
     const double seconds = fmax(inside_s, overhead_s + wire_s);
     const bool near = g->node_count <= ACROSS_NODES_MEASURED;

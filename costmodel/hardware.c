@@ -216,7 +216,7 @@ bool fabric_read(const struct json *json, struct arena *arena, struct fabric *ou
 /* Linear in log2 bytes, constant beyond the ends. A node's NICs see the sum over its ranks, so
  * fewer ranks with the same buffer each stand where a larger buffer of all ranks does. */
 double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_count,
-                         double ranks_per_node) {
+                         double ranks_per_node, int passes) {
     const double x = log2(bytes * fabric->ranks_per_node / ranks_per_node);
     const double doublings = log2(node_count / fabric->node_count);
     const double *at = fabric->log2_bytes, *overhead_s = fabric->overhead_s;
@@ -229,6 +229,7 @@ double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_
         seconds =
             overhead_s[i] + (x - at[i]) / (at[i + 1] - at[i]) * (overhead_s[i + 1] - overhead_s[i]);
     }
+    seconds = overhead_s[0] + (seconds - overhead_s[0]) * passes / FABRIC_PASSES;
     return fmax(seconds + doublings * fabric->hop_latency_s, 0);
 }
 

@@ -27,7 +27,7 @@ struct fabric {
     double ranks_per_node;              /* of its groups */
     int64_t count;                      /* sizes */
     double log2_bytes[FABRIC_SIZE_MAX]; /* buffer */
-    double overhead_s[FABRIC_SIZE_MAX]; /* time beyond the wire's */
+    double overhead_s[FABRIC_SIZE_MAX]; /* of an all-reduce: time beyond the wire's */
     const char *source;
 };
 
@@ -39,9 +39,12 @@ struct fabric_fields {
 };
 bool fabric_read(const struct json *json, struct arena *arena, struct fabric *out,
                  struct error *err);
-/* Seconds beyond the wire's of a buffer among ranks_per_node on each of node_count nodes. */
+/* Seconds beyond the wire's of a buffer among ranks_per_node on each of node_count nodes. An
+ * all-reduce passes the buffer twice (FABRIC_PASSES), other collectives once: what grows with the
+ * buffer is theirs by the pass, the latency of the smallest is the same for all. */
+enum { FABRIC_PASSES = 2 };
 double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_count,
-                         double ranks_per_node);
+                         double ranks_per_node, int passes);
 
 /* Every figure must have an entry of its name in "sources". */
 bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, struct error *err);

@@ -2,7 +2,8 @@
  *
  * overhead(S) = measured time - wire(S) / (share x efficiency), with wire and share as in
  * cost_model.c and efficiency the best that a system reaches from 1 GiB on. Systems of one fabric
- * are averaged in the logarithm after moving each to the first one's node count.
+ * are averaged in the logarithm after moving each to the first one's node count. The file has an
+ * all-reduce's.
  */
 #include "calibrate/fit/interconnect.h"
 
@@ -119,6 +120,7 @@ struct measured_system {
     double wire_factor;       /* bytes over the NICs of a node for each byte of the buffer */
     double share_bytes_per_s; /* of a node's NICs */
     double efficiency;
+    int passes; /* of the buffer: FABRIC_PASSES of an all-reduce, 1 of an all-gather */
     int64_t count;
     double log2_bytes[FABRIC_SIZE_MAX], us[FABRIC_SIZE_MAX];
 };
@@ -156,6 +158,7 @@ static void add_row(const struct nccl_row *row, struct measured_system *systems,
                                                : 2 * ring,
             .share_bytes_per_s = network.nic_bytes_per_s_per_gpu * (double)network.gpus_per_node,
             .efficiency = 1,
+            .passes = all_reduce ? FABRIC_PASSES : 1,
         };
         ++*count;
     }
@@ -178,7 +181,8 @@ static void state_system(const struct fabric_plan *plan, struct measured_system 
                                         .node_count = 2,
                                         .wire_factor = 1,
                                         .share_bytes_per_s = 8 * NIC_Gbit_PER_S_DEFAULT * 1e9 / 8,
-                                        .efficiency = EFFICIENCY_DEFAULT };
+                                        .efficiency = EFFICIENCY_DEFAULT,
+                                        .passes = FABRIC_PASSES };
     for (size_t i = 0; i < sizeof plan->stated / sizeof plan->stated[0]; i++) {
         system->log2_bytes[i] = log2(plan->stated[i].bytes);
         system->us[i] = plan->stated[i].us + wire_us(system, plan->stated[i].bytes);
@@ -186,9 +190,9 @@ static void state_system(const struct fabric_plan *plan, struct measured_system 
     }
 }
 
-/* ln of the overhead at a size, moved to `node_count` nodes; NAN outside the measured sizes. Rows
- * of a table ascend in size. */
-static double log_overhead(const struct measured_system *system, double x, double node_count) {
+/* The overhead at a size, moved to `node_count` nodes; NAN outside the measured sizes. Rows of a
+ * table ascend in size. */
+static double overhead_us_at(const struct measured_system *system, double x, double node_count) {
     for (int64_t i = 0; i < system->count; i++) {
         const double *at = &system->log2_bytes[i];
         const bool here = at[0] == x, between = i + 1 < system->count && at[0] < x && at[1] > x;
@@ -197,9 +201,21 @@ static double log_overhead(const struct measured_system *system, double x, doubl
         const double next_us = here ? system->us[i] : system->us[i + 1];
         const double us = system->us[i] * pow(next_us / system->us[i], share);
         const double moved_us = HOP_LATENCY_US * log2(node_count / system->node_count);
-        return log(fmax(us - wire_us(system, exp2(x)) + moved_us, OVERHEAD_LEAST_US));
+        return fmax(us - wire_us(system, exp2(x)) + moved_us, OVERHEAD_LEAST_US);
     }
     return NAN;
+}
+
+/* ln of an all-reduce's overhead; of a system that was measured with fewer passes, what its overhead
+ * grew by since its smallest octave counts for each pass (hardware.h). */
+static double log_overhead(const struct measured_system *system, double x, double node_count) {
+    double us = overhead_us_at(system, x, node_count);
+    if (system->passes < FABRIC_PASSES) {
+        const double first_us =
+            overhead_us_at(system, fmax(OCTAVE_FIRST, ceil(system->log2_bytes[0])), node_count);
+        us = first_us + (us - first_us) * FABRIC_PASSES / system->passes;
+    }
+    return isnan(us) ? NAN : log(fmax(us, OVERHEAD_LEAST_US));
 }
 
 const char *const *calibrate_fabric_names(void) {

@@ -182,6 +182,24 @@ static void test_fabrics(void **state) {
           16777216,
           117.6,
           0.05 },
+        { "A4 RoCE 128 MiB, two passes",
+          "b200-180g-sxm",
+          "roce",
+          50,
+          OPERATOR_ALL_REDUCE,
+          { 16, 2, 8, 1 },
+          134217728,
+          638.5,
+          0.10 },
+        { "a3-mega TCPXO 128 MiB, one pass",
+          "h100-80g-sxm",
+          "tcpxo",
+          25,
+          OPERATOR_ALL_GATHER,
+          { 16, 2, 8, 1 },
+          134217728,
+          1102,
+          0.15 },
         { "NDR 1 GiB, 8 nodes",
           "h100-80g-sxm",
           "infiniband",
@@ -340,13 +358,14 @@ static void test_across_published(void **state) {
 }
 
 /* Bus bandwidths of two nodes of eight A100, GB/s: NVIDIA/nccl issues 1048 and 812, and the p4de table
- * of awsome-distributed-training. With NICs of 200 Gbit/s a ring is as fast as trees. */
+ * of awsome-distributed-training; OCI's nodes have two ports of 100 Gbit/s a GPU (oci-hpc-oke). With
+ * NICs of 200 Gbit/s a ring is as fast as trees. */
 static void test_two_nodes_before_hopper(void **state) {
     (void)state;
     static const struct {
         int64_t nics;
         double nic_GB_per_s, bus_GB_per_s;
-    } cases[] = { { 4, 25, 86 }, { 8, 25, 192 }, { 4, 12.5, 78 } };
+    } cases[] = { { 4, 25, 86 }, { 8, 25, 192 }, { 4, 12.5, 78 }, { 16, 12.5, 236 } };
     const double bytes = 4294967296;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();

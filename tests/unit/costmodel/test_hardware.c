@@ -183,18 +183,22 @@ static void test_fabric_overhead(void **state) {
                                    .overhead_s = { 10, 30 } };
     static const struct {
         const char *name;
-        double bytes, node_count, ranks_per_node, want_s;
+        double bytes, node_count, ranks_per_node;
+        int passes;
+        double want_s;
     } cases[] = {
-        { "a point", 1024, 2, 8, 10 },
-        { "between", 32768, 2, 8, 20 },
-        { "below", 1, 2, 8, 10 },
-        { "beyond", 1e12, 2, 8, 30 },
-        { "two doublings", 1024, 8, 8, 12 },
-        { "one rank a node", 4096, 2, 1, 20 },
+        { "a point", 1024, 2, 8, 2, 10 },
+        { "between", 32768, 2, 8, 2, 20 },
+        { "below", 1, 2, 8, 2, 10 },
+        { "beyond", 1e12, 2, 8, 2, 30 },
+        { "two doublings", 1024, 8, 8, 2, 12 },
+        { "one rank a node", 4096, 2, 1, 2, 20 },
+        { "one pass: the latency of both", 1024, 2, 8, 1, 10 },
+        { "one pass: half of what grows", 32768, 2, 8, 1, 15 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const double got_s = fabric_overhead_s(&fabric, cases[i].bytes, cases[i].node_count,
-                                               cases[i].ranks_per_node);
+                                               cases[i].ranks_per_node, cases[i].passes);
         if (fabs(got_s - cases[i].want_s) > 1e-9)
             fail_msg("%s: got %g s, want %g", cases[i].name, got_s, cases[i].want_s);
     }
