@@ -31,9 +31,13 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
         .out_of_memory = run->verdict != NULL && strcmp(run->verdict, "out of memory") == 0,
     };
     cJSON *scenario = run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
-    if (scenario != NULL)
+    if (scenario != NULL) {
+        const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(scenario, "cluster"),
+                    *hardware = cJSON_GetObjectItemCaseSensitive(cluster, "hardware");
         point.job = arena_format(arena, "%s on %s", name_in(scenario, "model"),
                                  name_in(scenario, "dataset"));
+        if (cJSON_IsString(hardware)) point.kind = arena_text(arena, hardware->valuestring);
+    }
     cJSON_Delete(scenario);
     return point;
 }

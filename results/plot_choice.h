@@ -19,6 +19,7 @@ struct plot_choice {
     bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
     bool may_run_out;  /* it fits the raced step, and a heavier one may not */
     bool memory_unknown; /* it fits the raced step, and of heavier ones nothing is known */
+    const char *kind;  /* of its GPUs; NULL: not told apart */
     int64_t steps;     /* that the figures rest on; 0: unknown */
     int64_t row_index;
     double mfu_fraction;

@@ -1,6 +1,6 @@
 /* plot_scaling.c - what more GPUs bring: how long the whole training takes, and what it costs. A
- * curve for each job, since time and cost of different models or data do not compare. Doubling the
- * GPUs halves the time at the same cost where nothing is lost.
+ * curve for each job, since time and cost of different models or data do not compare, and for each
+ * kind of GPU, of which the fastest alone is not what would be bought more of. Doubling the GPUs halves the time at the same cost where nothing is lost.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,26 +10,36 @@
 
 enum { JOBS_MAX = 6, NAMED_POINTS = 10 };
 
+static const char *kind_of(const struct plot_choice *point) {
+    return point->kind != NULL ? point->kind : "";
+}
+
+/* Of one curve: the same job on the same kind of GPU. */
+static int compare_curves(const struct plot_choice *x, const struct plot_choice *y) {
+    const int job = strcmp(x->job, y->job);
+    return job != 0 ? job : strcmp(kind_of(x), kind_of(y));
+}
+
 static int by_job_and_gpus(const void *a, const void *b) {
     const struct plot_choice *x = *(const struct plot_choice *const *)a,
                              *y = *(const struct plot_choice *const *)b;
-    const int job = strcmp(x->job, y->job);
-    if (job != 0) return job;
+    const int curve = compare_curves(x, y);
+    if (curve != 0) return curve;
     if (x->gpu_count != y->gpu_count) return x->gpu_count < y->gpu_count ? -1 : 1;
     return (x->days > y->days) - (x->days < y->days);
 }
 
-/* The fastest fitting point that leaves nothing out, of each job and number of GPUs, job by job. */
+/* The fastest fitting point that leaves nothing out, of each job, kind and number of GPUs, curve by
+ * curve. */
 static int64_t collect(const struct plot_choice *points, int64_t count,
                        const struct plot_choice **best) {
     int64_t found = 0, kept = 0;
     for (int64_t i = 0; i < count; i++)
-        if (points[i].done && !points[i].out_of_memory &&
-            !plot_choice_is_partial(points, count, i))
+        if (points[i].done && !points[i].out_of_memory && !plot_choice_is_partial(points, count, i))
             best[found++] = &points[i];
     qsort(best, (size_t)found, sizeof *best, by_job_and_gpus);
     for (int64_t i = 0; i < found; i++)
-        if (kept == 0 || strcmp(best[kept - 1]->job, best[i]->job) != 0 ||
+        if (kept == 0 || compare_curves(best[kept - 1], best[i]) != 0 ||
             best[kept - 1]->gpu_count != best[i]->gpu_count)
             best[kept++] = best[i];
     return kept;
@@ -39,12 +49,12 @@ struct curve {
     int64_t begin, end; /* in the collected points */
 };
 
-/* Jobs with two numbers of GPUs at least. */
+/* Those with two numbers of GPUs at least. */
 static int find_curves(const struct plot_choice *const *best, int64_t count, struct curve *curves) {
     int found = 0;
     for (int64_t i = 0; i < count && found < JOBS_MAX;) {
         int64_t end = i + 1;
-        while (end < count && strcmp(best[end]->job, best[i]->job) == 0)
+        while (end < count && compare_curves(best[end], best[i]) == 0)
             end++;
         if (end - i >= 2) curves[found++] = (struct curve){ i, end };
         i = end;
@@ -99,6 +109,19 @@ static void write_names(struct gnuplot *g, struct arena *arena,
     }
 }
 
+/* What sets a curve apart from the others. */
+static const char *curve_name(struct arena *arena, const struct plot_choice *const *best,
+                              const struct curve *curves, int curve_count, int curve) {
+    const struct plot_choice *own = best[curves[curve].begin];
+    bool jobs = false, kinds = false;
+    for (int c = 0; c < curve_count; c++) {
+        jobs = jobs || strcmp(best[curves[c].begin]->job, own->job) != 0;
+        kinds = kinds || strcmp(kind_of(best[curves[c].begin]), kind_of(own)) != 0;
+    }
+    if (!kinds) return own->job;
+    return jobs ? arena_format(arena, "%s, %s", own->job, kind_of(own)) : kind_of(own);
+}
+
 static void write_gpu_tics(struct gnuplot *g, const struct plot_choice *const *best,
                            int64_t count) {
     fputs("set logscale x 2\nset xlabel 'GPUs'\nset xtics (", g->script);
@@ -117,7 +140,7 @@ static void write_gpu_tics(struct gnuplot *g, const struct plot_choice *const *b
     fprintf(g->script, ")\nset xrange [%g:%g]\n", (double)least / 1.5, (double)most * 1.4);
 }
 
-static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
+static void draw_time(struct gnuplot *g, struct arena *arena, const struct plot_choice *const *best,
                       const struct curve *curves, int curve_count, const struct amount_unit *time) {
     const struct plot_choice *first = best[curves[0].begin];
     bool raced = false;
@@ -130,7 +153,7 @@ static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
                 "%s$curve%d using 1:2:4:5 with yerrorbars pt %d ps 1.2 lw 1.5 lc rgb '%s' title ",
                 c == 0 ? "plot " : ", ", c, 4 + 2 * c + 1, color);
         gnuplot_text(
-            g, curve_count > 1 ? best[curves[c].begin]->job
+            g, curve_count > 1 ? curve_name(arena, best, curves, curve_count, c)
                : raced ? "fastest layout, with its error band (\xe2\x89\x88 raced on a step or two)"
                        : "fastest layout, with its error band");
         fprintf(g->script, ", $curve%d using 1:2 with lines lw 2 dt %d lc rgb '%s' notitle", c,
@@ -144,23 +167,29 @@ static void draw_time(struct gnuplot *g, const struct plot_choice *const *best,
     fputc('\n', g->script);
 }
 
-/* What is lost, in percent, and of one job what it costs. */
-static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double dearest,
+/* What is lost, in percent, and of one job what it costs; with several kinds of GPU the cost
+ * alone. */
+static void draw_cost(struct gnuplot *g, int curve_count, bool one_job, bool priced, double dearest,
                       double highest) {
     static const char losses[] = "throughput of a GPU against the first (%)";
     fputs("unset label\nunset logscale y\nset ytics autofreq\n", g->script);
-    if (curve_count == 1) {
+    const char *cost =
+        priced ? "money of the whole training (USD)" : "GPU-days of the whole training";
+    if (one_job) {
         fprintf(g->script, "set yrange [0:%.9g]\n", dearest * 1.1);
         plot_set_number_tics(g, 'y', 0, dearest * 1.1);
     }
     if (curve_count > 1) {
-        fprintf(g->script, "set ylabel '%s'\nset yrange [0:%.9g]\n", losses, highest * 1.1);
+        if (one_job)
+            fprintf(g->script, "set ylabel '%s'\n", cost);
+        else
+            fprintf(g->script, "set ylabel '%s'\nset yrange [0:%.9g]\n", losses, highest * 1.1);
         for (int c = 0; c < curve_count; c++)
-            fprintf(
-                g->script,
-                "%s$curve%d using 1:6 with linespoints pt %d ps 1.2 lw 2 dt %d lc rgb '%s' notitle",
-                c == 0 ? "plot " : ", ", c, 4 + 2 * c + 1, c + 1,
-                plot_colors[c % PLOT_COLOR_COUNT]);
+            fprintf(g->script,
+                    "%s$curve%d using 1:%d with linespoints pt %d ps 1.2 lw 2 dt %d lc rgb '%s' "
+                    "notitle",
+                    c == 0 ? "plot " : ", ", c, one_job ? 3 : 6, 4 + 2 * c + 1, c + 1,
+                    plot_colors[c % PLOT_COLOR_COUNT]);
         fputc('\n', g->script);
         return;
     }
@@ -170,8 +199,7 @@ static void draw_cost(struct gnuplot *g, int curve_count, bool priced, double de
             "plot $curve0 using 1:3 with linespoints pt 7 ps 1.2 lw 2 lc rgb '#D55E00' title '%s',"
             " $curve0 using 1:6 axes x1y2 with linespoints pt 5 ps 1.1 lw 2 dt 2 lc rgb '#0072B2'"
             " title 'throughput of a GPU'\n",
-            priced ? "money of the whole training (USD)" : "GPU-days of the whole training", losses,
-            highest * 1.1, priced ? "money" : "GPU-days");
+            cost, losses, highest * 1.1, priced ? "money" : "GPU-days");
 }
 
 bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
@@ -218,8 +246,11 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
             "[%.9g:%.9g]\n",
             low, high);
     plot_set_decade_tics(&g, 'y', low, high);
-    draw_time(&g, best, curves, curve_count, &time);
-    draw_cost(&g, curve_count, priced, dearest, highest);
+    draw_time(&g, arena, best, curves, curve_count, &time);
+    bool one_job = true;
+    for (int c = 1; c < curve_count; c++)
+        one_job = one_job && strcmp(best[curves[c].begin]->job, best[curves[0].begin]->job) == 0;
+    draw_cost(&g, curve_count, one_job, priced, dearest, highest);
     fputs("unset multiplot\n", g.script);
     arena_destroy(arena);
     return gnuplot_end(&g, err);

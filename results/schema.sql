@@ -225,7 +225,7 @@ CREATE TABLE sweep_row (
     row_index         INTEGER NOT NULL,    -- from 0, in the order of the definition
     assignments       TEXT NOT NULL CHECK (json_valid(assignments)), -- JSON object: path in the scenario to value
     status            TEXT NOT NULL CHECK (status IN ('raced', 'replayed', 'pruned')), -- 'raced': on the first iterations; 'replayed': as far as the scenario asks; 'pruned': not simulated, see reason
-    reason            TEXT,                -- why it was pruned
+    reason            TEXT,                -- why it was pruned; of one that was not, why it is no choice: no option of the backend says its plan, or another row differs in training.micro_batch alone
     replayed_iterations INTEGER,           -- optimizer steps that the answer rests on
     gpu_count         INTEGER NOT NULL,    -- GPUs of the job
     step_time_mean_ms REAL,                -- of one iteration, mean over them
@@ -417,7 +417,7 @@ ORDER BY run_id, step_ms DESC, layer_kind, operator, pass, bound;
 
 -- Points of a sweep with their answers. on_front: no other point that fits in memory is at least as
 -- good in time, money (or GPU-days where there is no price) and memory, and better in one. Points that
--- leave out samples count only where all do. may_run_out: it fits on the steps that were looked at, and the
+-- leave out samples, or have a failure (sweep_row.reason), count only where all do. may_run_out: it fits on the steps that were looked at, and the
 -- bound for a heavier one does not; NULL: it fits on those, and there is no bound.
 CREATE VIEW sweep_result AS
 SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,

@@ -67,13 +67,12 @@ static void read_axes(struct point_list *list, const cJSON *definition) {
         struct axis *axis = &axes[list->axis_count++];
         axis->path =
             arena_format(list->arena, "%.*s", (int)strcspn(node->string, ", "), node->string);
-        axis->values =
-            arena_array(list->arena, const cJSON *, cJSON_GetArraySize(node) + 1);
+        axis->values = arena_array(list->arena, const cJSON *, cJSON_GetArraySize(node) + 1);
         const bool together = strchr(node->string, ',') != NULL;
         const cJSON *listed = cJSON_IsArray(node) ? node : NULL;
         /* Ranges hold numbers, which need no word more. */
-        cJSON_ArrayForEach(value, listed)
-            axis->values[axis->value_count++] = together ? cJSON_GetArrayItem(value, 0) : value;
+        cJSON_ArrayForEach(value, listed) axis->values[axis->value_count++] =
+            together ? cJSON_GetArrayItem(value, 0) : value;
     }
     list->axes = axes;
 }
@@ -126,9 +125,9 @@ static void name_point(struct point_list *list, struct plot_choice *point, const
         if (value == NULL || is_degree(axis->path) || strcmp(axis->path, "cluster.hardware") == 0 ||
             strcmp(axis->path, "cluster.gpu_count") == 0)
             continue;
-        parts[point->part_count++] = arena_format(
-            list->arena, "%s %s", sweep_label_key(list->arena, axis->path),
-            sweep_label_value(list->arena, value, axis->values, axis->value_count, 1));
+        parts[point->part_count++] =
+            arena_format(list->arena, "%s %s", sweep_label_key(list->arena, axis->path),
+                         sweep_label_value(list->arena, value, axis->values, axis->value_count, 1));
     }
     point->parts = parts;
     point->name = "";
@@ -161,6 +160,17 @@ static const char *job_name(struct arena *arena, const cJSON *values) {
     return name;
 }
 
+static const char *kind_name(struct arena *arena, const cJSON *values) {
+    static const char *const paths[] = { "cluster.hardware", "cluster.name", "cluster" };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(values, paths[i]);
+        const cJSON *inner = cJSON_GetObjectItemCaseSensitive(value, "hardware");
+        if (cJSON_IsString(inner)) value = inner;
+        if (cJSON_IsString(value)) return arena_text(arena, value->valuestring);
+    }
+    return NULL;
+}
+
 static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     (void)err;
     struct point_list *list = context;
@@ -175,6 +185,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
     struct plot_choice *point = &list->points[list->count++];
     *point = (struct plot_choice){
         .job = job_name(list->arena, values),
+        .kind = kind_name(list->arena, values),
         .row_index = sqlite3_column_int64(row, 0),
         .gpu_count = sqlite3_column_int64(row, 1),
         .days = real(row, 2),
@@ -198,8 +209,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
 struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, struct arena *arena,
                                       int64_t *count, struct error *err) {
     struct point_list list = { .arena = arena };
-    const struct sweep_record *sweep =
-        store_load(store, RECORD_SWEEP, sweep_id, arena, count, err);
+    const struct sweep_record *sweep = store_load(store, RECORD_SWEEP, sweep_id, arena, count, err);
     if (sweep == NULL) return NULL;
     cJSON *definition = cJSON_Parse(sweep->definition);
     read_axes(&list, definition);
@@ -250,12 +260,12 @@ static bool keep_first(void *context, sqlite3_stmt *row, struct error *err) {
 static bool choose_field(struct store *store, int64_t sweep_id, const char *other,
                          struct arena *arena, const char **field, struct error *err) {
     struct first_text first = { .arena = arena };
-    char *sql =
-        sqlite3_mprintf("SELECT key FROM sweep_result, json_each(assignments) WHERE sweep_id = ?1"
-                        SOME_ROWS " AND key <> %Q GROUP BY key HAVING count(DISTINCT value) > 1"
-                        " ORDER BY count(DISTINCT value || coalesce(json_extract(assignments,"
-                        " '$.\"%q\"'), '')) DESC, key LIMIT 1",
-                        other != NULL ? other : "", other != NULL ? other : "");
+    char *sql = sqlite3_mprintf(
+        "SELECT key FROM sweep_result, json_each(assignments) WHERE sweep_id = ?1" SOME_ROWS
+        " AND key <> %Q GROUP BY key HAVING count(DISTINCT value) > 1"
+        " ORDER BY count(DISTINCT value || coalesce(json_extract(assignments,"
+        " '$.\"%q\"'), '')) DESC, key LIMIT 1",
+        other != NULL ? other : "", other != NULL ? other : "");
     bool ok = store_query(store, sql, sweep_id, keep_first, &first, err);
     sqlite3_free(sql);
     *field = first.text;
@@ -366,8 +376,7 @@ bool sweep_view_heatmap(struct store *store, int64_t sweep_id, const char *sweep
         "SELECT %s AS x, %s AS y,"
         " min(CASE WHEN verdict <> 'out of memory' THEN %s END), sum(verdict IS NOT NULL),"
         " sum(status = 'pruned'), status = 'replayed', replayed_iterations"
-        " FROM sweep_result WHERE sweep_id = ?1" SWEEP_VIEW_NO_TWINS
-        " GROUP BY x, y ORDER BY x, y",
+        " FROM sweep_result WHERE sweep_id = ?1" SWEEP_VIEW_NO_TWINS " GROUP BY x, y ORDER BY x, y",
         x_value, y_value, priced ? "money_usd" : "gpu_days");
     struct cell_list list = { arena, map, priced ? 1 : work.per_day, false };
     bool ok = store_query(store, sql, sweep_id, add_cell, &list, err);

@@ -14,14 +14,17 @@ bool sweep_view_find(struct store *store, const char *name, int64_t *sweep_id, c
 
 /* SQL after "WHERE sweep_id = ?1" of a query over sweep_result: without the raced twins of a
  * replayed layout, which stand for the same with a shorter look, and without what leaves out more
- * than RECORD_LEFT_OUT_TOLERATED of the samples, unless all do that fit. */
+ * than RECORD_LEFT_OUT_TOLERATED of the samples or has another reason not to be chosen
+ * (sweep_row.reason), unless all have that fit. */
 #define SWEEP_VIEW_NO_TWINS                                                                        \
     " AND NOT (status = 'raced' AND row_index IN (SELECT row_index FROM sweep_row WHERE sweep_id " \
     "= ?1"                                                                                         \
     " AND outcome IN (SELECT outcome FROM sweep_row WHERE sweep_id = ?1 AND status = "             \
     "'replayed')))"                                                                                \
     " AND (coalesce(left_out_fraction, 0) <= 0.01 OR NOT EXISTS (SELECT 1 FROM sweep_row WHERE "   \
-    "sweep_id = ?1 AND verdict <> 'out of memory' AND coalesce(left_out_fraction, 0) <= 0.01))"
+    "sweep_id = ?1 AND verdict <> 'out of memory' AND coalesce(left_out_fraction, 0) <= 0.01))"    \
+    " AND (verdict IS NULL OR failure IS NULL OR NOT EXISTS (SELECT 1 FROM sweep_row WHERE "       \
+    "sweep_id = ?1 AND verdict <> 'out of memory' AND reason IS NULL))"
 
 /* Its priced points, named by all that the sweep varies but the number of GPUs; "row 17" if
  * nothing. */

@@ -368,8 +368,8 @@ static int run(struct cli *cli, void *options) {
         return code;
     }
     struct launch_flags megatron, deepspeed;
-    launch_flags_make(LAUNCH_MEGATRON, e->job, cli->arena, &megatron);
-    launch_flags_make(LAUNCH_DEEPSPEED, e->job, cli->arena, &deepspeed);
+    launch_flags_make(FRAMEWORK_MEGATRON, e->job, cli->arena, &megatron);
+    launch_flags_make(FRAMEWORK_DEEPSPEED, e->job, cli->arena, &deepspeed);
     int code = EXIT_DONE;
     struct planning p;
     if (o->emit != EMIT_NOTHING && !warn_of_memory(e, cli->arena, &err)) {

@@ -7,6 +7,9 @@
 
 enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20, NOTABLE_STEP_PERCENT = 5 };
 
+/* By enum sweep_objective. */
+static const char *const objectives[] = { "days", "GPU-days", "money" };
+
 static void add_number(cJSON *object, const char *key, double value) {
     if (isnan(value))
         cJSON_AddNullToObject(object, key);
@@ -58,6 +61,7 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     add_number(o, "samples_per_step", r->samples_per_step);
     add_number(o, "asked_samples_per_step",
                r->asked_samples_per_step > 0 ? (double)r->asked_samples_per_step : NAN);
+    if (r->reason != NULL) cJSON_AddStringToObject(o, "needs_code", r->reason);
     cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
     for_each_alike(sweep, index, add_label, cJSON_AddArrayToObject(o, "alike"));
     if (r->run_id >= 0) cJSON_AddNumberToObject(o, "run_id", (double)r->run_id);
@@ -127,6 +131,9 @@ cJSON *json_sweep(struct sweep *sweep) {
     cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
     cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
     cJSON_AddNumberToObject(o, "leaving_out_samples", (double)sweep->leaving_out);
+    cJSON_AddNumberToObject(o, "needing_code", (double)sweep->needing_code);
+    cJSON_AddNumberToObject(o, "rescaled", (double)sweep->rescaled_count);
+    cJSON_AddNumberToObject(o, "memory_band_fraction", sweep->memory_band_fraction);
     cJSON_AddNumberToObject(o, "top_wanted", (double)sweep->top_wanted);
     cJSON_AddNumberToObject(o, "replays_out_of_memory", (double)sweep->replays_out_of_memory);
     cJSON *best = cJSON_AddArrayToObject(o, "best");
@@ -140,6 +147,8 @@ cJSON *json_sweep(struct sweep *sweep) {
     add_rows(o, "by_gpu_count", sweep, d.by_gpu_count, d.gpu_count_count);
     add_rows(o, "cheapest_in_time", sweep, &d.cheapest_in_time, d.cheapest_in_time >= 0);
     add_rows(o, "fastest_in_budget", sweep, &d.fastest_in_budget, d.fastest_in_budget >= 0);
+    add_rows(o, "roomy_in_time", sweep, &d.roomy_in_time, d.roomy_in_time >= 0);
+    add_rows(o, "roomy_in_budget", sweep, &d.roomy_in_budget, d.roomy_in_budget >= 0);
     cJSON *assumed = cJSON_AddArrayToObject(o, "assumptions");
     for (int64_t i = 0; sweep->assumed[i] != NULL; i++)
         cJSON_AddItemToArray(assumed, cJSON_CreateString(sweep->assumed[i]));
@@ -205,6 +214,30 @@ static void print_race_mark(const struct sweep *sweep, const struct sweep_row_re
            row->replayed_iterations == 1 ? "" : "s", all ? " of a pass" : ", not replayed");
 }
 
+static bool is_tight(const struct sweep_row_record *row) {
+    return row->verdict != NULL && strcmp(row->verdict, "tight") == 0;
+}
+
+/* What speaks against choosing it. */
+static void print_marks(const struct sweep *sweep, const struct sweep_row_record *row) {
+    if (is_tight(row)) fputs("   [tight]", stdout);
+    if (sweep_row_may_run_out(row)) fputs("   [may run out of memory in a heavier step]", stdout);
+    if (sweep_row_memory_unknown(row)) fputs("   [memory of heavier steps not known]", stdout);
+    if (sweep_row_needs_code(row) && !sweep->all_need_code) fputs("   [needs code]", stdout);
+}
+
+/* A packed micro-batch holds many samples, so that a step may hold others than were asked for. */
+static void print_step_mark(const struct sweep_row_record *row) {
+    const double asked = (double)row->asked_samples_per_step;
+    if (asked > 0 && fabs(row->samples_per_step / asked - 1) > NOTABLE_STEP_PERCENT * 0.01)
+        printf("   [%.0f samples a step, %.0f asked for]", row->samples_per_step, asked);
+}
+
+static void print_limit_marks(const struct sweep *sweep, const struct sweep_row_record *row) {
+    if (row->total_days > sweep->file->deadline_days) fputs("   [late]", stdout);
+    if (row->money_usd > sweep->file->budget_usd) fputs("   [over budget]", stdout);
+}
+
 static void print_left_out_mark(const struct sweep_row_record *row) {
     if (record_leaves_out(row->left_out_fraction))
         printf("   [leaves out %.1f %% of the samples]", row->left_out_fraction * 100);
@@ -225,9 +258,9 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
     printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100, r->band_fraction * 100,
            100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
-    if (r->verdict != NULL && strcmp(r->verdict, "tight") == 0) fputs("   [tight]", stdout);
-    if (sweep_row_may_run_out(r)) fputs("   [may run out of memory in a heavier step]", stdout);
-    if (sweep_row_memory_unknown(r)) fputs("   [memory of heavier steps not known]", stdout);
+    print_limit_marks(sweep, r);
+    print_marks(sweep, r);
+    print_step_mark(r);
     print_left_out_mark(r);
     if (sweep->top_count > 0) print_race_mark(sweep, r); /* beside replayed ones */
     putchar('\n');
@@ -268,18 +301,23 @@ static void print_batch_sizes(const struct sweep *sweep, int64_t shown) {
         as_asked = as_asked && !(asked > 0 && fabs(row->samples_per_step / asked - 1) >
                                                   NOTABLE_STEP_PERCENT * 0.01);
     }
-    const bool alike = !(most > 1.1 * least);
-    if (alike && as_asked) return;
+    if (most <= 1.1 * least && as_asked) return;
     fputs("  a step holds", stdout);
-    for (int64_t i = 0; i < shown; i++) {
-        const struct sweep_row_record *row = &sweep->rows[sweep->best[i]];
-        printf("%s %.0f samples", i > 0 ? "," : "", row->samples_per_step);
-        if (!as_asked && row->asked_samples_per_step > 0)
-            printf(" of %ld asked for", (long)row->asked_samples_per_step);
-        printf(" in %ld", (long)i + 1);
-    }
-    puts(alike ? ": layouts that keep to what is asked take more steps and may train otherwise"
-               : ": they compare only if such batches train equally well");
+    for (int64_t i = 0; i < shown; i++)
+        printf("%s %.0f samples in %ld", i > 0 ? "," : "",
+               sweep->rows[sweep->best[i]].samples_per_step, (long)i + 1);
+    puts("; days and money are of the same samples in all, in fewer or more steps: they compare if "
+         "such batches train\n  equally well (a packed micro-batch holds many samples; "
+         "\"global_batch\": {\"micro_batches\": N} sets their number)");
+}
+
+static void print_rescaled(const struct sweep *sweep) {
+    char count[32];
+    if (sweep->rescaled_count > 0)
+        printf(
+            "  %s differ from another in micro_batch alone, which packed groups have no use for: "
+            "the one stands whose step\n  holds most nearly the samples that are asked for\n",
+            cli_thousands(sweep->rescaled_count, count));
 }
 
 /* What the sampler drops of a pass is made up for, so that all rows train as many samples. */
@@ -315,9 +353,6 @@ static void print_not_tried(struct sweep *sweep) {
         sweep_label(sweep, sweep->best[sweep->top_count]));
 }
 
-/* By enum sweep_objective. */
-static const char *const objectives[] = { "days", "GPU-days", "money" };
-
 static void print_best(struct sweep *sweep, int64_t shown) {
     printf("\nLeast %s first (* on the Pareto front of time, %s and memory)\n",
            objectives[sweep->file->objective],
@@ -345,6 +380,28 @@ static void print_leaving_out(const struct sweep *sweep) {
             "  %s leave out more than %.0f %% of the samples: ranked after all others, not on the "
             "front\n",
             cli_thousands(sweep->leaving_out, count), RECORD_LEFT_OUT_TOLERATED * 100);
+}
+
+/* What plan --emit refuses is never the answer while there is another; what it would bring is said.
+ * How many they are hangs on what was pruned, that one of them is the best of all does not. */
+static void print_needing_code(struct sweep *sweep) {
+    if (sweep->best_count == 0 || sweep->needing_code == 0) return;
+    int64_t found = -1;
+    for (int64_t i = 0; i < sweep->best_count && found < 0; i++)
+        if (sweep_row_needs_code(&sweep->rows[sweep->best[i]])) found = sweep->best[i];
+    if (found < 0) return;
+    const struct sweep_row_record *row = &sweep->rows[found];
+    const double value = sweep_objective_value(sweep, row);
+    if (sweep->all_need_code)
+        printf("warning: no layout that fits can be had by options of its backend alone "
+               "(ballast plan --emit); of the first:\n  %s\n",
+               row->reason);
+    else if (value < sweep_objective_value(sweep, &sweep->rows[sweep->best[0]]))
+        printf("  [needs code]: no option of the backend says the plan (ballast plan --emit): "
+               "ranked after all others, not on the front;\n    the best: %s, %.*f %s\n    %s\n",
+               sweep_label(sweep, found), cli_decimals(value, 1), value,
+               sweep->file->objective == SWEEP_MONEY ? "USD" : objectives[sweep->file->objective],
+               row->reason);
 }
 
 static void print_out_of_memory(const struct sweep *sweep) {
@@ -417,9 +474,18 @@ static void print_causes(const struct sweep *sweep, const struct sweep_decision 
     print_rates(sweep);
 }
 
+static bool keeps_limits(const struct sweep *sweep, const struct sweep_row_record *row) {
+    return !(row->total_days > sweep->file->deadline_days) &&
+           !(row->money_usd > sweep->file->budget_usd);
+}
+
 static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
     if (d->front_count < 2) return;
-    puts("\nPareto front, fastest first");
+    bool limited = false;
+    for (int64_t i = 0; i < d->front_count; i++)
+        limited = limited || !keeps_limits(sweep, &sweep->rows[d->front[i]]);
+    printf("\nPareto front, fastest first%s\n",
+           limited ? ", whatever the limits ([late], [over budget])" : "");
     struct columns columns = columns_of(sweep, d->front, d->front_count);
     print_header(columns, "");
     int64_t shown = 0;
@@ -433,7 +499,10 @@ static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
 
 static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision *d) {
     if (d->gpu_count_count < 2) return;
-    puts("\nThe fastest layout at each number of GPUs");
+    bool kinds = false;
+    for (int64_t i = 0; i < d->gpu_count_count; i++)
+        kinds = kinds || sweep_gpu_kind(sweep, d->by_gpu_count[i])[0] != '\0';
+    printf("\nThe fastest layout at each number of GPUs%s\n", kinds ? " of each kind" : "");
     struct columns columns = columns_of(sweep, d->by_gpu_count, d->gpu_count_count);
     print_header(columns, "GPUs");
     for (int64_t i = 0; i < d->gpu_count_count; i++) {
@@ -458,9 +527,27 @@ static void print_limit(struct sweep *sweep, int64_t index) {
            used, work.name);
     if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
     printf(", %ld GPUs: %s", (long)r->gpu_count, sweep_label(sweep, index));
+    print_marks(sweep, r);
+    print_step_mark(r);
     print_left_out_mark(r);
     print_race_mark(sweep, r);
     putchar('\n');
+}
+
+/* `roomy`: that answers the same with more room; negative: it has the room, or none does. */
+static void print_room(struct sweep *sweep, int64_t answer, int64_t roomy) {
+    const struct sweep_row_record *row = &sweep->rows[answer];
+    const bool has_room = sweep_row_is_roomy(sweep, row);
+    printf("  %.1f %% of the memory is free, and its band is +- %.0f %%%s\n",
+           100 - 100 * (double)row->memory_peak_bytes / (double)row->memory_capacity_bytes,
+           sweep->memory_band_fraction * 100, has_room ? "" : ": it may not fit");
+    if (has_room) return;
+    if (roomy < 0) {
+        puts("  none that keeps that limit fits at the top of the band");
+        return;
+    }
+    fputs("  the best that fits at the top of the band: ", stdout);
+    print_limit(sweep, roomy);
 }
 
 static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
@@ -470,12 +557,14 @@ static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
         print_limit(sweep, d->cheapest_in_time);
         const struct sweep_row_record *row = &sweep->rows[d->cheapest_in_time];
         print_coin_toss(row, row->total_days, f->deadline_days);
+        print_room(sweep, d->cheapest_in_time, d->roomy_in_time);
     }
     if (d->fastest_in_budget >= 0) {
         printf("\nFastest within %.10g USD: ", f->budget_usd);
         print_limit(sweep, d->fastest_in_budget);
         const struct sweep_row_record *row = &sweep->rows[d->fastest_in_budget];
         print_coin_toss(row, row->money_usd, f->budget_usd);
+        print_room(sweep, d->fastest_in_budget, d->roomy_in_budget);
     }
 }
 
@@ -484,6 +573,8 @@ void print_sweep(struct sweep *sweep) {
     sweep_decide(sweep, &d);
     print_counts(sweep);
     print_leaving_out(sweep);
+    print_needing_code(sweep);
+    print_rescaled(sweep);
     if (sweep->best_count == 0) {
         puts(
             sweep->valid == 0 ? "\nNo configuration is valid: nothing was simulated."

@@ -101,10 +101,14 @@ int64_t job_samples_asked(const struct scenario *s) {
     return policy->packs ? 1 : s->micro_batch_samples;
 }
 
+bool job_asks_for_samples(const struct scenario *s) {
+    const cJSON *asked = s->training_fields.global_batch;
+    return cJSON_GetObjectItemCaseSensitive(asked, "micro_batches") == NULL;
+}
+
 /* 0 when the scenario gives the number of micro-batches. */
 static int64_t asked_samples_per_step(const struct scenario *s) {
-    const cJSON *asked = s->training_fields.global_batch;
-    if (cJSON_GetObjectItemCaseSensitive(asked, "micro_batches") != NULL) return 0;
+    if (!job_asks_for_samples(s)) return 0;
     return s->micro_batches_per_rank * s->layout.dp * s->micro_batch_samples *
            batching_policy_groups_joined(s->batching.row, s->batching.parameters);
 }
@@ -202,8 +206,7 @@ static void price_pieces(struct job *job) {
             int64_t pieces =
                 (job->shapes[i].video_clips + module->sub_batch - 1) / module->sub_batch;
             for (int64_t n = 0; n < pieces; n++) {
-                struct batch_shape piece =
-                    batch_shape_piece(&job->shapes[i], true, pieces, n);
+                struct batch_shape piece = batch_shape_piece(&job->shapes[i], true, pieces, n);
                 price_table_prepare(job->prices, &piece, 1);
             }
         }
@@ -286,11 +289,10 @@ static void measure_windows(struct job *job) {
         struct job_window *window = &job->windows[job->window_count++];
         window->length = length;
         for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
-            const struct batch_shape of_rank[2] = {
-                window->shape,
-                batch_shape_largest_window(job->shapes + rank * job->batches.per_rank,
-                                           job->epoch_iterations, each, length)
-            };
+            const struct batch_shape of_rank[2] = { window->shape,
+                                                    batch_shape_largest_window(
+                                                        job->shapes + rank * job->batches.per_rank,
+                                                        job->epoch_iterations, each, length) };
             window->shape = batch_shape_largest(of_rank, 2);
         }
     }
@@ -652,11 +654,11 @@ const char *job_batch_key(struct arena *arena, const struct scenario *s) {
     char *parameters = policy->table != NULL
                            ? text_of(field_table_write(policy->table, policy->parameters))
                            : NULL;
-    const char *key = arena_format(
-        arena, "%s %s %ld %ld %ld %ld %ld %s", job_data_key(arena, s), policy->name,
-        (long)s->layout.dp, (long)job_samples_asked(s), (long)s->micro_batches_per_rank,
-        (long)s->simulate_fields.seed, (long)asked_samples_per_step(s),
-        parameters != NULL ? parameters : "");
+    const char *key =
+        arena_format(arena, "%s %s %ld %ld %ld %ld %ld %s", job_data_key(arena, s), policy->name,
+                     (long)s->layout.dp, (long)job_samples_asked(s),
+                     (long)s->micro_batches_per_rank, (long)s->simulate_fields.seed,
+                     (long)asked_samples_per_step(s), parameters != NULL ? parameters : "");
     cJSON_free(parameters);
     return key;
 }

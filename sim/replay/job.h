@@ -38,7 +38,7 @@ struct job {
         struct batch_shape shape;
     } windows[JOB_WINDOW_LIMIT];
     int64_t window_count;
-    const char **data_notes;    /* what was assumed of the data, one sentence each */
+    const char **data_notes; /* what was assumed of the data, one sentence each */
     int64_t data_note_count;
     struct job_plan plan;
     struct price_table *prices; /* owned */
@@ -78,6 +78,8 @@ const char *job_batch_key(struct arena *arena, const struct scenario *scenario);
 double job_left_out_fraction(const struct job *job);
 /* Of what packing kept, what a pass of the sampler deals less; epoch_steps makes up for it. */
 double job_dropped_fraction(const struct job *job);
+/* Whether training.global_batch is in samples, also by default. */
+bool job_asks_for_samples(const struct scenario *scenario);
 /* Of a micro-batch, from the batching policy: 1 of one that packs, whatever the scenario says. */
 int64_t job_samples_asked(const struct scenario *scenario);
 

@@ -127,7 +127,9 @@ struct scenario {
     int64_t micro_batch_samples;       /* samples of a padded micro-batch; packed: one group */
     int64_t micro_batches_per_rank;    /* per step */
     int64_t iteration_limit;           /* 0: the whole epoch */
-    const char **assumptions;          /* what was assumed, one sentence each, NULL at the end */
+    /* What the backend cannot run of it and the rule's name (framework_limits.h); NULL: nothing. */
+    const char *limit, *limit_rule;
+    const char **assumptions; /* what was assumed, one sentence each, NULL at the end */
 };
 
 struct scenario_options {

@@ -57,6 +57,8 @@ bool rule_iterations(struct reader *r);
 bool rule_what_if(struct reader *r);
 bool rule_schedule(struct reader *r);
 void standing_assumptions(struct reader *r);
+/* framework_limits.c: of the scenario's own backend; a note, because a price can still be asked. */
+void backend_limits(struct reader *r);
 /* scenario_cost_rules.c; last. */
 bool rule_rules_match(struct reader *r);
 

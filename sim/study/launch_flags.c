@@ -162,14 +162,8 @@ static void megatron_sharding(const struct job *job, struct arena *arena,
                               struct launch_flags *out) {
     const struct layout *layout = &job->scenario->layout;
     const bool adam = is_adam(job);
-    if (layout->zero_stage > 1)
-        REFUSE(out, "ZeRO-%ld: the distributed optimizer shards optimizer state alone",
-               (long)layout->zero_stage);
     if (!adam) FLAG(out, "--optimizer sgd --sgd-momentum 0.9");
     if (!adam) NOTE(out, "training.optimizer sgd-momentum: 0.9 is Megatron-LM's own default");
-    if (layout->zero_stage == 1 && !adam)
-        REFUSE(out, "training.optimizer sgd-momentum with ZeRO-1: the distributed optimizer takes "
-                    "Adam only (layout.zero_stage 0)");
     if (layout->zero_stage == 1) FLAG(out, "--use-distributed-optimizer");
     if (layout->zero_stage == 1 && layout->zero_group < layout->dp * layout->cp)
         FLAG(out, "--num-distributed-optimizer-instances %ld",
@@ -213,18 +207,17 @@ static void megatron_training(const struct job *job, struct arena *arena,
                "torch.utils.deterministic.fill_uninitialized_memory is False");
 }
 
-/* TransformerConfig takes offloading with one stage, without recomputation, and of fewer layers
- * than there are. It offloads decoder layers alone. */
+/* TransformerConfig takes offloading without recomputation; framework_limits() has the rest. */
 static void megatron_offload(const struct job *job, const struct shape *s, struct arena *arena,
                              struct launch_flags *out) {
     const int64_t blocks = job->scenario->training_fields.offload_blocks;
     if (blocks == 0) return;
-    if (s->parts > 1 || s->full + s->selective > 0 || s->encoder > 0 || blocks >= s->blocks)
+    if (s->full + s->selective > 0)
         REFUSE(out,
-               "training.offload_blocks %ld: --cpu-offloading-num-layers holds for fewer than all "
-               "layers of a decoder alone, with pp 1 and no recomputation",
+               "training.offload_blocks %ld: --cpu-offloading-num-layers holds without "
+               "recomputation",
                (long)blocks);
-    else
+    else if (s->parts == 1)
         FLAG(out, "--cpu-offloading-num-layers %ld", (long)blocks);
 }
 
@@ -327,8 +320,6 @@ static void make_megatron(const struct job *job, const struct shape *s, struct a
     megatron_offload(job, s, arena, out);
     megatron_cuts(job, s, arena, out);
     megatron_recompute(s, arena, out);
-    if (job->plan.schedule == &schedule_gpipe)
-        REFUSE(out, "schedule \"gpipe\": Megatron-LM runs 1F1B, interleaved or not");
     if (job->step->iteration_planner != NULL)
         REFUSE(out, "policy \"%s\" orders each iteration anew", job->step->iteration_planner->name);
 }
@@ -387,8 +378,6 @@ static void deepspeed_config(const struct job *job, struct arena *arena, struct 
     if (precision == PRECISION_BF16 || precision == PRECISION_FP16) {
         cJSON *object = cJSON_AddObjectToObject(config, precision_name(precision));
         cJSON_AddBoolToObject(object, "enabled", true);
-    } else if (precision == PRECISION_FP8 || precision == PRECISION_FP4) {
-        REFUSE(out, "%s: not an option of DeepSpeed's configuration", precision_name(precision));
     }
     if (!is_adam(job) && s->layout.zero_stage > 0)
         cJSON_AddBoolToObject(config, "zero_allow_untested_optimizer", true);
@@ -397,13 +386,8 @@ static void deepspeed_config(const struct job *job, struct arena *arena, struct 
     if (s->layout.zero_stage > 0)
         cJSON_AddBoolToObject(zero, "overlap_comm",
                               s->layout.overlap_gradient_reduce || s->layout.zero_stage > 1);
-    if (s->layout.zero_group < s->layout.dp * s->layout.cp) {
-        if (s->layout.zero_stage == 3)
-            cJSON_AddNumberToObject(zero, "mics_shard_size", (double)s->layout.zero_group);
-        else
-            REFUSE(out, "layout.zero_group %ld: DeepSpeed shards in groups with ZeRO-3 only (MiCS)",
-                   (long)s->layout.zero_group);
-    }
+    if (s->layout.zero_group < s->layout.dp * s->layout.cp && s->layout.zero_stage == 3)
+        cJSON_AddNumberToObject(zero, "mics_shard_size", (double)s->layout.zero_group);
     char *text = cJSON_Print(config);
     out->config = arena_text(arena, text);
     cJSON_free(text);
@@ -438,11 +422,6 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
              "script, with torch.utils.deterministic.fill_uninitialized_memory %s",
              training->deterministic == DETERMINISM_FILLED ? "filled" : "kernels",
              training->deterministic == DETERMINISM_FILLED ? "True" : "False");
-    if (training->offload_blocks > 0)
-        REFUSE(out,
-               "training.offload_blocks %ld: DeepSpeed's cpu_checkpointing moves the inputs "
-               "of recomputing blocks, not what others keep",
-               (long)training->offload_blocks);
     if (megatron) return;
     const double hidden = dropout_probability(job, training->hidden_dropout),
                  attention = dropout_probability(job, training->attention_dropout);
@@ -462,16 +441,8 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
     if (layout->sequence_parallel) FLAG(out, "--sequence-parallel");
     if (layout->pp > 1) FLAG(out, "--pipeline-model-parallel-size %ld", (long)layout->pp);
     const bool ulysses = job->scenario->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL;
-    if (layout->cp > 1 && ulysses && layout->tp * layout->pp > 1)
-        REFUSE(out,
-               "context parallel degree %ld beside tensor parallel %ld and pipeline parallel %ld: "
-               "--ds-sequence-parallel-size takes neither",
-               (long)layout->cp, (long)layout->tp, (long)layout->pp);
-    else if (layout->cp > 1 && ulysses)
+    if (layout->cp > 1 && ulysses && layout->tp * layout->pp == 1)
         FLAG(out, "--ds-sequence-parallel-size %ld", (long)layout->cp);
-    else if (layout->cp > 1)
-        REFUSE(out, "context parallel degree %ld (layout.cp_kind all-to-all has an option)",
-               (long)layout->cp);
     if (megatron) dropout_flags(job, arena, out);
     if (all && layout->pp == 1 && megatron)
         FLAG(out, "--checkpoint-activations --deepspeed-activation-checkpointing");
@@ -489,12 +460,12 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
                (long)(s->full + s->selective), (long)s->blocks);
     if (layout->pp == 1) return;
     if (job->plan.chunk_count > 1) {
-        REFUSE(out, "layout.vpp %ld: DeepSpeed's pipeline is not interleaved",
-               (long)job->plan.chunk_count);
+        if (job->scenario->layout_fields.vpp == 1)
+            REFUSE(out, "%ld chunks a stage: DeepSpeed's pipeline is not interleaved",
+                   (long)job->plan.chunk_count);
         return;
     }
-    if (job->plan.schedule == &schedule_gpipe || job->step->iteration_planner != NULL)
-        REFUSE(out, "DeepSpeed's pipeline runs 1F1B only");
+    if (job->step->iteration_planner != NULL) REFUSE(out, "DeepSpeed's pipeline runs 1F1B only");
     const char *method = partition_method(job, s, arena, out);
     if (method != NULL)
         out->pipeline_module = arena_format(
@@ -502,20 +473,36 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
             (long)layout->pp, method, all ? 1 : 0);
 }
 
-void launch_flags_make(enum launch_framework framework, const struct job *job, struct arena *arena,
+static const char *const framework_names[] = {
+    [FRAMEWORK_MEGATRON] = "Megatron-LM", [FRAMEWORK_DEEPSPEED] = "DeepSpeed"
+};
+
+void launch_flags_make(enum framework framework, const struct job *job, struct arena *arena,
                        struct launch_flags *out) {
-    *out = (struct launch_flags){ .framework =
-                                      framework == LAUNCH_MEGATRON ? "Megatron-LM" : "DeepSpeed" };
-    if (strcmp(job->scenario->backend->name, "fsdp") == 0) {
+    ballast_check(framework != FRAMEWORK_OTHER);
+    *out = (struct launch_flags){ .framework = framework_names[framework] };
+    if (framework_of_backend(job->scenario->backend->name) == FRAMEWORK_OTHER) {
         REFUSE(out,
                "layout.backend fsdp shards with PyTorch's fully_shard, which is configured in the "
                "training framework's own files: plans of megatron-lm, megatron-deepspeed and "
                "deepspeed can be emitted");
         return;
     }
+    struct framework_limit limits[FRAMEWORK_LIMIT_COUNT];
+    const int64_t limit_count = framework_limits(framework, job->scenario, arena, limits);
+    for (int64_t i = 0; i < limit_count; i++)
+        REFUSE(out, "%s", limits[i].text);
     struct shape s = shape_of(job, arena);
-    if (framework == LAUNCH_MEGATRON)
+    if (framework == FRAMEWORK_MEGATRON)
         make_megatron(job, &s, arena, out);
     else
         make_deepspeed(job, &s, arena, out);
+}
+
+const char *launch_needs_code(const struct job *job, struct arena *arena) {
+    const enum framework framework = framework_of_backend(job->scenario->backend->name);
+    if (framework == FRAMEWORK_OTHER) return NULL;
+    struct launch_flags flags;
+    launch_flags_make(framework, job, arena, &flags);
+    return flags.refusal_count > 0 ? flags.refusals[0] : NULL;
 }

@@ -1,7 +1,7 @@
 /* launch_flags.h - the options of a training framework that realise a job's layout and plan.
  *
  *     struct launch_flags f;
- *     launch_flags_make(LAUNCH_MEGATRON, job, arena, &f);
+ *     launch_flags_make(FRAMEWORK_MEGATRON, job, arena, &f);
  *     if (f.refusal_count > 0) ...   // what no option can say, one sentence each
  *
  * Only what the plan decides: parallel sizes, batch, precision, cuts, recomputation, sharding,
@@ -14,14 +14,13 @@
 #define BALLAST_SIM_STUDY_LAUNCH_FLAGS_H
 
 #include "sim/replay/job.h"
-
-enum launch_framework { LAUNCH_MEGATRON, LAUNCH_DEEPSPEED };
+#include "sim/scenario/framework_limits.h"
 
 enum { LAUNCH_FLAG_LIMIT = 40, LAUNCH_REFUSAL_LIMIT = 24 };
 
 struct launch_flags {
-    const char *framework;                 /* "Megatron-LM" */
-    const char *flags[LAUNCH_FLAG_LIMIT];  /* "--pipeline-model-parallel-size 4", one option each */
+    const char *framework;                /* "Megatron-LM" */
+    const char *flags[LAUNCH_FLAG_LIMIT]; /* "--pipeline-model-parallel-size 4", one option each */
     int64_t flag_count;
     /* what the plan asks for and no option gives, one sentence each */
     const char *refusals[LAUNCH_REFUSAL_LIMIT];
@@ -32,7 +31,11 @@ struct launch_flags {
     const char *config, *pipeline_module;
 };
 
-void launch_flags_make(enum launch_framework framework, const struct job *job,
-                       struct arena *arena, struct launch_flags *out);
+/* Never FRAMEWORK_OTHER. What framework_limits() has stands first among the refusals. */
+void launch_flags_make(enum framework framework, const struct job *job, struct arena *arena,
+                       struct launch_flags *out);
+/* The first refusal of the framework that the job's backend is; NULL: its options launch the plan,
+ * or the backend has none that this file knows. */
+const char *launch_needs_code(const struct job *job, struct arena *arena);
 
 #endif

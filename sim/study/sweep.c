@@ -88,11 +88,13 @@ static bool finish(struct sweep_run *run, struct error *err) {
     bool ok = store_add_sweep_rejections(store, sweep->rejections, sweep->rejection_count, err);
     sqlite3_stmt *mark = ok ? db_prepare(store_db(store),
                                          "UPDATE sweep_row SET on_front = ?1, verdict = ?4,"
-                                         " memory_peak_bytes = ?5, memory_bound_bytes = ?6"
+                                         " memory_peak_bytes = ?5, memory_bound_bytes = ?6,"
+                                         " reason = ?7"
                                          " WHERE sweep_id = ?2 AND configuration = ?3"
                                          " AND (on_front IS NOT ?1 OR verdict IS NOT ?4"
                                          " OR memory_peak_bytes IS NOT ?5"
-                                         " OR memory_bound_bytes IS NOT ?6)",
+                                         " OR memory_bound_bytes IS NOT ?6"
+                                         " OR reason IS NOT ?7)",
                                          err)
                             : NULL;
     ok = mark != NULL;
@@ -103,6 +105,10 @@ static bool finish(struct sweep_run *run, struct error *err) {
         sqlite3_bind_text(mark, 4, sweep->rows[i].verdict, -1, SQLITE_STATIC); /* NULL: pruned */
         bind_bytes(mark, 5, sweep->rows[i].memory_peak_bytes);
         bind_bytes(mark, 6, sweep->rows[i].memory_bound_bytes);
+        const char *reason = sweep->rescaled[i] && sweep->rows[i].reason == NULL
+                                 ? SWEEP_RESCALED
+                                 : sweep->rows[i].reason;
+        sqlite3_bind_text(mark, 7, reason, -1, SQLITE_STATIC);
         ok = db_step(store_db(store), mark, err) == DB_DONE;
         sqlite3_reset(mark);
     }
@@ -178,6 +184,8 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
         ok ? store_load(store, RECORD_SWEEP_ROW, sweep_id, sweep->arena, &count, err) : NULL;
     if (rows == NULL) return false;
     for (int64_t i = 0; i < count; i++) {
+        if (rows[i].reason != NULL && strcmp(rows[i].reason, SWEEP_RESCALED) == 0)
+            rows[i].reason = NULL; /* found anew */
         configuration_table_insert(&run->known, rows[i].configuration, sweep->row_count);
         sweep_run_add_row(run, &rows[i]);
     }
@@ -210,6 +218,7 @@ static const char **assumed_by_best(struct sweep_run *run) {
         json != NULL ? scenario_load_json(&run->scenario_options, json, &ignored) : NULL;
     struct shared *shared = s != NULL ? sweep_share_data(run->share, s) : NULL;
     sweep_share_fill(run->share, SHARE_DATA, run->pool);
+    if (s != NULL) sweep->memory_band_fraction = cost_model_memory_band(s->cost_model);
     const struct job *data = shared != NULL ? shared->job : NULL;
     int64_t count = data != NULL ? data->data_note_count : 0, at = 0;
     for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)
@@ -280,6 +289,7 @@ void sweep_destroy(struct sweep *sweep) {
     free(sweep->rows);
     free(sweep->best);
     free(sweep->alike);
+    free(sweep->rescaled);
     sweep_file_destroy(sweep->file);
     scenario_cache_destroy(sweep->cache);
     arena_destroy(sweep->arena);

@@ -65,12 +65,20 @@ struct sweep {
     /* By row: the row that stands for it in the lists, itself unless other fields come to the same
      * layout; equal in time, cost, memory and batching. */
     int64_t *alike;
+    /* By row: whether another row differs from it in training.micro_batch alone, under a policy
+     * whose packed groups have no use for that, and its steps hold more nearly the samples that are
+     * asked for. Such a row is in no list. */
+    bool *rescaled;
+    int64_t rescaled_count;
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */
     int64_t top_wanted;            /* that were asked for; fewer where the tries were used up */
     int64_t leaving_out;           /* rows that fit and do not train all samples */
     bool all_leave_out;            /* of those that fit */
+    int64_t needing_code;        /* rows that fit, train all, and no option of the backend's says */
+    bool all_need_code;          /* of those */
+    double memory_band_fraction; /* of best[0] */
     int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */
     bool answers_replayed;         /* deadline and budget are answered by replays */
     const char **assumed;          /* of best[0], notes on its data first; NULL at the end */
@@ -87,12 +95,22 @@ bool sweep_row_may_run_out(const struct sweep_row_record *row);
 /* It fits on the steps that were looked at, and nothing bounds the others: its policy plans each
  * step. */
 bool sweep_row_memory_unknown(const struct sweep_row_record *row);
-/* Whether it is one of those to choose from: it fits, stands for itself, and leaves no samples out
- * unless all do, because what trains less takes less time. */
+/* Its plan cannot be said in the backend's own options (`reason`: the first refusal of plan --emit,
+ * launch_flags.h). */
+bool sweep_row_needs_code(const struct sweep_row_record *row);
+/* It would fit if memory were the band's width more. */
+bool sweep_row_is_roomy(const struct sweep *sweep, const struct sweep_row_record *row);
+/* Whether it is one of those to choose from: it fits, stands for itself, leaves no samples out
+ * unless all do, because what trains less takes less time, and its backend can be told to run it,
+ * unless none can. */
 bool sweep_row_counts(const struct sweep *sweep, int64_t row);
 /* The row that answers it; -1: no limit was given, or none keeps it. Cheapest: least money,
  * GPU-days without prices. */
 int64_t sweep_answer(const struct sweep *sweep, enum sweep_question question);
+/* The same of those that are roomy, raced ones too. */
+int64_t sweep_roomy_answer(const struct sweep *sweep, enum sweep_question question);
+/* "h100-80g-sxm": what the sweep varies of the kind of GPU, "" where it varies none. */
+const char *sweep_gpu_kind(struct sweep *sweep, int64_t row);
 /* JSON text of a row's assignments, in the sweep's arena. */
 const char *sweep_assignments(struct sweep *sweep, int64_t row);
 /* "tp 2, pp 4, recompute none": the same in words. */

@@ -54,8 +54,17 @@ bool sweep_row_memory_unknown(const struct sweep_row_record *row) {
     return row->verdict != NULL && !is_out_of_memory(row) && row->memory_bound_bytes < 0;
 }
 
-/* What was replayed in full stands before what was only raced, and what trains all samples before
- * what leaves some out. */
+bool sweep_row_needs_code(const struct sweep_row_record *row) {
+    return row->verdict != NULL && row->reason != NULL;
+}
+
+bool sweep_row_is_roomy(const struct sweep *sweep, const struct sweep_row_record *row) {
+    return (double)row->memory_peak_bytes * (1 + sweep->memory_band_fraction) <=
+           (double)row->memory_capacity_bytes;
+}
+
+/* What was replayed in full stands before what was only raced, what trains all samples before what
+ * leaves some out, and what the backend's options launch before what needs code. */
 static int compare_rows(const void *a, const void *b, void *context) {
     const struct sweep *sweep = context;
     const struct sweep_row_record *left = &sweep->rows[*(const int64_t *)a],
@@ -64,6 +73,8 @@ static int compare_rows(const void *a, const void *b, void *context) {
         return sweep_row_is_replayed(left) ? -1 : 1;
     const bool less = record_leaves_out(left->left_out_fraction);
     if (less != record_leaves_out(right->left_out_fraction)) return less ? 1 : -1;
+    if (sweep_row_needs_code(left) != sweep_row_needs_code(right))
+        return sweep_row_needs_code(left) ? 1 : -1;
     double l = sweep_objective_value(sweep, left), r = sweep_objective_value(sweep, right);
     if (isnan(l) != isnan(r)) return isnan(r) ? -1 : 1;
     if (l < r || l > r) return l < r ? -1 : 1;
@@ -102,9 +113,9 @@ static void share_verdicts(struct sweep *sweep) {
     }
 }
 
-static void count_leaving_out(struct sweep *sweep) {
-    sweep->all_leave_out = true;
-    sweep->leaving_out = 0;
+static void count_second_class(struct sweep *sweep) {
+    sweep->all_leave_out = sweep->all_need_code = true;
+    sweep->leaving_out = sweep->needing_code = 0;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *row = &sweep->rows[i];
         if (row->verdict == NULL || is_out_of_memory(row)) continue;
@@ -112,11 +123,20 @@ static void count_leaving_out(struct sweep *sweep) {
         sweep->leaving_out += leaves_out;
         sweep->all_leave_out = sweep->all_leave_out && leaves_out;
     }
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[i];
+        if (row->verdict == NULL || is_out_of_memory(row) ||
+            (record_leaves_out(row->left_out_fraction) && !sweep->all_leave_out))
+            continue;
+        sweep->needing_code += sweep_row_needs_code(row);
+        sweep->all_need_code = sweep->all_need_code && sweep_row_needs_code(row);
+    }
 }
 
 bool sweep_row_counts(const struct sweep *sweep, int64_t row) {
     const struct sweep_row_record *r = &sweep->rows[row];
     return r->verdict != NULL && !is_out_of_memory(r) && sweep->alike[row] == row &&
+           !sweep->rescaled[row] && (sweep->all_need_code || !sweep_row_needs_code(r)) &&
            (sweep->all_leave_out || !record_leaves_out(r->left_out_fraction));
 }
 
@@ -133,9 +153,11 @@ static void rank(struct sweep *sweep) {
     find_alike(sweep, order);
     share_verdicts(sweep);
     sweep->best_count = 0;
-    count_leaving_out(sweep);
+    count_second_class(sweep);
+    sweep_find_rescaled(sweep);
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (is_candidate(sweep, &sweep->rows[order[i]]) && sweep->alike[order[i]] == order[i])
+        if (is_candidate(sweep, &sweep->rows[order[i]]) && sweep->alike[order[i]] == order[i] &&
+            !sweep->rescaled[order[i]])
             sweep->best[sweep->best_count++] = order[i];
     free(order);
 }
@@ -154,6 +176,23 @@ const char *sweep_label(struct sweep *sweep, int64_t row) {
     }
     cJSON_Delete(object);
     return label;
+}
+
+const char *sweep_gpu_kind(struct sweep *sweep, int64_t row) {
+    static const char *const paths[] = { "cluster.hardware", "cluster.name", "cluster" };
+    const char *kind = "";
+    cJSON *object = sweep_file_assignments(sweep->file, sweep->rows[row].row_index);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, paths[i]);
+        if (value == NULL) continue;
+        char *text = cJSON_PrintUnformatted(value);
+        kind = cJSON_IsString(value) ? arena_text(sweep->arena, value->valuestring)
+                                     : arena_text(sweep->arena, text);
+        cJSON_free(text);
+        break;
+    }
+    cJSON_Delete(object);
+    return kind;
 }
 
 /* The configuration as `ballast run` would give it, and its row of the sweep. */
@@ -329,14 +368,17 @@ static bool keeps_limit(const struct sweep *sweep, const struct sweep_row_record
                                               : row->money_usd <= sweep->file->budget_usd;
 }
 
+enum answer_among { AMONG_ALL, AMONG_REPLAYED, AMONG_ROOMY };
+
 static int64_t least_that_keeps(const struct sweep *sweep, enum sweep_question question,
-                                bool replayed_alone) {
+                                enum answer_among among) {
     int64_t best = -1;
     double least = INFINITY;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *row = &sweep->rows[i];
         if (!sweep_row_counts(sweep, i) || !keeps_limit(sweep, row, question) ||
-            (replayed_alone && !sweep_row_is_replayed(row)))
+            (among == AMONG_REPLAYED && !sweep_row_is_replayed(row)) ||
+            (among == AMONG_ROOMY && !sweep_row_is_roomy(sweep, row)))
             continue;
         const double value = question == SWEEP_CHEAPEST_IN_TIME ? cost_of(row) : row->total_days;
         if (best >= 0 && value >= least) continue;
@@ -348,15 +390,19 @@ static int64_t least_that_keeps(const struct sweep *sweep, enum sweep_question q
 
 int64_t sweep_answer(const struct sweep *sweep, enum sweep_question question) {
     const int64_t replayed =
-        sweep->answers_replayed ? least_that_keeps(sweep, question, true) : -1;
-    return replayed >= 0 ? replayed : least_that_keeps(sweep, question, false);
+        sweep->answers_replayed ? least_that_keeps(sweep, question, AMONG_REPLAYED) : -1;
+    return replayed >= 0 ? replayed : least_that_keeps(sweep, question, AMONG_ALL);
+}
+
+int64_t sweep_roomy_answer(const struct sweep *sweep, enum sweep_question question) {
+    return least_that_keeps(sweep, question, AMONG_ROOMY);
 }
 
 static int64_t count_keeping(const struct sweep *sweep, enum sweep_question question) {
     int64_t count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++)
-        count += sweep_row_is_replayed(&sweep->rows[i]) &&
-                 keeps_limit(sweep, &sweep->rows[i], question);
+        count +=
+            sweep_row_is_replayed(&sweep->rows[i]) && keeps_limit(sweep, &sweep->rows[i], question);
     return count;
 }
 
@@ -369,7 +415,7 @@ static bool replay_answers(struct sweep_run *run, int64_t wanted, struct compari
     bool ok = true;
     for (int question = 0; question < SWEEP_QUESTION_COUNT; question++) {
         int64_t row;
-        while (ok && (row = least_that_keeps(sweep, question, false)) >= 0 &&
+        while (ok && (row = least_that_keeps(sweep, question, AMONG_ALL)) >= 0 &&
                !sweep_row_is_replayed(&sweep->rows[row]) &&
                count_keeping(sweep, question) < enough) {
             ok = replay_all(run, &row, 1, runs, err);

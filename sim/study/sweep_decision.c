@@ -17,11 +17,22 @@ static int compare_days(const void *a, const void *b, void *context) {
     return (l->row_index > r->row_index) - (l->row_index < r->row_index);
 }
 
-static int compare_gpu_count(const void *a, const void *b, void *context) {
-    const struct sweep_row_record *rows = context, *l = &rows[*(const int64_t *)a],
-                                  *r = &rows[*(const int64_t *)b];
-    if (l->gpu_count != r->gpu_count) return l->gpu_count < r->gpu_count ? -1 : 1;
-    return compare_days(a, b, context);
+struct counted {
+    const struct sweep_row_record *rows;
+    const char **kinds; /* by row; of GPUs */
+};
+
+static bool same_gpus(const struct counted *c, int64_t a, int64_t b) {
+    return c->rows[a].gpu_count == c->rows[b].gpu_count && strcmp(c->kinds[a], c->kinds[b]) == 0;
+}
+
+static int compare_gpus(const void *a, const void *b, void *context) {
+    const struct counted *c = context;
+    const int64_t l = *(const int64_t *)a, r = *(const int64_t *)b;
+    if (c->rows[l].gpu_count != c->rows[r].gpu_count)
+        return c->rows[l].gpu_count < c->rows[r].gpu_count ? -1 : 1;
+    const int kind = strcmp(c->kinds[l], c->kinds[r]);
+    return kind != 0 ? kind : compare_days(a, b, (void *)c->rows);
 }
 
 static void find_front(struct sweep *sweep, struct sweep_decision *d) {
@@ -32,11 +43,16 @@ static void find_front(struct sweep *sweep, struct sweep_decision *d) {
 
 static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
     int64_t *order = arena_array(sweep->arena, int64_t, sweep->row_count + 1), count = 0;
+    struct counted counted = { sweep->rows,
+                               arena_array(sweep->arena, const char *, sweep->row_count + 1) };
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (sweep_row_counts(sweep, i)) order[count++] = i;
-    qsort_r(order, (size_t)count, sizeof *order, compare_gpu_count, sweep->rows);
+        if (sweep_row_counts(sweep, i)) {
+            counted.kinds[i] = sweep_gpu_kind(sweep, i);
+            order[count++] = i;
+        }
+    qsort_r(order, (size_t)count, sizeof *order, compare_gpus, &counted);
     for (int64_t i = 0; i < count; i++)
-        if (i == 0 || sweep->rows[order[i]].gpu_count != sweep->rows[order[i - 1]].gpu_count)
+        if (i == 0 || !same_gpus(&counted, order[i], order[i - 1]))
             d->by_gpu_count[d->gpu_count_count++] = order[i];
 }
 
@@ -50,6 +66,11 @@ static void find_causes(const struct sweep *sweep, struct sweep_decision *d) {
     }
 }
 
+static int64_t find_roomy(const struct sweep *sweep, int64_t answer, enum sweep_question question) {
+    if (answer < 0 || sweep_row_is_roomy(sweep, &sweep->rows[answer])) return -1;
+    return sweep_roomy_answer(sweep, question);
+}
+
 void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
     *decision = (struct sweep_decision){
         .front = arena_array(sweep->arena, int64_t, sweep->row_count + 1),
@@ -58,6 +79,9 @@ void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
         .cheapest_in_time = sweep_answer(sweep, SWEEP_CHEAPEST_IN_TIME),
         .fastest_in_budget = sweep_answer(sweep, SWEEP_FASTEST_IN_BUDGET),
     };
+    decision->roomy_in_time = find_roomy(sweep, decision->cheapest_in_time, SWEEP_CHEAPEST_IN_TIME);
+    decision->roomy_in_budget =
+        find_roomy(sweep, decision->fastest_in_budget, SWEEP_FASTEST_IN_BUDGET);
     find_front(sweep, decision);
     find_by_gpu_count(sweep, decision);
     static const enum comparison_quantity quantities[] = {

@@ -11,11 +11,14 @@
 struct sweep_decision {
     int64_t *front; /* rows that no other beats in time, money and memory; fastest first */
     int64_t front_count;
-    /* By number of GPUs, rising: the fastest layout that fits. At one number the fastest takes the
+    /* By number and kind of GPUs, rising: the fastest layout that fits. At one number the fastest takes the
      * fewest GPU-days; deadline and budget do not matter here. */
     int64_t *by_gpu_count, gpu_count_count;
-    int64_t cheapest_in_time; /* least money (GPU-days without prices) that keeps the deadline */
+    int64_t cheapest_in_time;  /* least money (GPU-days without prices) that keeps the deadline */
     int64_t fastest_in_budget; /* -1: none, or no deadline or budget was given */
+    /* The answers to the same questions that still fit if memory is the band's width more; -1 where
+     * these do so already, or none does. */
+    int64_t roomy_in_time, roomy_in_budget;
     /* The replayed ones against the first of them: paired where their steps hold the same
      * samples. */
     struct comparison_row *against_best; /* top_count */

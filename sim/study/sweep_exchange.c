@@ -17,6 +17,7 @@ static void pack_item(struct sweep_run *run, struct record_bytes *bytes, int64_t
     const struct sweep_item *item = &run->items[place];
     record_pack_number(bytes, place);
     record_pack_number(bytes, item->state);
+    record_pack_number(bytes, item->rescales);
     record_pack_text(bytes, item->configuration);
     if (item->state == ITEM_DONE) record_pack(bytes, RECORD_SWEEP_ROW, &item->row, 1);
     if (item->state != ITEM_REJECTED && item->state != ITEM_FAILED) return;
@@ -30,6 +31,7 @@ static void unpack_item(struct sweep_run *run, const char **at, const char *end)
     const bool mine = place >= run->mine_begin && place < run->mine_end;
     struct sweep_item got = { .index = run->round_begin + place };
     got.state = (enum item_state)record_unpack_number(at, end);
+    got.rescales = record_unpack_number(at, end) != 0;
     snprintf(got.configuration, sizeof got.configuration, "%s",
              record_unpack_text(at, end, run->received));
     if (got.state == ITEM_DONE) { /* its texts stay in the sweep's rows */

@@ -189,6 +189,10 @@ static bool read_axis(struct sweep_reader *r, const cJSON *node, struct sweep_ax
     return true;
 }
 
+static bool is_micro_batch(const struct sweep_axis *axis) {
+    return axis->path_count == 1 && is_at_or_below(axis->paths[0], "training.micro_batch");
+}
+
 static bool read_axes(struct sweep_reader *r, const cJSON *vary) {
     struct sweep_file *file = r->file;
     if (!cJSON_IsObject(vary) || vary->child == NULL)
@@ -200,6 +204,7 @@ static bool read_axes(struct sweep_reader *r, const cJSON *vary) {
     cJSON_ArrayForEach(node, vary) {
         struct sweep_axis *axis = &file->axes[file->axis_count];
         if (!read_axis(r, node, axis)) return false;
+        file->varies_micro_batch = file->varies_micro_batch || is_micro_batch(axis);
         file->axis_count++;
         count *= (double)axis->value_count;
     }
@@ -282,8 +287,7 @@ static bool check_paths(struct sweep_reader *r) {
 static bool check_changes(struct sweep_reader *r, const char *option, const char *const *changes) {
     const struct sweep_file *file = r->file;
     for (; changes != NULL && *changes != NULL; changes++) {
-        const char *path =
-            arena_format(file->arena, "%.*s", (int)strcspn(*changes, "="), *changes);
+        const char *path = arena_format(file->arena, "%.*s", (int)strcspn(*changes, "="), *changes);
         for (int64_t a = 0; a < file->axis_count; a++)
             for (int64_t p = 0; p < file->axes[a].path_count; p++)
                 if (is_at_or_below(path, file->axes[a].paths[p])) {
@@ -385,6 +389,15 @@ static int64_t value_index(const struct sweep_file *file, int64_t axis, int64_t 
     for (int64_t a = file->axis_count - 1; a > axis; a--)
         index /= file->axes[a].value_count;
     return index % file->axes[axis].value_count;
+}
+
+int64_t sweep_file_without_micro_batch(const struct sweep_file *file, int64_t index) {
+    int64_t stride = 1, first = index;
+    for (int64_t a = file->axis_count - 1; a >= 0; a--) {
+        if (is_micro_batch(&file->axes[a])) first -= stride * value_index(file, a, index);
+        stride *= file->axes[a].value_count;
+    }
+    return first;
 }
 
 struct json *sweep_file_scenario(const struct sweep_file *file, int64_t index, struct error *err) {

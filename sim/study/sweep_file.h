@@ -33,6 +33,7 @@ struct sweep_file {
     const char *name, *description;
     struct sweep_axis *axes;
     int64_t axis_count, configuration_count;
+    bool varies_micro_batch; /* on an axis of its own */
     const struct condition **conditions;
     int64_t condition_count;
     int objective; /* enum sweep_objective */
@@ -52,6 +53,8 @@ void sweep_file_destroy(struct sweep_file *file);
 const char *sweep_file_objective(const struct sweep_file *file);
 /* The scenario document of a configuration, which the caller hands to scenario_load_json(). */
 struct json *sweep_file_scenario(const struct sweep_file *file, int64_t index, struct error *err);
+/* The first configuration that differs from it in training.micro_batch alone. */
+int64_t sweep_file_without_micro_batch(const struct sweep_file *file, int64_t index);
 /* {"layout.tp": 2, ...}; the caller deletes it. */
 cJSON *sweep_file_assignments(const struct sweep_file *file, int64_t index);
 

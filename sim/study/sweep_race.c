@@ -32,8 +32,8 @@ static void count_rejection(struct sweep_run *run, const struct sweep_item *item
     if (i == sweep->rejection_count) {
         if (i == run->rejection_capacity) {
             run->rejection_capacity = i > 0 ? 2 * i : 64;
-            struct sweep_rejection_record *more = arena_array(
-                sweep->arena, struct sweep_rejection_record, run->rejection_capacity);
+            struct sweep_rejection_record *more =
+                arena_array(sweep->arena, struct sweep_rejection_record, run->rejection_capacity);
             if (i > 0) memcpy(more, sweep->rejections, sizeof *more * (size_t)i);
             sweep->rejections = more;
         }
@@ -169,6 +169,7 @@ static bool take_over(struct sweep_run *run, int64_t count, struct error *err) {
             struct sweep_row_record *kept = sweep_run_add_row(run, row);
             kept->configuration = arena_text(sweep->arena, item->configuration);
             if (row->outcome != NULL) kept->outcome = arena_text(sweep->arena, row->outcome);
+            if (row->reason != NULL) kept->reason = arena_text(sweep->arena, row->reason);
             row = kept;
             sweep->evaluated += strcmp(row->status, "pruned") != 0;
         }
@@ -190,8 +191,10 @@ static void add_incumbents(struct sweep_run *run, int64_t count) {
         /* A replay has replaced the race's figures: only equal figures prune equally. */
         if (strcmp(row->status, "replayed") == 0 || strcmp(row->verdict, "out of memory") == 0)
             continue;
-        /* What trains less beats nobody. */
-        if (!record_leaves_out(row->left_out_fraction)) incumbents_add(&run->incumbents, row);
+        /* What trains less, cannot be launched or may give way to another size of step beats
+         * nobody. */
+        if (!record_leaves_out(row->left_out_fraction) && row->reason == NULL && !item->rescales)
+            incumbents_add(&run->incumbents, row);
     }
 }
 

@@ -73,6 +73,12 @@ void sweep_exchange_known(struct sweep_run *run);
  * deadline and budget, or so many are replayed in all: a call that was interrupted chooses the same
  * as one that was not, because its replays were the first of that order. Then what answers the
  * deadline and the budget. */
+/* sweep->rescaled, on verdicts as they are now (sweep_rescale.c). */
+void sweep_find_rescaled(struct sweep *sweep);
+/* A row's reason in the database where it is rescaled. */
+#define SWEEP_RESCALED                                                                             \
+    "differs in training.micro_batch alone, which packed groups have no use for, from a row "      \
+    "whose steps are nearer to what is asked for"
 enum { SWEEP_REPLAYS_PER_ROW = 4 };
 bool sweep_replay_best(struct sweep_run *run, struct error *err);
 

@@ -7,6 +7,7 @@
 #include "results/sha256.h"
 #include "sim/base/units.h"
 #include "sim/replay/memory_bound.h"
+#include "sim/study/launch_flags.h"
 
 /* ---- reading ---- */
 
@@ -76,7 +77,12 @@ void sweep_item_resolve(struct sweep_item *item, const struct sweep_file *file,
                    : "the condition does not hold");
         item->condition = file->conditions[i];
     }
+    if (item->state == ITEM_NEW && item->scenario->limit != NULL)
+        reject(item, item->scenario->limit_rule, item->scenario->limit);
     if (item->state == ITEM_NEW) hash_scenario(resolved, item);
+    const struct batching_policy *batching = item->scenario->batching.row;
+    item->rescales =
+        file->varies_micro_batch && batching->packs && job_asks_for_samples(item->scenario);
     cJSON_Delete(resolved);
 }
 
@@ -216,8 +222,9 @@ static const char *pruned(const struct sweep_item *item, const struct job *job,
     double bytes = static_bytes(job->step);
     if (bytes > cost_model_gpu(s->cost_model)->hbm_bytes)
         return "parameters, gradients and optimizer state alone exceed the memory";
-    /* A planner of iterations may change the work itself. */
-    if (job->step->iteration_planner != NULL) return NULL;
+    /* A planner of iterations may change the work itself. Of layouts that differ in the size of
+     * their steps alone one is kept, which need not be the best. */
+    if (job->step->iteration_planner != NULL || item->rescales) return NULL;
     double step_s = seconds_from_ns(item->prices->work_ns / s->layout.pp);
     struct incumbent bound = { .memory_bytes = (int64_t)bytes };
     bound.total_days =
@@ -227,6 +234,14 @@ static const char *pruned(const struct sweep_item *item, const struct job *job,
     return incumbents_dominate(incumbents, &bound, SWEEP_TOP_LIMIT)
                ? "others are better than its lower bound in time, cost and memory"
                : NULL;
+}
+
+/* What no option of the backend's says of its plan, kept with the item. */
+static void find_code_needed(struct sweep_item *item, const struct job *job) {
+    struct arena *arena = arena_create();
+    const char *needed = launch_needs_code(job, arena);
+    if (needed != NULL) item->row.reason = item->message = strdup(needed);
+    arena_destroy(arena);
 }
 
 void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incumbents) {
@@ -260,6 +275,7 @@ void sweep_item_evaluate(struct sweep_item *item, const struct incumbents *incum
         sweep_row_answer(row, s, replay, job, "raced");
         const double bound = memory_bound(job, replay);
         if (!isnan(bound)) row->memory_bound_bytes = llround(bound);
+        find_code_needed(item, job);
         find_outcome(item, job);
         row->outcome = item->outcome;
     } else {

@@ -26,9 +26,12 @@ struct sweep_item {
     char configuration[CONFIGURATION_DIGITS + 1];
     /* Of all but the layout and the policies; of what the race saw as well. */
     char circumstances[CONFIGURATION_DIGITS + 1], outcome[CONFIGURATION_DIGITS + 1];
+    /* Only the size of its steps hangs on the sweep's micro-batches: packed groups, of which the
+     * scenario asks for samples. */
+    bool rescales;
     struct shared *data, *batches, *prices;
     struct sweep_row_record row;
-    const char *rule, *message; /* of a rejection; message is the item's, freed with it */
+    const char *rule, *message; /* of a rejection, or the row's reason; the item's, freed with it */
 };
 
 /* What completed rounds have found: layouts that fit, best first, each undominated by none. */

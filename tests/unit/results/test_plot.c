@@ -348,6 +348,27 @@ static void test_a_curve_for_each_job(void **state) {
     assert_non_null(strstr(text, "in proportion to the first<"));
 }
 
+/* Nor do two kinds of GPU, whose money stands beside each other then. */
+static bool draw_two_kinds(const char *path, struct error *err) {
+    static const struct plot_choice points[] = {
+        { "a", "m on d", 8, 4, 32, 64, 0.1, .done = true, .kind = "h100" },
+        { "b", "m on d", 16, 2.2, 35, 70, 0.1, .done = true, .kind = "h100" },
+        { "c", "m on d", 8, 3, 24, 80, 0.1, .done = true, .kind = "b200" },
+        { "d", "m on d", 16, 1.6, 26, 85, 0.1, .done = true, .kind = "b200" },
+    };
+    return plot_scaling(path, "two", points, 4, err);
+}
+
+static void test_a_curve_for_each_kind_of_gpu(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_two_kinds, text);
+    assert_non_null(strstr(text, ">h100<"));
+    assert_non_null(strstr(text, ">b200<"));
+    assert_non_null(strstr(text, "money of the whole training"));
+}
+
 static bool draw_small_memory(const char *path, struct error *err) {
     return plot_memory(path, "s", sample_points, SAMPLE_COUNT(sample_points), 0,
                        INT64_C(42000000000), err);
@@ -588,6 +609,7 @@ int main(void) {
         cmocka_unit_test(test_the_front_is_listed),
         cmocka_unit_test(test_what_leaves_samples_out_is_no_choice),
         cmocka_unit_test(test_a_curve_for_each_job),
+        cmocka_unit_test(test_a_curve_for_each_kind_of_gpu),
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
         cmocka_unit_test(test_few_values_fill_their_bins),

@@ -30,73 +30,75 @@ static const char *plan_text(struct arena *arena, const struct launch_flags *f) 
 static void test_flags(void **state) {
     (void)state;
     static const struct {
-        enum launch_framework framework;
+        enum framework framework;
         const char *set[6];
         const char *want;
     } cases[] = {
         /* 8B: 45 vision and 32 language blocks */
-        { LAUNCH_MEGATRON, { MANUAL("61,16"), "policy.recompute=none" }, "" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON, { MANUAL("61,16"), "policy.recompute=none" }, "" },
+        { FRAMEWORK_MEGATRON,
           { MANUAL("55,22"), "policy.recompute=none" },
           "--decoder-first-pipeline-num-layers 10;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { MANUAL("44,33"), "policy.recompute=none" },
           "! stage 2 holds vision blo;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.pp=4", MANUAL("51,9,9,8"), "policy.recompute=selective" },
           "--decoder-first-pipeline-num-layers 6;--decoder-last-pipeline-num-layers 8;"
           "--recompute-granularity selective;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.pp=4", MANUAL("53,8,7,9"), "policy.recompute=none" },
           "--pipeline-model-parallel-layout 'Et*8|t*8|t*7|t*9L';" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.pp=4", MANUAL("45,11,11,10"), "policy.recompute=none" },
           "--pipeline-model-parallel-layout 'E|t*11|t*11|t*10L';" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.pp=4", MANUAL("0,16,16,0"), "policy.recompute=none" },
           "--pipeline-model-parallel-layout 'E|t*16|t*16|L';" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.pp=4", STAGES("2,2,2,2") },
           "--recompute-granularity full;--recompute-method block;--recompute-num-layers 2;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.pp=4", STAGES("2,2,2,1") },
           "! recomputing decoder bloc;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.vpp=2", "policy.recompute=full" },
           "--num-virtual-stages-per-pipeline-rank 2;--recompute-granularity full;"
           "--recompute-method uniform;--recompute-num-layers 1;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "policy.schedule=gpipe", "policy.recompute=none" },
           "! schedule \"gpipe\": Megatr;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.cp=2", "policy.recompute=none" },
           "--context-parallel-size 2;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all",
             "policy.recompute=none" },
           "--context-parallel-size 2;--cp-comm-type a2a;" },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-gather",
             "policy.recompute=none" },
           "--context-parallel-size 2;--cp-comm-type all_gather;" },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all", "layout.tp=1",
             "layout.pp=1" },
           "--ds-sequence-parallel-size 2;" },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all", "layout.tp=1",
             "layout.pp=2" },
           "num_stages=2, partition_method=\"parameters\", activation_checkpoint_interval=1;"
           "! context parallel degree ;" },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "policy.partition={\"name\":\"parameter\",\"method\":\"min-max\"}" },
           "num_stages=2, partition_method=\"parameters\", activation_checkpoint_interval=1;" },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "model=llama3-8b", "layout.pp=4", "layout.tp=1", "policy.recompute=none" },
           "num_stages=4, partition_method=\"type:.*Block\", activation_checkpoint_interval=0;" },
-        { LAUNCH_DEEPSPEED, { MANUAL("50,27") }, "! blocks per stage [50, 27;" },
-        { LAUNCH_DEEPSPEED, { "model=llama3-8b", "layout.vpp=2" }, "! layout.vpp 2: DeepSpeed';" },
-        { LAUNCH_DEEPSPEED, { "layout.pp=1", STAGES("3") }, "! 3 of 77 blocks recompute;" },
+        { FRAMEWORK_DEEPSPEED, { MANUAL("50,27") }, "! blocks per stage [50, 27;" },
+        { FRAMEWORK_DEEPSPEED,
+          { "model=llama3-8b", "layout.vpp=2" },
+          "! layout.vpp 2: DeepSpeed';" },
+        { FRAMEWORK_DEEPSPEED, { "layout.pp=1", STAGES("3") }, "! 3 of 77 blocks recompute;" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -129,8 +131,8 @@ static const char *whole_text(struct arena *arena, const struct launch_flags *f)
 
 enum { SET_LIMIT = 10 };
 
-static const char *text_of(struct arena *arena, enum launch_framework framework,
-                           const char *const *set, bool *refused) {
+static const char *text_of(struct arena *arena, enum framework framework, const char *const *set,
+                           bool *refused) {
     struct scenario *s = fixture_scenario("samples.csv", set);
     struct job *job = fixture_job(s);
     struct launch_flags f;
@@ -146,71 +148,71 @@ static const char *text_of(struct arena *arena, enum launch_framework framework,
 static void test_words(void **state) {
     (void)state;
     static const struct {
-        enum launch_framework framework;
+        enum framework framework;
         const char *set[SET_LIMIT];
         const char *with[3], *without[3];
     } cases[] = {
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.zero_stage=0", "layout.overlap_gradient_reduce=true",
             "layout.overlap_parameter_gather=true" },
           { "--overlap-grad-reduce\n" },
           { "--overlap-param-gather", "--use-distributed-optimizer" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.overlap_gradient_reduce=false", "layout.overlap_parameter_gather=true" },
           { "--use-distributed-optimizer\n", "# layout.overlap_parameter_gather without" },
           { "--overlap-grad-reduce\n", "\n--overlap-param-gather" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.overlap_gradient_reduce=true", "layout.overlap_parameter_gather=true" },
           { "--overlap-grad-reduce\n--overlap-param-gather\n" },
           { NULL } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.tp_overlap=true" },
           { "--sequence-parallel\n--tp-comm-overlap\n" },
           { NULL } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.tp_overlap=true", "layout.tp=1" },
           { NULL },
           { "--tp-comm-overlap", "--sequence-parallel" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "training.optimizer=sgd-momentum", "layout.zero_stage=0" },
           { "--optimizer sgd --sgd-momentum 0.9\n" },
           { "!" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "training.optimizer=sgd-momentum" },
           { "! training.optimizer sgd-momentum with ZeRO-1" },
           { NULL } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "training.hidden_dropout=0.1", "training.deterministic=filled" },
           { "--hidden-dropout 0.1\n--attention-dropout 0\n", "--deterministic-mode\n",
             "NCCL_ALGO" },
           { NULL } },
-        { LAUNCH_MEGATRON, { "training.precision=fp16" }, { "--fp16\n" }, { "--bf16" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON, { "training.precision=fp16" }, { "--fp16\n" }, { "--bf16" } },
+        { FRAMEWORK_MEGATRON,
           { "training.precision=fp8", "cluster.hardware=h100-80g-sxm" },
           { "--bf16 --fp8-format hybrid\n" },
           { NULL } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.pp=1", "policy.recompute=none",
             "training.offload_blocks=4" },
           { "--cpu-offloading-num-layers 4\n" },
           { "!" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "policy.recompute=none", "training.offload_blocks=4" },
           { "! training.offload_blocks 4" },
           { NULL } },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "layout.pp=1" },
           { "--checkpoint-activations --deepspeed-activation-checkpointing\n" },
           { NULL } },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "layout.pp=1", "layout.tp=1", "layout.backend=deepspeed" },
           { "# all blocks recompute: " },
           { "--" } },
-        { LAUNCH_DEEPSPEED,
+        { FRAMEWORK_DEEPSPEED,
           { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3" },
           { "! layout.backend fsdp" },
           { "{", "#" } },
-        { LAUNCH_MEGATRON,
+        { FRAMEWORK_MEGATRON,
           { "layout.pp=1", "layout.tp=1", "layout.backend=fsdp", "layout.zero_stage=3" },
           { "! layout.backend fsdp" },
           { "--", "#" } },
@@ -288,20 +290,20 @@ static void join(const char **set, int *count, const char *const *from, int limi
 }
 
 static void check_field(const struct field_case *c) {
-    for (int framework = LAUNCH_MEGATRON; framework <= LAUNCH_DEEPSPEED; framework++) {
+    for (int framework = FRAMEWORK_MEGATRON; framework <= FRAMEWORK_DEEPSPEED; framework++) {
         struct arena *arena = arena_create();
         const char *set[SET_LIMIT] = { "model=llama3-8b" };
         int count = 1;
         bool refused, ignored;
         join(set, &count, c->base, 4);
-        const char *before = text_of(arena, (enum launch_framework)framework, set, &refused);
+        const char *before = text_of(arena, (enum framework)framework, set, &refused);
         join(set, &count, c->changed, 3);
-        const char *after = text_of(arena, (enum launch_framework)framework, set, &ignored);
+        const char *after = text_of(arena, (enum framework)framework, set, &ignored);
         /* What is refused already is not launched. */
         if (!refused && strcmp(before, after) == 0)
             fail_msg("%s: another value, and framework %d says the same:\n%s", c->field, framework,
                      after);
-        if (framework == LAUNCH_MEGATRON) assert_false(refused);
+        if (framework == FRAMEWORK_MEGATRON) assert_false(refused);
         arena_destroy(arena);
     }
 }
