@@ -283,8 +283,8 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     struct error err = { 0 };
     void *options = arena_alloc(cli->arena, command->options_size + 1);
     if (command->defaults != NULL) command->defaults(options);
-    if (!options_parse(command->options, command->option_count, options, &cli->common, argc, argv,
-                       cli->arena, &cli->arguments, &err))
+    if (!options_parse(command->options, command->option_count, command->takes_scenario, options,
+                       &cli->common, argc, argv, cli->arena, &cli->arguments, &err))
         return cli_error(&err);
     if (cli->common.help) {
         print_help(command);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "results/gnuplot.h"
 #include "sim/base/field.h"
+#include "sim/scenario/scenario.h"
 
 #define COMMON(member) offsetof(struct common_options, member)
 static const struct option common_table[] = {
@@ -113,9 +114,42 @@ static bool store(const struct option *option, const char *text, void *values, s
     ballast_bug("option %s has no type", option->name);
 }
 
-bool options_parse(const struct option *options, size_t option_count, void *values,
-                   struct common_options *common, int argc, char **argv, struct arena *arena,
-                   struct arguments *arguments, struct error *err) {
+/* "layout.tp" for "tp", "training.micro_batch" for "micro-batch", itself for "layout.tp"; NULL: no
+ * field of a scenario is called so. */
+static const char *field_called(struct arena *arena, const char *unknown) {
+    char *name = arena_text(arena, unknown);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c == '-') *c = '_';
+    const char *dot = strchr(name, '.');
+    size_t count;
+    const struct field_table *const *sections = scenario_sections(&count);
+    for (size_t i = 1; i < count; i++) { /* 0: the top level */
+        const size_t length = strlen(sections[i]->name);
+        if (dot != NULL &&
+            ((size_t)(dot - name) != length || strncmp(name, sections[i]->name, length) != 0))
+            continue;
+        if (field_table_find(sections[i], dot != NULL ? dot + 1 : name) != NULL)
+            return dot != NULL ? name : arena_format(arena, "%s.%s", sections[i]->name, name);
+    }
+    return NULL;
+}
+
+/* `value`: what stands behind it on the command line; NULL: nothing. */
+static bool unknown_option(const struct name_tables *tables, const char *unknown, const char *value,
+                           bool takes_scenario, struct arena *arena, struct error *err) {
+    error_set(err, "unknown option \"--%s\"", unknown);
+    const char *field = takes_scenario ? field_called(arena, unknown) : NULL;
+    if (field != NULL)
+        return error_hint(err, "a field of the scenario is set with --set %s=%s", field,
+                          value != NULL && value[0] != '-' ? value : "...");
+    const char *near = nearest_name(unknown, tables->count + COMMON_COUNT, option_name, tables);
+    return near != NULL ? error_hint(err, "did you mean \"--%s\"?", near)
+                        : error_hint(err, "--help lists the options");
+}
+
+bool options_parse(const struct option *options, size_t option_count, bool takes_scenario,
+                   void *values, struct common_options *common, int argc, char **argv,
+                   struct arena *arena, struct arguments *arguments, struct error *err) {
     arguments->positional = arena_array(arena, const char *, argc + 1);
     arguments->count = 0;
     /* The options that were given: of two values one would be passed over. */
@@ -149,11 +183,8 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
             struct name_tables tables = { options, option_count };
             char unknown[64];
             snprintf(unknown, sizeof unknown, "%.*s", (int)length, name);
-            const char *near =
-                nearest_name(unknown, option_count + COMMON_COUNT, option_name, &tables);
-            error_set(err, "unknown option \"--%s\"", unknown);
-            return near != NULL ? error_hint(err, "did you mean \"--%s\"?", near)
-                                : error_hint(err, "--help lists the options");
+            const char *value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
+            return unknown_option(&tables, unknown, value, takes_scenario, arena, err);
         }
         const char *text = equals != NULL ? equals + 1 : NULL;
         if (option->type == OPTION_FLAG) {
@@ -166,8 +197,7 @@ bool options_parse(const struct option *options, size_t option_count, void *valu
         if (option->type != OPTION_FLAG && option->type != OPTION_LIST) {
             for (int64_t k = 0; k < given_count; k++)
                 if (given[k] == option)
-                    return error_set(err, "--%s is given twice, and takes one value",
-                                     option->name);
+                    return error_set(err, "--%s is given twice, and takes one value", option->name);
             given[given_count++] = option;
         }
         if (!store(option, text, into, arena, err)) return false;

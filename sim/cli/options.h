@@ -16,14 +16,14 @@
 #include "sim/base/error.h"
 
 enum option_type {
-    OPTION_FLAG,   /* bool */
-    OPTION_TEXT,   /* const char *; NULL: not given */
-    OPTION_OUTPUT, /* as OPTION_TEXT: a file to write; refused where none can be */
+    OPTION_FLAG,    /* bool */
+    OPTION_TEXT,    /* const char *; NULL: not given */
+    OPTION_OUTPUT,  /* as OPTION_TEXT: a file to write; refused where none can be */
     OPTION_PICTURE, /* as OPTION_OUTPUT: one that gnuplot draws, of a kind that it knows */
-    OPTION_COUNT,  /* int64_t; keeps its value when not given */
-    OPTION_NUMBER, /* double; keeps its value when not given */
-    OPTION_CHOICE, /* int; keeps its value when not given */
-    OPTION_LIST,   /* struct option_list: repeatable */
+    OPTION_COUNT,   /* int64_t; keeps its value when not given */
+    OPTION_NUMBER,  /* double; keeps its value when not given */
+    OPTION_CHOICE,  /* int; keeps its value when not given */
+    OPTION_LIST,    /* struct option_list: repeatable */
 };
 
 struct option_list {
@@ -53,9 +53,9 @@ struct arguments {
 };
 
 /* Options may stand anywhere; "--name value" and "--name=value"; "--" ends them. */
-bool options_parse(const struct option *options, size_t option_count, void *values,
-                   struct common_options *common, int argc, char **argv, struct arena *arena,
-                   struct arguments *arguments, struct error *err);
+bool options_parse(const struct option *options, size_t option_count, bool takes_scenario,
+                   void *values, struct common_options *common, int argc, char **argv,
+                   struct arena *arena, struct arguments *arguments, struct error *err);
 /* What every command takes, as a table. */
 const struct option *options_common(size_t *count);
 /* --set and --unset are left out where there is no scenario to change, --plugin where no policy is

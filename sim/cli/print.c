@@ -77,6 +77,8 @@ static void print_length(const struct execution *e) {
     printf("   (%s steps of %ld epoch%s)\n",
            cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
            (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
+    if (isnan(r->money_usd))
+        puts("              for money give a price: --set cluster.price_usd_per_gpu_hour=USD");
 }
 
 static void print_goodput(const struct replay *r) {
@@ -95,15 +97,17 @@ static void print_goodput(const struct replay *r) {
                r->checkpoint_interval_s / 60);
 }
 
-/* Tokens of language, padding not counted; of clips there is none worth a figure. */
+/* Tokens of language, padding not counted; of clips, whose text is the least of the work, clips
+ * alone. */
 static void print_throughput(const struct execution *e) {
     const struct replay *r = e->replay;
     const double seconds = r->step_time_mean_s * (double)r->iteration_count;
     const double gpus = (double)layout_rank_count(&e->scenario->layout);
     const double tokens_per_s = (double)r->useful_language_tokens / seconds;
     char tokens[32];
-    printf("  throughput  %.4g samples/s", (double)r->samples / seconds);
-    if (r->useful_language_tokens > 0)
+    const bool clips = e->job->dataset->clip_ms != NULL;
+    printf("  throughput  %.4g %s/s", (double)r->samples / seconds, clips ? "clips" : "samples");
+    if (r->useful_language_tokens > 0 && !clips)
         printf(", %s tokens/s of language (%.4g a GPU)",
                cli_thousands(llround(tokens_per_s), tokens), tokens_per_s / gpus);
     putchar('\n');

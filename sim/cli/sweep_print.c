@@ -363,6 +363,9 @@ static void print_best(struct sweep *sweep, int64_t shown) {
         printf("%5ld", (long)i + 1);
         print_row(sweep, sweep->best[i], columns);
     }
+    if (!columns.money)
+        puts("  for money give a price: --set cluster.price_usd_per_gpu_hour=USD, or in "
+             "\"cluster\"");
     print_alike(sweep, shown);
     print_batch_sizes(sweep, shown);
     print_dropped(sweep, shown);

@@ -43,7 +43,7 @@ static bool has_image_tiles(const struct dataset *d) {
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 2);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 3);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
     if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
@@ -129,6 +129,12 @@ static void limit_iterations(struct job *job) {
     int64_t limit = job->scenario->iteration_limit;
     job->iteration_count = job->batches.per_rank / job->scenario->micro_batches_per_rank;
     if (limit > 0 && limit < job->iteration_count) job->iteration_count = limit;
+    if (limit > job->iteration_count)
+        job->data_notes[job->data_note_count++] =
+            arena_format(job->arena,
+                         "%ld steps are asked for (simulate.iterations), a pass over the data has "
+                         "%ld: these are replayed, once",
+                         (long)limit, (long)job->iteration_count);
 }
 
 static bool make_batches(struct job *job, struct error *err) {

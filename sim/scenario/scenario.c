@@ -344,12 +344,27 @@ static bool read_files(struct reader *r) {
     return rule_tiling(r) && check_dataset(r);
 }
 
+/* A definition written here and its section have one name: either place is enough. */
+static void share_name(struct reader *r, const char *section) {
+    cJSON *object = cJSON_GetObjectItemCaseSensitive(json_root(r->s->json), section),
+          *definition = cJSON_GetObjectItemCaseSensitive(object, "definition");
+    if (!cJSON_IsObject(definition)) return;
+    const cJSON *outer = cJSON_GetObjectItemCaseSensitive(object, "name"),
+                *inner = cJSON_GetObjectItemCaseSensitive(definition, "name");
+    if (outer == NULL && cJSON_IsString(inner))
+        cJSON_AddStringToObject(object, "name", inner->valuestring);
+    if (inner == NULL && cJSON_IsString(outer))
+        cJSON_AddStringToObject(definition, "name", outer->valuestring);
+}
+
 static bool read_all(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *vary = cJSON_GetObjectItemCaseSensitive(json_root(s->json), "vary");
     if (vary != NULL)
         return json_error(s->json, vary, r->err, "`ballast sweep` runs it",
                           "this is a sweep, not a scenario");
+    share_name(r, "model");
+    share_name(r, "dataset");
     if (!field_table_read(&scenario_top_table, s->json, json_root(s->json), &r->top, s->arena,
                           r->err))
         return false;

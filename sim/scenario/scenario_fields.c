@@ -36,7 +36,9 @@ static const struct field model_fields[] = {
       "enable_input_require_grads() makes it",
       NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
-      "the content of a model file, written here instead of read", NULL },
+      "the content of a model file, written here instead of read; its name may stand in either "
+      "place",
+      NULL },
     { "precision", FIELD_NODE, AT(precision), 0, 0, "null", "",
       "precision of single modules, for example {\"vision\": \"fp8\"}; others follow `training`",
       NULL },
@@ -50,7 +52,9 @@ static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
       "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
-      "the content of a data set file, written here instead of read", NULL },
+      "the content of a data set file, written here instead of read; its name may stand in either "
+      "place",
+      NULL },
     { "tiling", FIELD_CHOICE, AT(tiling), 0, 0, "\"as-file\"", "",
       "tiles as recorded, InternVL's dynamic tiling, Qwen2-VL's native resolution, or LLaVA-1.6's "
       "any resolution (with all tokens of its tiles, or as released without those of padding)",
@@ -186,7 +190,11 @@ static const struct field training_fields[] = {
       NULL },
     { "micro_batch", FIELD_NODE, AT(micro_batch), 0, 0, "null", "",
       "{\"samples\": N} of one rank; default 1. A packing policy makes each group a micro-batch "
-      "and keeps their number per step",
+      "and "
+      "keeps their number per step, global_batch / micro_batch: a step then holds more samples "
+      "than "
+      "global_batch says, and this field only rescales it (a sweep keeps the value nearest to what "
+      "is asked for; global_batch in micro_batches says it directly)",
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
       precision_names },

@@ -35,16 +35,33 @@ static const cJSON *follow(const cJSON *at, const char *path, const char **rest)
     return at;
 }
 
-/* Whether an axis gives what stands at the path of an error. */
-static bool is_varied(const struct sweep_file *file, const char *path) {
+enum { NO_AXIS = -1 };
+
+/* The axis that gives what stands at the path of an error; *whole: the path is the axis' own. */
+static int64_t axis_of(const struct sweep_file *file, const char *path, bool *whole) {
     for (int64_t a = 0; a < file->axis_count; a++)
         for (int64_t p = 0; p < file->axes[a].path_count; p++) {
             const char *at = path, *part = file->axes[a].paths[p];
             for (; *part != '\0' && *at != '\0'; part++)
                 if (*++at != *part && !(*part == '.' && *at == '/')) break;
-            if (*part == '\0' && (at[1] == '\0' || at[1] == '/')) return true;
+            *whole = at[0] == '\0' || at[1] == '\0';
+            if (*part == '\0' && (*whole || at[1] == '/')) return a;
         }
-    return false;
+    return NO_AXIS;
+}
+
+/* Where the sweep gives what an error is about: the key of an axis that nothing knows, otherwise
+ * the value of the axis whose path it is; without one, that of the axis that is being read. */
+static const cJSON *blame(const struct sweep_file *file, const char *path, const char *said,
+                          int64_t axis, int64_t value, int64_t index) {
+    bool whole = false;
+    const int64_t own = axis_of(file, path, &whole);
+    if (own == NO_AXIS) return place_of(file, axis, value);
+    const bool is_key = whole && (strncmp(said, "unknown key", strlen("unknown key")) == 0 ||
+                                  strncmp(said, "unknown unit", strlen("unknown unit")) == 0);
+    if (!is_key) return place_of(file, own, sweep_file_value_index(file, own, index));
+    const cJSON *vary = cJSON_GetObjectItemCaseSensitive(json_root(file->json), "vary");
+    return cJSON_GetArrayItem(vary, (int)own);
 }
 
 /* "/layout/tp: must be ...": the path of it, "" where it begins otherwise; *said is what comes
@@ -88,11 +105,12 @@ static bool locate(const struct sweep_file *file, int64_t axis, int64_t value, i
         }
         const char *said = strncmp(text, "error: ", 7) == 0 ? text + 7 : text, *rest;
         split_path(said, path, sizeof path, &rest);
-        in_base = index == 0 && path[0] != '\0' && !is_varied(file, path);
+        bool whole;
+        in_base = index == 0 && path[0] != '\0' && axis_of(file, path, &whole) == NO_AXIS;
         if (in_base)
             locate_in_base(file, path, hint[0] != '\0' ? hint : NULL, rest, err);
         else
-            json_error(file->json, place_of(file, axis, value), err,
+            json_error(file->json, blame(file, path, rest, axis, value, index), err,
                        hint[0] != '\0' ? hint : NULL, "%s", said);
     }
     if (in_base) return error_context(err, "in the scenario of sweep \"%s\"", file->name);

@@ -385,7 +385,7 @@ const char *sweep_file_objective(const struct sweep_file *file) {
 
 /* ---- configurations ---- */
 
-static int64_t value_index(const struct sweep_file *file, int64_t axis, int64_t index) {
+int64_t sweep_file_value_index(const struct sweep_file *file, int64_t axis, int64_t index) {
     for (int64_t a = file->axis_count - 1; a > axis; a--)
         index /= file->axes[a].value_count;
     return index % file->axes[axis].value_count;
@@ -394,7 +394,8 @@ static int64_t value_index(const struct sweep_file *file, int64_t axis, int64_t 
 int64_t sweep_file_without_micro_batch(const struct sweep_file *file, int64_t index) {
     int64_t stride = 1, first = index;
     for (int64_t a = file->axis_count - 1; a >= 0; a--) {
-        if (is_micro_batch(&file->axes[a])) first -= stride * value_index(file, a, index);
+        if (is_micro_batch(&file->axes[a]))
+            first -= stride * sweep_file_value_index(file, a, index);
         stride *= file->axes[a].value_count;
     }
     return first;
@@ -404,7 +405,7 @@ struct json *sweep_file_scenario(const struct sweep_file *file, int64_t index, s
     struct json *json = json_copy(file->base);
     for (int64_t a = 0; a < file->axis_count; a++) {
         const struct sweep_axis *axis = &file->axes[a];
-        int64_t v = value_index(file, a, index);
+        int64_t v = sweep_file_value_index(file, a, index);
         for (int64_t p = 0; p < axis->path_count; p++)
             if (!json_assign(json, axis->paths[p], axis->values[v * axis->path_count + p])) {
                 json_destroy(json);
@@ -420,7 +421,7 @@ cJSON *sweep_file_assignments(const struct sweep_file *file, int64_t index) {
     cJSON *object = cJSON_CreateObject();
     for (int64_t a = 0; a < file->axis_count; a++) {
         const struct sweep_axis *axis = &file->axes[a];
-        int64_t v = value_index(file, a, index);
+        int64_t v = sweep_file_value_index(file, a, index);
         for (int64_t p = 0; p < axis->path_count; p++)
             cJSON_AddItemToObject(object, axis->paths[p],
                                   cJSON_Duplicate(axis->values[v * axis->path_count + p], 1));

@@ -53,6 +53,8 @@ void sweep_file_destroy(struct sweep_file *file);
 const char *sweep_file_objective(const struct sweep_file *file);
 /* The scenario document of a configuration, which the caller hands to scenario_load_json(). */
 struct json *sweep_file_scenario(const struct sweep_file *file, int64_t index, struct error *err);
+/* Of an axis' values the one that a configuration takes. */
+int64_t sweep_file_value_index(const struct sweep_file *file, int64_t axis, int64_t index);
 /* The first configuration that differs from it in training.micro_batch alone. */
 int64_t sweep_file_without_micro_batch(const struct sweep_file *file, int64_t index);
 /* {"layout.tp": 2, ...}; the caller deletes it. */
