@@ -206,16 +206,15 @@ static bool nearest_measured(const struct collective_source *source, enum operat
     return found;
 }
 
-/* all-gather for reduce-scatter and the reverse. Between two rank counts where both were measured
- * the logarithm of their ratio is linear in that of n; beyond them the nearest holds. */
-static bool by_sibling(struct arena *arena, const struct collective_source *source,
-                       enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
-    if (op != OPERATOR_ALL_GATHER && op != OPERATOR_REDUCE_SCATTER) return false;
-    const enum operator_kind sibling_op =
-        op == OPERATOR_ALL_GATHER ? OPERATOR_REDUCE_SCATTER : OPERATOR_ALL_GATHER;
-    struct collective_fit sibling, own[2], beside[2];
+/* Another kind among as many GPUs, times the ratio of the two kinds where both were measured: between
+ * two such rank counts its logarithm is linear in that of n, beyond them the nearest holds. Without
+ * one, an all-reduce passes the buffer twice. */
+static bool by_one_sibling(const struct collective_source *source, enum operator_kind op,
+                           enum operator_kind sibling_op, int64_t rank_count,
+                           struct collective_fit *out, bool *has_ratio) {
+    struct collective_fit own[2], beside[2];
     bool known[2] = { false, false }; /* at smaller and at larger rank counts */
-    if (!measured(source, source->gpu, sibling_op, rank_count, &sibling)) return false;
+    if (!measured(source, source->gpu, sibling_op, rank_count, out)) return false;
     for (int i = 0; i < RANK_COUNTS; i++) {
         const int side = rank_counts[i] > rank_count;
         struct collective_fit a, b;
@@ -233,20 +232,50 @@ static bool by_sibling(struct arena *arena, const struct collective_source *sour
                     doublings_apart(own[1].rank_count, own[0].rank_count);
         weight[0] = 1 - weight[1];
     }
-    *out = sibling;
+    *has_ratio = known[0] || known[1];
     out->op = op;
-    for (int64_t i = 0; i < out->count; i++)
+    for (int64_t i = 0; i < out->count; i++) {
+        if (!*has_ratio && op == OPERATOR_ALL_REDUCE) out->time_us[i] *= 2;
         for (int side = 0; side < 2; side++)
             if (known[side])
                 out->time_us[i] *=
                     pow(time_at(&own[side], out->bytes[i]) / time_at(&beside[side], out->bytes[i]),
                         weight[side]);
+    }
+    return true;
+}
+
+/* all-gather and reduce-scatter for each other, their mean for an all-reduce, which is both, and for
+ * an all-to-all, which loads the links as they do. */
+static bool by_sibling(struct arena *arena, const struct collective_source *source,
+                       enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
+    const enum operator_kind kinds[2] = { OPERATOR_ALL_GATHER, OPERATOR_REDUCE_SCATTER };
+    const char *names = NULL;
+    bool has_ratio = false;
+    if (op == OPERATOR_SEND) return false;
+    for (int k = 0; k < 2; k++) {
+        struct collective_fit fit;
+        bool ratio;
+        if (kinds[k] == op || !by_one_sibling(source, op, kinds[k], rank_count, &fit, &ratio) ||
+            (names && has_ratio && !ratio))
+            continue;
+        const char *name = operator_kind_name(kinds[k]);
+        if (!names || (ratio && !has_ratio)) {
+            *out = fit;
+            names = name;
+            has_ratio = ratio;
+            continue;
+        }
+        for (int64_t i = 0; i < out->count; i++)
+            out->time_us[i] = sqrt(out->time_us[i] * time_at(&fit, out->bytes[i]));
+        names = arena_format(arena, "%s and %s", names, name);
+    }
+    if (!names) return false;
     keep_ascending(out);
     set_plateau(out);
-    out->rule = arena_format(
-        arena, "%s among %lld GPUs of %s%s", operator_kind_name(sibling_op), (long long)rank_count,
-        source->gpu,
-        known[0] || known[1] ? ", times the ratio of the two at the nearest rank counts" : "");
+    out->rule =
+        arena_format(arena, "%s among %lld GPUs of %s%s", names, (long long)rank_count, source->gpu,
+                     has_ratio ? ", times the ratio of the two at the nearest rank counts" : "");
     return true;
 }
 
@@ -254,7 +283,8 @@ static bool by_relative(struct arena *arena, const struct collective_source *sou
                         enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
     struct collective_fit from, relative_from, relative_to;
     /* Eight Hopper GPUs reduce inside the switch, others do not. */
-    if (op == OPERATOR_ALL_REDUCE || !nearest_measured(source, op, rank_count, &from) ||
+    const bool alike = op != OPERATOR_ALL_REDUCE || are_twins(source->gpu, source->relative);
+    if (!alike || !nearest_measured(source, op, rank_count, &from) ||
         !measured(source, source->relative, op, from.rank_count, &relative_from) ||
         !measured(source, source->relative, op, rank_count, &relative_to))
         return false;
