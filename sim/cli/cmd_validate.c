@@ -214,8 +214,6 @@ static void print_notes(const struct validation *v) {
 }
 
 static void print(const struct validation *v) {
-    for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
-        fprintf(stderr, "note: %s\n", v->runs.notes[i]);
     printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
            "80 % band", "memory GiB", "predicted");
     const bool one_file = strcmp(v->files[0], v->files[v->runs.count - 1]) == 0;
@@ -337,6 +335,8 @@ static int run(struct cli *cli, void *options) {
                                           cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
     if (v == NULL) return cli_error(&err);
+    for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
+        fprintf(stderr, "%s\n", v->runs.notes[i]);
     bool ok = (o->db == NULL || store_rows(v, o->db, &err)) &&
               (o->plot == NULL || draw(v, o->plot, &err));
     if (ok && cli->common.json)

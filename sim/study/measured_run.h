@@ -11,6 +11,8 @@
 
 #include "sim/base/csv.h"
 
+enum { MEASURED_READING_LIMIT = 8 };
+
 struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *qk_norm,
         *schedule, *precision, *recompute, *attention, *deterministic, *overlap, *vision_model,
@@ -18,7 +20,10 @@ struct measured_run {
         *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
-    int64_t line; /* in its file, for messages */
+    const char *
+        *readings; /* cells that were read as a word of the format: "precision: "bfloat16" is
+                            * read as bf16"; NULL at the end */
+    int64_t line;  /* in its file, for messages */
     /* -1 when empty */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, micro_batch,
         grad_accum, global_batch, gpus_per_node, gpu_count, nics_per_node, tp, sp, cp, pp, vpp, ep,
@@ -30,11 +35,11 @@ struct measured_runs {
     const char *path;
     int64_t count;
     struct measured_run *rows;
-    const char **notes; /* columns that were ignored; NULL at the end */
+    const char **notes; /* columns that were ignored, each with file and line; NULL at the end */
 };
 
 /* Unknown columns are ignored with a note. A value that cannot be (a step of 0 s, a word for a
- * number) is the row's mistake alone; a file that is no table of runs is an error with file and
+ * number, another row's row_id) is the row's mistake alone; a file that is no table of runs is an error with file and
  * line. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);

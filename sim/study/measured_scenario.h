@@ -49,7 +49,7 @@ struct measured_context {
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err);
 
-enum { MEASURED_NOTE_LIMIT = 12 };
+enum { MEASURED_NOTE_LIMIT = 48 }; /* a row of blanks has some 25 */
 struct measured_scenario {
     enum validation_skip skip;
     const char *skip_detail; /* may be NULL */

@@ -1,14 +1,15 @@
 /* measured_shape.c - the shape of a measured model where its row leaves cells empty.
  *
  * In this order, each step only for cells that are still empty:
- *   1. a model of scenarios/models whose name the row's model holds ("Paxml GPT5B" holds gpt-5b):
- *      its public shape;
+ *   1. a model of scenarios/models, or of the list public_shapes.csv there, whose name the row's
+ *      model holds ("Paxml GPT5B" holds gpt-5b), unless what the row does say differs: its shape;
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
- *   3. layers: the size that the name states ("GPT-191B"), less the vocabulary's share, over a
+ *   3. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
+ *      else LLaMA's 32,000;
+ *   4. layers: the size that the name states ("GPT-191B"), less the vocabulary's share, over a
  *      block's parameters, to the nearest multiple of pp;
- *   4. heads: hidden / head_dim, else those of the last row before it of the same source and width,
+ *   5. heads: hidden / head_dim, else those of the last row before it of the same source and width,
  *      else the count whose head_dim is nearest to 128 and that tp divides;
- *   5. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family;
  *   6. norms of queries and keys: as the families that have them.
  */
 #include "sim/study/measured_scenario.h"
@@ -18,59 +19,128 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "sim/base/csv.h"
 #include "sim/model/model.h"
 
-static const char *letters_and_digits(struct arena *arena, const char *name) {
+/* "Llama 3.1 8B" is llama3.18b: points between digits stay, since 1.3B is not 13B. */
+static const char *plain_name(struct arena *arena, const char *name) {
     char *out = arena_text(arena, name);
     size_t n = 0;
-    for (const char *c = name; *c != '\0'; c++)
-        if (isalnum((unsigned char)*c)) out[n++] = (char)tolower((unsigned char)*c);
+    for (const char *c = name; *c != '\0'; c++) {
+        const bool point = *c == '.' && n > 0 && isdigit((unsigned char)out[n - 1]) &&
+                           isdigit((unsigned char)c[1]);
+        if (point || isalnum((unsigned char)*c)) out[n++] = (char)tolower((unsigned char)*c);
+    }
     out[n] = '\0';
     return out;
-}
-
-/* The shipped model with the longest name that the row's model holds; of equal ones the first by
- * name. NULL: none. */
-static const char *shipped_model(const struct measured_context *context, const char *model) {
-    const char *wanted = letters_and_digits(context->arena, model), *best = NULL;
-    size_t best_length = 0;
-    DIR *directory = opendir(arena_format(context->arena, "%s/models", context->directory));
-    struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0) continue;
-        const char *name = arena_format(context->arena, "%.*s", (int)(length - 5), entry->d_name);
-        const char *plain = letters_and_digits(context->arena, name);
-        const size_t plain_length = strlen(plain);
-        if (strstr(wanted, plain) == NULL || plain_length < best_length ||
-            (plain_length == best_length && strcmp(name, best) > 0))
-            continue;
-        best = name;
-        best_length = plain_length;
-    }
-    if (directory != NULL) closedir(directory);
-    return best;
 }
 
 static void fill(int64_t *cell, int64_t value) {
     if (*cell < 1) *cell = value;
 }
 
-static bool fill_from_model(const struct measured_context *context, struct measured_run *run,
-                            const char *name) {
+/* The shape of a public model, as far as the row needs it. */
+struct shape {
+    const char *name, *ffn;
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab;
+};
+
+/* Of the models whose name the row's model holds: the longest name, of equal ones the first. */
+static void keep_longer(struct arena *arena, const char *wanted, const char *name,
+                        const char **best) {
+    const char *plain = plain_name(arena, name);
+    const size_t length = strlen(plain),
+                 so_far = *best != NULL ? strlen(plain_name(arena, *best)) : 0;
+    if (strstr(wanted, plain) == NULL || length < so_far ||
+        (length == so_far && strcmp(name, *best) > 0))
+        return;
+    *best = name;
+}
+
+static bool read_shipped(const struct measured_context *context, const char *name,
+                         struct shape *shape) {
     struct error ignored = { 0 };
     const struct model *model = model_load(context->arena, context->directory, name, &ignored);
     if (model == NULL || model->modules[MODULE_LANGUAGE].layer_count == 0) return false;
     const struct module *m = &model->modules[MODULE_LANGUAGE];
-    fill(&run->layers, m->layer_count);
-    fill(&run->hidden, m->hidden);
-    fill(&run->ffn_hidden, m->ffn_hidden);
-    fill(&run->heads, m->heads);
-    fill(&run->kv_heads, m->kv_heads);
-    fill(&run->head_dim, m->head_dim);
-    fill(&run->vocab, m->vocabulary);
-    if (run->ffn[0] == '\0') run->ffn = ffn_kind_name(m->ffn);
+    *shape = (struct shape){ name,        ffn_kind_name(m->ffn), m->layer_count,
+                             m->hidden,   m->ffn_hidden,         m->heads,
+                             m->kv_heads, m->head_dim,           m->vocabulary };
     return true;
+}
+
+static bool read_listed(const struct csv *csv, const char *name, struct shape *shape) {
+    struct error ignored = { 0 };
+    for (int64_t row = 0; row < csv->row_count; row++) {
+        if (strcmp(csv_cell(csv, row, csv_column(csv, "name")), name) != 0) continue;
+        *shape = (struct shape){ .name = name, .ffn = csv_cell(csv, row, csv_column(csv, "ffn")) };
+        const struct {
+            const char *column;
+            int64_t *value;
+        } cells[] = { { "layers", &shape->layers },
+                      { "hidden", &shape->hidden },
+                      { "ffn_hidden", &shape->ffn_hidden },
+                      { "heads", &shape->heads },
+                      { "kv_heads", &shape->kv_heads },
+                      { "head_dim", &shape->head_dim },
+                      { "vocab", &shape->vocab } };
+        for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
+            if (!csv_count(csv, row, csv_column(csv, cells[i].column), cells[i].value, &ignored))
+                return false;
+        return true;
+    }
+    return false;
+}
+
+/* The public model that the row names: one of scenarios/models, or a line of its
+ * public_shapes.csv. */
+static bool public_shape(const struct measured_context *context, const char *model,
+                         struct shape *shape) {
+    struct arena *arena = context->arena;
+    struct error ignored = { 0 };
+    const char *wanted = plain_name(arena, model), *shipped = NULL, *longest = NULL;
+    const char *folder = arena_format(arena, "%s/models", context->directory);
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0) continue;
+        keep_longer(arena, wanted, arena_format(arena, "%.*s", (int)(length - 5), entry->d_name),
+                    &shipped);
+    }
+    if (directory != NULL) closedir(directory);
+    const char *path = arena_format(arena, "%s/public_shapes.csv", folder);
+    const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
+    longest = shipped;
+    for (int64_t row = 0; csv != NULL && row < csv->row_count; row++)
+        keep_longer(arena, wanted, csv_cell(csv, row, csv_column(csv, "name")), &longest);
+    if (longest == NULL) return false;
+    return longest == shipped ? read_shipped(context, shipped, shape)
+                              : read_listed(csv, longest, shape);
+}
+
+/* Fills blanks from the public model that the row names, unless the row says another shape. */
+static const char *fill_from_model(const struct measured_context *context,
+                                   struct measured_run *run) {
+    struct shape shape;
+    const bool whole = run->layers > 0 && run->hidden > 0 && run->ffn_hidden > 0 &&
+                       run->heads > 0 && run->kv_heads > 0 && run->head_dim > 0 && run->vocab > 0 &&
+                       run->ffn[0] != '\0';
+    if (whole || !public_shape(context, run->model, &shape)) return NULL;
+    if ((run->hidden > 0 && run->hidden != shape.hidden) ||
+        (run->heads > 0 && run->heads != shape.heads) ||
+        (run->ffn_hidden > 0 && run->ffn_hidden != shape.ffn_hidden))
+        return NULL;
+    fill(&run->layers, shape.layers);
+    fill(&run->hidden, shape.hidden);
+    fill(&run->ffn_hidden, shape.ffn_hidden);
+    fill(&run->heads, shape.heads);
+    fill(&run->kv_heads, shape.kv_heads);
+    fill(&run->head_dim, shape.head_dim);
+    fill(&run->vocab, shape.vocab);
+    if (run->ffn[0] == '\0') run->ffn = shape.ffn;
+    return shape.name;
 }
 
 /* "GPT-191B": 191e9; 0: no size in the name. */
@@ -79,7 +149,8 @@ static double size_in_name(const char *name) {
         if (!isdigit((unsigned char)*c)) continue;
         char *end;
         const double number = strtod(c, &end);
-        if ((*end == 'B' || *end == 'b') && !isalnum((unsigned char)end[1])) return number * 1e9;
+        if (strchr("BbMm", *end) != NULL && *end != '\0' && !isalnum((unsigned char)end[1]))
+            return number * (tolower((unsigned char)*end) == 'b' ? 1e9 : 1e6);
         if (end > c) c = end - 1;
     }
     return 0;
@@ -124,6 +195,15 @@ static int64_t heads_of_width(const struct measured_run *run) {
     return best;
 }
 
+static bool begins_with_gpt(const struct measured_context *context, const char *model) {
+    static const char *const families[] = { "gpt",   "opt1", "opt2",     "opt3",  "opt6",
+                                            "bloom", "mpt",  "megatron", "turing" };
+    const char *name = plain_name(context->arena, model);
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strncmp(name, families[i], strlen(families[i])) == 0) return true;
+    return false;
+}
+
 /* Public families whose models normalise queries and keys (modeling files of Transformers). A model
  * "like" one of them has its shape, and its row says what else. */
 static const char *family_qk_norm(const struct measured_context *context, const char *model) {
@@ -134,7 +214,7 @@ static const char *family_qk_norm(const struct measured_context *context, const 
         { "gemma3", "head" },
         { "olmo2", "all-heads" },
     };
-    const char *name = letters_and_digits(context->arena, model);
+    const char *name = plain_name(context->arena, model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i].begins, strlen(families[i].begins)) == 0 &&
             strstr(name, "like") == NULL)
@@ -150,17 +230,25 @@ const char *measured_shape_complete(const struct measured_context *context,
                                     struct measured_run *run, const char **notes,
                                     int64_t *note_count) {
     struct arena *arena = context->arena;
-    if (run->layers < 1 || run->hidden < 1 || run->heads < 1 || run->vocab < 1) {
-        const char *name = shipped_model(context, run->model);
-        if (name != NULL && fill_from_model(context, run, name))
-            note(notes, note_count,
-                 arena_format(arena, "shape of the public model %s where the row has none", name));
+    const char *model = fill_from_model(context, run);
+    if (model != NULL)
+        note(notes, note_count,
+             arena_format(arena, "shape of the public model %s where the row has none", model));
+    if (run->ffn[0] == '\0' && begins_with_gpt(context, run->model)) {
+        run->ffn = "gelu";
+        note(notes, note_count, "ffn: gelu, as the family of its name");
     }
     if (run->hidden < 1) return "hidden";
     if (run->ffn_hidden < 1) {
         run->ffn_hidden = gated(run) ? (run->hidden * 8 / 3 + 255) / 256 * 256 : 4 * run->hidden;
         note(notes, note_count,
              arena_format(arena, "ffn_hidden %ld by the usual rule", (long)run->ffn_hidden));
+    }
+    if (run->vocab < 1) {
+        run->vocab = gated(run) ? 32000 : 51200;
+        note(notes, note_count,
+             gated(run) ? "vocabulary of 32,000, LLaMA's"
+                        : "vocabulary of 51,200, GPT-2's with padding");
     }
     if (run->layers < 1) {
         run->layers = layers_of_size(run);
@@ -177,11 +265,6 @@ const char *measured_shape_complete(const struct measured_context *context,
              sibling != NULL
                  ? arena_format(arena, "%ld heads, as %s", (long)run->heads, sibling->row_id)
                  : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
-    }
-    if (run->vocab < 1) {
-        if (gated(run)) return "vocab";
-        run->vocab = 51200;
-        note(notes, note_count, "vocabulary of 51,200, GPT-2's with padding");
     }
     if (run->qk_norm[0] == '\0') {
         run->qk_norm = family_qk_norm(context, run->model);

@@ -1,0 +1,283 @@
+/* measured_document.c - the scenario of a completed row, section by section. */
+#include <math.h>
+#include <string.h>
+#include "costmodel/hardware.h"
+#include "sim/study/measured_row.h"
+
+static void add_language(cJSON *definition, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *ffn = r->ffn[0] != '\0' ? r->ffn : "swiglu";
+    cJSON *language = cJSON_AddObjectToObject(definition, "language");
+    const bool gpt = strncmp(r->ffn, "gelu", 4) == 0;
+    cJSON_AddStringToObject(language, "name", "measured model");
+    cJSON_AddStringToObject(language, "role", "language");
+    cJSON_AddNumberToObject(language, "layer_count", (double)r->layers);
+    cJSON_AddNumberToObject(language, "hidden", (double)r->hidden);
+    cJSON_AddNumberToObject(language, "ffn_hidden", (double)r->ffn_hidden);
+    cJSON_AddNumberToObject(language, "heads", (double)r->heads);
+    cJSON_AddNumberToObject(language, "kv_heads", (double)measured_given(r->kv_heads, r->heads));
+    cJSON_AddNumberToObject(language, "head_dim",
+                            (double)measured_given(r->head_dim, r->hidden / r->heads));
+    cJSON_AddStringToObject(language, "ffn", ffn);
+    if (r->ffn[0] == '\0') measured_row_note(row, "ffn: %s", ffn);
+    const bool says_norm = strcmp(r->norm, "layer") == 0 || strcmp(r->norm, "rms") == 0;
+    const char *norm = says_norm ? r->norm : gpt ? "layer" : "rms";
+    cJSON_AddStringToObject(language, "norm", norm);
+    if (!says_norm) measured_row_note(row, "norm: %s, as usual with %s", norm, ffn);
+    if (r->kv_heads < 1) measured_row_note(row, "kv_heads: as many as heads");
+    if (r->head_dim < 1) measured_row_note(row, "head_dim: hidden / heads");
+    if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(language, "qk_norm", r->qk_norm);
+    cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
+    if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
+    cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    if (gpt) cJSON_AddStringToObject(language, "qkv_bias", "all");
+    cJSON_AddBoolToObject(language, "linear_bias", gpt);
+    /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
+    const bool naive = strcmp(row->attention, "naive") == 0;
+    const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
+    cJSON_AddBoolToObject(language, "dropout", dropout);
+    if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", ffn);
+    cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
+    cJSON_AddStringToObject(language, "source", "row of measured runs");
+}
+
+/* LLaVA's connector, and pixel shuffle where the encoder's family has it. */
+static void add_vision(cJSON *model, cJSON *definition, struct measured_row *row) {
+    cJSON_AddStringToObject(definition, "vision", row->vision);
+    cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
+    const bool shuffles = strncmp(row->vision, "internvit", 9) == 0;
+    cJSON_AddNumberToObject(connector, "merge", shuffles ? 2 : 1);
+    cJSON_AddStringToObject(connector, "inner", "language");
+    cJSON_AddBoolToObject(connector, "norm", shuffles);
+    cJSON_AddStringToObject(connector, "source", "row of measured runs: two linear layers");
+    cJSON *frozen = cJSON_AddArrayToObject(model, "frozen");
+    static const char *const roles[] = { "vision", "connector", "language" };
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strstr(row->run.frozen, roles[i]) != NULL)
+            cJSON_AddItemToArray(frozen, cJSON_CreateString(roles[i]));
+}
+
+static void add_model(cJSON *root, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *name = r->model[0] != '\0' ? r->model : "measured model";
+    cJSON *model = cJSON_AddObjectToObject(root, "model");
+    cJSON_AddStringToObject(model, "name", name);
+    cJSON *definition = cJSON_AddObjectToObject(model, "definition");
+    cJSON_AddStringToObject(definition, "name", name);
+    cJSON_AddStringToObject(definition, "source", "row of measured runs");
+    add_language(definition, row);
+    if (row->vision != NULL) add_vision(model, definition, row);
+}
+
+static void add_constant(cJSON *samples, const char *key, double value) {
+    cJSON *what = cJSON_AddObjectToObject(samples, key);
+    cJSON_AddStringToObject(what, "distribution", "constant");
+    cJSON_AddNumberToObject(what, "value", value);
+}
+
+/* Steps of a shipped data set: enough for the mean step within 1 %. */
+enum { DATASET_STEPS = 500 };
+
+/* Every image is one tile, however large. */
+static void add_dataset(cJSON *root, struct measured_row *row) {
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", row->dataset);
+    if (strcmp(row->dataset, "llava-665k") == 0) {
+        cJSON_AddStringToObject(dataset, "tiling", "internvl");
+        cJSON_AddNumberToObject(dataset, "max_tiles", 1);
+    }
+    cJSON *simulate = cJSON_AddObjectToObject(root, "simulate");
+    cJSON_AddNumberToObject(simulate, "iterations", DATASET_STEPS);
+}
+
+static void add_samples(cJSON *root, struct measured_row *row) {
+    if (row->dataset != NULL) {
+        add_dataset(root, row);
+        return;
+    }
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", "fixed length");
+    cJSON *samples = cJSON_AddObjectToObject(dataset, "definition");
+    cJSON_AddStringToObject(samples, "name", "fixed length");
+    cJSON_AddStringToObject(samples, "description", "samples of one length");
+    cJSON_AddStringToObject(samples, "kind", "distribution");
+    cJSON_AddNumberToObject(samples, "sample_count", (double)row->global_batch);
+    cJSON_AddNumberToObject(samples, "seed", 1);
+    add_constant(samples, "vision_tiles", (double)row->tiles);
+    add_constant(samples, "language_tokens", (double)row->language_tokens);
+}
+
+/* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU. */
+static double usual_nic_Gbit_per_s(const char *hardware) {
+    if (strncmp(hardware, "v100", 4) == 0) return 50;
+    return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0 ? 200 : 400;
+}
+
+/* NVIDIA's boards of four A100, H100 or H200 link each GPU to the three others, without a switch
+ * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392), and
+ * those of eight V100 form a cube mesh. 0: a switch. */
+static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
+    static const char *const boards[] = { "a100", "h100", "h200" };
+    if (strstr(hardware, "pcie") != NULL) return 0;
+    if (strncmp(hardware, "v100", 4) == 0 && gpus_per_node == 8) return 8;
+    for (size_t i = 0; i < sizeof boards / sizeof boards[0]; i++)
+        if (strncmp(hardware, boards[i], 4) == 0 && gpus_per_node == 4) return 4;
+    return 0;
+}
+
+static void add_cluster(cJSON *root, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *hardware = row->out->hardware;
+    cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
+    cJSON_AddStringToObject(cluster, "hardware", hardware);
+    cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
+    int64_t node = r->gpus_per_node;
+    struct error unread = { 0 }; /* which the scenario tells */
+    if (node < 1 &&
+        !hardware_node_gpus(row->context->arena, row->context->directory, hardware, &node, &unread))
+        node = 1;
+    const int64_t built = node < r->gpu_count ? node : r->gpu_count;
+    node = hardware_node_share(node, r->gpu_count, row->tp);
+    if (r->gpus_per_node < 1)
+        measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
+    else if (node != built)
+        measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
+    cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
+    const int64_t mesh = mesh_gpus(hardware, r->gpus_per_node);
+    if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
+    /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a
+     * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
+    if (mesh == 8) cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", 0.74);
+    const bool stated = !isnan(r->nic_Gbit_per_s_per_gpu), several = node < r->gpu_count;
+    const double rate = stated ? r->nic_Gbit_per_s_per_gpu : usual_nic_Gbit_per_s(hardware);
+    if (!stated && several)
+        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as usual with %s", rate, hardware);
+    cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
+    /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
+    const double shared = fmax(1, floor((double)node * rate / 100));
+    if (r->nics_per_node > 0 || rate < 100)
+        cJSON_AddNumberToObject(cluster, "nics_per_node",
+                                r->nics_per_node > 0 ? (double)r->nics_per_node : shared);
+    if (r->nics_per_node < 1 && rate < 100 && several)
+        measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
+}
+
+static void add_layout(cJSON *root, struct measured_row *row) {
+    cJSON *layout = cJSON_AddObjectToObject(root, "layout");
+    cJSON_AddStringToObject(layout, "backend", row->backend);
+    cJSON_AddStringToObject(layout, "stack", row->out->stack->name);
+    cJSON_AddNumberToObject(layout, "tp", (double)row->tp);
+    cJSON_AddBoolToObject(layout, "sp", row->sp);
+    cJSON_AddNumberToObject(layout, "pp", (double)row->pp);
+    cJSON_AddNumberToObject(layout, "vpp", (double)row->vpp);
+    cJSON_AddNumberToObject(layout, "cp", (double)row->cp);
+    cJSON_AddNumberToObject(layout, "dp", (double)row->dp);
+    cJSON_AddNumberToObject(layout, "zero_stage", (double)row->zero_stage);
+    if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
+    const struct measured_run *r = &row->run;
+    const struct stack *stack = row->out->stack;
+    cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
+                          measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
+    cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
+                          measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
+    if (measured_run_overlaps(r, "tensor", false))
+        cJSON_AddBoolToObject(layout, "tp_overlap", true);
+    if (r->overlap[0] == '\0' && r->gpu_count > 1)
+        measured_row_note(row, "overlap: as %s", stack->name);
+}
+
+/* A number of layers that no even division gives, but two more would: embedding and head then count
+ * as a layer each, so the first and the last stage have one block less (Megatron-LM's
+ * account_for_embedding and account_for_loss_in_pipeline_split, Llama 3's 126; Megatron-DeepSpeed's
+ * partition method "type:transformer|embedding", BLOOM's 70 and its trial's 106). Otherwise
+ * DeepSpeed fills stage after stage: 78 blocks on 12 stages are eleven times 7 and one (BLOOM's
+ * trials). */
+static void add_partition(cJSON *policy, struct measured_row *row) {
+    const int64_t parts = row->pp * row->vpp, layers = row->run.layers;
+    if (row->pp == 1 || row->vision != NULL || layers % parts == 0) return;
+    const bool ends_count = (layers + 2) % parts == 0;
+    const int64_t share = ends_count ? (layers + 2) / parts : (layers + parts - 1) / parts;
+    const bool fills =
+        strcmp(row->backend, "megatron-deepspeed") == 0 && layers - share * (parts - 1) > 0;
+    if (!ends_count && !fills) return;
+    measured_row_note(row, ends_count ? "embedding and head count as a layer each"
+                                      : "stages are filled one after another");
+    cJSON *partition = cJSON_AddObjectToObject(policy, "partition");
+    cJSON_AddStringToObject(partition, "name", "manual");
+    cJSON *blocks = cJSON_AddArrayToObject(partition, "blocks");
+    for (int64_t part = 0; part < parts; part++) {
+        const bool first = part == 0, last = part == parts - 1;
+        const int64_t count = ends_count ? share - (first || last)
+                              : last     ? layers - share * (parts - 1)
+                                         : share;
+        cJSON_AddItemToArray(blocks, cJSON_CreateNumber((double)count));
+    }
+}
+
+#define USUAL_DROPOUT 0.1
+
+static void add_training(cJSON *root, struct measured_row *row) {
+    const char *precision = row->run.precision;
+    if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
+        precision = strncmp(row->out->hardware, "v100", 4) == 0 ? "fp16" : "bf16";
+        measured_row_note(row, "precision: %s", precision);
+    }
+    cJSON *training = cJSON_AddObjectToObject(root, "training");
+    cJSON *global = cJSON_AddObjectToObject(training, "global_batch"),
+          *micro = cJSON_AddObjectToObject(training, "micro_batch");
+    cJSON_AddNumberToObject(global, "samples", (double)row->global_batch);
+    cJSON_AddNumberToObject(micro, "samples", (double)row->micro_batch);
+    cJSON_AddStringToObject(training, "attention", row->attention);
+    if (row->run.dropout >= 0) { /* the usual probability: kernels do not tell one from another */
+        const double probability = row->run.dropout > 0 ? USUAL_DROPOUT : 0;
+        cJSON_AddNumberToObject(training, "hidden_dropout", probability);
+        cJSON_AddNumberToObject(training, "attention_dropout", probability);
+    }
+    if (row->run.deterministic[0] != '\0')
+        cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);
+    cJSON_AddStringToObject(training, "precision", precision);
+    cJSON *policy = cJSON_AddObjectToObject(root, "policy");
+    if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
+        cJSON_AddStringToObject(policy, "schedule", "gpipe");
+    add_partition(policy, row);
+    if (row->by_modality) {
+        cJSON *batching = cJSON_AddObjectToObject(policy, "batching");
+        cJSON_AddStringToObject(batching, "name", "length-group");
+        cJSON_AddStringToObject(batching, "variant", "modality");
+    }
+    if (row->recompute_layers < 0) {
+        cJSON_AddStringToObject(policy, "recompute", row->recompute);
+        return;
+    }
+    /* The format counts layers of the model; a stage has its share. */
+    const int64_t parts = row->pp * row->vpp;
+    cJSON *recompute = cJSON_AddObjectToObject(policy, "recompute");
+    cJSON_AddStringToObject(recompute, "name", "uniform");
+    cJSON_AddNumberToObject(recompute, "blocks_per_stage",
+                            (double)((row->recompute_layers + parts - 1) / parts));
+}
+
+/* What stands in for an unknown stack is one that was worth describing; most are slower. */
+static void add_rules(cJSON *root, struct measured_row *row) {
+    const double factor = row->context->unknown_stack_factor;
+    if (row->out->known_stack || factor == 1) return;
+    cJSON *rule = cJSON_CreateObject();
+    cJSON_AddNumberToObject(rule, "factor", factor);
+    cJSON_AddStringToObject(
+        rule, "source",
+        "unknown_stack_factor of scenarios/bands.json: what stacks took over the "
+        "one that stood in for them");
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(root, "rules"), rule);
+}
+
+cJSON *measured_document(struct measured_row *row) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "name", row->out->row_id);
+    add_model(root, row);
+    add_samples(root, row);
+    add_cluster(root, row);
+    add_layout(root, row);
+    add_training(root, row);
+    add_rules(root, row);
+    return root;
+}

@@ -1,0 +1,209 @@
+/* measured_names.c - names that sources write in their own ways: GPUs, vision encoders, and models
+ * that say by their name what they are.
+ *
+ * A name is cut into parts at what is no letter or digit ("NVIDIA H100 80GB HBM3": h100, 80g). A
+ * profile fits if its first part is one of them, and of those the one with the most parts in
+ * common.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/study/measured_row.h"
+#include "sim/study/measured_words.h"
+
+enum { PART_LIMIT = 16 };
+struct parts {
+    const char *text[PART_LIMIT];
+    int64_t count;
+};
+
+/* One spelling for each part: "80GB" is 80g, "SXM5" is sxm, "large" is l, "336px" is 336. */
+static const char *part_word(struct arena *arena, const char *part) {
+    static const char *const same[][2] = {
+        { "sxm2", "sxm" },   { "sxm3", "sxm" }, { "sxm4", "sxm" },   { "sxm5", "sxm" },
+        { "sxm6", "sxm" },   { "nvl", "pcie" }, { "large", "l" },    { "huge", "h" },
+        { "base", "b" },     { "giant", "g" },  { "patch14", "14" }, { "patch16", "16" },
+        { "patch32", "32" }, { "l14", "l" },    { "vitl", "l" }
+    };
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        if (strcmp(part, same[i][0]) == 0) return same[i][1];
+    const size_t digits = strspn(part, "0123456789");
+    if (digits > 0 && (strcmp(part + digits, "gb") == 0 || strcmp(part + digits, "gib") == 0))
+        return arena_format(arena, "%.*sg", (int)digits, part);
+    if (digits > 0 && strcmp(part + digits, "px") == 0)
+        return arena_format(arena, "%.*s", (int)digits, part);
+    return part;
+}
+
+static struct parts cut(struct arena *arena, const char *name) {
+    struct parts parts = { .count = 0 };
+    const char *plain = measured_plain(arena, name);
+    while (*plain != '\0' && parts.count < PART_LIMIT) {
+        size_t length = 0;
+        while (isalnum((unsigned char)plain[length]))
+            length++;
+        if (length > 0)
+            parts.text[parts.count++] =
+                part_word(arena, arena_format(arena, "%.*s", (int)length, plain));
+        plain += length + (plain[length] != '\0');
+    }
+    return parts;
+}
+
+static bool has(const struct parts *parts, const char *text) {
+    for (int64_t i = 0; i < parts->count; i++)
+        if (strcmp(parts->text[i], text) == 0) return true;
+    return false;
+}
+
+static int64_t shared(const struct parts *a, const struct parts *b) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < a->count; i++)
+        count += has(b, a->text[i]);
+    return count;
+}
+
+/* The names of the .json files of a folder, sorted; NULL at the end. */
+static const char **names_of(struct arena *arena, const char *folder) {
+    struct dirent **entries = NULL;
+    const int found = scandir(folder, &entries, NULL, alphasort);
+    const char **names = arena_array(arena, const char *, (found > 0 ? found : 0) + 1);
+    int64_t count = 0;
+    for (int i = 0; i < found; i++) {
+        const char *file = entries[i]->d_name;
+        const size_t length = strlen(file);
+        if (length > 5 && strcmp(file + length - 5, ".json") == 0)
+            names[count++] = arena_format(arena, "%.*s", (int)(length - 5), file);
+        free(entries[i]);
+    }
+    free(entries);
+    names[count] = NULL;
+    return names;
+}
+
+/* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
+ * then the module that most clusters have, SXM of 80 GB. */
+static int64_t likelihood(const struct parts *wanted, const struct parts *name) {
+    return 1000 * shared(name, wanted) - 10 * name->count + 2 * has(name, "sxm") + has(name, "80g");
+}
+
+const char *measured_hardware(const struct measured_context *context, const char *wanted,
+                              const char **why_not) {
+    struct arena *arena = context->arena;
+    const struct parts parts = cut(arena, wanted);
+    const char **names = names_of(arena, arena_format(arena, "%s/hardware", context->directory));
+    const char *best = NULL, *alike = "";
+    int64_t best_likelihood = 0;
+    for (int64_t i = 0; names[i] != NULL; i++) {
+        const struct parts name = cut(arena, names[i]);
+        if (!has(&parts, name.text[0])) continue;
+        alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
+        /* A card in a PCIe slot has less power, and links of another kind. */
+        if (has(&parts, "pcie") && !has(&name, "pcie")) continue;
+        const int64_t likely = likelihood(&parts, &name);
+        if (best != NULL && likely <= best_likelihood) continue;
+        best = names[i];
+        best_likelihood = likely;
+    }
+    *why_not =
+        alike[0] == '\0'
+            ? arena_format(arena, "got \"%.60s\"; no name in scenarios/hardware begins so", wanted)
+            : arena_format(arena, "got \"%.60s\"; its PCIe form has no profile, only %s", wanted,
+                           alike);
+    return best;
+}
+
+/* ---- vision encoders ---- */
+
+const char *measured_encoder_names(const struct measured_context *context) {
+    struct arena *arena = context->arena;
+    const char *folder = arena_format(arena, "%s/models/modules", context->directory), *list = "";
+    const char **names = names_of(arena, folder);
+    for (int64_t i = 0; names[i] != NULL; i++) {
+        struct error ignored = { 0 };
+        struct json *json =
+            json_load(arena_format(arena, "%s/%s.json", folder, names[i]), &ignored);
+        const cJSON *module = json != NULL ? json_root(json) : NULL;
+        const char *role = cJSON_GetStringValue(cJSON_GetObjectItem(module, "role"));
+        if (role != NULL && strcmp(role, "vision") == 0 &&
+            cJSON_GetNumberValue(cJSON_GetObjectItem(module, "image_size")) >= 1)
+            list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "", names[i]);
+        json_destroy(json);
+    }
+    return list;
+}
+
+/* "openai/clip-vit-large-patch14-336" has all parts of clip-vit-l-14-336; "InternViT-6B" has those
+ * of one encoder alone. */
+const char *measured_encoder(const struct measured_context *context, const char *wanted) {
+    struct arena *arena = context->arena;
+    const char *list = measured_encoder_names(context), *whole = NULL, *part = NULL;
+    const struct parts parts = cut(arena, wanted);
+    int64_t whole_parts = 0, part_count = 0;
+    for (const char *at = list; *at != '\0' && parts.count > 0; at += strspn(at, ", ")) {
+        const char *name = arena_format(arena, "%.*s", (int)strcspn(at, ","), at);
+        const struct parts of = cut(arena, name);
+        if (strcmp(name, wanted) == 0) return name;
+        if (shared(&of, &parts) == of.count && of.count > whole_parts) {
+            whole = name;
+            whole_parts = of.count;
+        }
+        if (shared(&parts, &of) == parts.count) {
+            part = name;
+            part_count++;
+        }
+        at += strlen(name);
+    }
+    return whole != NULL ? whole : part_count == 1 ? part : NULL;
+}
+
+/* ---- models ---- */
+
+/* "8x7B", "30B-A3B": experts and what of them is active. */
+static bool counts_experts(const char *plain) {
+    for (const char *at = plain; *at != '\0'; at++) {
+        const bool starts = at == plain || !isalnum((unsigned char)at[-1]);
+        if (!starts) continue;
+        const char *c = at + (*at == 'a' && at > plain);
+        const size_t digits = strspn(c, "0123456789.");
+        if (digits == 0) continue;
+        if (c > at && c[digits] == 'b' && !isalnum((unsigned char)c[digits + 1])) return true;
+        const size_t more = c[digits] == 'x' ? strspn(c + digits + 1, "0123456789.") : 0;
+        if (c == at && more > 0 && c[digits + 1 + more] == 'b') return true;
+    }
+    return false;
+}
+
+static bool holds_one(const char *text, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (strstr(text, *words) != NULL) return true;
+    return false;
+}
+
+bool measured_model_has_experts(struct arena *arena, const char *model) {
+    static const char *const names[] = { "mixtral", "dbrx",        "gpt-oss",     "olmoe",
+                                         "kimi-k2", "deepseek-v2", "deepseek-v3", NULL };
+    const char *plain = measured_plain(arena, model);
+    return counts_experts(plain) || measured_text_says(model, "moe") || holds_one(plain, names);
+}
+
+bool measured_model_is_hybrid(struct arena *arena, const char *model) {
+    static const char *const names[] = { "mamba",
+                                         "jamba",
+                                         "zamba",
+                                         "rwkv",
+                                         "falcon-h1",
+                                         "nemotron-h",
+                                         "nemotron-nano",
+                                         "qwen3-next",
+                                         "qwen3.5",
+                                         "qwen3.6",
+                                         "qwen3.8",
+                                         "nemotron-3-nano",
+                                         "nemotron-3-super",
+                                         "nemotron-3-ultra",
+                                         NULL };
+    return holds_one(measured_plain(arena, model), names);
+}

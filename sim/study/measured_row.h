@@ -1,0 +1,50 @@
+/* measured_row.h - a row of measured runs on its way to a scenario: measured_scenario.c checks and
+ * completes it, measured_document.c writes it down. Of no use outside these files.
+ */
+#ifndef BALLAST_SIM_STUDY_MEASURED_ROW_H
+#define BALLAST_SIM_STUDY_MEASURED_ROW_H
+
+#include "sim/study/measured_scenario.h"
+
+struct measured_row {
+    const struct measured_context *context;
+    struct measured_run run; /* completed */
+    struct measured_scenario *out;
+    int64_t note_count;
+    int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group, micro_batch, global_batch;
+    bool sp;
+    const char *backend, *recompute, *attention;
+    int64_t recompute_layers;       /* of layers:N; -1 otherwise */
+    const char *vision;             /* its module; NULL: text alone */
+    int64_t tiles, language_tokens; /* of a sample, where all are alike */
+    const char *dataset;            /* a shipped one; NULL: samples of one length */
+    bool by_modality;               /* its batches are LLaVA's */
+};
+
+/* An empty cell is -1. */
+static inline int64_t measured_given(int64_t value, int64_t fallback) {
+    return value >= 0 ? value : fallback;
+}
+
+/* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
+ * MEASURED_NOTE_LIMIT are dropped. */
+void measured_row_note(struct measured_row *row, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* measured_names.c. The profile of scenarios/hardware for a source's name of a GPU; NULL, with the
+ * reason. */
+const char *measured_hardware(const struct measured_context *context, const char *wanted,
+                              const char **why_not);
+/* The module of scenarios/models/modules for a source's name of a vision encoder; NULL: none, or
+ * several. */
+const char *measured_encoder(const struct measured_context *context, const char *wanted);
+/* The shipped encoders that cut images into tiles, by name, with commas between. */
+const char *measured_encoder_names(const struct measured_context *context);
+/* Mixtures of experts, and models with layers that are no transformer's, as their names tell. */
+bool measured_model_has_experts(struct arena *arena, const char *model);
+bool measured_model_is_hybrid(struct arena *arena, const char *model);
+
+/* The scenario of a row that was completed; owned by the caller. */
+cJSON *measured_document(struct measured_row *row);
+
+#endif

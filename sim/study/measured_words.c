@@ -1,0 +1,209 @@
+/* measured_words.c - one table row per word of the format: its column and its spellings. */
+#include "sim/study/measured_words.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Spellings are in plain form, with blanks between; a word is a spelling of itself. */
+static const struct word {
+    const char *column, *word, *spellings;
+} words[] = {
+    { "modality", "text", "text-only llm lm language language-only" },
+    { "modality", "vision+text",
+      "text+vision image+text text+image vision-text image-text text-image vision-language vlm "
+      "mllm "
+      "multimodal" },
+    { "ffn", "gelu", "gelu-tanh gelu-pytorch-tanh gelu-fast mlp relu" },
+    { "ffn", "gelu-new", "" },
+    { "ffn", "quick-gelu", "quickgelu" },
+    { "ffn", "relu2", "squared-relu relu-squared sqrelu relu^2" },
+    { "ffn", "swiglu", "silu swi-glu silu-glu silu-gated gated-silu geglu reglu glu" },
+    { "norm", "layer", "layernorm layer-norm ln" },
+    { "norm", "rms", "rmsnorm rms-norm" },
+    { "precision", "bf16", "bfloat16 bf16-mixed amp-bf16 bf16-amp mixed-bf16 torch.bfloat16" },
+    { "precision", "fp16", "float16 half fp16-mixed amp-fp16 fp16-amp mixed-fp16 torch.float16" },
+    { "precision", "fp8",
+      "float8 mxfp8 fp8-mx fp8-cs fp8-ds fp8-sc fp8-e4m3 fp8-hybrid fp8-delayed fp8-tensorwise "
+      "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise amp-fp8" },
+    { "precision", "fp4", "nvfp4 mxfp4 float4 fp4-nv" },
+    { "precision", "fp32", "float32 torch.float32" },
+    { "recompute", "none", "no off false 0 disabled" },
+    { "recompute", "full",
+      "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "
+      "activation-checkpointing gradient-checkpointing checkpointing" },
+    { "recompute", "selective",
+      "core-attn core-attention selective-attention selective-core-attn selective-core-attention" },
+    { "attention", "flash",
+      "flash-attention flash-attn flashattention flashattn fa fused fused-attention fused-attn "
+      "sdpa "
+      "cudnn triton xformers memory-efficient mem-efficient flex flex-attention te" },
+    { "attention", "flash-2",
+      "flash2 fa2 fa-2 flash-attention-2 flash-attn-2 flashattention-2 flashattention2 flash-attn2 "
+      "flash-attention2" },
+    { "attention", "flash-3",
+      "flash3 fa3 fa-3 flash-attention-3 flash-attn-3 flashattention-3 flashattention3 flash-attn3 "
+      "flash-attention3" },
+    { "attention", "naive", "eager unfused non-flash math vanilla standard torch" },
+    { "schedule", "1f1b", "one-f-one-b pipedream-flush non-interleaved 1f1b-non-interleaved" },
+    { "schedule", "interleaved", "interleaved-1f1b 1f1b-interleaved virtual-pipeline" },
+    { "schedule", "gpipe", "afab fill-drain all-forward-all-backward" },
+    { "outcome", "ok", "success succeeded completed done ran fits" },
+    { "outcome", "oom", "out-of-memory cuda-oom cuda-out-of-memory" },
+    { "peak_mem_kind", "allocated",
+      "max-allocated memory-allocated max-memory-allocated peak-allocated" },
+    { "peak_mem_kind", "reserved",
+      "max-reserved memory-reserved max-memory-reserved peak-reserved cached" },
+    { "peak_mem_kind", "device", "nvidia-smi nvml card" },
+    { "moe", "", "none no dense 0 1 false" },
+    { "frozen", "vision",
+      "vit visual vision-encoder vision-tower vision-model image-encoder encoder" },
+    { "frozen", "connector", "projector projection mm-projector adapter aligner merger" },
+    { "frozen", "language", "llm lm language-model decoder" },
+    { "frozen", "none", "no nothing" },
+    { "overlap", "gradients", "gradient grads grad gradient-reduce grad-reduce" },
+    { "overlap", "parameters", "parameter params param parameter-gather param-gather" },
+    { "overlap", "tensor", "tp tp-comm tensor-parallel" },
+    { "overlap", "none", "no nothing" },
+};
+enum { WORD_COUNT = sizeof words / sizeof words[0] };
+
+static const struct count_word {
+    const char *column, *spellings;
+    int64_t value;
+} count_words[] = {
+    { "sp", "no off false", 0 },
+    { "sp", "yes on true", 1 },
+    { "dropout", "no off false", 0 },
+    { "dropout", "yes on true", 1 },
+    { "iter_time_derived", "no false", 0 },
+    { "iter_time_derived", "yes true", 1 },
+    { "zero_stage", "ddp no-shard", 0 },
+    { "zero_stage", "zero1 zero-1 distributed-optimizer", 1 },
+    { "zero_stage", "zero2 zero-2 shard-grad-op", 2 },
+    { "zero_stage", "zero3 zero-3 full-shard fsdp fsdp2", 3 },
+};
+enum { COUNT_WORD_COUNT = sizeof count_words / sizeof count_words[0] };
+
+const char *measured_cell(struct arena *arena, const char *text) {
+    static const char *const unsaid[] = { "-",    "?",           "n/a",     "na",         "nan",
+                                          "null", "unspecified", "unknown", "not stated", "n.a." };
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        length--;
+    const char *cell = text[length] == '\0' ? text : arena_format(arena, "%.*s", (int)length, text);
+    for (size_t i = 0; i < sizeof unsaid / sizeof unsaid[0]; i++)
+        if (strcasecmp(cell, unsaid[i]) == 0) return "";
+    return cell;
+}
+
+static bool is_gap(char c) {
+    return c == '_' || c == '-' || isspace((unsigned char)c);
+}
+
+const char *measured_plain(struct arena *arena, const char *text) {
+    char *out = arena_text(arena, text);
+    size_t n = 0;
+    for (const char *c = text; *c != '\0'; c++)
+        if (!is_gap(*c))
+            out[n++] = (char)tolower((unsigned char)*c);
+        else if (n > 0 && out[n - 1] != '-')
+            out[n++] = '-';
+    out[n] = '\0';
+    return out;
+}
+
+/* Whether `text` is one of the names in `list`, which have blanks between. */
+static bool is_listed(const char *list, const char *text) {
+    const size_t length = strlen(text);
+    for (const char *at = list; *at != '\0'; at += *at == ' ') {
+        const size_t here = strcspn(at, " ");
+        if (here == length && strncmp(at, text, length) == 0) return true;
+        at += here;
+    }
+    return false;
+}
+
+/* "layers=5", "5 layers" and "layers:5" are one. */
+static const char *layers_word(struct arena *arena, const char *plain) {
+    char *end;
+    long count = 0;
+    if (strncmp(plain, "layers", 6) == 0 && strchr(":=-", plain[6]) != NULL && plain[6] != '\0' &&
+        isdigit((unsigned char)plain[7])) {
+        count = strtol(plain + 7, &end, 10);
+        return *end == '\0' ? arena_format(arena, "layers:%ld", count) : NULL;
+    }
+    if (!isdigit((unsigned char)plain[0])) return NULL;
+    count = strtol(plain, &end, 10);
+    return strcmp(end, "-layers") == 0 ? arena_format(arena, "layers:%ld", count) : NULL;
+}
+
+static const char *word_of(struct arena *arena, const char *column, const char *plain) {
+    for (int i = 0; i < WORD_COUNT; i++)
+        if (strcmp(words[i].column, column) == 0 &&
+            (strcmp(words[i].word, plain) == 0 || is_listed(words[i].spellings, plain)))
+            return words[i].word;
+    return strcmp(column, "recompute") == 0 ? layers_word(arena, plain) : NULL;
+}
+
+/* "selective (core_attn)" is selective: what stands in brackets is a remark. */
+const char *measured_word(struct arena *arena, const char *column, const char *cell) {
+    const char *word = word_of(arena, column, measured_plain(arena, cell));
+    const size_t before = strcspn(cell, "(");
+    if (word != NULL || cell[before] == '\0' || before == 0) return word;
+    const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)before, cell));
+    return word_of(arena, column, measured_plain(arena, text));
+}
+
+const char *measured_word_list(struct arena *arena, const char *column, const char *cell) {
+    const char *list = "";
+    for (const char *part = cell; *part != '\0';) {
+        const size_t length = strcspn(part, ";,+/|");
+        const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)length, part));
+        const char *word = measured_word(arena, column, text);
+        if (word == NULL) return NULL;
+        list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ";" : "", word);
+        part += length + (part[length] != '\0');
+    }
+    return list;
+}
+
+bool measured_count_word(struct arena *arena, const char *column, const char *cell,
+                         int64_t *value) {
+    const char *plain = measured_plain(arena, cell);
+    for (int i = 0; i < COUNT_WORD_COUNT; i++) {
+        if (strcmp(count_words[i].column, column) != 0 ||
+            !is_listed(count_words[i].spellings, plain))
+            continue;
+        *value = count_words[i].value;
+        return true;
+    }
+    return false;
+}
+
+/* Whether the word that ends at `at` (blanks and dashes between) denies what follows. */
+static bool denied(const char *text, const char *at) {
+    static const char *const denials[] = { "no", "not", "non", "without" };
+    while (at > text && is_gap(at[-1]))
+        at--;
+    const char *start = at;
+    while (start > text && isalpha((unsigned char)start[-1]))
+        start--;
+    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++)
+        if ((size_t)(at - start) == strlen(denials[i]) &&
+            strncasecmp(start, denials[i], strlen(denials[i])) == 0)
+            return true;
+    return false;
+}
+
+bool measured_text_says(const char *text, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strcasestr(text, word); at != NULL; at = strcasestr(at + 1, word))
+        if ((at == text || !isalnum((unsigned char)at[-1])) &&
+            !isalnum((unsigned char)at[length]) && !denied(text, at))
+            return true;
+    return false;
+}

@@ -1,0 +1,34 @@
+/* measured_words.h - the fixed words of the measured-run format, and how sources spell them.
+ *
+ * "bfloat16" is bf16, "flash_attention_2" is flash-2, "full_shard" is ZeRO-3. A spelling that
+ * differs by more than case, blanks and dashes is told, so that the row can note it.
+ *
+ *     const char *word = measured_word("precision", cell);    // NULL: no spelling that is known
+ */
+#ifndef BALLAST_SIM_STUDY_MEASURED_WORDS_H
+#define BALLAST_SIM_STUDY_MEASURED_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/base/arena.h"
+
+/* The cell without blanks around it; "" for what stands where a source does not say ("n/a"). */
+const char *measured_cell(struct arena *arena, const char *text);
+
+/* Lower case, with one dash for each run of blanks, dashes and underscores. */
+const char *measured_plain(struct arena *arena, const char *text);
+
+/* The format's word of a column for a spelling; NULL if none is known or the column has none. */
+const char *measured_word(struct arena *arena, const char *column, const char *cell);
+
+/* "vision encoder, llm" is vision;language: the words of all parts with semicolons between; NULL if
+ * a part is none. */
+const char *measured_word_list(struct arena *arena, const char *column, const char *cell);
+
+/* "true" is 1 of `sp`, "full_shard" 3 of `zero_stage`. */
+bool measured_count_word(struct arena *arena, const char *column, const char *cell, int64_t *value);
+
+/* Whether the text holds the word by itself and no "no", "not" or "without" before it. */
+bool measured_text_says(const char *text, const char *word);
+
+#endif
