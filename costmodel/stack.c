@@ -39,7 +39,7 @@ struct stack_fields {
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
         fp16_accumulate_bytes_moved;
-    double gather_copy_bytes, reduce_copy_bytes, shard_list_us;
+    double gather_copy_bytes, reduce_copy_bytes, shard_list_us, gradient_passes;
     bool placeholder_gradients;
     double fp8_gather_bytes, quantised_copy_bytes;
     double reserved_fraction, context_GiB, communicator_MiB;
@@ -181,6 +181,10 @@ static const struct field stack_rows[] = {
       NULL },
     { "reduce_copy_bytes", FIELD_DOUBLE, AT(reduce_copy_bytes), 0, 64, "0", "bytes",
       "moved per trainable parameter by copies before each reduction of ZeRO-2 and 3", NULL },
+    { "gradient_passes", FIELD_DOUBLE, AT(gradient_passes), 0, 100, "0", "",
+      "times that a step reads or writes a rank's whole gradients besides, where they are reduced "
+      "whole: to clear, scale and check them",
+      NULL },
     { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
       "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards",
       NULL },
@@ -465,6 +469,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .gather_copy_bytes = f.gather_copy_bytes,
         .reduce_copy_bytes = f.reduce_copy_bytes,
         .shard_list_s = f.shard_list_us / 1e6,
+        .gradient_passes = f.gradient_passes,
         .state_bytes = f.state_bytes,
         .fp8_gradient_bytes = f.fp8_gradient_bytes,
         .fp16_gradient_bytes = f.fp16_gradient_bytes,

@@ -112,6 +112,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->reduce_copy_bytes = stack->reduce_copy_bytes;
     b->fp8_gather_saves = isnan(stack->fp8_gather_bytes) ? 0 : 2 - stack->fp8_gather_bytes;
     b->shard_list_s = stack->shard_list_s;
+    b->gradient_passes = stack->gradient_passes;
     b->owner_broadcasts = stack->owner_broadcasts;
     b->no_master_weights = !stack->master_weights;
     b->quantised_copy_bytes = stack->quantised_copy_bytes;

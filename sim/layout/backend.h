@@ -28,6 +28,7 @@ struct backend {
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
     bool reduces_replicas_last; /* see struct stack */
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;
+    double gradient_passes;
     double fp8_gather_saves; /* of the 2 bytes that a gathered parameter of a block has */
     /* memory: see struct stack */
     bool no_master_weights, placeholder_gradients;

@@ -276,6 +276,10 @@ static void price_synchronisation(struct step_model *m) {
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
         if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
+        if (layout->dp > 1 && layout->zero_stage <= 1)
+            m->optimizer_ns[stage] +=
+                moved_ns(m, run, "passes over whole gradients",
+                         trainable * s->backend->gradient_passes * s->backend->gradient_bytes);
         if (sharded_state && layout->zero_stage < 3) {
             m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
             m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include "sim/base/units.h"
-#include "sim/step/outer_price.h"
 
 /* InternLM2-20B alone, TP 2 x PP 2 x DP 2. Per rank, hidden 6144, 48 query heads of 128 and 8 key
  * heads, ffn 16384, vocabulary 92544:
@@ -300,39 +299,30 @@ static void test_sharded_copies(void **state) {
     }
 }
 
-/* A list of shards costs the host a fixed time for each rank, in every gather and reduction. */
-static void test_shard_lists(void **state) {
+/* What is cleared, scaled and checked whole is so on every rank, and nowhere without a reduction. */
+static void test_gradient_passes(void **state) {
     (void)state;
-    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                         "layout.zero_stage=3",   "layout.tp=1",
-                                         "layout.pp=1",           "layout.stack=none",
-                                         "policy.recompute=none", NULL };
-    struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
-    struct backend backend = *f.scenario->backend;
-    f.scenario->backend = &backend;
-    int64_t block = 0;
-    while (!layer_kind_is_block(f.scenario->model->layers[block].kind))
-        block++;
-    f.plan.recompute[block] = RECOMPUTE_NONE;
-    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
-    const int64_t update_ns = f.step->update_ns;
-    assert_int_equal(outer_block_lists(f.step, block).forward_ns, 0);
-    backend.shard_list_s = 10e-6;
-    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
-    /* Five matrices and two norms without a shift, among eight ranks. */
-    struct outer_lists lists = outer_block_lists(f.step, block);
-    assert_int_equal(lists.forward_ns, 5 * 8 * 10000);
-    assert_int_equal(lists.backward_ns, 5 * 8 * 10000);
-    assert_int_equal(lists.reduce_ns, 7 * 8 * 10000);
-    assert_int_equal(lists.update_ns, 2 * 8 * 10000);
-    assert_int_equal(f.step->update_ns - update_ns, f.step->unit_count * lists.update_ns);
-    f.plan.recompute[block] = RECOMPUTE_FULL;
-    assert_int_equal(outer_block_lists(f.step, block).backward_ns, 9 * 8 * 10000);
-    fixture_close(&f);
+    static const char *const alone[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=4",
+                                         "layout.stack=none", NULL };
+    for (int reduced = 0; reduced < 2; reduced++) {
+        struct step_fixture f;
+        fixture_open(&f, reduced ? language_setup : alone);
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        random_plan(&f, &mt, "1f1b");
+        struct backend backend = *f.scenario->backend;
+        f.scenario->backend = &backend;
+        int64_t ns[3];
+        for (int passes = 0; passes < 3; passes++) {
+            backend.gradient_passes = 2 * passes;
+            ns[passes] = step_model_create(f.arena, f.scenario, &f.plan, f.prices)->optimizer_ns[0];
+        }
+        assert_true(reduced ? ns[1] > ns[0] : ns[1] == ns[0]);
+        if (llabs(ns[2] - 2 * ns[1] + ns[0]) > (ns[1] - ns[0]) / 100)
+            fail_msg("%ld ns for two passes, %ld for four", (long)(ns[1] - ns[0]),
+                     (long)(ns[2] - ns[0]));
+        fixture_close(&f);
+    }
 }
 
 /* Traffic that waits for NICs takes nothing from the compute beside it: its cost goes by its
@@ -543,9 +533,10 @@ static int64_t collective_price_ns(const struct step_fixture *f, enum operator_k
     return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &group).seconds);
 }
 
-static int64_t update_price_ns(const struct step_fixture *f, double bytes) {
+static int64_t update_price_ns(const struct step_fixture *f, enum operator_kind kind,
+                               double bytes) {
     struct operator_work work =
-        operator_streaming("test", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32, bytes);
+        operator_streaming("test", kind, PASS_UPDATE, PRECISION_FP32, bytes);
     return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, NULL).seconds);
 }
 
@@ -591,7 +582,9 @@ static void test_synchronisation(void **state) {
                          (long)f.step->synchronize_ns[stage], (long)want_ns);
             assert_int_equal(f.step->accumulate_ns[stage] > 0, synchronisations[k].accumulates);
             double share = synchronisations[k].gathers ? parameters[stage] / dp : parameters[stage];
-            int64_t ns = update_price_ns(&f, share * 30);
+            int64_t ns = update_price_ns(&f, OPERATOR_OPTIMIZER, share * 30);
+            const double passed = f.scenario->backend->gradient_passes * 4 * parameters[stage];
+            if (dp > 1 && passed > 0) ns += update_price_ns(&f, OPERATOR_ELEMENTWISE, passed);
             if (synchronisations[k].gathers)
                 ns += collective_price_ns(&f, OPERATOR_ALL_GATHER, 2 * parameters[stage]);
             if (ns > update_ns) update_ns = ns;
@@ -705,7 +698,7 @@ int main(void) {
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_replicas_last),
         cmocka_unit_test(test_overlap_cost),
-        cmocka_unit_test(test_shard_lists),
+        cmocka_unit_test(test_gradient_passes),
         cmocka_unit_test(test_sharded_copies),
         cmocka_unit_test(test_owner_broadcasts),
         cmocka_unit_test(test_placeholder_gradients),

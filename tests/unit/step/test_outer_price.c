@@ -1,0 +1,46 @@
+/* test_outer_price.c - what the host takes for lists of shards. */
+#include "tests/unit/step/step_fixture.h"
+
+#include "sim/step/outer_price.h"
+
+/* A list of shards costs the host a fixed time for each rank, in every gather and reduction. */
+static void test_shard_lists(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                         "layout.zero_stage=3",   "layout.tp=1",
+                                         "layout.pp=1",           "layout.stack=none",
+                                         "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    random_plan(&f, &mt, "1f1b");
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    int64_t block = 0;
+    while (!layer_kind_is_block(f.scenario->model->layers[block].kind))
+        block++;
+    f.plan.recompute[block] = RECOMPUTE_NONE;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    const int64_t update_ns = f.step->update_ns;
+    assert_int_equal(outer_block_lists(f.step, block).forward_ns, 0);
+    backend.shard_list_s = 10e-6;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    /* Five matrices and two norms without a shift, among eight ranks. */
+    struct outer_lists lists = outer_block_lists(f.step, block);
+    assert_int_equal(lists.forward_ns, 5 * 8 * 10000);
+    assert_int_equal(lists.backward_ns, 5 * 8 * 10000);
+    assert_int_equal(lists.reduce_ns, 7 * 8 * 10000);
+    assert_int_equal(lists.update_ns, 2 * 8 * 10000);
+    assert_int_equal(f.step->update_ns - update_ns, f.step->unit_count * lists.update_ns);
+    f.plan.recompute[block] = RECOMPUTE_FULL;
+    assert_int_equal(outer_block_lists(f.step, block).backward_ns, 9 * 8 * 10000);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shard_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
