@@ -35,7 +35,7 @@
 #include "costmodel/attention_modes.h"
 
 #include <math.h>
-#include <string.h>
+#include "costmodel/generation.h"
 
 #define FLASH_BLACKWELL_FORWARD_FLOP_PER_S  361e12
 #define FLASH_BLACKWELL_BACKWARD_FLOP_PER_S 334e12
@@ -53,17 +53,9 @@ enum {
     TASKS_COUNTED = 4096,
 };
 
-enum generation { BEFORE_HOPPER, HOPPER, BLACKWELL };
-
-/* gh200 is Hopper, gb200 Blackwell. */
-static enum generation generation_of(const struct gpu *gpu) {
-    const char *name = gpu->name[0] == 'g' ? gpu->name + 1 : gpu->name;
-    return *name == 'h' ? HOPPER : *name == 'b' ? BLACKWELL : BEFORE_HOPPER;
-}
-
-static double dropout_factor(enum generation generation, bool flash) {
+static double dropout_factor(enum gpu_generation generation, bool flash) {
     if (flash) return 0.728 / 0.695;
-    return generation == HOPPER ? 0.614 / 0.594 : 0.525 / 0.480;
+    return generation == GENERATION_HOPPER ? 0.614 / 0.594 : 0.525 / 0.480;
 }
 
 /* Thread blocks start in their order, each on the SM that is free first: a heap of what SMs are
@@ -112,7 +104,7 @@ double attention_ordered_factor(int64_t sm_count, int64_t heads, double length, 
 
 /* Seconds of traffic beside the kernel's own; its compute goes up in place. */
 static double fixed_order(struct price *p, const struct operator_work *work, const struct gpu *gpu,
-                          double moved_bytes_per_s, enum generation generation, bool flash) {
+                          double moved_bytes_per_s, enum gpu_generation generation, bool flash) {
     const double length = work->square_sum / work->token_sum;
     if (flash) {
         /* Key blocks: of cross attention, whose length is that of its keys too. */
@@ -124,7 +116,7 @@ static double fixed_order(struct price *p, const struct operator_work *work, con
         return (double)(splits - 1) * work->token_sum * (double)(work->heads * work->head_dim) *
                SUM_BYTES / moved_bytes_per_s;
     }
-    if (generation == HOPPER)
+    if (generation == GENERATION_HOPPER)
         return SCORE_MOVES * work->square_sum * (double)work->heads * SCORE_BYTES /
                moved_bytes_per_s;
     p->compute_s *= CUDNN_ORDERED_BLACKWELL;
@@ -136,19 +128,20 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     const enum attention_kernel named = work->attention_kernel;
     if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL) return 0;
     if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
-    const enum generation generation = generation_of(gpu);
+    const enum gpu_generation generation = gpu_generation_of(gpu->name);
     const bool flash_2 = named == ATTENTION_KERNEL_FLASH_2;
-    const bool stands_in = generation == BLACKWELL && work->dropout && work->deterministic;
+    const bool stands_in =
+        generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
     const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL) ||
-                       generation == BEFORE_HOPPER || stands_in;
+                       generation < GENERATION_HOPPER || stands_in;
     const double before_s = p->seconds;
     const bool forward = work->pass == PASS_FORWARD;
     double moved_s = 0;
-    if (stands_in || (flash_2 && generation == BLACKWELL))
+    if (stands_in || (flash_2 && generation == GENERATION_BLACKWELL))
         p->compute_s =
             fmax(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
                                                      : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
-    else if (flash_2 && generation == HOPPER)
+    else if (flash_2 && generation == GENERATION_HOPPER)
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash);
     if (work->deterministic && !forward) {

@@ -3,17 +3,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include "costmodel/generation.h"
 
 #define NIC_EFFICIENCY_DEFAULT 0.90
 /* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
  * (NVIDIA/nccl issue 371), where trees would show up to twice the NIC's rate. */
 enum { CUBE_MESH_GPUS = 8 };
-/* Trees of two nodes have a channel for each NIC, and half of what it carries is the sum: 23.6 GB/s
- * before Hopper (perChMaxTreeBws of A100, NVIDIA/nccl src/graph/tuning.cc). With faster NICs a ring
- * is no slower: two nodes of A100 reach a bus bandwidth of 86 GB/s by four NICs of 25 (NVIDIA/nccl
- * issue 1048), 192 by eight (issue 812), and 78 by four of 12.5, which only trees can. */
-#define OLD_TREE_NIC_BYTES_PER_S 11.8e9
-#define FILL_BYTES               16777216.0
+/* Trees of two nodes have a channel for each NIC, and half of what it carries is the sum
+ * (perChMaxTreeBws of two nodes, NVIDIA/nccl src/graph/tuning.cc, where Ada counts as Ampere). With
+ * faster NICs a ring is no slower: two nodes of A100 reach a bus bandwidth of 86 GB/s by four NICs
+ * of 25 (NVIDIA/nccl issue 1048), 192 by eight (issue 812), and 78 by four of 12.5, which only trees
+ * can. Hopper's 41.4 GB/s and what comes after bind no NIC that was measured. */
+#define VOLTA_TREE_NIC_BYTES_PER_S  (18.5e9 / 2)
+#define AMPERE_TREE_NIC_BYTES_PER_S (23.6e9 / 2)
+#define FILL_BYTES                  16777216.0
 /* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
@@ -39,6 +42,22 @@ bool cluster_network_check(const struct cluster_network *network, struct error *
     return true;
 }
 
+static double tree_nic_bytes_per_s(const struct gpu *gpu) {
+    switch (gpu_generation_of(gpu->name)) {
+    case GENERATION_VOLTA:
+        return VOLTA_TREE_NIC_BYTES_PER_S;
+    case GENERATION_AMPERE:
+    case GENERATION_ADA:
+        return AMPERE_TREE_NIC_BYTES_PER_S;
+    case GENERATION_HOPPER:
+    case GENERATION_BLACKWELL:
+        break;
+    case GENERATION_UNKNOWN: /* without fp8 it is no younger than Ampere */
+        if (!(gpu->peak_flop_per_s[PRECISION_FP8] > 0)) return AMPERE_TREE_NIC_BYTES_PER_S;
+    }
+    return INFINITY;
+}
+
 void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu,
                            const struct collective_curves *curves,
                            const struct cluster_network *network) {
@@ -53,8 +72,7 @@ void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu
             gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
         .nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
                                                                : NIC_EFFICIENCY_DEFAULT,
-        .tree_nic_bytes_per_s =
-            gpu->peak_flop_per_s[PRECISION_FP8] > 0 ? INFINITY : OLD_TREE_NIC_BYTES_PER_S,
+        .tree_nic_bytes_per_s = tree_nic_bytes_per_s(gpu),
         .node_nic_bytes_per_s = node_bytes_per_s,
         .one_nic_bytes_per_s = node_bytes_per_s / (double)nic_count,
         .across_source = "NIC rule of collective_price.c over the one-node tables",

@@ -35,6 +35,7 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <string.h>
+#include "costmodel/generation.h"
 
 #define SPEED_DEVIATION (0.08 / 5.4)
 enum { FACTOR_LIMIT = 1024 };
@@ -42,13 +43,6 @@ enum { FACTOR_LIMIT = 1024 };
 bool stack_gpu_is(const char *gpu, const char *family) {
     const size_t length = strlen(family);
     return strncmp(gpu, family, length) == 0 && (gpu[length] == '-' || gpu[length] == '\0');
-}
-
-/* The letter before the number, as in a100, h20 and l40s; gb200 is of b200's, gh200 of h100's. 0: a
- * name of another make, which tells no generation. */
-static char generation(const char *gpu) {
-    const char *at = gpu[0] == 'g' && (gpu[1] < '0' || gpu[1] > '9') ? gpu + 1 : gpu;
-    return at[0] != '\0' && at[1] >= '0' && at[1] <= '9' ? at[0] : 0;
 }
 
 static bool same_width(const struct stack_factor *f, enum precision precision) {
@@ -61,8 +55,8 @@ static bool is_near(enum nearness nearness, const struct stack_factor *f, const 
                     enum precision precision) {
     switch (nearness) {
     case NEAR_GENERATION:
-        return same_width(f, precision) && generation(gpu) != 0 &&
-               generation(f->gpu) == generation(gpu);
+        return same_width(f, precision) && gpu_generation_of(gpu) != GENERATION_UNKNOWN &&
+               gpu_generation_of(f->gpu) == gpu_generation_of(gpu);
     case NEAR_ANY_GPU:
         return same_width(f, precision);
     case NEAR_ANY:
@@ -165,8 +159,9 @@ double stack_time_factor(const struct stack_use *use, const struct operator_work
         break;
     }
     if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
-    const bool own = use->attention_stated && work->attention_kernel == ATTENTION_KERNEL_USUAL;
-    const double stated = !own                         ? 1
+    /* what the stack states or was fitted for is its own kernel, not one named besides */
+    if (work->attention_kernel != ATTENTION_KERNEL_USUAL) return use->kernel_time_factor;
+    const double stated = !use->attention_stated       ? 1
                           : work->pass == PASS_FORWARD ? stack->attention_forward_time
                                                        : stack->attention_backward_time;
     return use->kernel_time_factor * use->attention_time_factor * stated;
@@ -180,6 +175,8 @@ double stack_slowest_gpu_time(int64_t gpu_count) {
 
 double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
     const struct stack_kernel_traffic *own = &stack->kernel_traffic[work->form];
+    if (work->form == FORM_CAUSAL_SOFTMAX && !(own->forward > 0))
+        own = &stack->kernel_traffic[FORM_SOFTMAX];
     const double stated = work->pass == PASS_FORWARD ? own->forward : own->backward;
     if (stated > 0) return stated;
     switch (work->kind) {

@@ -98,9 +98,9 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     cJSON_ArrayForEach(item, f.stacks) {
         struct band_fields b;
         if (!field_table_read(&step_band_table, json, item, &b, arena, err)) return false;
-        out->stacks[out->stack_count++] =
-            (struct step_band){ b.stack, b.gpu, { b.outside, b.inside }, b.rows,
-                                 texts(arena, b.sources) };
+        out->stacks[out->stack_count++] = (struct step_band){
+            b.stack, b.gpu, { b.outside, b.inside }, b.rows, texts(arena, b.sources)
+        };
     }
     return true;
 }

@@ -49,6 +49,7 @@ bool scenario_read_recompute(struct reader *r);
 bool rule_tiling(struct reader *r);
 bool rule_rules(struct reader *r, const struct rule_list *rules);
 bool rule_precision(struct reader *r);
+bool rule_attention(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_model(struct reader *r);
 bool rule_batch(struct reader *r);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "costmodel/efficiency.h"
+#include "costmodel/generation.h"
 #include "sim/policy/partition/partition.h"
 #include "sim/scenario/scenario_reader.h"
 
@@ -592,4 +593,19 @@ bool rule_precision(struct reader *r) {
                               precision_name(m->precision));
     }
     return true;
+}
+
+/* FlashAttention-3 has kernels for Hopper alone. */
+bool rule_attention(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct gpu *gpu = cost_model_gpu(s->cost_model);
+    r->rule = "attention-kernel";
+    if (s->training_fields.attention != TRAINING_FLASH_3) return true;
+    const enum gpu_generation make = gpu_generation_of(gpu->name);
+    if (make == GENERATION_HOPPER || make == GENERATION_UNKNOWN) return true;
+    return json_error(s->json,
+                      SUSPECT(r, scenario_member(r->top.training, "attention"),
+                              scenario_member(r->top.cluster, "hardware")),
+                      r->err, "\"flash-2\", or \"flash\": the kernel of the stack",
+                      "FlashAttention-3 runs on Hopper GPUs alone, not on %s", gpu->name);
 }

@@ -193,6 +193,9 @@ static void megatron_training(const struct job *job, struct arena *arena,
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         FLAG(out, "--attention-backend flash");
+    if (training->attention == TRAINING_FLASH_3)
+        NOTE(out, "training.attention flash-3: Transformer Engine takes FlashAttention-3 where the "
+                  "package flash_attn_3 is installed, otherwise 2");
     dropout_flags(job, arena, out);
     if (training->deterministic == DETERMINISM_NONE) return;
     FLAG(out, "--deterministic-mode");

@@ -125,14 +125,14 @@ static void test_named_kernels(void **state) {
         expect(cases[i].gpu, p.seconds, cases[i].want_s, 1e-9);
         expect("traffic", moved_s, 0, 1e-9);
     }
-    /* the times of a stack's own kernel are not those of another */
+    /* what is stated of or fitted for a stack's own kernel does not hold for another */
     const struct stack stack = { .attention_forward_time = 2, .attention_backward_time = 3 };
-    const struct stack_use use = { &stack, 1, 1, true, true };
+    const struct stack_use use = { &stack, 1.1, 1.5, true, true };
     struct operator_work work = operator_attention("attention", f, PRECISION_BF16, 16384,
                                                    8192.0 * 16384, 16, 16, 128, true);
-    expect("the stack's", stack_time_factor(&use, &work), 2, 1e-9);
+    expect("the stack's", stack_time_factor(&use, &work), 1.1 * 1.5 * 2, 1e-9);
     work.attention_kernel = ATTENTION_KERNEL_FLASH_3;
-    expect("named", stack_time_factor(&use, &work), 1, 1e-9);
+    expect("named", stack_time_factor(&use, &work), 1.1, 1e-9);
 }
 
 int main(void) {

@@ -258,6 +258,10 @@ static void test_rules_in_the_file(void **state) {
           "2:66: error: /model/precision/language: a100-80g-sxm cannot compute in fp8", NULL },
         { "precision: GPU lacks it", TRAINING, "\"training\": { \"precision\": \"fp8\" }",
           "6:28: error: /training/precision: a100-80g-sxm cannot compute in fp8", NULL },
+        { "attention: GPU lacks it", TRAINING, "\"training\": { \"attention\": \"flash-3\" }",
+          "6:28: error: /training/attention: FlashAttention-3 runs on Hopper GPUs alone, not on "
+          "a100-80g-sxm",
+          "\"flash-2\", or \"flash\": the kernel of the stack" },
         { "policy: unknown batching", POLICY, "\"policy\": { \"batching\": \"iff\" }",
           "7:25: error: /policy/batching: unknown batching policy \"iff\"",
           "did you mean \"isf\"?" },
