@@ -406,8 +406,8 @@ static bool read_all(struct reader *r) {
                           r->err, NULL, "min_pixels is above max_pixels");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
-    if (!rule_precision(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
-        !rule_iterations(r) || !rule_what_if(r))
+    if (!rule_precision(r) || !rule_attention(r) || !rule_layout(r) || !rule_model(r) ||
+        !rule_batch(r) || !rule_iterations(r) || !rule_what_if(r))
         return false;
     if (!scenario_read_joint(r)) return false;
     if (!scenario_read_batching(r) || !rule_sequence_groups(r)) return false;
@@ -503,24 +503,39 @@ void scenario_destroy(struct scenario *scenario) {
     arena_destroy(scenario->arena);
 }
 
-/* A probability of a training: NaN leaves it to the model's file. */
 static enum attention_kernel kernel_of(int attention) {
     return attention == TRAINING_FLASH_2   ? ATTENTION_KERNEL_FLASH_2
            : attention == TRAINING_FLASH_3 ? ATTENTION_KERNEL_FLASH_3
                                            : ATTENTION_KERNEL_USUAL;
 }
 
+/* A probability of a training: NaN leaves it to the model's file. */
 static enum dropout dropout_of(double probability) {
     if (isnan(probability)) return DROPOUT_OF_MODEL;
     return probability > 0 ? DROPOUT_ON : DROPOUT_OFF;
 }
 
-/* Samples of images and text differ in length, so a micro-batch of several is padded. */
+static bool is_constant(const cJSON *value) {
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(value, "distribution");
+    return value == NULL || cJSON_IsNumber(value) ||
+           (cJSON_IsString(kind) && strcmp(kind->valuestring, "constant") == 0);
+}
+
+/* Samples of a file differ in length, and those that are drawn unless every part is one number. */
+static bool samples_differ(const struct scenario_dataset *dataset) {
+    static const char *const lengths[] = { "language_tokens", "text_tokens", "vision_tiles" };
+    const cJSON *drawn = dataset->definition;
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(drawn, "kind");
+    if (!cJSON_IsString(kind) || strcmp(kind->valuestring, "distribution") != 0) return true;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        if (!is_constant(cJSON_GetObjectItemCaseSensitive(drawn, lengths[i]))) return true;
+    return false;
+}
+
 static bool unpads_attention(const struct scenario *s) {
+    if (s->backend->unpads != UNPADS_PADDED) return s->backend->unpads == UNPADS_ALWAYS;
     const struct batching_policy *batching = s->batching.row;
-    return s->backend->unpads == UNPADS_ALWAYS ||
-           (s->backend->unpads == UNPADS_PADDED && !batching->packs && s->micro_batch_samples > 1 &&
-            s->model->modules[MODULE_VISION].layer_count > 0);
+    return !batching->packs && s->micro_batch_samples > 1 && samples_differ(&s->dataset_fields);
 }
 
 struct tensor_split scenario_split(const struct scenario *s) {

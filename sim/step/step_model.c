@@ -360,7 +360,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
-    double root_gradients = 0, unit_gradients = 0;
+    double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
         double bytes = 2 * parameters;
@@ -383,14 +383,18 @@ static void price_units(struct arena *arena, struct step_model *m) {
         if (gradients <= 0) continue;
         const struct outer_reduction unit_ns = outer_sharded_reduction(m, reduce, gradients);
         m->unit_reduce_ns[unit] = unit_ns.shards_ns;
-        *(s->backend->reduces_replicas_last ? &m->root_reduce_ns : &m->unit_reduce_ns[unit]) +=
-            unit_ns.replicas_ns;
+        if (s->backend->reduces_replicas_last)
+            last_gradients += gradients;
+        else
+            m->unit_reduce_ns[unit] += unit_ns.replicas_ns;
     }
     if (gathers)
         m->root_gather_ns =
             outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
     m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
+    if (last_gradients > 0) /* combined, not block by block */
+        m->root_reduce_ns += outer_sharded_reduction(m, reduce, last_gradients).replicas_ns;
     if (root_gradients > 0) m->root_reduce_ns += whole_reduction_ns(m, reduce, root_gradients);
 }
 

@@ -329,6 +329,43 @@ static void test_overlap_as_the_stack_does(void **state) {
     }
 }
 
+/* Transformers gathers the samples of a padded micro-batch; those of one length have no padding. */
+static void test_padding_taken_out(void **state) {
+    (void)state;
+#define TEXT(length)                                                                               \
+    "dataset={ \"name\": \"d\", \"definition\": { \"name\": \"d\", \"kind\": \"distribution\", "                         \
+    "\"sample_count\": 64, \"vision_tiles\": 0, "                                                  \
+    "\"language_tokens\": " length " } }"
+    static const struct {
+        const char *dataset;
+        int micro_batch;
+        bool want;
+    } cases[] = {
+        { "dataset=\"omnibal-real\"", 4, true },
+        { "dataset=\"omnibal-real\"", 1, false },
+        { TEXT("{ \"distribution\": \"uniform\", \"min\": 64, \"max\": 2048 }"), 4, true },
+        { TEXT("{ \"distribution\": \"constant\", \"value\": 2048 }"), 4, false },
+        { TEXT("2048"), 4, false },
+    };
+#undef TEXT
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = {
+            cases[i].dataset,
+            "layout={ \"backend\": \"deepspeed\", \"stack\": \"hf-deepspeed\" }",
+            "policy.batching=random",
+            "training.global_batch.samples=128",
+            arena_format(arena, "training.micro_batch.samples=%d", cases[i].micro_batch),
+            NULL,
+        };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        if (scenario_split(s).unpads != cases[i].want)
+            fail_msg("%s: %d", cases[i].dataset, cases[i].micro_batch);
+        scenario_destroy(s);
+    }
+    arena_destroy(arena);
+}
+
 /* What a stack was calibrated on is text: other models take the width of a stack without. */
 static void test_bands_of_text_and_of_other_models(void **state) {
     (void)state;
@@ -624,6 +661,7 @@ int main(void) {
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_overlap_as_the_stack_does),
+        cmocka_unit_test(test_padding_taken_out),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
