@@ -301,8 +301,9 @@ static bool read_correction(const struct json *json, const cJSON *rows, struct a
 }
 
 /* The part that matmul_fields of both tables share. */
-static bool read_matmul_form(const struct json *json, const struct matmul_fields *f,
-                             struct arena *arena, struct matmul_curve *out, struct error *err) {
+static bool read_matmul_form(const struct json *json, const cJSON *node,
+                             const struct matmul_fields *f, struct arena *arena,
+                             struct matmul_curve *out, struct error *err) {
     out->launch_s = f->launch_us / US_PER_S;
     out->efficiency = f->efficiency;
     out->k_half = f->k_half;
@@ -315,6 +316,9 @@ static bool read_matmul_form(const struct json *json, const struct matmul_fields
     out->band_fraction = f->band_fraction;
     out->outside_band_fraction = f->outside_band_fraction;
     out->source = f->source;
+    if (f->wave_exponent > 0 && !(f->wave_slots > 0))
+        return json_error(json, node, err, "the GPU's multiprocessors, such as 132 of H100",
+                          "\"wave_exponent\" needs \"wave_slots\" above 0");
     if (!f->log_ratio_milli || cJSON_IsNull(f->log_ratio_milli)) return true;
     out->correction.axis_count = 3;
     return read_axis(json, f->m, &out->correction.axes[0], err) &&
@@ -338,7 +342,7 @@ static bool read_matmul(const struct json *json, const cJSON *node, struct arena
         .fp4_efficiency = f.fp4_efficiency,
         .settled_source = f.settled_source,
     };
-    return read_matmul_form(json, &f, arena, out, err);
+    return read_matmul_form(json, node, &f, arena, out, err);
 }
 
 static bool read_attention_curve(const struct json *json, const cJSON *node, struct arena *arena,
@@ -499,7 +503,7 @@ static bool read_variant_matmuls(const struct json *json, const cJSON *list,
         struct matmul_fields f;
         struct matmul_curve *curve = arena_new(arena, struct matmul_curve);
         if (!field_table_read(&efficiency_variant_matmul_table, json, item, &f, arena, err) ||
-            !read_matmul_form(json, &f, arena, curve, err))
+            !read_matmul_form(json, item, &f, arena, curve, err))
             return false;
         curve->precision = (enum precision)f.precision;
         curve->fp8_efficiency = curve->fp4_efficiency = curve->efficiency;

@@ -148,7 +148,8 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
         .power_onset_us = fit->power_onset_s * 1e6,
         .power_floor = fit->power_floor,
         .wave_exponent = curves_rounded(fit->coefficient[MATMUL_WAVE_EXPONENT]),
-        .wave_slots = fit->wave_slots,
+        .wave_slots =
+            fit->wave_slots > 0 && plan->wave_slots > 0 ? plan->wave_slots : fit->wave_slots,
         .settled_efficiency = plan->settled_efficiency,
         .settled_k_half = plan->settled_k_half,
         .fp8_settled_efficiency = plan->fp8_settled_efficiency,

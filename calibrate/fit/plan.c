@@ -362,6 +362,7 @@ static const struct plan plans[] = {
       .gemm_gpu = "A100-SXM4-80GB",
       .gemm_peak = A100_PEAK,
       .gemm_bandwidth = A100_HBM,
+      .wave_slots = 80,
       .settled_efficiency = 0.82,
       .settled_k_half = 128,
       .fp8_efficiency = 0.68,

@@ -17,6 +17,7 @@ struct plan {
     /* matmul */
     const char *gemm_gpu;
     double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
+    double wave_slots;                /* this GPU's own; 0: as many as gemm_gpu's */
     const char *shift_gpu;            /* its training rows shift the table; NULL: none */
     const struct stated_form *stated; /* instead of a fit */
     double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;

@@ -119,6 +119,7 @@ static void test_broken_files(void **state) {
         { gpu, "\"tdp_w\": \"", "\"tdp_v\": \"", { "broken.json:", "tdp_w", "source", NULL } },
         { gpu, "\"tdp_w\": 400,", "\"tdp_w\": 400 ", { "broken.json:", NULL } },
         { curves, "\"efficiency\": ", "\"efficiency\": 3", { "broken.json:", "efficiency", NULL } },
+        { curves, "\"wave_slots\": 108,", "", { "broken.json:", "wave_slots", NULL } },
         { curves, "\"m\": [128,", "\"m\": [", { "broken.json:", "log_ratio_milli", "rows", NULL } },
         { curves,
           "\"k\": [128,256",
