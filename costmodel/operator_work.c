@@ -33,10 +33,17 @@ static const char *const kind_names[] = {
 static_assert(sizeof kind_names / sizeof kind_names[0] == OPERATOR_KIND_COUNT, "a name per kind");
 
 static const char *const form_names[] = {
-    [FORM_OTHER] = "other",     [FORM_LAYER_NORM] = "layer-norm", [FORM_RMS_NORM] = "rms-norm",
-    [FORM_GELU] = "gelu",       [FORM_GELU_NEW] = "gelu-new",     [FORM_QUICK_GELU] = "quick-gelu",
-    [FORM_SWIGLU] = "swiglu",   [FORM_RELU2] = "relu2",           [FORM_ROTARY] = "rotary",
+    [FORM_OTHER] = "other",
+    [FORM_LAYER_NORM] = "layer-norm",
+    [FORM_RMS_NORM] = "rms-norm",
+    [FORM_GELU] = "gelu",
+    [FORM_GELU_NEW] = "gelu-new",
+    [FORM_QUICK_GELU] = "quick-gelu",
+    [FORM_SWIGLU] = "swiglu",
+    [FORM_RELU2] = "relu2",
+    [FORM_ROTARY] = "rotary",
     [FORM_SOFTMAX] = "softmax",
+    [FORM_CAUSAL_SOFTMAX] = "causal-softmax",
 };
 static_assert(sizeof form_names / sizeof form_names[0] == FORM_COUNT, "a name per form");
 

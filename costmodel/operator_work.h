@@ -55,7 +55,8 @@ enum operator_form {
     FORM_SWIGLU,     /* SiLU of the gate, and its product with the other half */
     FORM_RELU2,
     FORM_ROTARY,
-    FORM_SOFTMAX, /* scale, mask and softmax of unfused attention */
+    FORM_SOFTMAX,        /* scale, mask and softmax of unfused attention */
+    FORM_CAUSAL_SOFTMAX, /* the same of scores up to the diagonal */
     FORM_COUNT
 };
 

@@ -104,10 +104,14 @@ static void stream_scores(const struct naive_attention *a, const char *name,
     push(a, work);
 }
 
+static enum operator_form softmax_form(const struct naive_attention *a) {
+    return a->d->causal ? FORM_CAUSAL_SOFTMAX : FORM_SOFTMAX;
+}
+
 static void naive_forward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention scores", SCORES_RESULT);
-    stream_scores(a, "attention softmax", FORM_SOFTMAX, 2 * element);
+    stream_scores(a, "attention softmax", softmax_form(a), 2 * element);
     if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
     batched_matmul(a, "attention values", SCORES_OPERAND);
 }
@@ -117,7 +121,7 @@ static void naive_backward(const struct naive_attention *a) {
     batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
     batched_matmul(a, "attention value gradient", SCORES_OPERAND);
     if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
-    stream_scores(a, "attention softmax", FORM_SOFTMAX, 3 * element);
+    stream_scores(a, "attention softmax", softmax_form(a), 3 * element);
     batched_matmul(a, "attention query gradient", SCORES_OPERAND);
     batched_matmul(a, "attention key gradient", SCORES_OPERAND);
 }

@@ -77,7 +77,8 @@ static void test_find(void **state) {
 static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
     "\"norm_backward_traffic\":3,\"elementwise_traffic\":1.5,\"rotary_traffic\":4,"
-    "\"kernel_traffic\":{\"rms-norm\":[6,7],\"gelu-new\":[9,9.5],\"rotary\":[8,10]},"
+    "\"kernel_traffic\":{\"rms-norm\":[6,7],\"gelu-new\":[9,9.5],\"rotary\":[8,10],"
+    "\"softmax\":[11,12]},"
     "\"softmax_traffic\":5,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
@@ -116,6 +117,8 @@ static void test_kernel_traffic(void **state) {
         { OPERATOR_ELEMENTWISE, FORM_ROTARY, PASS_FORWARD, 8 },
         { OPERATOR_ELEMENTWISE, FORM_ROTARY, PASS_BACKWARD, 10 },
         { OPERATOR_ELEMENTWISE, FORM_OTHER, PASS_BACKWARD, 1.5 },
+        { OPERATOR_ELEMENTWISE, FORM_SOFTMAX, PASS_FORWARD, 11 },
+        { OPERATOR_ELEMENTWISE, FORM_CAUSAL_SOFTMAX, PASS_BACKWARD, 12 }, /* as the other */
     };
     struct arena *arena = arena_create();
     struct error err = { 0 };
@@ -130,6 +133,15 @@ static void test_kernel_traffic(void **state) {
                      stack_traffic_factor(stack, &kernel), cases[i].want);
     }
     arena_destroy(arena);
+    /* one that leaves out what is masked tells nothing of an encoder's */
+    const struct stack half = { .softmax_traffic = 1.25,
+                                .kernel_traffic = { [FORM_CAUSAL_SOFTMAX] = { 0.75, 0.67 } } };
+    struct operator_work softmax = operator_streaming("attention softmax", OPERATOR_ELEMENTWISE,
+                                                      PASS_FORWARD, PRECISION_BF16, 1e9);
+    softmax.form = FORM_CAUSAL_SOFTMAX;
+    assert_true(stack_traffic_factor(&half, &softmax) == 0.75);
+    softmax.form = FORM_SOFTMAX;
+    assert_true(stack_traffic_factor(&half, &softmax) == 1.25);
 }
 
 static void test_prices(void **state) {

@@ -398,6 +398,12 @@ static void test_unfused_encoder(void **state) {
         if (softmax != NULL) assert_int_equal(softmax->form, FORM_SOFTMAX);
         operator_list_free(&list);
     }
+    split.attention = ATTENTION_NAIVE;
+    struct operator_list list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
+                                             PASS_SET_FORWARD, (struct gradient_need){ true, true });
+    assert_int_equal(find_operator(&list, "attention softmax", PASS_FORWARD)->form,
+                     FORM_CAUSAL_SOFTMAX);
+    operator_list_free(&list);
     arena_destroy(arena);
 }
 
