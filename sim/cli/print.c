@@ -30,6 +30,11 @@ static void print_planner(const struct replay *r) {
     else
         printf("%ld of %ld iterations would wait for it, %.3f s of a mean step on top\n",
                (long)r->planner_exposed_count, (long)r->iteration_count, r->planner_exposed_s);
+    if (r->left_ranks_fraction > 0)
+        printf(
+            "              %.0f %% of the ranks only until they were no slower than another: means "
+            "over ranks are of that\n",
+            100 * r->left_ranks_fraction);
 }
 
 static void print_counts(const int64_t *counts, int64_t count) {

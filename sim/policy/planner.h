@@ -137,6 +137,7 @@ struct iteration_plan {
     int64_t bound_ns, planned_ns; /* no order is faster; what it expects */
     double planner_s;             /* its wall time */
     bool timed;                   /* a wall-time budget ended it: another run may differ */
+    bool left;                    /* enough_ns ended it: it might find a faster order */
 };
 
 /* One micro-batch on one part of the model. Recomputation and gradient accumulation are part of the

@@ -12,6 +12,7 @@
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
 #include "sim/replay/goodput.h"
+#include "sim/replay/rank_rounds.h"
 
 /* Keeps the stream of stragglers apart from others of the same seed. */
 #define STRAGGLER_STREAM 0x73747261676cu
@@ -53,6 +54,7 @@ struct iteration_sums {
     double model_flop, recompute_flop;
     int64_t pipeline_idle_ns, rank_wait_ns;
     int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
+    int64_t left_ranks;                  /* not searched to the end */
     bool timed;                          /* a budget of wall time ended a search */
 };
 
@@ -73,6 +75,8 @@ struct worker {
     struct part_sums *parts;
     struct layer_time (*locked)[LAYER_KIND_COUNT]; /* by micro-batch; only with sharding */
     int64_t *backward_ns;                          /* by stage: mean backward of the slowest rank */
+    int64_t *begin_ns;                             /* by rank: its samples are loaded */
+    struct rank_rounds *rounds;                    /* only with an iteration planner */
     struct error err;
     bool failed;
     int64_t failed_iteration;
@@ -210,6 +214,83 @@ static int64_t loading_ns(const struct job *job, const struct batch_shape *shape
                            (double)w->data_loading_workers);
 }
 
+/* Where a thread runs the ranks of an iteration. */
+struct iteration_place {
+    struct loop *loop;
+    struct worker *worker;
+    int64_t index;
+};
+
+static bool run_rank(void *context, int64_t rank, int64_t enough_ns, struct rank_outcome *outcome) {
+    const struct iteration_place *at = context;
+    const struct job *job = at->loop->job;
+    const int64_t count = job->scenario->micro_batches_per_rank;
+    const struct step_slowness slow = slowness_of(job, at->index, rank);
+    step_runner_slow(at->worker->runner, &slow);
+    step_runner_enough(at->worker->runner, enough_ns);
+    if (step_run_rank(at->worker->runner, at->loop->options->fidelity,
+                      job->shapes + rank * job->batches.per_rank + at->index * count, count,
+                      outcome, &at->worker->err))
+        return true;
+    at->worker->failed = true;
+    at->worker->failed_iteration = at->index;
+    return false;
+}
+
+static void add_rank(const struct iteration_place *at, int64_t rank, int64_t begin_ns,
+                     const struct rank_outcome *outcome, int64_t *finish_ns) {
+    struct worker *worker = at->worker;
+    struct iteration_outcome *out = &at->loop->replay->iterations[at->index];
+    struct iteration_sums *sums = &at->loop->sums[at->index];
+    const struct step_model *step = at->loop->job->step;
+    const int64_t count = at->loop->job->scenario->micro_batches_per_rank;
+    const int64_t end_ns = begin_ns + outcome->makespan_ns;
+    if (step->iteration_planner != NULL) {
+        const int64_t planner_ns = ns_from_seconds(outcome->planner_s);
+        if (planner_ns > out->planner_ns) out->planner_ns = planner_ns;
+        sums->timed = sums->timed || outcome->planner_timed;
+        sums->left_ranks += outcome->planner_left;
+    }
+    sums->loading_ns += begin_ns;
+    if (end_ns > out->slowest_rank_ns) {
+        out->slowest_rank_ns = end_ns;
+        out->slowest_rank = rank;
+    }
+    if (end_ns < out->fastest_rank_ns) out->fastest_rank_ns = end_ns;
+    for (int64_t stage = 0; stage < step->stage_count; stage++) {
+        struct stage_sums *stage_sums = &worker->stages[stage];
+        if (begin_ns + outcome->finish_ns[stage] > finish_ns[stage]) {
+            finish_ns[stage] = begin_ns + outcome->finish_ns[stage];
+            worker->backward_ns[stage] = outcome->backward_ns[stage] / count;
+        }
+        stage_sums->busy_ns += outcome->busy_ns[stage];
+        sums->pipeline_idle_ns += outcome->makespan_ns - outcome->busy_ns[stage];
+        const struct stage_memory *memory = &outcome->memory[stage];
+        const double bytes = stage_memory_device(memory);
+        keep_peak(stage_sums, bytes, memory, at->index, rank);
+        keep_least(stage_sums, bytes, memory, at->index, rank);
+    }
+    for (int64_t part = 0; part < step->part_count; part++) {
+        worker->parts[part].forward_ns += outcome->forward_ns[part];
+        worker->parts[part].backward_ns += outcome->backward_ns[part];
+        worker->parts[part].recompute_ns += outcome->recompute_ns[part];
+    }
+    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+        sums->class_ns[class] += outcome->class_ns[class];
+    sums->model_flop += outcome->model_flop;
+    sums->recompute_flop += outcome->recompute_flop;
+}
+
+static void count_data(const struct batch_shape *shapes, int64_t count,
+                       struct iteration_outcome *out) {
+    for (int64_t i = 0; i < count; i++) {
+        out->samples += shapes[i].samples;
+        out->language_tokens += shapes[i].language_tokens;
+        out->useful_language_tokens += shapes[i].useful_language_tokens;
+        out->vision_tiles += shapes[i].vision_tiles;
+    }
+}
+
 static void replay_iteration(void *context, int64_t index, int thread_index) {
     struct loop *loop = context;
     const struct job *job = loop->job;
@@ -220,6 +301,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     int64_t *finish = loop->finish_ns + thread_index * stages;
     struct iteration_outcome *out = &loop->replay->iterations[index];
     struct iteration_sums *sums = &loop->sums[index];
+    struct iteration_place at = { loop, worker, index };
     *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX, .planner_ns = -1 };
     for (int64_t stage = 0; stage < stages; stage++)
         finish[stage] = 0;
@@ -229,60 +311,22 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     for (int64_t rank = 0; rank < dp; rank++) {
         const struct batch_shape *shapes =
             job->shapes + rank * job->batches.per_rank + index * count;
-        struct rank_outcome rank_outcome;
-        struct step_slowness slow = slowness_of(job, index, rank);
-        step_runner_slow(worker->runner, &slow);
-        int64_t load = loading_ns(job, shapes, count), begin = loads_first ? load : 0;
-        step_runner_enough(worker->runner,
-                           out->slowest_rank_ns > begin ? out->slowest_rank_ns - begin : 0);
-        if (!step_run_rank(worker->runner, loop->options->fidelity, shapes, count, &rank_outcome,
-                           &worker->err)) {
-            worker->failed = true;
-            worker->failed_iteration = index;
-            return;
-        }
-        if (job->step->iteration_planner != NULL) {
-            int64_t planner_ns = ns_from_seconds(rank_outcome.planner_s);
-            if (planner_ns > out->planner_ns) out->planner_ns = planner_ns;
-            sums->timed = sums->timed || rank_outcome.planner_timed;
-        }
-        int64_t makespan = rank_outcome.makespan_ns;
+        const int64_t load = loading_ns(job, shapes, count);
         if (load > latest_load) latest_load = load;
-        sums->loading_ns += begin;
-        makespan_sum += begin + makespan;
-        if (begin + makespan > out->slowest_rank_ns) {
-            out->slowest_rank_ns = begin + makespan;
-            out->slowest_rank = rank;
-        }
-        if (begin + makespan < out->fastest_rank_ns) out->fastest_rank_ns = begin + makespan;
-        for (int64_t stage = 0; stage < stages; stage++) {
-            struct stage_sums *stage_sums = &worker->stages[stage];
-            if (begin + rank_outcome.finish_ns[stage] > finish[stage]) {
-                finish[stage] = begin + rank_outcome.finish_ns[stage];
-                worker->backward_ns[stage] = rank_outcome.backward_ns[stage] / count;
-            }
-            stage_sums->busy_ns += rank_outcome.busy_ns[stage];
-            sums->pipeline_idle_ns += makespan - rank_outcome.busy_ns[stage];
-            const struct stage_memory *memory = &rank_outcome.memory[stage];
-            double bytes = stage_memory_device(memory);
-            keep_peak(stage_sums, bytes, memory, index, rank);
-            keep_least(stage_sums, bytes, memory, index, rank);
-        }
-        for (int64_t part = 0; part < job->step->part_count; part++) {
-            worker->parts[part].forward_ns += rank_outcome.forward_ns[part];
-            worker->parts[part].backward_ns += rank_outcome.backward_ns[part];
-            worker->parts[part].recompute_ns += rank_outcome.recompute_ns[part];
-        }
-        for (int class = 0; class < TIME_CLASS_COUNT; class ++)
-            sums->class_ns[class] += rank_outcome.class_ns[class];
-        sums->model_flop += rank_outcome.model_flop;
-        sums->recompute_flop += rank_outcome.recompute_flop;
-        for (int64_t i = 0; i < count; i++) {
-            out->samples += shapes[i].samples;
-            out->language_tokens += shapes[i].language_tokens;
-            out->useful_language_tokens += shapes[i].useful_language_tokens;
-            out->vision_tiles += shapes[i].vision_tiles;
-        }
+        worker->begin_ns[rank] = loads_first ? load : 0;
+        count_data(shapes, count, out);
+    }
+    if (worker->rounds != NULL && !rank_rounds_run(worker->rounds, run_rank, &at, worker->begin_ns))
+        return;
+    for (int64_t rank = 0; rank < dp; rank++) {
+        struct rank_outcome own;
+        const struct rank_outcome *outcome = &own;
+        if (worker->rounds != NULL)
+            outcome = rank_rounds_outcome(worker->rounds, rank);
+        else if (!run_rank(&at, rank, 0, &own))
+            return;
+        makespan_sum += worker->begin_ns[rank] + outcome->makespan_ns;
+        add_rank(&at, rank, worker->begin_ns[rank], outcome, finish);
     }
     sums->rank_wait_ns = (out->slowest_rank_ns * dp - makespan_sum) * stages;
     int64_t reduced = 0;
@@ -496,7 +540,8 @@ static void lose_to_failures(const struct scenario *s, double useful_s, struct r
 }
 
 /* The plan of an iteration is made beside the iteration before it. */
-static void account_planner(struct replay *replay, const struct iteration_sums *sums) {
+static void account_planner(struct replay *replay, const struct iteration_sums *sums,
+                            int64_t ranks) {
     int64_t sum_ns = 0, most_ns = 0, exposed_ns = 0;
     replay->repeatable = true;
     replay->planner_mean_s = replay->planner_most_s = replay->planner_exposed_s = NAN;
@@ -504,6 +549,7 @@ static void account_planner(struct replay *replay, const struct iteration_sums *
         int64_t own_ns = replay->iterations[i].planner_ns;
         if (own_ns < 0) return;
         replay->repeatable = replay->repeatable && !sums[i].timed;
+        replay->left_ranks_fraction += (double)sums[i].left_ranks;
         sum_ns += own_ns;
         if (own_ns > most_ns) most_ns = own_ns;
         if (i == 0 || own_ns <= replay->iterations[i - 1].step_time_ns) continue;
@@ -511,6 +557,7 @@ static void account_planner(struct replay *replay, const struct iteration_sums *
         replay->planner_exposed_count++;
     }
     double count = (double)replay->iteration_count;
+    replay->left_ranks_fraction /= count * (double)ranks;
     replay->planner_mean_s = seconds_from_ns(sum_ns) / count;
     replay->planner_most_s = seconds_from_ns(most_ns);
     replay->planner_exposed_s = seconds_from_ns(exposed_ns) / count;
@@ -577,6 +624,9 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         loop.workers[t].runner = step_runner_create(job->step);
         step_runner_times_only(loop.workers[t].runner, options->answer_only);
         loop.workers[t].backward_ns = arena_array(arena, int64_t, replay->stage_count);
+        loop.workers[t].begin_ns = arena_array(arena, int64_t, job->batches.rank_count);
+        if (job->step->iteration_planner != NULL)
+            loop.workers[t].rounds = rank_rounds_create(arena, job->batches.rank_count, job->step);
         loop.workers[t].locked =
             job->step->sharded
                 ? arena_alloc(arena, sizeof *loop.workers[t].locked *
@@ -604,7 +654,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     if (ok) {
         merge_stages(job, replay, &loop, threads);
         answer(job, replay);
-        account_planner(replay, loop.sums);
+        account_planner(replay, loop.sums, job->batches.rank_count);
         judge_memory(job, replay);
         utilisation(job, replay, loop.sums);
         judge_step_time(job, replay);

@@ -99,6 +99,10 @@ struct replay {
     double planner_mean_s, planner_most_s, planner_exposed_s; /* exposed: of a mean step */
     int64_t planner_exposed_count;                            /* steps that would wait */
     bool repeatable; /* no budget of wall time ended a search */
+    /* Of the ranks of all iterations, those whose search ended because a slower one holds up the
+     * step. Theirs, the mean over ranks and what follows from it (imbalance between ranks, idle and
+     * recomputing time) is what their first orders give. */
+    double left_ranks_fraction;
 };
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

@@ -192,6 +192,7 @@ struct rank_outcome {
     int64_t bound_ns;   /* an iteration planner's: no order is faster; 0: none */
     double planner_s;   /* its wall time */
     bool planner_timed; /* ended by a wall-time budget */
+    bool planner_left;  /* ended because another rank takes as long */
 };
 
 struct step_runner;

@@ -52,7 +52,7 @@ struct step_runner {
     int64_t bound_ns;                   /* of the planner's last iteration */
     int64_t enough_ns;                  /* for the planner's next ones */
     double planner_s;
-    bool planner_timed;
+    bool planner_timed, planner_left;
 };
 
 static inline const int32_t *units_of(const struct step_runner *r, int64_t part) {

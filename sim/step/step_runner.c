@@ -196,6 +196,7 @@ static bool plan_iteration(struct step_runner *r, struct error *err) {
     r->bound_ns = iteration.bound_ns;
     r->planner_s = iteration.planner_s;
     r->planner_timed = iteration.timed;
+    r->planner_left = iteration.left;
     return check_order(r, m->iteration_planner->name, err);
 }
 
@@ -452,6 +453,7 @@ bool step_run_rank(struct step_runner *r, enum fidelity fidelity, const struct b
     outcome->bound_ns = r->bound_ns;
     outcome->planner_s = r->planner_s;
     outcome->planner_timed = r->planner_timed;
+    outcome->planner_left = r->planner_left;
     for (int64_t part = 0; part < m->part_count; part++)
         sum_part(r, part, outcome);
     for (int64_t stage = 0; stage < m->stage_count; stage++)

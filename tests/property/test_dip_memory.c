@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
+
+#include "sim/base/units.h"
 #include "sim/replay/replay.h"
 
 static struct job *job_of(const char *file, const char *const *overrides, struct scenario **s) {
@@ -91,8 +94,42 @@ static void test_enough(void **state) {
     scenario_destroy(s);
 }
 
+/* Peak of the fullest stage, bytes; *ns: the step. */
+static double peak_bytes(const char *reserve, int64_t *ns) {
+    const char *overrides[] = { "simulate.iterations=1", "policy.joint.memory_rollouts=20", reserve,
+                                NULL };
+    struct scenario *s;
+    struct job *job = job_of("vlm-s", overrides, &s);
+    const struct replay_options one = { .threads = 1 };
+    struct replay *r = replay_run(job, &one, NULL);
+    assert_non_null(r);
+    double most = 0;
+    for (int64_t stage = 0; stage < r->stage_count; stage++)
+        most = fmax(most, stage_memory_device(&r->stages[stage].peak));
+    *ns = r->iterations[0].step_time_ns;
+    replay_destroy(r);
+    job_destroy(job);
+    scenario_destroy(s);
+    return most;
+}
+
+/* A reserve stays free, which costs time; one beside which no micro-batch fits is none. */
+static void test_reserve(void **state) {
+    (void)state;
+    int64_t whole_ns, less_ns, none_ns;
+    const double whole = peak_bytes("policy.joint.reserve_GiB=0", &whole_ns);
+    const double less = peak_bytes("policy.joint.reserve_GiB=8", &less_ns);
+    const double none = peak_bytes("policy.joint.reserve_GiB=79", &none_ns);
+    const double card = 80 * BYTES_PER_GiB;
+    assert_true(whole <= card && whole > card - 4 * BYTES_PER_GiB);
+    assert_true(less <= card - 8 * BYTES_PER_GiB && less > card - 12 * BYTES_PER_GiB);
+    assert_true(less_ns > whole_ns);
+    assert_true(none == whole && none_ns == whole_ns);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_memory_rollouts),
+                                        cmocka_unit_test(test_reserve),
                                         cmocka_unit_test(test_enough) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

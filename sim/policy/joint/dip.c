@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
 #include "sim/policy/joint/dip.h"
 #include "sim/policy/joint/joint.h"
@@ -24,7 +25,7 @@ struct dip_parameters {
     bool memory, offload, worst, apart, rules;
     int64_t lead, sub_batch, sub_batch_clips, vision_segments, language_segments, segments_limit,
         rollouts, memory_rollouts, seed;
-    double search_s;
+    double search_s, reserve_GiB;
 };
 
 #define AT(member) offsetof(struct dip_parameters, member)
@@ -38,6 +39,10 @@ static const struct field dip_fields[] = {
       NULL },
     { "memory", FIELD_BOOL, AT(memory), 0, 0, "true", "",
       "per-layer memory optimisation: blocks keep their activations where memory is left", NULL },
+    { "reserve_GiB", FIELD_DOUBLE, AT(reserve_GiB), 0, 1000, "0", "GiB",
+      "memory of each GPU that orders and the memory step leave free, wherever a micro-batch fits "
+      "beside it",
+      NULL },
     { "offload", FIELD_BOOL, AT(offload), 0, 0, "false", "",
       "the memory step may also copy blocks' activations to host memory and back", NULL },
     { "recompute", FIELD_CHOICE, AT(recompute), 0, 0, "\"full\"", "",
@@ -71,9 +76,11 @@ static const struct field dip_fields[] = {
       "ends it",
       NULL },
     { "search_s", FIELD_DOUBLE, AT(search_s), 0, 1e6, "0", "s",
-      "wall time that ends the search early; results are then not repeatable; 0: none", NULL },
+      "wall time that ends the search early, with and without the memory step together; results "
+      "are then not repeatable; 0: none",
+      NULL },
     { "method", FIELD_CHOICE, AT(method), 0, 0, "\"mcts\"", "",
-      "how the search goes; the others are for comparison", method_names },
+      "how the search before the memory step goes; the others are for comparison", method_names },
     { "worst", FIELD_BOOL, AT(worst), 0, 0, "false", "", "search for the longest schedule instead",
       NULL },
     { "search_seed", FIELD_COUNT, AT(seed), 0, 1e9, "1", "", "seed of the search", NULL },
@@ -98,12 +105,21 @@ static bool dip_plan_job(const struct planner_oracle *oracle, const void *parame
 
 /* ---- iterations ---- */
 
+#define LEAST_SEARCH_S 1e-6 /* a budget that is spent: the first orders still */
+
 struct dip_iteration {
     const struct dip_parameters *p;
     struct iteration_plan *it;
     struct modality_segments segments;
     struct segment_schedule schedule;
+    double end_s;           /* of the search's budget of wall time; INFINITY: none */
+    bool overfull;          /* a micro-batch does not fit alone */
+    double *capacity_bytes; /* by rank, of the graph */
 };
+
+static bool time_is_up(const struct dip_iteration *d) {
+    return d->end_s < INFINITY && wall_clock_s() >= d->end_s;
+}
 
 static struct segment_search_options search_options(const struct dip_parameters *p) {
     struct segment_search_options options = segment_search_defaults();
@@ -259,21 +275,6 @@ static void plain_order(struct dip_iteration *d) {
     greedy_order(d->segments.graph, micro_batches_in_turn(d), TURN_ALTERNATE, &d->schedule);
 }
 
-/* In a part of the room. False: a micro-batch does not fit into so little. */
-static bool run_origin(struct dip_iteration *d, const struct origin *o) {
-    struct segment_graph *g = d->segments.graph;
-    double *room = memory_alloc(sizeof *room * (size_t)g->rank_count);
-    for (int32_t r = 0; r < g->rank_count; r++) {
-        room[r] = g->capacity_bytes[r];
-        g->capacity_bytes[r] *= o->room_share;
-    }
-    greedy_order(g, o->order, o->turn, &d->schedule);
-    for (int32_t r = 0; r < g->rank_count; r++)
-        g->capacity_bytes[r] = room[r];
-    free(room);
-    return d->schedule.makespan_ns != SEGMENT_DEAD_END;
-}
-
 static bool same_order(const struct segment_graph *g, const struct segment_schedule *a,
                        const struct segment_schedule *b) {
     for (int64_t i = 0; i < segment_schedule_size(g); i++)
@@ -342,25 +343,119 @@ static void sort_ranks(const struct segment_graph *g, const struct segment_pass 
     qsort(ranks, (size_t)g->rank_count, sizeof *ranks, busiest_first);
 }
 
-/* The memory step on d->schedule, which is timed by it. False, and half done: the order is no
- * faster than limit_ns. Ranks that are not done yet count as if their blocks kept everything, and
- * no order becomes faster when a pass becomes longer; so the ranks that are expected to be the
- * longest come first. */
-static bool fill_memory(struct dip_iteration *d, const struct job_plan *plan,
-                        const int64_t *kept_ns, const struct busy_rank *ranks, int64_t limit_ns) {
+/* What the memory step of many orders needs. The passes before it stay as they are, so that the
+ * interleaver of one order serves for the next. */
+struct filling {
+    struct segment_pass *before; /* the passes as they were */
+    struct segment_pass *kept;   /* with every block keeping everything */
+    struct segment_pass *passes; /* as the memory step leaves them */
+    struct segment_tails tails;  /* of `kept`: no choice makes a pass shorter */
+    struct segment_clock *clock; /* owned */
+    struct interleaver *in_room; /* owned; of `room_share` */
+    double room_share;
+    struct filled best;
+    struct busy_rank *ranks;
+};
+
+static struct filling filling_start(struct dip_iteration *d, const struct job_plan *plan) {
     struct segment_graph *g = d->segments.graph;
-    for (int64_t i = 0; i < (int64_t)g->segment_count * g->rank_count; i++)
-        g->passes[i].backward_ns = kept_ns[i];
-    if (segment_order_time(g, &d->schedule) >= limit_ns) return false;
-    struct memory_step_result result = { 0 };
-    for (int64_t i = 0, look = 1; i < g->rank_count; i++) {
-        memory_step_rank(d->it, plan, &d->segments, &d->schedule, ranks[i].rank, &result);
-        bool last = i + 1 == g->rank_count;
-        if (!last && (limit_ns == INT64_MAX || i + 1 < look)) continue;
-        look *= 2;
-        if (segment_order_time(g, &d->schedule) >= limit_ns) return false;
+    struct filling f = { .best = filled_start(d, plan), .before = g->passes };
+    const int64_t n = (int64_t)g->segment_count * g->rank_count;
+    f.kept = arena_array(d->it->scratch, struct segment_pass, n);
+    f.passes = arena_array(d->it->scratch, struct segment_pass, n);
+    f.ranks = arena_array(d->it->scratch, struct busy_rank, g->rank_count);
+    const int64_t *kept_ns = kept_backward_ns(d, plan);
+    memcpy(f.kept, g->passes, f.best.pass_bytes);
+    for (int64_t i = 0; i < n; i++)
+        f.kept[i].backward_ns = kept_ns[i];
+    g->passes = f.kept;
+    f.tails = segment_tails_create(g);
+    g->passes = f.before;
+    f.clock = segment_clock_create(g);
+    memcpy(f.best.passes, g->passes, f.best.pass_bytes);
+    d->capacity_bytes = arena_array(d->it->scratch, double, g->rank_count);
+    memcpy(d->capacity_bytes, g->capacity_bytes, sizeof *g->capacity_bytes * (size_t)g->rank_count);
+    return f;
+}
+
+static void filling_end(struct filling *f) {
+    interleaver_destroy(f->in_room);
+    segment_clock_destroy(f->clock);
+}
+
+/* Makes the order, in a part of the room, and times it with every block keeping everything. False:
+ * it is not below limit_ns then, or a micro-batch does not fit into so little room. */
+static bool run_origin(struct dip_iteration *d, struct filling *f, const struct origin *o,
+                       int64_t limit_ns) {
+    struct segment_graph *g = d->segments.graph;
+    if (f->in_room == NULL || o->room_share != f->room_share) {
+        interleaver_destroy(f->in_room);
+        f->room_share = o->room_share;
+        for (int32_t r = 0; r < g->rank_count; r++)
+            g->capacity_bytes[r] *= o->room_share;
+        f->in_room = interleaver_create(g);
+        memcpy(g->capacity_bytes, d->capacity_bytes,
+               sizeof *g->capacity_bytes * (size_t)g->rank_count);
     }
+    segment_clock_reset(f->clock);
+    const struct interleaver_beside beside = { f->clock, f->kept, &f->tails, limit_ns };
+    return interleaver_run_beside(f->in_room, o->order, o->turn, &beside, &d->schedule);
+}
+
+static void fill_rank(struct dip_iteration *d, const struct job_plan *plan, struct filling *f,
+                      int32_t rank) {
+    struct segment_graph *g = d->segments.graph;
+    struct memory_step_result result = { 0 };
+    int64_t longer_ns = 0;
+    memory_step_rank(d->it, plan, &d->segments, &d->schedule, rank, &result);
+    for (int64_t i = rank; i < (int64_t)g->segment_count * g->rank_count; i += g->rank_count)
+        longer_ns += f->passes[i].forward_ns - f->kept[i].forward_ns + f->passes[i].backward_ns -
+                     f->kept[i].backward_ns;
+    f->clock->longer_ns[rank] = longer_ns;
+}
+
+/* The memory step on the order in d->schedule, which the clock knows. False, and half done: the
+ * order is no faster than limit_ns. Ranks that are not done yet count as if their blocks kept
+ * everything, and no order becomes faster when a pass becomes longer; so the ranks that are
+ * expected to be the longest come first. */
+static bool fill_ranks(struct dip_iteration *d, const struct job_plan *plan, struct filling *f,
+                       int64_t limit_ns) {
+    struct segment_graph *g = d->segments.graph;
+    if (f->clock->makespan_ns >= limit_ns) return false;
+    memcpy(f->passes, f->kept, f->best.pass_bytes);
+    g->passes = f->passes;
+    bool below = true;
+    for (int64_t i = 0, look = 1; below && i < g->rank_count; i++) {
+        fill_rank(d, plan, f, f->ranks[i].rank);
+        if (i + 1 < look && i + 1 < g->rank_count) continue;
+        look *= 2;
+        below = segment_clock_run(f->clock, f->passes, &f->tails, limit_ns) < limit_ns;
+    }
+    d->schedule.makespan_ns = f->clock->makespan_ns;
+    g->passes = f->before;
+    return below;
+}
+
+/* Whether the order in d->schedule becomes faster than limit_ns; the fastest so far is kept. */
+static bool fill_order(struct dip_iteration *d, const struct job_plan *plan, struct filling *f,
+                       int64_t limit_ns) {
+    sort_ranks(d->segments.graph, f->best.passes, f->ranks);
+    if (!fill_ranks(d, plan, f, limit_ns)) return false;
+    if (d->schedule.makespan_ns >= f->best.makespan_ns) return true;
+    d->segments.graph->passes = f->passes;
+    segment_order_time(d->segments.graph, &d->schedule);
+    keep_filled(d, &f->best);
+    d->segments.graph->passes = f->before;
     return true;
+}
+
+/* Of the order in d->schedule, however it was made. */
+static void time_kept(struct dip_iteration *d, struct filling *f) {
+    struct segment_graph *g = d->segments.graph;
+    g->passes = f->kept;
+    f->clock->makespan_ns = segment_order_passes(g, &d->schedule, f->clock->order);
+    segment_clock_reset(f->clock);
+    g->passes = f->before;
 }
 
 static bool order_in_rule(struct dip_iteration *d, int rule) {
@@ -383,42 +478,26 @@ static struct origin finalist_origin(const struct dip_iteration *d, const struct
 }
 
 static bool finalist_order(struct dip_iteration *d, const struct finalists *f, int64_t k,
-                           const struct origin *o) {
-    if (o->order != NULL) return run_origin(d, o);
-    return order_in_rule(d, (int)(k - finalist_count(f) - ROOM_SHARE_COUNT));
-}
-
-/* What the memory step needs beside the order. */
-struct filling {
-    struct filled before, best; /* passes as they were; the fastest order found */
-    const int64_t *kept_ns;
-    struct busy_rank *ranks;
-};
-
-/* Whether the order in d->schedule becomes faster than limit_ns. */
-static bool fill_order(struct dip_iteration *d, const struct job_plan *plan, struct filling *f,
-                       int64_t limit_ns) {
-    memcpy(d->segments.graph->passes, f->before.passes, f->before.pass_bytes);
-    sort_ranks(d->segments.graph, f->best.passes, f->ranks);
-    if (!fill_memory(d, plan, f->kept_ns, f->ranks, limit_ns)) return false;
-    if (d->schedule.makespan_ns < f->best.makespan_ns) keep_filled(d, &f->best);
+                           const struct origin *o, struct filling *fill) {
+    /* As long as the best: it may be the same order. */
+    if (o->order != NULL) return run_origin(d, fill, o, fill->best.makespan_ns + 1);
+    if (!order_in_rule(d, (int)(k - finalist_count(f) - ROOM_SHARE_COUNT))) return false;
+    time_kept(d, fill);
     return true;
 }
 
 /* The fastest of the finalists; returns how it came about. */
 static struct origin fill_finalists(struct dip_iteration *d, const struct job_plan *plan,
-                                    const struct finalists *f, struct filling *fill) {
-    struct segment_graph *g = d->segments.graph;
-    const struct segment_schedule found = { .tasks = fill->before.tasks };
+                                    const struct finalists *f, struct filling *fill,
+                                    const struct segment_schedule *found) {
     const int64_t found_ns = fill->best.makespan_ns;
     struct origin best = { micro_batches_in_turn(d), TURN_ALTERNATE, 1, INT64_MAX };
     int64_t last = finalist_count(f);
     if (d->p->order == ORDER_SEARCH) last += ROOM_SHARE_COUNT + (d->p->rules ? RULE_COUNT : 0);
     for (int64_t k = 0; k < last; k++) {
-        memcpy(g->passes, fill->before.passes, fill->before.pass_bytes);
         struct origin o = finalist_origin(d, f, k);
-        if (!finalist_order(d, f, k, &o)) continue;
-        if (same_order(g, &d->schedule, &found))
+        if (!finalist_order(d, f, k, &o, fill)) continue;
+        if (same_order(d->segments.graph, &d->schedule, found))
             o.makespan_ns = found_ns;
         else if (fill_order(d, plan, fill, fill->best.makespan_ns))
             o.makespan_ns = d->schedule.makespan_ns;
@@ -453,36 +532,42 @@ static int64_t *class_work_ns(const struct dip_iteration *d, const struct segmen
     return work;
 }
 
-static void search_filled(struct dip_iteration *d, const struct job_plan *plan, struct origin best,
-                          struct filling *fill, int64_t bound_ns) {
-    struct segment_graph *g = d->segments.graph;
-    const int32_t n = g->class_count;
-    const double start_s = wall_clock_s();
-    uint64_t random = segment_search_stream((uint64_t)d->p->seed, -1, 0);
-    int32_t *kept = arena_array(d->it->scratch, int32_t, n);
-    struct origin trial = { .order = arena_array(d->it->scratch, int32_t, n) };
-    memcpy(kept, best.order, sizeof *kept * (size_t)n);
-    const int64_t *work_ns = class_work_ns(d, fill->before.passes);
-    best.order = kept;
+/* A change of an order, at most as many moves as MOVE_LIMIT. */
+static void vary(const struct origin *from, uint64_t *random, int32_t count, const int64_t *work_ns,
+                 struct origin *to) {
+    memcpy(to->order, from->order, sizeof *to->order * (size_t)count);
+    move_heavy(random, to->order, count, work_ns);
+    to->room_share = from->room_share;
+    to->turn = from->turn;
+    if (segment_search_below(random, OTHER_TURN_OF) == 0)
+        to->turn = from->turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
+}
+
+/* From the best finalist on, each order a change of the best so far. */
+static void search_filled(struct dip_iteration *d, const struct job_plan *plan,
+                          const struct origin *from, struct filling *fill, int64_t bound_ns) {
+    const int32_t n = d->segments.graph->class_count;
     /* The step takes several times as long when it offloads. */
     const int64_t patience = d->segments.offload ? WHEN_OFFLOADING : ROLLOUTS_WITHOUT_GAIN;
-    const double enough_ns = fmax(near_bound * (double)bound_ns, (double)d->it->enough_ns);
-    for (int64_t i = 0, last_gain = 0;
-         i < d->p->memory_rollouts && i - last_gain < patience &&
-         (double)fill->best.makespan_ns > enough_ns &&
-         (d->p->search_s == 0 || wall_clock_s() - start_s < d->p->search_s);
-         i++) {
-        memcpy(trial.order, best.order, sizeof *kept * (size_t)n);
-        move_heavy(&random, trial.order, n, work_ns);
-        trial.room_share = best.room_share;
-        trial.turn = best.turn;
-        if (segment_search_below(&random, OTHER_TURN_OF) == 0)
-            trial.turn = best.turn == TURN_URGENT ? TURN_ALTERNATE : TURN_URGENT;
-        memcpy(g->passes, fill->before.passes, fill->before.pass_bytes);
-        if (!run_origin(d, &trial) || !fill_order(d, plan, fill, best.makespan_ns)) continue;
+    const double near_ns = near_bound * (double)bound_ns;
+    const int64_t *work_ns = class_work_ns(d, fill->before);
+    uint64_t random = segment_search_stream((uint64_t)d->p->seed, -1, 0);
+    struct origin best = *from, trial;
+    best.order = arena_array(d->it->scratch, int32_t, n);
+    trial.order = arena_array(d->it->scratch, int32_t, n);
+    memcpy(best.order, from->order, sizeof *best.order * (size_t)n);
+    for (int64_t i = 0, last_gain = 0; i < d->p->memory_rollouts && i - last_gain < patience; i++) {
+        if ((double)fill->best.makespan_ns <= near_ns || time_is_up(d)) return;
+        d->it->left = fill->best.makespan_ns <= d->it->enough_ns;
+        if (d->it->left) return;
+        vary(&best, &random, n, work_ns, &trial);
+        if (!run_origin(d, fill, &trial, best.makespan_ns) ||
+            !fill_order(d, plan, fill, best.makespan_ns))
+            continue;
         last_gain = i;
-        memcpy(kept, trial.order, sizeof *kept * (size_t)n);
-        best = (struct origin){ kept, trial.turn, trial.room_share, d->schedule.makespan_ns };
+        memcpy(best.order, trial.order, sizeof *best.order * (size_t)n);
+        best.turn = trial.turn;
+        best.makespan_ns = d->schedule.makespan_ns;
     }
 }
 
@@ -507,21 +592,25 @@ static int64_t free_bound_ns(const struct dip_iteration *d, const struct job_pla
 static void choose_finalist(struct dip_iteration *d, const struct job_plan *plan,
                             const struct finalists *f) {
     struct segment_graph *g = d->segments.graph;
-    struct filling fill = { filled_start(d, plan), filled_start(d, plan), kept_backward_ns(d, plan),
-                            arena_array(d->it->scratch, struct busy_rank, g->rank_count) };
-    const int64_t bound_ns = free_bound_ns(d, plan);
-    keep_filled(d, &fill.before);
-    sort_ranks(g, g->passes, fill.ranks);
-    fill_memory(d, plan, fill.kept_ns, fill.ranks, INT64_MAX);
-    keep_filled(d, &fill.best);
-    const struct origin best = fill_finalists(d, plan, f, &fill);
-    if (d->p->order == ORDER_SEARCH && !d->p->worst) search_filled(d, plan, best, &fill, bound_ns);
+    const int64_t bound_ns = free_bound_ns(d, plan), tasks = segment_schedule_size(g);
+    const struct segment_schedule found = { arena_array(d->it->scratch, struct segment_task, tasks),
+                                            d->schedule.makespan_ns };
+    struct filling fill = filling_start(d, plan);
+    memcpy(found.tasks, d->schedule.tasks, fill.best.task_bytes);
+    time_kept(d, &fill);
+    fill_order(d, plan, &fill, INT64_MAX);
+    const struct origin best = fill_finalists(d, plan, f, &fill, &found);
+    /* One class has one order; where a micro-batch does not fit alone, no order does. */
+    if (d->p->order == ORDER_SEARCH && !d->p->worst && g->class_count > 1 && !d->overfull)
+        search_filled(d, plan, &best, &fill, bound_ns);
     take_filled(d, &fill.best);
+    filling_end(&fill);
 }
 
 static void try_order(struct dip_iteration *d, struct finalists *finalists) {
     struct segment_graph *g = d->segments.graph;
     struct segment_search_options options = search_options(d->p);
+    if (d->end_s < INFINITY) options.seconds = fmax(d->end_s - wall_clock_s(), LEAST_SEARCH_S);
     if (d->p->memory && !d->p->worst) {
         options.candidate = add_finalist;
         options.candidate_context = finalists;
@@ -552,16 +641,27 @@ static void offload_everything(struct dip_iteration *d, const struct job_plan *p
     }
 }
 
+static void set_reserve(struct dip_iteration *d, double reserve_bytes) {
+    for (int32_t r = 0; r < d->segments.graph->rank_count; r++)
+        d->segments.graph->capacity_bytes[r] = d->it->activation_capacity_bytes[r] - reserve_bytes;
+}
+
 static void make_order(struct dip_iteration *d, const struct job_plan *plan,
                        struct finalists *finalists) {
     struct segment_graph *g = d->segments.graph;
+    set_reserve(d, d->p->reserve_GiB * BYTES_PER_GiB);
     try_order(d, finalists);
+    if (d->schedule.makespan_ns == SEGMENT_DEAD_END && d->p->reserve_GiB > 0) {
+        set_reserve(d, 0);
+        try_order(d, finalists);
+    }
     if (d->schedule.makespan_ns == SEGMENT_DEAD_END && d->segments.offload) {
         offload_everything(d, plan);
         try_order(d, finalists);
     }
     if (d->schedule.makespan_ns != SEGMENT_DEAD_END) return;
     /* One micro-batch does not fit alone: out of memory is an answer, so the order goes without. */
+    d->overfull = true;
     for (int32_t r = 0; r < g->rank_count; r++)
         g->capacity_bytes[r] = INFINITY;
     plain_order(d);
@@ -572,7 +672,8 @@ static bool dip_plan_iteration(const struct planner_oracle *oracle, const void *
                                struct error *err) {
     (void)err;
     const double start_s = wall_clock_s();
-    struct dip_iteration d = { .p = parameters, .it = it };
+    struct dip_iteration d = { .p = parameters, .it = it, .end_s = INFINITY };
+    if (d.p->search_s > 0) d.end_s = start_s + d.p->search_s;
     d.segments = modality_graph(oracle, plan, it);
     d.segments.offload = d.p->memory && d.p->offload;
     d.schedule.tasks =

@@ -82,9 +82,9 @@ struct interleaver {
     double *need_at_start; /* need_bytes and unfinished before the first pass */
     int32_t *unfinished_at_start;
     double *room; /* by rank: for live activations, beside the largest workspace; whole bytes */
-    double *most_need; /* by rank: of any micro-batch, all its forwards to come */
-    bool *tight;       /* by rank: all activations together do not fit */
-    void *block; /* everything above */
+    double *most_need;          /* by rank: of any micro-batch, all its forwards to come */
+    bool *tight;                /* by rank: all activations together do not fit */
+    void *block;                /* everything above */
     struct segment_tails tails; /* owned, one block; NULL until a run has a limit */
 };
 
@@ -327,8 +327,7 @@ static void leave_forward(struct interleaver *x, int32_t rank, int32_t segment, 
     for (int32_t i = from; i < to; i++) {
         int32_t next = g->successors[i];
         if (sent_ns > x->forward_ready[next]) x->forward_ready[next] = sent_ns;
-        if (--x->forward_waits[next] == 0)
-            arrive(x, 0, FORWARD, next, x->forward_ready[next]);
+        if (--x->forward_waits[next] == 0) arrive(x, 0, FORWARD, next, x->forward_ready[next]);
     }
 }
 
@@ -451,8 +450,7 @@ static void start(struct interleaver *x) {
 
 /* ---- the dual queue ---- */
 
-static int32_t earliest_position(struct interleaver *x, int32_t rank, int queue,
-                                 int64_t start_ns) {
+static int32_t earliest_position(struct interleaver *x, int32_t rank, int queue, int64_t start_ns) {
     const struct rank_state *state = &x->ranks[rank];
     const struct queue *q = &state->queue[queue];
     int32_t best = -1;
@@ -486,8 +484,9 @@ static int32_t choose(struct interleaver *x, int32_t rank, bool *backward) {
                        ? first_ready(&state->queue[BACKWARD], x->words, 0)
                        : -1;
     if (forward >= 0 || back >= 0) {
-        *backward = forward < 0 || (back >= 0 && (x->turn == TURN_URGENT ? back <= forward
-                                                                         : !state->last_backward));
+        *backward =
+            forward < 0 ||
+            (back >= 0 && (x->turn == TURN_URGENT ? back <= forward : !state->last_backward));
         int32_t position = *backward ? back : forward;
         drop_ready(&state->queue[*backward], position);
         return position;
@@ -529,15 +528,24 @@ static inline bool too_long(const struct interleaver *x, int32_t rank, int32_t s
     return limit_ns - now_ns <= tail || limit_ns - now_ns <= x->ranks[rank].left_ns;
 }
 
+/* Tells the clock; false: what begins like this is too long. */
+static inline bool run_clock(const struct interleaver_beside *beside, int64_t at, int32_t entry) {
+    beside->clock->order[at] = entry;
+    return segment_clock_step(beside->clock, entry, beside->passes, beside->tails,
+                              beside->limit_ns);
+}
+
 static int64_t run(struct interleaver *x, const int32_t *class_order, enum interleaver_turn turn,
-                   int64_t limit_ns, struct segment_schedule *schedule) {
+                   int64_t limit_ns, const struct interleaver_beside *beside,
+                   struct segment_schedule *schedule) {
     const struct segment_graph *g = x->graph;
     x->turn = turn;
     reset(x);
     number_segments(x, class_order);
     start(x);
-    int64_t makespan = 0, left = 2 * (int64_t)g->segment_count * g->rank_count;
-    for (; left > 0; left--) {
+    const int64_t count = 2 * (int64_t)g->segment_count * g->rank_count;
+    int64_t makespan = 0;
+    for (int64_t at = 0; at < count; at++) {
         int32_t rank = next_rank(x->next_ns, g->rank_count);
         int64_t now = x->next_ns[rank];
         if (now == INT64_MAX) return SEGMENT_DEAD_END;
@@ -545,6 +553,9 @@ static int64_t run(struct interleaver *x, const int32_t *class_order, enum inter
         int32_t segment = x->segment_at[choose(x, rank, &backward)];
         if (limit_ns != SEGMENT_DEAD_END && too_long(x, rank, segment, backward, now, limit_ns))
             return limit_ns;
+        if (beside != NULL &&
+            !run_clock(beside, at, 2 * (segment * g->rank_count + rank) + backward))
+            return SEGMENT_DEAD_END;
         x->next_ns[rank] = INT64_MAX; /* set again below, after what the pass gives itself */
         int64_t end = run_pass(x, rank, segment, backward, now, schedule);
         set_next(x, rank);
@@ -555,7 +566,7 @@ static int64_t run(struct interleaver *x, const int32_t *class_order, enum inter
 
 int64_t interleaver_run(struct interleaver *x, const int32_t *class_order,
                         enum interleaver_turn turn, struct segment_schedule *schedule) {
-    int64_t makespan = run(x, class_order, turn, SEGMENT_DEAD_END, schedule);
+    int64_t makespan = run(x, class_order, turn, SEGMENT_DEAD_END, NULL, schedule);
     if (schedule != NULL) schedule->makespan_ns = makespan;
     return makespan;
 }
@@ -570,5 +581,14 @@ static void measure_tails(struct interleaver *x) {
 int64_t interleaver_run_below(struct interleaver *x, const int32_t *class_order,
                               enum interleaver_turn turn, int64_t limit_ns) {
     if (x->tails.rank_ns == NULL) measure_tails(x);
-    return run(x, class_order, turn, limit_ns, NULL);
+    return run(x, class_order, turn, limit_ns, NULL, NULL);
+}
+
+bool interleaver_run_beside(struct interleaver *x, const int32_t *class_order,
+                            enum interleaver_turn turn, const struct interleaver_beside *beside,
+                            struct segment_schedule *schedule) {
+    segment_clock_start(beside->clock, beside->tails);
+    schedule->makespan_ns = run(x, class_order, turn, SEGMENT_DEAD_END, beside, schedule);
+    return schedule->makespan_ns != SEGMENT_DEAD_END &&
+           beside->clock->makespan_ns < beside->limit_ns;
 }

@@ -15,6 +15,7 @@
 #ifndef BALLAST_SIM_POLICY_JOINT_INTERLEAVER_H
 #define BALLAST_SIM_POLICY_JOINT_INTERLEAVER_H
 
+#include "sim/policy/joint/segment_clock.h"
 #include "sim/policy/joint/segment_order.h"
 
 struct interleaver;
@@ -33,5 +34,18 @@ int64_t interleaver_run(struct interleaver *interleaver, const int32_t *class_or
  * as soon as what is left to run on a rank says so. */
 int64_t interleaver_run_below(struct interleaver *interleaver, const int32_t *class_order,
                               enum interleaver_turn turn, int64_t limit_ns);
+
+/* Other durations of the same passes, in which the order must end before limit_ns. */
+struct interleaver_beside {
+    struct segment_clock *clock;
+    const struct segment_pass *passes;
+    const struct segment_tails *tails; /* of these passes */
+    int64_t limit_ns;
+};
+/* As interleaver_run(), and the clock times the order in those durations. False: a dead end, or
+ * it is too long in them, which ends the run at once; the schedule is half done then. */
+bool interleaver_run_beside(struct interleaver *interleaver, const int32_t *class_order,
+                            enum interleaver_turn turn, const struct interleaver_beside *beside,
+                            struct segment_schedule *schedule);
 
 #endif

@@ -67,8 +67,7 @@ static int64_t ready_ns(const struct runner *r, int32_t rank, int32_t segment, b
     return latest(r, g->successors, from, to, true);
 }
 
-static void run_task(struct runner *r, int32_t rank, struct segment_task *task,
-                     int64_t inputs_ns) {
+static void run_task(struct runner *r, int32_t rank, struct segment_task *task, int64_t inputs_ns) {
     const struct segment_graph *g = r->graph;
     struct rank_list *list = &r->ranks[rank];
     const struct segment_pass *pass = segment_graph_pass(g, task->segment, rank);
@@ -91,7 +90,8 @@ static void run_task(struct runner *r, int32_t rank, struct segment_task *task,
 
 /* ---- a given order ---- */
 
-int64_t segment_order_time(const struct segment_graph *g, struct segment_schedule *schedule) {
+int64_t segment_order_passes(const struct segment_graph *g, struct segment_schedule *schedule,
+                             int32_t *entries) {
     struct runner r = runner_start(g, schedule);
     schedule->makespan_ns = 0;
     bool progress = true;
@@ -106,6 +106,8 @@ int64_t segment_order_time(const struct segment_graph *g, struct segment_schedul
                 int64_t inputs = ready_ns(&r, rank, task->segment, task->backward);
                 if (inputs < 0) break;
                 run_task(&r, rank, task, inputs);
+                if (entries != NULL)
+                    *entries++ = 2 * (task->segment * g->rank_count + rank) + task->backward;
                 progress = true;
                 left--;
             }
@@ -114,6 +116,10 @@ int64_t segment_order_time(const struct segment_graph *g, struct segment_schedul
     if (left > 0) schedule->makespan_ns = SEGMENT_DEAD_END;
     free(r.times);
     return schedule->makespan_ns;
+}
+
+int64_t segment_order_time(const struct segment_graph *g, struct segment_schedule *schedule) {
+    return segment_order_passes(g, schedule, NULL);
 }
 
 /* ---- orders by rule ---- */
@@ -196,8 +202,8 @@ static struct segment_task *add_interleaved(const struct slot_table *t, int32_t 
     return at;
 }
 
-int64_t segment_order_fixed(const struct segment_graph *g, const int32_t *level_of,
-                            int64_t lead, struct segment_schedule *schedule) {
+int64_t segment_order_fixed(const struct segment_graph *g, const int32_t *level_of, int64_t lead,
+                            struct segment_schedule *schedule) {
     struct slot_table t = slots_create(g, level_of);
     for (int32_t rank = 0; rank < g->rank_count; rank++)
         add_interleaved(&t, rank, lead, segment_schedule_rank(g, schedule, rank));

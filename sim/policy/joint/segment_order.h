@@ -39,6 +39,11 @@ static inline struct segment_task *segment_schedule_rank(const struct segment_gr
  * when the order contradicts the dependencies. */
 int64_t segment_order_time(const struct segment_graph *graph, struct segment_schedule *schedule);
 
+/* The same, and the passes in an order in which none comes before its inputs: entries of
+ * segment_clock. */
+int64_t segment_order_passes(const struct segment_graph *graph, struct segment_schedule *schedule,
+                             int32_t *entries);
+
 /* Megatron-LM's interleaved order carried over to segments, for comparison (DIP without its
  * searcher). Its slots are (micro-batch, chunk row) as in sim/policy/schedule/interleaved.c; a slot
  * runs its micro-batch's segments of that row one after another, or none. level_of: chunk row of

@@ -83,3 +83,12 @@ void segment_tails_fill(const struct segment_graph *g, struct segment_tails *tai
     }
     fill_ranks(g, tails);
 }
+
+struct segment_tails segment_tails_create(const struct segment_graph *g) {
+    const int64_t cells = (int64_t)g->segment_count * g->rank_count;
+    struct segment_tails tails = { arena_array(g->arena, int64_t, cells),
+                                   arena_array(g->arena, int64_t, cells),
+                                   arena_array(g->arena, int64_t, g->rank_count) };
+    segment_tails_fill(g, &tails);
+    return tails;
+}

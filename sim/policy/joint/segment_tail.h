@@ -18,6 +18,8 @@ struct segment_tails {
     int64_t *rank_ns; /* by rank: all its passes and the least that follows the last of them */
 };
 
+/* Of the graph's passes, in its arena. */
+struct segment_tails segment_tails_create(const struct segment_graph *graph);
 /* Room for all three is the caller's; owned by it. */
 void segment_tails_fill(const struct segment_graph *graph, struct segment_tails *tails);
 

@@ -32,8 +32,13 @@ static void test_text_only_is_1f1b(void **state) {
     for (int32_t ranks = 1; ranks <= 5; ranks++)
         for (int32_t m = 1; m <= 12; m++) {
             struct arena *arena = arena_create();
-            struct vlm v = { .ranks = ranks, .micro_batches = m, .images = no_images, .per_item = 4,
-                             .vision_chunks = 1, .language_chunks = 1, .text_ns = 1000 };
+            struct vlm v = { .ranks = ranks,
+                             .micro_batches = m,
+                             .images = no_images,
+                             .per_item = 4,
+                             .vision_chunks = 1,
+                             .language_chunks = 1,
+                             .text_ns = 1000 };
             struct segment_graph *g = vlm_graph(arena, &v, NULL);
             struct segment_schedule schedule;
             int64_t ns = greedy(g, &schedule), want = 3000 * (m + ranks - 1);
@@ -105,11 +110,77 @@ static void test_drawn_iterations(void **state) {
     }
 }
 
+/* The clock beside a run, and behind it, says what timing the order in its durations says; and with
+ * a limit no more than that. */
+static void check_clock(struct segment_graph *g, struct interleaver *x, const int32_t *order,
+                        struct random_mt *mt) {
+    const int64_t cells = (int64_t)g->segment_count * g->rank_count;
+    struct segment_pass *own = g->passes;
+    struct segment_pass *shorter = arena_array(g->arena, struct segment_pass, cells);
+    struct segment_pass *longer = arena_array(g->arena, struct segment_pass, cells);
+    struct segment_schedule schedule;
+    schedule.tasks = arena_array(g->arena, struct segment_task, segment_schedule_size(g));
+    for (int64_t i = 0; i < cells; i++) {
+        shorter[i] = longer[i] = own[i];
+        shorter[i].backward_ns -= random_mt_next(mt) % (uint32_t)(own[i].backward_ns + 1);
+        longer[i].backward_ns = shorter[i].backward_ns + random_mt_next(mt) % 300;
+    }
+    g->passes = shorter;
+    const struct segment_tails tails = segment_tails_create(g);
+    g->passes = own;
+    struct segment_clock *clock = segment_clock_create(g);
+    struct interleaver_beside beside = { clock, shorter, &tails, SEGMENT_DEAD_END };
+    const int64_t ns = interleaver_run(x, order, TURN_ALTERNATE, NULL);
+    assert_true(interleaver_run_beside(x, order, TURN_ALTERNATE, &beside, &schedule));
+    assert_int_equal(schedule.makespan_ns, ns);
+    g->passes = shorter;
+    const int64_t short_ns = segment_order_time(g, &schedule);
+    assert_int_equal(clock->makespan_ns, short_ns);
+    g->passes = longer;
+    const int64_t long_ns = segment_order_time(g, &schedule);
+    const int64_t limits[] = { 1, long_ns / 2, long_ns, long_ns + 1, SEGMENT_DEAD_END };
+    for (int told = 0; told < 2; told++) {
+        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+            assert_int_equal(segment_clock_run(clock, longer, &tails, limits[i]),
+                             long_ns < limits[i] ? long_ns : limits[i]);
+        for (int64_t i = 0; told == 0 && i < cells; i++)
+            clock->longer_ns[i % g->rank_count] += longer[i].backward_ns - shorter[i].backward_ns;
+    }
+    segment_clock_reset(clock);
+    /* The order as timing finds it does as well as the one that ran. */
+    assert_int_equal(segment_order_passes(g, &schedule, clock->order), long_ns);
+    assert_int_equal(segment_clock_run(clock, longer, &tails, SEGMENT_DEAD_END), long_ns);
+    g->passes = own;
+    beside.limit_ns = short_ns;
+    assert_false(interleaver_run_beside(x, order, TURN_ALTERNATE, &beside, &schedule));
+    beside.limit_ns = short_ns + 1;
+    assert_true(interleaver_run_beside(x, order, TURN_ALTERNATE, &beside, &schedule));
+    segment_clock_destroy(clock);
+}
+
+static void test_clock(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 7);
+    for (int round = 0; round < 200; round++) {
+        struct arena *arena = arena_create();
+        int32_t images[16], order[64];
+        const struct vlm v = drawn(&mt, images);
+        struct segment_graph *g = vlm_graph(arena, &v, NULL);
+        in_turn(order, g->class_count);
+        random_numpy_shuffle(&mt, (uint32_t *)order, (uint32_t)g->class_count);
+        struct interleaver *x = interleaver_create(g);
+        check_clock(g, x, order, &mt);
+        interleaver_destroy(x);
+        arena_destroy(arena);
+    }
+}
+
 static double largest_need(const struct vlm *v) {
     double most = 0;
     for (int32_t m = 0; m < v->micro_batches; m++) {
-        double need = v->images[m] * v->image_bytes * v->vision_chunks +
-                      v->text_bytes * v->language_chunks;
+        double need =
+            v->images[m] * v->image_bytes * v->vision_chunks + v->text_bytes * v->language_chunks;
         if (need > most) most = need;
     }
     return most;
@@ -151,9 +222,17 @@ static void test_dead_end(void **state) {
     (void)state;
     static const int32_t images[] = { 3, 3 };
     struct arena *arena = arena_create();
-    struct vlm v = { .ranks = 2, .micro_batches = 2, .images = images, .per_item = 1,
-                     .vision_chunks = 1, .language_chunks = 1, .image_ns = 5, .text_ns = 10,
-                     .image_bytes = 10, .text_bytes = 5, .capacity_bytes = 34.5 };
+    struct vlm v = { .ranks = 2,
+                     .micro_batches = 2,
+                     .images = images,
+                     .per_item = 1,
+                     .vision_chunks = 1,
+                     .language_chunks = 1,
+                     .image_ns = 5,
+                     .text_ns = 10,
+                     .image_bytes = 10,
+                     .text_bytes = 5,
+                     .capacity_bytes = 34.5 };
     struct segment_schedule schedule;
     assert_true(greedy(vlm_graph(arena, &v, NULL), &schedule) == SEGMENT_DEAD_END);
     v.capacity_bytes = 35; /* one micro-batch at a time */
@@ -167,6 +246,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_only_is_1f1b),
         cmocka_unit_test(test_drawn_iterations),
+        cmocka_unit_test(test_clock),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_dead_end),
     };
