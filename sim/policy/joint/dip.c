@@ -70,7 +70,7 @@ static const struct field dip_fields[] = {
       NULL },
     { "rollouts", FIELD_COUNT, AT(rollouts), 1, 1e9, "400", "",
       "schedules tried for one iteration of one data-parallel rank", NULL },
-    { "memory_rollouts", FIELD_COUNT, AT(memory_rollouts), 0, 1e9, "400", "",
+    { "memory_rollouts", FIELD_COUNT, AT(memory_rollouts), 0, 1e9, "2000", "",
       "schedules near the best that go through the memory step too, at most; 200 in a row that are "
       "no better (50 with offload), a best within 1 % of the bound or a slower data-parallel rank "
       "ends it",
