@@ -217,11 +217,26 @@ static void print_stages(const struct execution *e) {
     arena_destroy(arena);
 }
 
+/* The number of packed groups, in equal shares for all ranks, that hold about what is asked for. */
+static const char *nearest_number(const struct job *job, double asked, char *text, size_t size) {
+    const struct scenario *s = job->scenario;
+    const struct batching_policy *batching = s->batching.row;
+    const int64_t now = s->micro_batches_per_rank * s->layout.dp;
+    const double per_group = job->samples_per_step / (double)now;
+    const int64_t each = llround(asked / per_group / (double)s->layout.dp);
+    if (!batching->packs || each < 1) return "";
+    const int64_t wanted = each * s->layout.dp;
+    snprintf(text, size, ": training.global_batch={\"micro_batches\":%ld} would hold about %.0f",
+             (long)wanted, per_group * (double)wanted);
+    return text;
+}
+
 static void print_step_samples(const struct job *job) {
+    char hint[128];
     double asked = (double)job->asked_samples_per_step;
     if (asked > 0 && fabs(job->samples_per_step - asked) > asked * NOTABLE_STEP_PERCENT / 100)
-        printf("  a step holds %.0f samples on average, the scenario asks for %.0f\n",
-               job->samples_per_step, asked);
+        printf("  a step holds %.0f samples on average, the scenario asks for %.0f%s\n",
+               job->samples_per_step, asked, nearest_number(job, asked, hint, sizeof hint));
 }
 
 /* What the limits of the batching policy would have to be to take every sample. */

@@ -301,14 +301,17 @@ static void print_batch_sizes(const struct sweep *sweep, int64_t shown) {
         as_asked = as_asked && !(asked > 0 && fabs(row->samples_per_step / asked - 1) >
                                                   NOTABLE_STEP_PERCENT * 0.01);
     }
-    if (most <= 1.1 * least && as_asked) return;
+    const bool alike = most <= 1.1 * least;
+    if (alike && as_asked) return;
     fputs("  a step holds", stdout);
-    for (int64_t i = 0; i < shown; i++)
+    if (alike) printf(" some %.0f samples", sweep->rows[sweep->best[0]].samples_per_step);
+    for (int64_t i = 0; i < shown && !alike; i++)
         printf("%s %.0f samples in %ld", i > 0 ? "," : "",
                sweep->rows[sweep->best[i]].samples_per_step, (long)i + 1);
-    puts("; days and money are of the same samples in all, in fewer or more steps: they compare if "
-         "such batches train\n  equally well (a packed micro-batch holds many samples; "
-         "\"global_batch\": {\"micro_batches\": N} sets their number)");
+    puts(": days and money are of the same samples in all, which steps of another size may train "
+         "otherwise\n  (packed groups hold many samples; \"global_batch\": {\"micro_batches\": N} "
+         "sets "
+         "their number)");
 }
 
 static void print_rescaled(const struct sweep *sweep) {
