@@ -1,10 +1,11 @@
 /* efficiency.c - time of one kernel or one collective of one node from the measured curves.
  *
  * Matmul, m x n x k of F flop and B bytes on a GPU of peak P and HBM bandwidth W:
- *     t = ( launch + max( F / (e P) (1 + K0/k) w^x, B / (eb W) ) ) exp(r(m, n, k))
+ *     t = ( launch + q + max( F / (e P) (1 + K0/k) w^x, B / (eb W) ) ) exp(r(m, n, k))
  *     e(t) = e max(floor, 1 - s ln(t / t_on))  for t > t_on: a long kernel sits at the power limit
  *   K0 is the depth that filling and draining the tile pipeline costs; w >= 1 is what whole tiles in
- *   whole waves take more than the multiplications, and x how much of it is seen; r is the table of
+ *   whole waves take more than the multiplications, and x how much of it is seen; q = 3 m k / (c W) is
+ *   a quantisation of the operand that is timed too: 2 bytes read and 1 written; r is the table of
  *   what the measurements add. Weight gradients divide e by their layout's factor.
  *   Valid for m, n, k inside the table; outside r keeps its edge value, which is an extrapolation.
  *   Inside a training step the chip has settled at its power limit: compute is at least
@@ -123,6 +124,9 @@ static double wave_waste(double m, double n, double k, double slots) {
     return least / (m * n);
 }
 
+/* A value is read in bf16 and written in fp8. */
+#define CAST_BYTES 3.0
+
 double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
                        double hbm_bytes_per_s, double flop, double memory_bytes, int64_t m,
                        int64_t n, int64_t k, struct kernel_terms *terms) {
@@ -135,9 +139,12 @@ double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
     compute_s /=
         power_fraction(curve->power_slope, curve->power_onset_s, curve->power_floor, compute_s);
     const double memory_s = memory_bytes / (curve->memory_fraction * hbm_bytes_per_s);
+    const double cast_s = curve->cast_fraction > 0 ? CAST_BYTES * (double)m * (double)k /
+                                                         (curve->cast_fraction * hbm_bytes_per_s)
+                                                   : 0;
     terms->inside_range = true;
     const double factor = exp(correction_ratio(&curve->correction, sizes, &terms->inside_range));
-    terms->launch_s = curve->launch_s * factor;
+    terms->launch_s = (curve->launch_s + cast_s) * factor;
     terms->compute_s = compute_s * factor;
     terms->memory_s = memory_s * factor;
     return terms->launch_s + fmax(terms->compute_s, terms->memory_s);

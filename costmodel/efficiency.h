@@ -46,6 +46,9 @@ struct matmul_curve {
     /* How much of the time that whole waves of tiles take beyond the multiplications is seen: an
      * exponent of their ratio, 0: not seen; and the multiprocessors of the GPU that was measured. */
     double wave_exponent, wave_slots;
+    /* Of HBM bandwidth, at which a kernel before the matmul quantises its m x k operand; 0: it comes
+     * quantised. */
+    double cast_fraction;
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
@@ -148,7 +151,7 @@ extern const struct field_table efficiency_matmul_table, efficiency_attention_ta
 struct matmul_fields {
     const char *source, *settled_source;
     double launch_us, efficiency, k_half, memory_fraction;
-    double power_slope, power_onset_us, power_floor, wave_exponent, wave_slots;
+    double power_slope, power_onset_us, power_floor, wave_exponent, wave_slots, cast_fraction;
     double settled_efficiency, settled_k_half;
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
     double weight_gradient_factor, fp8_efficiency, fp4_efficiency;

@@ -28,50 +28,53 @@ static_assert(PASS_FORWARD == 0 && PASS_WEIGHT_GRADIENT == 2, "names stand in th
 
 /* What a training curve and a variant's curve have in common. */
 #define M(member) AT(matmul_fields, member)
-#define MATMUL_FORM_ROWS                                                                              \
-    { "source", FIELD_TEXT, M(source), 0, 0, NULL, "", "measurements behind the curve", NULL },       \
-        { "launch_us", FIELD_DOUBLE, M(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },    \
-        { "efficiency", FIELD_DOUBLE, M(efficiency), 0.01, 1, NULL, "", "of peak, endless k", NULL }, \
-        { "k_half", FIELD_DOUBLE, M(k_half), 0, 1e5, NULL, "", "depth that halves it", NULL },        \
-        { "memory_fraction",                                                                          \
-          FIELD_DOUBLE,                                                                               \
-          M(memory_fraction),                                                                         \
-          0.01,                                                                                       \
-          2,                                                                                          \
-          NULL,                                                                                       \
-          "",                                                                                         \
-          "of HBM bandwidth; above 1 where operands stay in L2",                                      \
-          NULL },                                                                                     \
-        { "power_slope",                                                                              \
-          FIELD_DOUBLE,                                                                               \
-          M(power_slope),                                                                             \
-          0,                                                                                          \
-          1,                                                                                          \
-          "0",                                                                                        \
-          "",                                                                                         \
-          "loss for each e-fold of duration beyond the onset",                                        \
-          NULL },                                                                                     \
-        { "power_onset_us",                                                                           \
-          FIELD_DOUBLE,                                                                               \
-          M(power_onset_us),                                                                          \
-          1,                                                                                          \
-          1e6,                                                                                        \
-          "1000",                                                                                     \
-          "us",                                                                                       \
-          "duration from which the power limit is felt",                                              \
-          NULL },                                                                                     \
-        { "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL }, \
-        { "wave_exponent",                                                                            \
-          FIELD_DOUBLE,                                                                               \
-          M(wave_exponent),                                                                           \
-          0,                                                                                          \
-          2,                                                                                          \
-          "0",                                                                                        \
-          "",                                                                                         \
-          "of the share that whole waves of tiles take more; 0: no waves",                            \
-          NULL },                                                                                     \
-    {                                                                                                 \
-        "wave_slots", FIELD_DOUBLE, M(wave_slots), 0, 1e5, "0", "", "tiles that run at once", NULL    \
+#define MATMUL_FORM_ROWS                                                                                \
+    { "source", FIELD_TEXT, M(source), 0, 0, NULL, "", "measurements behind the curve", NULL },         \
+        { "launch_us", FIELD_DOUBLE, M(launch_us), 0, 1000, NULL, "us", "start and drain", NULL },      \
+        { "efficiency", FIELD_DOUBLE, M(efficiency), 0.01, 1, NULL, "", "of peak, endless k", NULL },   \
+        { "k_half", FIELD_DOUBLE, M(k_half), 0, 1e5, NULL, "", "depth that halves it", NULL },          \
+        { "memory_fraction",                                                                            \
+          FIELD_DOUBLE,                                                                                 \
+          M(memory_fraction),                                                                           \
+          0.01,                                                                                         \
+          2,                                                                                            \
+          NULL,                                                                                         \
+          "",                                                                                           \
+          "of HBM bandwidth; above 1 where operands stay in L2",                                        \
+          NULL },                                                                                       \
+        { "power_slope",                                                                                \
+          FIELD_DOUBLE,                                                                                 \
+          M(power_slope),                                                                               \
+          0,                                                                                            \
+          1,                                                                                            \
+          "0",                                                                                          \
+          "",                                                                                           \
+          "loss for each e-fold of duration beyond the onset",                                          \
+          NULL },                                                                                       \
+        { "power_onset_us",                                                                             \
+          FIELD_DOUBLE,                                                                                 \
+          M(power_onset_us),                                                                            \
+          1,                                                                                            \
+          1e6,                                                                                          \
+          "1000",                                                                                       \
+          "us",                                                                                         \
+          "duration from which the power limit is felt",                                                \
+          NULL },                                                                                       \
+        { "power_floor", FIELD_DOUBLE, M(power_floor), 0.1, 1, "1", "", "least that is left", NULL },   \
+        { "wave_exponent",                                                                              \
+          FIELD_DOUBLE,                                                                                 \
+          M(wave_exponent),                                                                             \
+          0,                                                                                            \
+          2,                                                                                            \
+          "0",                                                                                          \
+          "",                                                                                           \
+          "of the share that whole waves of tiles take more; 0: no waves",                              \
+          NULL },                                                                                       \
+        { "wave_slots", FIELD_DOUBLE, M(wave_slots), 0, 1e5, "0", "", "tiles that run at once", NULL }, \
+    {                                                                                                   \
+        "cast_fraction", FIELD_DOUBLE, M(cast_fraction), 0, 10, "0", "",                                \
+            "of HBM bandwidth, of a quantisation of the operand timed with the matmul; 0: none",        \
+            NULL                                                                                        \
     }
 #define MATMUL_TABLE_ROWS                                                                           \
     {                                                                                               \
@@ -313,6 +316,7 @@ static bool read_matmul_form(const struct json *json, const cJSON *node,
     out->power_floor = f->power_floor;
     out->wave_exponent = f->wave_exponent;
     out->wave_slots = f->wave_slots;
+    out->cast_fraction = f->cast_fraction;
     out->band_fraction = f->band_fraction;
     out->outside_band_fraction = f->outside_band_fraction;
     out->source = f->source;

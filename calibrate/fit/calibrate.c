@@ -183,7 +183,7 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
     };
     cJSON *node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
-    if (node) curves_drop_waves(node);
+    if (node) curves_drop_unseen(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
         if (!optional[i].said) cJSON_DeleteItemFromObjectCaseSensitive(node, optional[i].key);
     return node;

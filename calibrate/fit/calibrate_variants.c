@@ -82,6 +82,7 @@ static cJSON *variant_matmul(struct calibrate_job *job, const struct framework *
         .power_floor = fit.power_floor,
         .wave_exponent = curves_rounded(fit.coefficient[MATMUL_WAVE_EXPONENT]),
         .wave_slots = fit.wave_slots,
+        .cast_fraction = curves_rounded(fit.coefficient[MATMUL_CAST_FRACTION]),
         .band_fraction = curves_rounded(fit.held_out.p80),
         .outside_band_fraction = curves_rounded(fmax(fit.form.p80, 2 * fit.held_out.p80)),
     };
@@ -94,7 +95,7 @@ static cJSON *variant_matmul(struct calibrate_job *job, const struct framework *
     }
     const cJSON *const nodes[] = { f.m, f.n, f.k, f.log_ratio_milli };
     cJSON *curve = curves_write(&efficiency_variant_matmul_table, &f, nodes, 4);
-    curves_drop_waves(curve);
+    curves_drop_unseen(curve);
     return curve;
 }
 

@@ -51,7 +51,8 @@ void curves_drop_zero(cJSON *object, const char *key) {
     if (value && value->valuedouble == 0) cJSON_DeleteItemFromObjectCaseSensitive(object, key);
 }
 
-void curves_drop_waves(cJSON *matmul) {
+void curves_drop_unseen(cJSON *matmul) {
     curves_drop_zero(matmul, "wave_exponent");
     curves_drop_zero(matmul, "wave_slots");
+    curves_drop_zero(matmul, "cast_fraction");
 }

@@ -25,7 +25,7 @@ cJSON *curves_write(const struct field_table *table, const void *values, const c
                     size_t node_count);
 /* A key whose 0 says that nothing was seen is left out. */
 void curves_drop_zero(cJSON *object, const char *key);
-/* Those of a matmul whose rows show no waves of tiles. */
-void curves_drop_waves(cJSON *matmul);
+/* Those of a matmul whose rows show no waves of tiles, or no quantisation. */
+void curves_drop_unseen(cJSON *matmul);
 
 #endif

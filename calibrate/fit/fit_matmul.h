@@ -18,13 +18,13 @@ enum matmul_coefficient {
     MATMUL_MEMORY_FRACTION,
     MATMUL_POWER_SLOPE,
     MATMUL_WAVE_EXPONENT,
+    MATMUL_CAST_FRACTION,
     MATMUL_COEFFICIENT_COUNT
 };
 
 struct matmul_fit {
     double coefficient[MATMUL_COEFFICIENT_COUNT];
     double relative_sigma[MATMUL_COEFFICIENT_COUNT]; /* standard error over the coefficient */
-    double covariance[FIT_PARAMETER_MAX][FIT_PARAMETER_MAX]; /* of the ln coefficients */
     double power_onset_s, power_floor, wave_slots;
     int64_t axis_count[3]; /* m, n, k */
     int64_t axis[3][EFFICIENCY_AXIS_MAX];
