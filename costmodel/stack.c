@@ -31,7 +31,7 @@ struct stack_fields {
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
         rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
-        host_divided_forward_us, host_divided_backward_us;
+        host_divided_forward_us, host_divided_backward_us, host_fp8_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
@@ -110,6 +110,8 @@ static const struct field stack_rows[] = {
       "what tensor parallelism's dispatch adds to the forward", NULL },
     { "host_divided_backward_us", FIELD_DOUBLE, AT(host_divided_backward_us), 0, 1e6, "0", "us",
       "the same of the backward", NULL },
+    { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_us), 0, 1e6, "0", "us",
+      "what fp8 matmuls add to the forward", NULL },
     { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
       "time of its attention kernel over the profile's", NULL },
     { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
@@ -441,6 +443,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .host_sharded_s = f.host_sharded_us / 1e6,
         .host_divided_forward_s = f.host_divided_forward_us / 1e6,
         .host_divided_backward_s = f.host_divided_backward_us / 1e6,
+        .host_fp8_s = f.host_fp8_us / 1e6,
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,
