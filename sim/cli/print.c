@@ -226,6 +226,7 @@ static const char *nearest_number(const struct job *job, double asked, char *tex
     const int64_t each = llround(asked / per_group / (double)s->layout.dp);
     if (!batching->packs || each < 1) return "";
     const int64_t wanted = each * s->layout.dp;
+    if (wanted == now) return "";
     snprintf(text, size, ": training.global_batch={\"micro_batches\":%ld} would hold about %.0f",
              (long)wanted, per_group * (double)wanted);
     return text;

@@ -384,7 +384,7 @@ static void print_leaving_out(const struct sweep *sweep) {
     else if (sweep->leaving_out > 0)
         printf(
             "  %s leave out more than %.0f %% of the samples: ranked after all others, not on the "
-            "front\n",
+            "front (`ballast run`\n  of one says what they hold and its policy does not take)\n",
             cli_thousands(sweep->leaving_out, count), RECORD_LEFT_OUT_TOLERATED * 100);
 }
 

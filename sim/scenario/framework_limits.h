@@ -5,7 +5,7 @@
  *     int64_t count = framework_limits(FRAMEWORK_MEGATRON, scenario, arena, limits);
  *
  * What depends on the plan (cuts, blocks that recompute) is launch_flags.h's. Source: Megatron-LM's
- * and DeepSpeed's own argument parsers and documentation (docs/MODEL.md).
+ * and DeepSpeed's own argument parsers and documentation (docs/POLICIES.md).
  */
 #ifndef BALLAST_SIM_SCENARIO_FRAMEWORK_LIMITS_H
 #define BALLAST_SIM_SCENARIO_FRAMEWORK_LIMITS_H
