@@ -115,6 +115,11 @@ static bool write_run_row(const struct report *r, int64_t index) {
     fputs("<td>", out);
     report_verdict_tag(out, run);
     if (r->supposes[index]) fputs(" <span class=\"tag tight\">what if</span>", out);
+    if (report_no_choice(r, run) != NULL) {
+        fputs(" <span class=\"tag out\" title=\"", out);
+        html_text(out, report_no_choice(r, run));
+        fputs("\">not chosen by the sweep</span>", out);
+    }
     if (report_breach(r, run)[0] != '\0')
         fprintf(out, " <span class=\"tag out\">%s</span>", report_breach(r, run));
     fputs("</td>", out);
@@ -221,10 +226,9 @@ static bool write_page(struct report *r) {
                        : arena_format(r->arena, "%lld runs of %s", (long long)r->run_count, title));
     fputs("</h1>\n", out);
     if (!report_answer(r) || !write_runs(r)) return false;
-    if (!report_picture(
-            r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
-            "Blue is work, orange is communication, grey is waiting, green waiting for "
-            "samples. The best run stands first."))
+    if (!report_picture(r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
+                        "Blue is work, orange is communication, grey is waiting, green waiting for "
+                        "samples. The best run stands first."))
         return false;
     if (!report_sweep(r) || !write_details(r)) return false;
     fprintf(out,

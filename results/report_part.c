@@ -53,6 +53,8 @@ bool report_is_better(const struct report *r, const struct run_record *run,
     if (candidate != report_is_candidate(other)) return candidate;
     const bool leaves_out = record_leaves_out(run->left_out_fraction);
     if (leaves_out != record_leaves_out(other->left_out_fraction)) return !leaves_out;
+    const bool no_choice = report_no_choice(r, run) != NULL;
+    if (no_choice != (report_no_choice(r, other) != NULL)) return !no_choice;
     const bool breaks = report_breach(r, run)[0] != '\0';
     if (breaks != (report_breach(r, other)[0] != '\0')) return !breaks;
     return report_value_of(r, run) < report_value_of(r, other);

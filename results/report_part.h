@@ -23,6 +23,7 @@ struct report_wish {
     enum report_measure measure;
     const int64_t *run_ids; /* the runs of the page that are of it */
     int64_t run_count;
+    const char **reasons; /* by index of those: why the sweep does not choose it; NULL: it may */
 };
 
 struct report {
@@ -62,7 +63,8 @@ bool report_is_out_of_memory(const struct run_record *run);
 double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
 bool report_is_candidate(const struct run_record *run); /* to be the best */
 /* Whether `run` stands before `other`: candidates do, then what trains all samples, then what keeps
- * deadline and budget, then what has less of what the page ranks by. */
+ * deadline and budget, then what has less of what the page ranks by. What its sweep does not choose
+ * (sweep_row.reason) stands behind what trains all. */
 bool report_is_better(const struct report *r, const struct run_record *run,
                       const struct run_record *other);
 double report_value_of(const struct report *r, const struct run_record *run); /* that it ranks by */
@@ -70,6 +72,8 @@ double report_value_of(const struct report *r, const struct run_record *run); /*
  * nothing. */
 const char *report_breach(const struct report *r, const struct run_record *run);
 const char *report_breach_of(const struct report *r, double days, double money_usd);
+/* Why its sweep does not choose it; NULL: it may. */
+const char *report_no_choice(const struct report *r, const struct run_record *run);
 bool report_wish_read(struct report *r);
 bool report_wish_limits(const struct report *r); /* a deadline or a budget was given */
 const char *report_wish_words(const struct report *r); /* "the deadline", "deadline and budget" */

@@ -13,6 +13,7 @@
 struct member_reader {
     struct report *report;
     bool *member; /* by index in runs */
+    const char **reasons;
 };
 
 static bool note_member(void *context, sqlite3_stmt *row, struct error *err) {
@@ -20,28 +21,38 @@ static bool note_member(void *context, sqlite3_stmt *row, struct error *err) {
     struct member_reader *reader = context;
     const struct report *r = reader->report;
     for (int64_t i = 0; i < r->run_count; i++)
-        if (r->runs[i]->id == sqlite3_column_int64(row, 0)) reader->member[i] = true;
+        if (r->runs[i]->id == sqlite3_column_int64(row, 0)) {
+            const char *reason = (const char *)sqlite3_column_text(row, 1);
+            reader->member[i] = true;
+            reader->reasons[i] = reason != NULL ? arena_text(r->arena, reason) : NULL;
+        }
     return true;
 }
 
 bool report_wish_read(struct report *r) {
     struct report_wish *wish = &r->wish;
     *wish = (struct report_wish){ .limits = { NAN, NAN }, .measure = REPORT_COST };
-    struct member_reader reader = { r, arena_array(r->arena, bool, r->run_count + 1) };
+    struct member_reader reader = { r, arena_array(r->arena, bool, r->run_count + 1),
+                                    arena_array(r->arena, const char *, r->run_count + 1) };
     const char *name;
     if (!sweep_view_find(r->store, NULL, &wish->sweep_id, &name, r->arena, r->err)) return false;
     if (wish->sweep_id < 0) return true;
     int64_t count;
     const struct sweep_record *sweep =
         store_load(r->store, RECORD_SWEEP, wish->sweep_id, r->arena, &count, r->err);
-    if (sweep == NULL || !store_query(r->store,
-                                      "SELECT run_id FROM sweep_row WHERE sweep_id = ?1 AND run_id"
-                                      " IS NOT NULL",
-                                      wish->sweep_id, note_member, &reader, r->err))
+    if (sweep == NULL ||
+        !store_query(r->store,
+                     "SELECT run_id, reason FROM sweep_row WHERE sweep_id = ?1 AND run_id"
+                     " IS NOT NULL",
+                     wish->sweep_id, note_member, &reader, r->err))
         return false;
     int64_t *ids = arena_array(r->arena, int64_t, r->run_count + 1);
+    wish->reasons = arena_array(r->arena, const char *, r->run_count + 1);
     for (int64_t i = 0; i < r->run_count; i++)
-        if (reader.member[i]) ids[wish->run_count++] = r->runs[i]->id;
+        if (reader.member[i]) {
+            wish->reasons[wish->run_count] = reader.reasons[i];
+            ids[wish->run_count++] = r->runs[i]->id;
+        }
     wish->run_ids = ids;
     wish->limits = (struct plot_limits){ sweep->deadline_days, sweep->budget_usd };
     if (wish->run_count == r->run_count && sweep->objective != NULL)
@@ -57,6 +68,12 @@ static bool was_asked(const struct report *r, const struct run_record *run) {
     for (int64_t i = 0; i < r->wish.run_count; i++)
         if (r->wish.run_ids[i] == run->id) return true;
     return false;
+}
+
+const char *report_no_choice(const struct report *r, const struct run_record *run) {
+    for (int64_t i = 0; i < r->wish.run_count; i++)
+        if (r->wish.run_ids[i] == run->id) return r->wish.reasons[i];
+    return NULL;
 }
 
 bool report_wish_limits(const struct report *r) {
