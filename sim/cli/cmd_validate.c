@@ -1,6 +1,7 @@
 /* cmd_validate.c - measured runs beside their simulation: row by row, then by source. */
 #include <glob.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "results/plot_validation.h"
 #include "sim/cli/cli.h"
@@ -192,7 +193,11 @@ struct shared_note {
     int64_t rows;
 };
 
-/* What stands for what in the rows that were simulated: each once, in order of appearance. */
+static int by_text(const void *a, const void *b) {
+    return strcmp(((const struct shared_note *)a)->text, ((const struct shared_note *)b)->text);
+}
+
+/* What stands for what in the rows that were simulated: each once, those of a column together. */
 static void print_notes(const struct validation *v) {
     struct shared_note *notes =
         arena_array(v->arena, struct shared_note, v->runs.count * MEASURED_NOTE_LIMIT + 1);
@@ -207,6 +212,7 @@ static void print_notes(const struct validation *v) {
             notes[at].rows++;
         }
     }
+    qsort(notes, (size_t)count, sizeof *notes, by_text);
     if (count > 0) puts("\nFilled in where a row does not say, or says what is not known");
     for (int64_t i = 0; i < count; i++)
         printf("  %4ld row%c  %s\n", (long)notes[i].rows, notes[i].rows == 1 ? ' ' : 's',

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_unseen.sh SOURCE - nothing is made of calibrate/measured/unseen, and its README counts its rows.
+# test_unseen.sh SOURCE - nothing is made of calibrate/measured/unseen, and its README counts its rows, those of first sight too.
 set -euo pipefail
 
 cd "$1/calibrate/measured"
@@ -26,5 +26,13 @@ for file in unseen/*.csv; do
     name=$(basename "$file")
     rows=$(($(wc -l < "$file") - 1))
     grep -q "^| $name | $rows |" unseen/README.md || fail "unseen/README.md does not give $name $rows rows"
+done
+# First sight tells all rows of a round that was committed before it was simulated.
+for round in 3 4 5 6 7 8; do
+    told=$(awk -F'|' -v round="$round" '
+        $2 ~ "^ *" round " *$" && NF == 8 { n = split($4, words, " "); sum += words[n] }
+        END { print sum + 0 }' unseen/README.md)
+    rows=$(first_cells unseen/round"$round"_*.csv | wc -l)
+    [ "$told" -eq "$rows" ] || fail "first sight of round $round tells $told rows of $rows"
 done
 [ "$failures" -eq 0 ]
