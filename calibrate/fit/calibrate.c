@@ -43,8 +43,9 @@ const struct attention_rule calibrate_attention_rules[RULE_COUNT] = {
     { 128, true, 1, 1 },
     { 256, true, 1.10, 1 },
 };
-#define RULE_BAND_FRACTION 0.2
-#define ATTENTION_ROWS_MIN 6
+#define RULE_BAND_FRACTION  0.2
+#define ATTENTION_ROWS_MIN  6
+#define OWN_MATMUL_ROWS_MIN 24 /* fewer make no table (fit_matmul.c) */
 
 void calibrate_add_line(struct calibrate_report *report, const struct error_summary *form,
                         const struct error_summary *held_out, const char *format, ...) {
@@ -56,6 +57,30 @@ void calibrate_add_line(struct calibrate_report *report, const struct error_summ
     va_end(arguments);
     line->form = form ? *form : (struct error_summary){ 0 };
     line->held_out = *held_out;
+    line->from = "shipped";
+}
+
+/* The last line is of a fit of the user's rows of this table. */
+static void mark_own(struct calibrate_job *job, enum measurement_format table) {
+    struct calibrate_report *report = job->report;
+    report->own_used[table] = true;
+    if (report->line_count > 0)
+        report->lines[report->line_count - 1].from = job->own->files[table].path;
+}
+
+/* A table of the user that no fit came of. */
+static void note_unused(struct calibrate_job *job, enum measurement_format table,
+                        const char *needs) {
+    const struct own_file *file = &job->own->files[table];
+    if (file->path == NULL || job->report->own_used[table]) return;
+    if (file->row_count == 0) {
+        calibrate_add_note(job->report, job->arena, "%s: no row is of %s, it holds %s", file->path,
+                           job->own->gpu, file->gpus);
+        return;
+    }
+    calibrate_add_note(job->report, job->arena, "%s: its %lld row%s of %s do not suffice (%s)",
+                       file->path, (long long)file->row_count, file->row_count == 1 ? "" : "s",
+                       job->own->gpu, needs);
 }
 
 /* ---- matmul -----------------------------------------------------------------------------------
@@ -114,31 +139,13 @@ static cJSON *stated_matmul(struct calibrate_job *job) {
     return field_table_write(&efficiency_matmul_table, &f);
 }
 
-static cJSON *fitted_matmul(struct calibrate_job *job) {
+static cJSON *matmul_json(struct calibrate_job *job, const struct matmul_fit *fit,
+                          const char *source, double shift, double band_factor) {
     const struct plan *plan = job->plan;
-    const struct gemm_rows *all = &job->measured->gemm;
-    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->count; i++)
-        if (strcmp(all->rows[i].gpu, plan->gemm_gpu) == 0 && is_collector(&all->rows[i]))
-            rows[count++] = all->rows[i];
-    struct matmul_fit *fit = &job->report->matmul;
-    const struct matmul_conditions on = { plan->gemm_peak, plan->gemm_bandwidth, PRECISION_BF16,
-                                          PASS_FORWARD, calibrate_sm_count(plan->gemm_gpu) };
-    if (!fit_matmul(job->arena, rows, count, &on, fit, job->err)) {
-        error_context(job->err, "while fitting the matmuls of %s", plan->gemm_gpu);
-        return NULL;
-    }
-    job->report->matmul_fitted = true;
-    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
-    const double shift = plan->shift_gpu ? gemm_shift(job, fit, plan->shift_gpu) : 0;
     const int64_t *axes = fit->axis_count;
-    const double band = fit->held_out.p80 * plan->band_factor;
+    const double band = fit->held_out.p80 * band_factor;
     const struct matmul_fields f = {
-        .source = arena_format(job->arena,
-                               "%s matmuls, SGLang and TensorRT-LLM collectors of "
-                               "ai-dynamo/aiconfigurator",
-                               plan->gemm_gpu),
+        .source = source,
         .settled_source = plan->settled_source,
         .launch_us = curves_rounded(fit->coefficient[MATMUL_LAUNCH_S] * 1e6),
         .efficiency = curves_rounded(fit->coefficient[MATMUL_EFFICIENCY]),
@@ -170,6 +177,57 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
     return curves_write(&efficiency_matmul_table, &f, nodes, 4);
 }
 
+/* NULL, without an error: the user has no rows of this GPU, or too few. */
+static cJSON *own_matmul(struct calibrate_job *job) {
+    const struct own_tables *own = job->own;
+    const struct gemm_rows *all = &own->rows.gemm;
+    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (strcmp(all->rows[i].dtype, "bf16") == 0 && all->rows[i].time_us > 0 &&
+            all->rows[i].m > 0 && !strstr(all->rows[i].framework, "groups=") &&
+            calibrate_matmul_pass(all->rows[i].framework) == PASS_FORWARD)
+            rows[count++] = all->rows[i];
+    struct matmul_fit *fit = &job->report->matmul;
+    const struct matmul_conditions on = { job->peaks->bf16_flop_per_s, job->peaks->hbm_bytes_per_s,
+                                          PRECISION_BF16, PASS_FORWARD,
+                                          calibrate_sm_count(own->gpu) };
+    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL))
+        return NULL;
+    job->report->matmul_fitted = true;
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", own->gpu);
+    mark_own(job, MEASUREMENT_GEMM);
+    return matmul_json(
+        job, fit, own_tables_source(job->arena, own, MEASUREMENT_GEMM, count, rows[0].framework), 0,
+        1);
+}
+
+static cJSON *fitted_matmul(struct calibrate_job *job) {
+    const struct plan *plan = job->plan;
+    const struct gemm_rows *all = &job->measured->gemm;
+    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (strcmp(all->rows[i].gpu, plan->gemm_gpu) == 0 && is_collector(&all->rows[i]))
+            rows[count++] = all->rows[i];
+    struct matmul_fit *fit = &job->report->matmul;
+    const struct matmul_conditions on = { plan->gemm_peak, plan->gemm_bandwidth, PRECISION_BF16,
+                                          PASS_FORWARD, calibrate_sm_count(plan->gemm_gpu) };
+    if (!fit_matmul(job->arena, rows, count, &on, fit, job->err)) {
+        error_context(job->err, "while fitting the matmuls of %s", plan->gemm_gpu);
+        return NULL;
+    }
+    job->report->matmul_fitted = true;
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
+    const double shift = plan->shift_gpu ? gemm_shift(job, fit, plan->shift_gpu) : 0;
+    return matmul_json(job, fit,
+                       arena_format(job->arena,
+                                    "%s matmuls, SGLang and TensorRT-LLM collectors of "
+                                    "ai-dynamo/aiconfigurator",
+                                    plan->gemm_gpu),
+                       shift, plan->band_factor);
+}
+
 /* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
 static cJSON *matmul_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
@@ -182,7 +240,9 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_efficiency", plan->fp8_settled_efficiency > 0 },
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
     };
-    cJSON *node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
+    cJSON *node = own_matmul(job);
+    note_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, 24 of them");
+    if (!node) node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
     if (node) curves_drop_unseen(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
         if (!optional[i].said) cJSON_DeleteItemFromObjectCaseSensitive(node, optional[i].key);
@@ -204,6 +264,33 @@ double calibrate_sm_count(const char *gpu) {
     return 0; /* no waves */
 }
 
+static bool is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
+    return strcmp(row->direction, "fwd") == 0 && row->head_dim_qk == rule->head_dim &&
+           row->head_dim_v == rule->head_dim && row->causal == rule->causal;
+}
+
+/* The curve's source; NULL: the user has too few rows. */
+static const char *fit_own_attention(struct calibrate_job *job, const struct attention_rule *rule,
+                                     struct attention_fit *fit) {
+    const struct own_tables *own = job->own;
+    const struct attention_rows *all = &own->rows.attention;
+    struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (is_of_rule(&all->rows[i], rule) && strcmp(all->rows[i].dtype, "bf16") == 0 &&
+            all->rows[i].time_us > 0)
+            rows[count++] = all->rows[i];
+    const struct attention_conditions on = { job->peaks->bf16_flop_per_s,
+                                             job->peaks->hbm_bytes_per_s,
+                                             calibrate_sm_count(own->gpu) };
+    if (count < ATTENTION_ROWS_MIN || !fit_attention(job->arena, rows, count, &on, fit, NULL))
+        return NULL;
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", own->gpu,
+                       (long long)rule->head_dim, rule->causal ? "causal" : "full");
+    mark_own(job, MEASUREMENT_ATTENTION);
+    return own_tables_source(job->arena, own, MEASUREMENT_ATTENTION, count, rows[0].framework);
+}
+
 static bool fit_one_attention(struct calibrate_job *job, const struct attention_rule *rule,
                               struct attention_fit *fit) {
     const struct plan *plan = job->plan;
@@ -212,9 +299,8 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
-        if (strcmp(row->gpu, plan->attention_gpu) == 0 && strcmp(row->direction, "fwd") == 0 &&
-            row->head_dim_qk == rule->head_dim && row->head_dim_v == rule->head_dim &&
-            row->causal == rule->causal && strncmp(row->source, "S9:", 3) != 0)
+        if (strcmp(row->gpu, plan->attention_gpu) == 0 && is_of_rule(row, rule) &&
+            strncmp(row->source, "S9:", 3) != 0)
             rows[count++] = *row;
     }
     if (count < ATTENTION_ROWS_MIN || plan->attention_efficiency > 0) return false;
@@ -287,17 +373,29 @@ static cJSON *attention_curve(struct calibrate_job *job, const struct attention_
     return calibrate_attention_curve_json(rule, &ruled, source, time, plan->band_factor);
 }
 
+/* The source; NULL: the user has too few pairs of forward and backward. */
+static const char *fit_own_backward(struct calibrate_job *job, struct backward_fit *backward) {
+    const struct attention_rows *all = &job->own->rows.attention;
+    if (!fit_attention_backward(job->arena, all->rows, all->count, backward, NULL)) return NULL;
+    calibrate_add_line(job->report, NULL, &backward->residual, "attention backward over forward");
+    mark_own(job, MEASUREMENT_ATTENTION);
+    return own_tables_source(job->arena, job->own, MEASUREMENT_ATTENTION, backward->residual.count,
+                             "pairs of forward and backward");
+}
+
 static cJSON *attention_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     struct attention_fit fits[RULE_COUNT], *base = NULL;
     bool fitted[RULE_COUNT];
+    const char *own[RULE_COUNT];
     /* Where nothing was measured: the stated curve. */
     struct attention_fit stated = { .coefficient = {
                                         [ATTENTION_EFFICIENCY] = plan->attention_efficiency,
                                         [ATTENTION_LENGTH_HALF] = plan->attention_length_half } };
     if (plan->attention_efficiency > 0) base = &stated;
     for (int r = 0; r < RULE_COUNT; r++) {
-        fitted[r] = fit_one_attention(job, &calibrate_attention_rules[r], &fits[r]);
+        own[r] = fit_own_attention(job, &calibrate_attention_rules[r], &fits[r]);
+        fitted[r] = own[r] || fit_one_attention(job, &calibrate_attention_rules[r], &fits[r]);
         if (fitted[r] && calibrate_attention_rules[r].causal &&
             calibrate_attention_rules[r].head_dim == 128)
             base = &fits[r];
@@ -307,26 +405,38 @@ static cJSON *attention_part(struct calibrate_job *job) {
                   plan->attention_gpu);
         return NULL;
     }
+    note_unused(job, MEASUREMENT_ATTENTION, "forward in bf16, six rows of one head size and mask");
     struct backward_fit backward;
-    if (!fit_attention_backward(job->arena, job->measured->attention.rows,
-                                job->measured->attention.count, &backward, job->err))
-        return NULL;
-    calibrate_add_line(job->report, NULL, &backward.residual, "attention backward over forward");
+    const char *own_backward = fit_own_backward(job, &backward);
+    if (!own_backward) {
+        if (!fit_attention_backward(job->arena, job->measured->attention.rows,
+                                    job->measured->attention.count, &backward, job->err))
+            return NULL;
+        calibrate_add_line(job->report, NULL, &backward.residual,
+                           "attention backward over forward");
+    }
     cJSON *curves = cJSON_CreateArray();
-    for (int r = 0; r < RULE_COUNT; r++)
-        if (fitted[r] || calibrate_attention_rules[r].efficiency_ratio > 0)
-            cJSON_AddItemToArray(curves, attention_curve(job, &calibrate_attention_rules[r],
-                                                         fitted[r] ? &fits[r] : NULL, base));
-    const double backward_gain = plan->attention_backward_time > 0
+    for (int r = 0; r < RULE_COUNT; r++) {
+        const struct attention_rule *rule = &calibrate_attention_rules[r];
+        if (own[r])
+            cJSON_AddItemToArray(curves,
+                                 calibrate_attention_curve_json(rule, &fits[r], own[r], 1, 1));
+        else if (fitted[r] || rule->efficiency_ratio > 0)
+            cJSON_AddItemToArray(curves,
+                                 attention_curve(job, rule, fitted[r] ? &fits[r] : NULL, base));
+    }
+    const double backward_gain = plan->attention_backward_time > 0 && !own_backward
                                      ? plan->attention_forward_time / plan->attention_backward_time
                                      : 1;
     const struct attention_fields f = {
         .backward_factor = curves_rounded(backward.factor * backward_gain),
         .backward_length_half = curves_rounded(backward.length_half),
-        .backward_band_fraction =
-            curves_rounded(fmax(0.12, 2 * backward.residual.p80) * plan->band_factor),
-        .backward_source = "pairs of forward and backward: cuDNN on H200 (NVIDIA/cudnn-frontend), "
-                           "TransformerEngine on A100 PCIe (MooreThreads/SimuMax)",
+        .backward_band_fraction = curves_rounded(fmax(0.12, 2 * backward.residual.p80) *
+                                                 (own_backward ? 1 : plan->band_factor)),
+        .backward_source = own_backward ? own_backward
+                                        : "pairs of forward and backward: cuDNN on H200 "
+                                          "(NVIDIA/cudnn-frontend), TransformerEngine on A100 PCIe "
+                                          "(MooreThreads/SimuMax)",
         .curves = curves,
     };
     const cJSON *const nodes[] = { f.curves };
@@ -340,16 +450,30 @@ static cJSON *attention_part(struct calibrate_job *job) {
 
 static cJSON *streaming_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
+    const struct membw_rows *own = &job->own->rows.membw, *others = &job->measured->membw;
+    struct streaming_source from = { own->rows,    own->count,    job->own->gpu,
+                                     others->rows, others->count, "H200-SXM" };
     struct streaming_fit fit;
-    if (!fit_streaming(job->measured->membw.rows, job->measured->membw.count, plan->stream_gpu,
-                       "H200-SXM", job->arena, &fit, job->err))
-        return NULL;
-    calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
+    const char *streams;
+    double band_factor = 1;
+    if (fit_streaming(&from, job->arena, &fit, NULL)) {
+        streams = own_tables_source(job->arena, job->own, MEASUREMENT_MEMBW, own->count, "streams");
+        calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", from.gpu);
+        mark_own(job, MEASUREMENT_MEMBW);
+    } else {
+        from = (struct streaming_source){ others->rows, others->count, plan->stream_gpu,
+                                          others->rows, others->count, "H200-SXM" };
+        if (!fit_streaming(&from, job->arena, &fit, job->err)) return NULL;
+        streams =
+            arena_format(job->arena, "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure)",
+                         plan->stream_gpu);
+        calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
+        band_factor = plan->band_factor;
+    }
+    note_unused(job, MEASUREMENT_MEMBW, "stream-scale, stream-triad or residual add");
     const struct streaming_fields f = {
-        .source = arena_format(job->arena,
-                               "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure), "
-                               "fused norms of H200 (NVIDIA/cudnn-frontend)",
-                               plan->stream_gpu),
+        .source =
+            arena_format(job->arena, "%s, fused norms of H200 (NVIDIA/cudnn-frontend)", streams),
         .launch_us = plan->launch_us,
         .graph_launch_us = plan->graph_launch_us,
         .norm_forward = curves_rounded(fit.norm_forward),
@@ -359,7 +483,7 @@ static cJSON *streaming_part(struct calibrate_job *job) {
         .embedding = curves_rounded(fit.elementwise),
         .loss = curves_rounded(fit.elementwise),
         .optimizer = curves_rounded(fit.elementwise),
-        .band_fraction = curves_rounded(fmax(0.15, fit.residual.p80) * plan->band_factor),
+        .band_fraction = curves_rounded(fmax(0.15, fit.residual.p80) * band_factor),
     };
     return field_table_write(&efficiency_streaming_table, &f);
 }
@@ -406,6 +530,29 @@ cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collec
     return curves_write(&efficiency_collective_table, &f, nodes, 2);
 }
 
+/* Of the user's rows. */
+static bool user_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
+                            struct collective_fit *fit) {
+    const struct nccl_rows *nccl = &job->own->rows.nccl;
+    if (!fit_collective(nccl->rows, nccl->count, job->own->gpu, op, rank_count, fit)) return false;
+    calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
+                       operator_kind_name(op), (long long)rank_count, job->own->gpu);
+    mark_own(job, MEASUREMENT_NCCL);
+    return true;
+}
+
+static cJSON *user_collective_json(struct calibrate_job *job, const struct collective_fit *fit) {
+    cJSON *table = calibrate_collective_table(job, fit);
+    const char *version = job->own->rows.nccl.rows[0].nccl_version;
+    const char *source =
+        own_tables_source(job->arena, job->own, MEASUREMENT_NCCL, fit->count,
+                          version[0] != '\0' ? arena_format(job->arena, "NCCL %s", version) : "");
+    cJSON_ReplaceItemInObjectCaseSensitive(table, "source", cJSON_CreateString(source));
+    cJSON_ReplaceItemInObjectCaseSensitive(
+        table, "band_fraction", cJSON_CreateNumber(curves_rounded(fmax(0.10, fit->held_out.p80))));
+    return table;
+}
+
 static bool own_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
                            struct collective_fit *fit) {
     const char *gpu = job->plan->own_nccl_gpu;
@@ -424,6 +571,10 @@ static cJSON *collectives_part(struct calibrate_job *job) {
         for (int i = 0; i < RANK_COUNTS; i++) {
             struct collective_fit fit;
             if (op == OPERATOR_SEND && calibrate_rank_counts[i] != 2) continue;
+            if (user_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
+                cJSON_AddItemToArray(list, user_collective_json(job, &fit));
+                continue;
+            }
             if (own_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
                 cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
                 continue;
@@ -443,6 +594,8 @@ static cJSON *collectives_part(struct calibrate_job *job) {
             }
             cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
         }
+    note_unused(job, MEASUREMENT_NCCL,
+                "out of place, in one node, among 2, 4 or 8 GPUs, two sizes");
     return list;
 }
 
@@ -459,23 +612,53 @@ const char *calibrate_table(struct arena *arena, const char *measured_dir, const
     return arena_format(arena, "%s/%s.csv.gz", shipped_dir ? shipped_dir : measured_dir, name);
 }
 
+void calibrate_add_note(struct calibrate_report *report, struct arena *arena, const char *format,
+                        ...) {
+    if (report->note_count == CALIBRATE_NOTE_MAX) return;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    report->notes[report->note_count++] = arena_text(arena, text);
+}
+
+/* What of the user's went into the file, before what the plan says of the rest. */
+static const char *whole_note(struct calibrate_job *job) {
+    static const char *const parts[MEASUREMENT_FORMAT_COUNT] = {
+        [MEASUREMENT_GEMM] = "matmul",
+        [MEASUREMENT_ATTENTION] = "attention",
+        [MEASUREMENT_NCCL] = "collectives",
+        [MEASUREMENT_MEMBW] = "streaming",
+    };
+    const char *files = "", *rest = "";
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
+        if (job->report->own_used[f])
+            files =
+                arena_format(job->arena, "%s%s%s of %s (%s)", files, files[0] != '\0' ? ", " : "",
+                             job->own->files[f].path, job->own->files[f].date, parts[f]);
+        else
+            rest = arena_format(job->arena, "%s%s%s", rest, rest[0] != '\0' ? ", " : "", parts[f]);
+    }
+    if (files[0] == '\0') return job->plan->note;
+    return arena_format(job->arena,
+                        "own measurements of %s: %s; settled ceilings, fp8%s%s as shipped: %s",
+                        job->own->gpu, files, rest[0] != '\0' ? ", " : "", rest, job->plan->note);
+}
+
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                           const char *gpu, cJSON *profile_curves_out,
-                           struct calibrate_report *report, struct error *err) {
-    struct calibrate_tables m;
+                           const char *gpu, const struct calibrate_peaks *peaks,
+                           cJSON *profile_curves_out, struct calibrate_report *report,
+                           struct error *err) {
+    struct own_tables own;
     memset(report, 0, sizeof *report);
     const struct plan *plan = plan_find(gpu, err);
     if (!plan ||
-        !gemm_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "gemm"), &m.gemm,
-                        err) ||
-        !attention_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "attention"),
-                             &m.attention, err) ||
-        !nccl_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "nccl"), &m.nccl,
-                        err) ||
-        !membw_rows_read(arena, calibrate_table(arena, measured_dir, shipped_dir, "membw"),
-                         &m.membw, err))
+        !own_tables_read(arena, measured_dir, shipped_dir, plan->gpu, plan->gemm_gpu, &own, err))
         return false;
-    struct calibrate_job job = { arena, plan, &m, report, err };
+    const struct calibrate_peaks plan_peaks = { plan->gemm_peak, plan->gemm_bandwidth };
+    struct calibrate_job job = { arena,  plan, &own.others, &own, peaks ? peaks : &plan_peaks,
+                                 report, err };
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
     cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
     const struct {
@@ -490,6 +673,13 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         cJSON *part = parts[i].make(&job);
         if (!part) return error_context(err, "while fitting the curves of '%s'", gpu);
         cJSON_AddItemToObject(profile_curves_out, parts[i].name, part);
+    }
+    if (own.any) {
+        const char *note = whole_note(&job);
+        report->own = note != plan->note;
+        if (!report->own) return error_set(err, "nothing was fitted: %s", report->notes[0]);
+        cJSON_ReplaceItemInObjectCaseSensitive(profile_curves_out, "note",
+                                               cJSON_CreateString(note));
     }
     return true;
 }

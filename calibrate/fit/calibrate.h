@@ -2,8 +2,8 @@
  *
  *     cJSON *curves = cJSON_CreateObject();
  *     struct calibrate_report report;
- *     if (!calibrate_fit_profile(arena, "my/measured", "calibrate/measured", "a100-80g-sxm", curves,
- *                                &report, err))
+ *     if (!calibrate_fit_profile(arena, "my/measured", "calibrate/measured", "a100-80g-sxm", &peaks,
+ *                                curves, &report, err))
  *         ...
  *     char *text = calibrate_curves_text(curves);   // as scenarios/hardware/curves/<gpu>.json
  *
@@ -16,36 +16,52 @@
 
 #include <cjson/cJSON.h>
 #include "calibrate/fit/fit_matmul.h"
+#include "calibrate/fit/measurements.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-enum { CALIBRATE_LINE_MAX = 64 };
+enum { CALIBRATE_LINE_MAX = 64, CALIBRATE_NOTE_MAX = 8 };
 
 /* One line for each fitted thing: how well it repeats what was measured. */
 struct calibrate_line {
     char what[96];
     struct error_summary form;     /* closed form alone; count 0 where it does not apply */
     struct error_summary held_out; /* each point predicted without itself */
+    const char *from;              /* the user's file; "shipped" */
 };
 
 struct calibrate_report {
     int64_t line_count;
     struct calibrate_line lines[CALIBRATE_LINE_MAX];
+    bool own; /* something was fitted on rows of the user */
+    bool own_used[MEASUREMENT_FORMAT_COUNT];
+    int64_t note_count;
+    const char *notes[CALIBRATE_NOTE_MAX]; /* which of the user's rows were of no use, and why */
     bool matmul_fitted; /* the coefficients below are of measurements of this GPU's family */
     struct matmul_fit matmul;
 };
 
 /* Names of the GPUs that a profile can be fitted for, NULL at the end. */
 const char *const *calibrate_gpu_names(void);
+/* False, with the nearest name: none is called so. */
+bool calibrate_knows(const char *gpu, struct error *err);
 
 /* The file of a table ("gemm", "attention", "nccl", "membw"), .csv.gz or .csv; who measured only some
  * of them has the others from the shipped folder. shipped_dir NULL: the path that is missing. */
 const char *calibrate_table(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                             const char *name);
-/* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). */
+/* Data-sheet figures of the profile's GPU (scenarios/hardware), which fractions are of. */
+struct calibrate_peaks {
+    double bf16_flop_per_s, hbm_bytes_per_s;
+};
+
+/* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the user
+ * (own_tables.h) come before the others, and `source` and `note` name their files. peaks NULL: the
+ * plan's. */
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                           const char *gpu, cJSON *profile_curves_out,
-                           struct calibrate_report *report, struct error *err);
+                           const char *gpu, const struct calibrate_peaks *peaks,
+                           cJSON *profile_curves_out, struct calibrate_report *report,
+                           struct error *err);
 
 /* Which pass a row of gemm.csv is, by the operand layout that some frameworks state. */
 enum operator_pass calibrate_matmul_pass(const char *framework);

@@ -6,6 +6,7 @@
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/fit_attention.h"
 #include "calibrate/fit/fit_collective.h"
+#include "calibrate/fit/own_tables.h"
 #include "calibrate/fit/plan.h"
 
 enum { RULE_COUNT = 8, RANK_COUNTS = 3 };
@@ -19,17 +20,12 @@ struct attention_rule {
 extern const struct attention_rule calibrate_attention_rules[RULE_COUNT];
 extern const int64_t calibrate_rank_counts[RANK_COUNTS];
 
-struct calibrate_tables {
-    struct gemm_rows gemm;
-    struct attention_rows attention;
-    struct nccl_rows nccl;
-    struct membw_rows membw;
-};
-
 struct calibrate_job {
     struct arena *arena;
     const struct plan *plan;
-    const struct calibrate_tables *measured;
+    const struct calibrate_tables *measured; /* what the user's rows do not suffice for */
+    const struct own_tables *own;
+    const struct calibrate_peaks *peaks; /* of the profile's GPU */
     struct calibrate_report *report;
     struct error *err;
 };
@@ -39,6 +35,8 @@ __attribute__((format(printf, 4, 5))) void calibrate_add_line(struct calibrate_r
                                                               const struct error_summary *form,
                                                               const struct error_summary *held_out,
                                                               const char *format, ...);
+__attribute__((format(printf, 3, 4))) void
+calibrate_add_note(struct calibrate_report *report, struct arena *arena, const char *format, ...);
 cJSON *calibrate_attention_curve_json(const struct attention_rule *rule,
                                       const struct attention_fit *fit, const char *source,
                                       double time, double band_factor);

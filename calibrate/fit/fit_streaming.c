@@ -40,25 +40,35 @@ static double median_of(const struct membw_row *rows, int64_t count, const char 
     return fit_quantile(scratch, n, 0.5);
 }
 
-bool fit_streaming(const struct membw_row *rows, int64_t count, const char *gpu,
-                   const char *norm_gpu, struct arena *arena, struct streaming_fit *out,
-                   struct error *err) {
-    double *scratch = arena_array(arena, double, count + 1);
-    out->elementwise = median_of(rows, count, gpu, STREAM_ELEMENTWISE, scratch);
-    out->norm_forward = median_of(rows, count, norm_gpu, STREAM_NORM_FORWARD, scratch);
-    out->norm_backward = median_of(rows, count, norm_gpu, STREAM_NORM_BACKWARD, scratch);
-    if (!(out->elementwise > 0) || !(out->norm_forward > 0) || !(out->norm_backward > 0))
-        return error_set(err, "no bandwidth measurements of '%s' (norms: '%s')", gpu, norm_gpu);
+/* ln(measured / fitted) of the norms, or of the rest. */
+static int64_t add_errors(const struct membw_row *rows, int64_t count, const char *gpu, bool norms,
+                          const struct streaming_fit *fit, double *errors) {
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++) {
         const enum stream_kind kind = kind_of(&rows[i]);
         const bool norm = kind == STREAM_NORM_FORWARD || kind == STREAM_NORM_BACKWARD;
-        if (kind == STREAM_NONE || strcmp(rows[i].gpu, norm ? norm_gpu : gpu) != 0) continue;
-        const double fraction = kind == STREAM_ELEMENTWISE    ? out->elementwise
-                                : kind == STREAM_NORM_FORWARD ? out->norm_forward
-                                                              : out->norm_backward;
-        if (rows[i].fraction_of_peak > 0) scratch[n++] = log(rows[i].fraction_of_peak / fraction);
+        if (kind == STREAM_NONE || norm != norms || strcmp(rows[i].gpu, gpu) != 0) continue;
+        const double fraction = kind == STREAM_ELEMENTWISE    ? fit->elementwise
+                                : kind == STREAM_NORM_FORWARD ? fit->norm_forward
+                                                              : fit->norm_backward;
+        if (rows[i].fraction_of_peak > 0) errors[n++] = log(rows[i].fraction_of_peak / fraction);
     }
+    return n;
+}
+
+bool fit_streaming(const struct streaming_source *from, struct arena *arena,
+                   struct streaming_fit *out, struct error *err) {
+    double *scratch = arena_array(arena, double, from->count + from->norm_count + 1);
+    out->elementwise = median_of(from->rows, from->count, from->gpu, STREAM_ELEMENTWISE, scratch);
+    out->norm_forward =
+        median_of(from->norm_rows, from->norm_count, from->norm_gpu, STREAM_NORM_FORWARD, scratch);
+    out->norm_backward =
+        median_of(from->norm_rows, from->norm_count, from->norm_gpu, STREAM_NORM_BACKWARD, scratch);
+    if (!(out->elementwise > 0) || !(out->norm_forward > 0) || !(out->norm_backward > 0))
+        return error_set(err, "no bandwidth measurements of '%s' (norms: '%s')", from->gpu,
+                         from->norm_gpu);
+    int64_t n = add_errors(from->rows, from->count, from->gpu, false, out, scratch);
+    n += add_errors(from->norm_rows, from->norm_count, from->norm_gpu, true, out, scratch + n);
     out->residual = error_summary_of(scratch, n);
     return true;
 }

@@ -10,10 +10,18 @@ struct streaming_fit {
     struct error_summary residual;                   /* of single training kernels about them */
 };
 
+struct streaming_source {
+    const struct membw_row *rows;
+    int64_t count;
+    const char *gpu;
+    const struct membw_row *norm_rows; /* may be the same */
+    int64_t norm_count;
+    const char *norm_gpu;
+};
+
 /* Elementwise: median of copy, triad and residual-add kernels on `gpu`. Norms: median of fused
  * kernels on `norm_gpu`. Only buffers too large for L2 count. */
-bool fit_streaming(const struct membw_row *rows, int64_t count, const char *gpu,
-                   const char *norm_gpu, struct arena *arena, struct streaming_fit *out,
-                   struct error *err);
+bool fit_streaming(const struct streaming_source *from, struct arena *arena,
+                   struct streaming_fit *out, struct error *err);
 
 #endif

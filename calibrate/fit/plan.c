@@ -417,6 +417,15 @@ const struct plan *plan_find(const char *gpu, struct error *err) {
         if (strcmp(plans[i].gpu, gpu) == 0) return &plans[i];
     const char *near = nearest_in_list(gpu, calibrate_gpu_names());
     error_set(err, "no rule says which measurements make the curves of '%s'", gpu);
-    if (near) error_hint(err, "did you mean '%s'?", near);
+    if (near)
+        error_hint(err, "did you mean '%s'?", near);
+    else
+        error_hint(err,
+                   "`ballast calibrate --help` lists the profiles; for a GPU that is none of them "
+                   "see docs/HOWTO-CALIBRATE.md");
     return NULL;
+}
+
+bool calibrate_knows(const char *gpu, struct error *err) {
+    return plan_find(gpu, err) != NULL;
 }

@@ -15,6 +15,7 @@
 #include "calibrate/fit/nccl_log.h"
 #include "sim/base/field.h"
 #include "sim/base/json.h"
+#include "sim/cli/calibrate_profile.h"
 #include "sim/cli/calibrate_steps.h"
 #include "sim/cli/cli.h"
 
@@ -58,27 +59,12 @@ static void defaults(void *options) {
 
 /* ---- files ---- */
 
-/* Compressed where the name ends in .gz. */
-static bool write_file(const char *path, const char *text, size_t size, struct error *err) {
-    const size_t length = strlen(path);
-    const bool gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    /* "T": the same stream of zlib, uncompressed. */
-    gzFile file = gzopen(path, gzip ? "wb9" : "wbT");
-    if (file == NULL) return error_output(err, path);
-    bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
-    ok = gzclose(file) == Z_OK && ok;
-    if (ok) return true;
-    error_output(err, path);
-    remove(path);
-    return false;
-}
-
 /* NAME.csv becomes NAME.csv.gz, which is what the fit reads. */
 static bool compress_file(struct arena *arena, const char *path, struct error *err) {
     char *text;
     size_t size;
     if (!file_read(path, &text, &size, err)) return false;
-    const bool ok = write_file(arena_format(arena, "%s.gz", path), text, size, err);
+    const bool ok = calibrate_write_file(arena_format(arena, "%s.gz", path), text, size, err);
     free(text);
     if (ok) remove(path);
     return ok;
@@ -288,65 +274,6 @@ static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- fit ---- */
 
-static cJSON *summary_json(const struct error_summary *s) {
-    if (s->count == 0) return cJSON_CreateNull();
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "points", (double)s->count);
-    cJSON_AddNumberToObject(o, "median_abs_relative_error", s->median);
-    cJSON_AddNumberToObject(o, "p80_abs_relative_error", s->p80);
-    cJSON_AddNumberToObject(o, "p90_abs_relative_error", s->p90);
-    cJSON_AddNumberToObject(o, "median_signed_relative_error", s->bias);
-    return o;
-}
-
-static void print_fit(const struct cli *cli, const char *gpu,
-                      const struct calibrate_report *report) {
-    if (cli->common.json) {
-        cJSON *o = cJSON_CreateObject(), *lines = cJSON_CreateArray();
-        cJSON_AddStringToObject(o, "gpu", gpu);
-        cJSON_AddItemToObject(o, "fits", lines);
-        for (int64_t i = 0; i < report->line_count; i++) {
-            cJSON *line = cJSON_CreateObject();
-            cJSON_AddStringToObject(line, "what", report->lines[i].what);
-            cJSON_AddItemToObject(line, "form", summary_json(&report->lines[i].form));
-            cJSON_AddItemToObject(line, "held_out", summary_json(&report->lines[i].held_out));
-            cJSON_AddItemToArray(lines, line);
-        }
-        cli_print_json(o);
-        return;
-    }
-    printf("%s: each point predicted without itself\n", gpu);
-    printf("  %-46s %7s %8s %8s %8s\n", "", "points", "median", "p90", "bias");
-    for (int64_t i = 0; i < report->line_count; i++) {
-        const struct calibrate_line *line = &report->lines[i];
-        const struct error_summary *s = &line->held_out;
-        printf("  %-46s %7lld %7.1f%% %7.1f%% %+7.1f%%\n", line->what, (long long)s->count,
-               100 * s->median, 100 * s->p90, 100 * s->bias);
-    }
-}
-
-/* Says which tables the folder lacks; one that has none of them is a mistake. */
-static bool check_tables(struct cli *cli, const char *measured, const char *shipped,
-                         struct error *err) {
-    static const char *const names[] = { "gemm", "attention", "nccl", "membw" };
-    enum { TABLES = sizeof names / sizeof names[0] };
-    const char *missing[TABLES];
-    int64_t missing_count = 0;
-    for (int64_t i = 0; i < TABLES; i++) {
-        const char *own = calibrate_table(cli->arena, measured, NULL, names[i]);
-        if (strcmp(own, calibrate_table(cli->arena, measured, shipped, names[i])) != 0)
-            missing[missing_count++] = names[i];
-    }
-    if (missing_count == TABLES) {
-        error_set(err, "%s has no gemm, attention, nccl or membw as .csv.gz or .csv", measured);
-        error_hint(err, "name the folder that `ballast calibrate bench` wrote");
-        return false;
-    }
-    for (int64_t i = 0; i < missing_count; i++)
-        fprintf(stderr, "%s has no %s.csv.gz: the shipped rows stand in\n", measured, missing[i]);
-    return true;
-}
-
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
@@ -365,26 +292,16 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         return cli_error(&err);
     }
     if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
-    const char *shipped =
-        arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
-    const char *measured = o->measured != NULL ? o->measured : shipped;
-    if (o->measured != NULL && o->gpu != NULL && !check_tables(cli, measured, shipped, &err))
-        return cli_error(&err);
-    struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
+    if (o->gpu != NULL) return calibrate_profile(cli, o->gpu, o->measured, o->output);
+    const char *measured =
+        o->measured != NULL
+            ? o->measured
+            : arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
     cJSON *curves = cJSON_CreateObject();
-    bool ok =
-        o->fabric != NULL
-            ? calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err)
-            : calibrate_fit_profile(cli->arena, measured, shipped, o->gpu, curves, report, &err);
-    if (ok && o->output != NULL) {
-        char *text = calibrate_curves_text(curves);
-        ok = write_file(o->output, text, strlen(text), &err);
-        free(text);
-    }
+    const bool ok = calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err) &&
+                    calibrate_write_curves(curves, o->output, &err);
     cJSON_Delete(curves);
-    if (!ok) return cli_error(&err);
-    if (o->gpu != NULL) print_fit(cli, o->gpu, report);
-    return EXIT_DONE;
+    return ok ? EXIT_DONE : cli_error(&err);
 }
 
 /* ---- import ---- */
@@ -397,7 +314,7 @@ static bool write_rows(const struct nccl_log_rows *rows, const char *path, struc
     FILE *stream = open_memstream(&text, &size);
     bool ok = stream != NULL && nccl_log_write(rows, stream);
     ok = stream != NULL && fclose(stream) == 0 && ok;
-    ok = ok ? write_file(path, text, size, err) : error_output(err, path);
+    ok = ok ? calibrate_write_file(path, text, size, err) : error_output(err, path);
     free(text);
     return ok;
 }
@@ -512,7 +429,7 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
     else
         cJSON_Delete(object);
     const bool whole = rows == NULL || fclose(rows) == 0;
-    const bool ok = whole ? rows == NULL || write_file(o->output, text, size, &err)
+    const bool ok = whole ? rows == NULL || calibrate_write_file(o->output, text, size, &err)
                           : error_output(&err, o->output);
     free(text);
     return ok ? EXIT_DONE : cli_error(&err);

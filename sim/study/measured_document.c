@@ -143,13 +143,13 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     else if (node != built)
         measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
-    const int64_t mesh = mesh_gpus(hardware, r->gpus_per_node);
+    const int64_t mesh = mesh_gpus(row->out->gpu, r->gpus_per_node);
     if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
     /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a
      * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
     if (mesh == 8) cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", 0.74);
     const bool stated = !isnan(r->nic_Gbit_per_s_per_gpu), several = node < r->gpu_count;
-    const double rate = stated ? r->nic_Gbit_per_s_per_gpu : usual_nic_Gbit_per_s(hardware);
+    const double rate = stated ? r->nic_Gbit_per_s_per_gpu : usual_nic_Gbit_per_s(row->out->gpu);
     if (!stated && several)
         measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as usual with %s", rate, hardware);
     cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
@@ -219,7 +219,7 @@ static void add_partition(cJSON *policy, struct measured_row *row) {
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
     if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
-        precision = strncmp(row->out->hardware, "v100", 4) == 0 ? "fp16" : "bf16";
+        precision = strncmp(row->out->gpu, "v100", 4) == 0 ? "fp16" : "bf16";
         measured_row_note(row, "precision: %s", precision);
     }
     cJSON *training = cJSON_AddObjectToObject(root, "training");

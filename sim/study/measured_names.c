@@ -115,6 +115,25 @@ const char *measured_hardware(const struct measured_context *context, const char
     return best;
 }
 
+bool measured_hardware_is_file(const char *wanted) {
+    const size_t length = strlen(wanted);
+    return length > 5 && strcmp(wanted + length - 5, ".json") == 0;
+}
+
+const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not) {
+    struct error err = { 0 };
+    struct json *json = json_load(path, &err);
+    const char *name =
+        json != NULL ? cJSON_GetStringValue(cJSON_GetObjectItem(json_root(json), "name")) : NULL;
+    if (name != NULL)
+        name = arena_text(arena, name);
+    else
+        *why_not = json == NULL ? arena_text(arena, err.text)
+                                : arena_format(arena, "%s has no \"name\"", path);
+    json_destroy(json);
+    return name;
+}
+
 /* ---- vision encoders ---- */
 
 const char *measured_encoder_names(const struct measured_context *context) {

@@ -35,6 +35,9 @@ void measured_row_note(struct measured_row *row, const char *format, ...)
  * reason. */
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not);
+/* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
+bool measured_hardware_is_file(const char *wanted);
+const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
 /* The module of scenarios/models/modules for a source's name of a vision encoder; NULL: none, or
  * several. */
 const char *measured_encoder(const struct measured_context *context, const char *wanted);

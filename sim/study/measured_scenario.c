@@ -143,7 +143,13 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
         measured_row_note(row, "the source names no GPU: %s, as its stack says", wanted);
     }
     if (wanted[0] == '\0') return skip_at(row, SKIP_HARDWARE, "hardware", "empty");
-    row->out->hardware = measured_hardware(row->context, wanted, &why_not);
+    if (measured_hardware_is_file(wanted)) {
+        row->out->hardware = wanted;
+        row->out->gpu = measured_hardware_file(row->context->arena, wanted, &why_not);
+        return row->out->gpu != NULL ? SKIP_NOTHING
+                                     : skip_at(row, SKIP_HARDWARE, "hardware", why_not);
+    }
+    row->out->gpu = row->out->hardware = measured_hardware(row->context, wanted, &why_not);
     if (row->out->hardware == NULL) return skip_at(row, SKIP_HARDWARE, "hardware", why_not);
     if (row->run.hardware[0] != '\0' && strcmp(row->out->hardware, wanted) != 0)
         measured_row_note(row, "hardware %s is the profile %s", wanted, row->out->hardware);

@@ -54,9 +54,10 @@ struct measured_scenario {
     enum validation_skip skip;
     const char *skip_detail; /* may be NULL */
     const struct stack *stack;
-    bool exact_stack; /* the source's stack, not a relative of it */
-    bool known_stack; /* its name says at least whose relative it is */
-    const char *hardware;
+    bool exact_stack;                           /* the source's stack, not a relative of it */
+    bool known_stack;                           /* its name says at least whose relative it is */
+    const char *hardware;                       /* name or path */
+    const char *gpu;                            /* the name, also of a file of the user's */
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
     const char *row_id;
     cJSON *document; /* owned by the caller; NULL when skipped */

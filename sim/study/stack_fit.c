@@ -214,7 +214,7 @@ static enum precision precision_of_row(const struct measured_run *run) {
 }
 
 static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row) {
-    const char *gpu = gpu_family(arena, row->scenario.hardware);
+    const char *gpu = gpu_family(arena, row->scenario.gpu);
     const enum precision precision = precision_of_row(row->run);
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
@@ -225,7 +225,7 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     struct stack_fit_group *g = &fit->groups[fit->group_count];
     *g = (struct stack_fit_group){ .stack = row->scenario.stack,
                                    .factor = { .gpu = gpu, .precision = precision } };
-    struct stack_use use = stack_on(g->stack, row->scenario.hardware, precision);
+    struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
     g->before_kernel = use.kernel_time_factor;
     g->before_attention = use.attention_time_factor;
     return fit->group_count++;

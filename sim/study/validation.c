@@ -419,7 +419,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->stack = scenario.stack;
         row->exact_stack = scenario.exact_stack;
         row->known_stack = scenario.known_stack;
-        row->hardware = scenario.hardware;
+        row->hardware = scenario.gpu;
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
         struct scenario_options own = *options;
@@ -428,7 +428,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (row->skip == SKIP_NOTHING)
             row->calibrated_stack =
                 row->exact_stack &&
-                stack_on(scenario.stack, scenario.hardware, precision_of(row->measured)).calibrated;
+                stack_on(scenario.stack, scenario.gpu, precision_of(row->measured)).calibrated;
         cJSON_Delete(scenario.document);
         if (row->skip == SKIP_NOTHING) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);

@@ -19,7 +19,7 @@ static void compare_profile(const char *gpu) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    if (!calibrate_fit_profile(arena, MEASURED, NULL, gpu, curves, report, &err))
+    if (!calibrate_fit_profile(arena, MEASURED, NULL, gpu, NULL, curves, report, &err))
         fail_msg("%s", err.text);
     char *fitted = calibrate_curves_text(curves), *shipped;
     size_t size;
@@ -52,10 +52,10 @@ static void test_unknown_gpu(void **state) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    assert_false(calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", curves, report, &err));
+    assert_false(calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", NULL, curves, report, &err));
     assert_non_null(strstr(err.text, "'a100-80g'"));
     assert_non_null(strstr(err.text, "did you mean 'a100-80g-"));
-    assert_false(calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", curves, report, &err));
+    assert_false(calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", NULL, curves, report, &err));
     assert_non_null(strstr(err.text, "/nowhere/gemm.csv.gz"));
     cJSON_Delete(curves);
     arena_destroy(arena);

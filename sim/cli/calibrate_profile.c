@@ -1,0 +1,163 @@
+/* calibrate_profile.c - fits a profile's curves and says what went into them, how well they repeat it and
+ * how they are used. */
+#include "sim/cli/calibrate_profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include "calibrate/fit/calibrate.h"
+#include "costmodel/hardware.h"
+#include "sim/base/json.h"
+
+bool calibrate_write_file(const char *path, const char *text, size_t size, struct error *err) {
+    const size_t length = strlen(path);
+    const bool gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
+    /* "T": the same stream of zlib, uncompressed. */
+    gzFile file = gzopen(path, gzip ? "wb9" : "wbT");
+    if (file == NULL) return error_output(err, path);
+    bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
+    ok = gzclose(file) == Z_OK && ok;
+    if (ok) return true;
+    error_output(err, path);
+    remove(path);
+    return false;
+}
+
+bool calibrate_write_curves(const cJSON *curves, const char *path, struct error *err) {
+    char *text = calibrate_curves_text(curves);
+    const bool ok = calibrate_write_file(path, text, strlen(text), err);
+    free(text);
+    return ok;
+}
+
+/* ---- what goes in ---- */
+
+/* A folder that has none of the tables is a mistake; what it lacks is noted. */
+static bool check_tables(struct cli *cli, const char *measured, const char *shipped,
+                         struct error *err) {
+    const char *missing = "";
+    int missing_count = 0;
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
+        const char *name = measurement_format_names[f];
+        const char *own = calibrate_table(cli->arena, measured, NULL, name);
+        if (strcmp(own, calibrate_table(cli->arena, measured, shipped, name)) == 0) continue;
+        missing =
+            arena_format(cli->arena, "%s%s%s", missing, missing_count++ > 0 ? ", " : "", name);
+    }
+    if (missing_count == MEASUREMENT_FORMAT_COUNT) {
+        error_set(err, "%s has no gemm, attention, nccl or membw as .csv.gz or .csv", measured);
+        return error_hint(err, "name the folder that `ballast calibrate bench` wrote");
+    }
+    if (missing_count > 0 && !cli->common.quiet)
+        fprintf(stderr, "%s has no %s: the shipped rows stand in\n", measured, missing);
+    return true;
+}
+
+static bool read_peaks(struct cli *cli, const char *gpu, struct calibrate_peaks *out,
+                       struct error *err) {
+    struct gpu read;
+    struct json *file =
+        hardware_open(cli->arena, cli->scenario_options.directory, "hardware", gpu, err);
+    const bool ok = file != NULL && gpu_read(file, cli->arena, &read, err);
+    if (ok)
+        *out =
+            (struct calibrate_peaks){ read.peak_flop_per_s[PRECISION_BF16], read.hbm_bytes_per_s };
+    json_destroy(file);
+    return ok;
+}
+
+/* ---- what it says ---- */
+
+static cJSON *summary_json(const struct error_summary *s) {
+    if (s->count == 0) return cJSON_CreateNull();
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "points", (double)s->count);
+    cJSON_AddNumberToObject(o, "median_abs_relative_error", s->median);
+    cJSON_AddNumberToObject(o, "p80_abs_relative_error", s->p80);
+    cJSON_AddNumberToObject(o, "p90_abs_relative_error", s->p90);
+    cJSON_AddNumberToObject(o, "median_signed_relative_error", s->bias);
+    return o;
+}
+
+static void print_json(const char *gpu, const struct calibrate_report *report, const char *output) {
+    cJSON *o = cJSON_CreateObject(), *lines = cJSON_CreateArray();
+    cJSON_AddStringToObject(o, "gpu", gpu);
+    cJSON_AddItemToObject(o, "fits", lines);
+    for (int64_t i = 0; i < report->line_count; i++) {
+        cJSON *line = cJSON_CreateObject();
+        cJSON_AddStringToObject(line, "what", report->lines[i].what);
+        cJSON_AddStringToObject(line, "from", report->lines[i].from);
+        cJSON_AddItemToObject(line, "form", summary_json(&report->lines[i].form));
+        cJSON_AddItemToObject(line, "held_out", summary_json(&report->lines[i].held_out));
+        cJSON_AddItemToArray(lines, line);
+    }
+    cJSON *notes = cJSON_AddArrayToObject(o, "notes");
+    for (int64_t i = 0; i < report->note_count; i++)
+        cJSON_AddItemToArray(notes, cJSON_CreateString(report->notes[i]));
+    cJSON_AddItemToObject(o, "file",
+                          output != NULL ? cJSON_CreateString(output) : cJSON_CreateNull());
+    cli_print_json(o);
+}
+
+static void print_lines(const char *gpu, const struct calibrate_report *report) {
+    printf("%s: each point predicted without itself\n", gpu);
+    printf("  %-46s %7s %8s %8s %8s%s\n", "", "points", "median", "p90", "bias",
+           report->own ? "  from" : "");
+    for (int64_t i = 0; i < report->line_count; i++) {
+        const struct calibrate_line *line = &report->lines[i];
+        const struct error_summary *s = &line->held_out;
+        printf("  %-46s %7lld %7.1f%% %7.1f%% %+7.1f%%%s%s\n", line->what, (long long)s->count,
+               100 * s->median, 100 * s->p90, 100 * s->bias, report->own ? "  " : "",
+               report->own ? line->from : "");
+    }
+}
+
+/* Own curves are used by a hardware file that names them; factors of stacks were fitted beside the shipped
+ * ones. */
+static void print_use(const char *gpu, const struct calibrate_report *report, const char *output) {
+    if (output == NULL) {
+        puts("nothing was written: name the curves file with -o FILE");
+        return;
+    }
+    printf("written: %s\n", output);
+    if (!report->own) return;
+    const char *slash = strrchr(output, '/');
+    printf("to use it: copy scenarios/hardware/%s.json beside it with \"curves\": \"%s\" and a "
+           "\"name\" that "
+           "begins with \"%.*s-\";\n"
+           "name the copy in cluster.hardware of a scenario, in column hardware of measured runs "
+           "(validate), "
+           "as --profile of calibrate check\n",
+           gpu, slash != NULL ? slash + 1 : output, (int)strcspn(gpu, "-"), gpu);
+    puts("factors of software stacks were fitted beside the shipped curves: fit them anew with "
+         "steps that "
+         "you measured\n"
+         "(calibrate fit --steps); docs/HOWTO-CALIBRATE.md");
+}
+
+int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output) {
+    struct error err = { 0 };
+    const char *shipped =
+        arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    struct calibrate_peaks peaks;
+    struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
+    if (measured != NULL && !check_tables(cli, measured, shipped, &err)) return cli_error(&err);
+    cJSON *curves = cJSON_CreateObject();
+    const bool known = measured == NULL || calibrate_knows(gpu, &err);
+    const bool ok =
+        known && (measured == NULL || read_peaks(cli, gpu, &peaks, &err)) &&
+        calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, gpu,
+                              measured != NULL ? &peaks : NULL, curves, report, &err) &&
+        (output == NULL || calibrate_write_curves(curves, output, &err));
+    cJSON_Delete(curves);
+    if (!ok) return cli_error(&err);
+    for (int64_t i = 0; i < report->note_count && !cli->common.quiet; i++)
+        fprintf(stderr, "%s: the shipped rows stand in\n", report->notes[i]);
+    if (cli->common.json) {
+        print_json(gpu, report, output);
+        return EXIT_DONE;
+    }
+    print_lines(gpu, report);
+    print_use(gpu, report, output);
+    return EXIT_DONE;
+}

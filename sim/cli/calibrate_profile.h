@@ -1,0 +1,15 @@
+/* calibrate_profile.h - `calibrate fit --gpu`: the curves of one GPU, from the shipped measurements or a
+ * user's. */
+#ifndef BALLAST_SIM_CLI_CALIBRATE_PROFILE_H
+#define BALLAST_SIM_CLI_CALIBRATE_PROFILE_H
+
+#include "sim/cli/cli.h"
+
+/* measured NULL: the shipped tables; output NULL: nothing is written. Returns the exit code. */
+int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output);
+
+bool calibrate_write_curves(const cJSON *curves, const char *path, struct error *err);
+/* Compressed where the name ends in .gz. */
+bool calibrate_write_file(const char *path, const char *text, size_t size, struct error *err);
+
+#endif
