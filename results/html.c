@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "results/json_text.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 void html_text(FILE *out, const char *text) {

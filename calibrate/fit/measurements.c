@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/field.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 enum { COLUMN_MAX = 32 };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "calibrate/fit/gpu_name.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 enum { CELL_MAX = 24, NODE_MAX = 4096 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 #include "sim/base/utf8.h"
 

@@ -8,14 +8,13 @@
 
 #include <limits.h>
 #include <stdarg.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <zlib.h>
 #include "sim/base/arena.h"
+#include "sim/base/file_read.h"
+#include "sim/base/json_syntax.h"
 #include "sim/base/utf8.h"
 
 enum { JSON_DEPTH_LIMIT = 64, JSON_EXCERPT_WIDTH = 96 };
@@ -23,8 +22,8 @@ enum { JSON_DEPTH_LIMIT = 64, JSON_EXCERPT_WIDTH = 96 };
 struct override {
     struct override *next;
     const char *option; /* "--set" */
-    char *path;       /* "/cluster/gpu_count" */
-    char *assignment; /* "cluster.gpu_count=64", as the user wrote it */
+    char *path;         /* "/cluster/gpu_count" */
+    char *assignment;   /* "cluster.gpu_count=64", as the user wrote it */
 };
 
 static char *text_copy(const char *text, size_t length) {
@@ -299,86 +298,22 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
 
 /* ---- loading ---- */
 
-static bool syntax_error(const struct json *json, size_t offset, const char *reason,
-                         struct error *err) {
+static bool syntax_error(const struct json *json, size_t offset, size_t length, const char *reason,
+                         const char *hint, struct error *err) {
     long line, column;
     line_and_column(json->text, offset, &line, &column);
     error_at(err, json->name, line, column, "%s", reason);
-    append_excerpt(err, json->text, json->size, offset, 1, line);
+    append_excerpt(err, json->text, json->size, offset, length, line);
+    if (hint[0] != '\0') error_hint(err, "%s", hint);
     return false;
-}
-
-/* The last character before `offset` that is not white space; NUL when there is none. */
-static char char_before(const char *text, size_t offset) {
-    while (offset > 0 && is_space(text[offset - 1]))
-        offset--;
-    return offset > 0 ? text[offset - 1] : '\0';
 }
 
 /* `offset` is where cJSON gave up. */
 static bool explain_syntax(const struct json *json, size_t offset, struct error *err) {
-    const char *text = json->text;
-    size_t end = json->size; /* of the last line that says something */
-    while (end > 0 && is_space(text[end - 1]))
-        end--;
-    if (offset > 0 && offset <= end && text[offset - 1] != '"' && text[offset] != '\\') {
-        /* Where a key should begin and does not, cJSON stands one character too far. */
-        char before = char_before(text, offset - 1);
-        if (!is_space(text[offset - 1]) && (before == ',' || before == '{')) offset--;
-    }
-    if (offset >= end)
-        return syntax_error(
-            json, end, "the JSON text ends too early: a value, bracket or quote is missing", err);
-    if ((text[offset] == '}' || text[offset] == ']') && char_before(text, offset) == ',')
-        return syntax_error(json, offset, "a comma before the closing bracket", err);
-    if (text[offset] == '/') return syntax_error(json, offset, "JSON has no comments", err);
-    return syntax_error(json, offset, "not valid JSON here", err);
-}
-
-/* The offset of the first bracket that is nested too deep, or size. cJSON has a limit of its own
- * but reports it as a syntax error. */
-static size_t too_deep_at(const char *text, size_t size, int limit) {
-    struct scanner s = { text, size, 0 };
-    int depth = 0;
-    while (s.at < size) {
-        char c = text[s.at];
-        if (c == '"') {
-            skip_string(&s);
-            continue;
-        }
-        if ((c == '{' || c == '[') && ++depth > limit) return s.at;
-        if (c == '}' || c == ']') depth--;
-        s.at++;
-    }
-    return size;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-size_t json_odd_number_at(const char *text, size_t size) {
-    struct scanner s = { text, size, 0 };
-    while (s.at < size) {
-        const size_t start = s.at;
-        if (text[start] == '"') {
-            skip_string(&s);
-            continue;
-        }
-        s.at++;
-        if (text[start] != '-' && !is_digit(text[start])) continue;
-        size_t at = start + (text[start] == '-');
-        if (at >= size || !is_digit(text[at])) return start;
-        if (text[at] == '0' && at + 1 < size && is_digit(text[at + 1])) return start;
-        while (at < size && is_digit(text[at]))
-            at++;
-        if (at < size && text[at] == '.' && (at + 1 >= size || !is_digit(text[at + 1])))
-            return start;
-        while (at < size && (is_digit(text[at]) || strchr(".eE+-", text[at]) != NULL))
-            at++;
-        s.at = at;
-    }
-    return size;
+    struct json_fault fault;
+    if (json_syntax_fault(json->text, json->size, &fault))
+        return syntax_error(json, fault.offset, fault.length, fault.text, fault.hint, err);
+    return syntax_error(json, offset, 1, "not valid JSON here", "", err);
 }
 
 static bool check_tree(const struct json *json, const cJSON *node, struct error *err) {
@@ -401,32 +336,6 @@ struct json *json_copy(const struct json *json) {
     return copy;
 }
 
-/* Offset of an escaped NUL, which would end a C string early; `size` if there is none. */
-static size_t escaped_nul_at(const char *text, size_t size) {
-    for (size_t i = 0; i + 5 < size; i++) {
-        if (text[i] != '\\') continue;
-        if (memcmp(text + i, "\\u0000", 6) == 0) return i;
-        i++; /* what the backslash stands before */
-    }
-    return size;
-}
-
-/* Nobody's text: a third of its beginning are control characters or bytes that are no UTF-8. */
-static bool is_binary(const char *text, size_t size) {
-    enum { LOOKED_AT = 512 };
-    const size_t end = size < LOOKED_AT ? size : LOOKED_AT;
-    size_t odd = 0, at = 0;
-    while (at < end) {
-        const char *foreign = utf8_invalid(text + at, end - at);
-        const size_t stop = foreign != NULL ? (size_t)(foreign - text) : end;
-        for (; at < stop; at++)
-            odd += (unsigned char)text[at] < 32 && strchr("\t\n\r", text[at]) == NULL;
-        odd += foreign != NULL;
-        at = stop + (foreign != NULL);
-    }
-    return odd * 3 > end;
-}
-
 struct json *json_parse(const char *name, const char *text, size_t size, struct error *err) {
     struct json *json = memory_alloc(sizeof *json);
     *json = (struct json){ 0 };
@@ -442,33 +351,33 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
     json->size = size;
 
     const char *nul = memchr(json->text, '\0', size);
-    size_t deep = too_deep_at(json->text, size, JSON_DEPTH_LIMIT);
-    size_t escaped = escaped_nul_at(json->text, size);
+    size_t deep = json_too_deep_at(json->text, size, JSON_DEPTH_LIMIT);
+    size_t escaped = json_escaped_nul_at(json->text, size);
     const char *end = json->text, *foreign = utf8_invalid(json->text, size);
     bool ok = false;
-    if ((nul != NULL || foreign != NULL) && is_binary(json->text, size)) {
+    if ((nul != NULL || foreign != NULL) && json_is_binary(json->text, size)) {
         const char *first = nul != NULL && (foreign == NULL || nul < foreign) ? nul : foreign;
         long line, column;
         line_and_column(json->text, (size_t)(first - json->text), &line, &column);
         error_at(err, json->name, line, column, "this is not a text file"); /* nothing to show */
     } else if (nul != NULL) {
-        syntax_error(json, (size_t)(nul - json->text), "a NUL byte: this is not a text file", err);
+        syntax_error(json, (size_t)(nul - json->text), 1, "a NUL byte: this is not a text file", "",
+                     err);
     } else if (foreign != NULL) {
         char said[48];
         snprintf(said, sizeof said, "a byte 0x%02X that is no UTF-8", (unsigned char)*foreign);
-        syntax_error(json, (size_t)(foreign - json->text), said, err);
-        error_hint(err, "save the file as UTF-8");
+        syntax_error(json, (size_t)(foreign - json->text), 1, said, "save the file as UTF-8", err);
     } else if (escaped < size) {
-        syntax_error(json, escaped, "a NUL character cannot stand in a text", err);
+        syntax_error(json, escaped, 1, "a NUL character cannot stand in a text", "", err);
     } else if (deep < size) {
-        syntax_error(json, deep, "nested too deep", err);
+        syntax_error(json, deep, 1, "nested too deep", "", err);
         error_hint(err, "at most %d levels of { and [", JSON_DEPTH_LIMIT);
     } else {
         json->root = cJSON_ParseWithLengthOpts(json->text, size + 1, &end, 1);
         const size_t odd = json->root != NULL ? json_odd_number_at(json->text, size) : size;
         if (odd < size) {
-            syntax_error(json, odd, "not a number of JSON", err);
-            error_hint(err, "no zero in front and digits on both sides of a point: 4, 0.5");
+            syntax_error(json, odd, 1, "not a number of JSON",
+                         "no zero in front and digits on both sides of a point: 4, 0.5", err);
         } else {
             ok = json->root != NULL ? check_tree(json, json->root, err)
                                     : explain_syntax(json, (size_t)(end - json->text), err);
@@ -630,7 +539,7 @@ bool json_override_by(struct json *json, const char *option, const char *assignm
     bool ok = true;
     if (has_empty_part(path))
         ok = error_set(err, "%s %s: the path has an empty part", option, assignment);
-    else if (limit < 0 || too_deep_at(text, strlen(text), limit) < strlen(text))
+    else if (limit < 0 || json_too_deep_at(text, strlen(text), limit) < strlen(text))
         ok = error_set(err, "%s %s: nested more than %d levels deep", option, assignment,
                        JSON_DEPTH_LIMIT);
     char *key = path;
@@ -682,54 +591,4 @@ bool json_assign(struct json *json, const char *path, const cJSON *value) {
     }
     free(cut);
     return ok;
-}
-
-/* ---- files ---- */
-
-/* What a pipe or a device may give: some never end. */
-enum { STREAM_LIMIT_BYTES = 1 << 28 };
-
-bool file_read(const char *path, char **text, size_t *size, struct error *err) {
-    struct stat status;
-    *text = NULL;
-    if (stat(path, &status) != 0) {
-        int code = errno;
-        error_set(err, "cannot read %s: %s", path, strerror(code));
-        return false;
-    }
-    if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))
-        return error_set(err, "cannot read %s: it is not a file", path);
-    gzFile file = gzopen(path, "rb");
-    if (file == NULL) return error_set(err, "cannot read %s: %s", path, strerror(errno));
-    gzbuffer(file, 1 << 17);
-    size_t capacity = status.st_size > 0 ? (size_t)status.st_size + 1 : 1 << 16;
-    char *buffer = memory_alloc(capacity);
-    size_t used = 0;
-    for (;;) {
-        if (used == capacity) buffer = memory_realloc(buffer, capacity *= 2);
-        size_t room = capacity - used < (1u << 30) ? capacity - used : (1u << 30);
-        int got = gzread(file, buffer + used, (unsigned)room);
-        if (got > 0) {
-            used += (size_t)got;
-            if (S_ISREG(status.st_mode) || used <= STREAM_LIMIT_BYTES) continue;
-            error_set(err, "cannot read %s: it is not a file, and gives more than 256 MiB", path);
-            gzclose(file);
-            free(buffer);
-            return false;
-        }
-        int code = Z_OK;
-        const char *reason = gzerror(file, &code);
-        if (got == 0 && (code == Z_OK || code == Z_STREAM_END)) break;
-        error_set(err, "cannot read %s: %s", path,
-                  code == Z_BUF_ERROR ? "the compressed file is cut short"
-                  : code == Z_ERRNO   ? strerror(errno)
-                                      : reason);
-        gzclose(file);
-        free(buffer);
-        return false;
-    }
-    gzclose(file);
-    *text = buffer;
-    *size = used;
-    return true;
 }

@@ -56,11 +56,4 @@ bool json_is_overridden(const struct json *json, const cJSON *node);
 /* Writes the slash path of a node ("/cluster/gpu_count") into text. */
 void json_path(const struct json *json, const cJSON *node, char *text, size_t size);
 
-/* Offset of a number that JSON does not have ("04", "1.", "-.5") though cJSON reads it; `size` if
- * there is none. The text was parsed before. */
-size_t json_odd_number_at(const char *text, size_t size);
-
-/* Reads a whole file, gunzipping it when its name ends in .gz. The caller frees *text. */
-bool file_read(const char *path, char **text, size_t *size, struct error *err);
-
 #endif

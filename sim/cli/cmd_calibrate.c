@@ -14,6 +14,7 @@
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/nccl_log.h"
 #include "sim/base/field.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 #include "sim/cli/calibrate_profile.h"
 #include "sim/cli/calibrate_steps.h"

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/json_syntax.h"
 #include "sim/data/json_splitter.h"
 #include "sim/data/text_source.h"
 
@@ -333,8 +334,11 @@ static bool on_element(void *context, const char *text, size_t length, long line
     } else if (ok) {
         ok = end == text + length || fail(r, "text behind the record");
     } else {
-        advance(r, text, (size_t)(end - text));
-        fail(r, "this is not JSON");
+        struct json_fault fault;
+        const bool found = json_syntax_fault(text, length, &fault);
+        advance(r, text, found ? fault.offset : (size_t)(end - text));
+        fail(r, "%s", found ? fault.text : "this is not JSON");
+        if (found && fault.hint[0] != '\0') error_hint(err, "%s", fault.hint);
     }
     ok = ok && add_record(r, node);
     cJSON_Delete(node);

@@ -1,5 +1,6 @@
 /* test_recompute_property.c - adaptive recomputation against the enumeration of all choices, and
  * against the memory of real iterations. */
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/policy/recompute/adaptive.h"

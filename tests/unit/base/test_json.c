@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 static struct json *parse(const char *text) {
@@ -48,11 +49,14 @@ static void test_syntax_errors(void **state) {
         { "nothing", "", 0, "s.json:1:1: error: " TOO_EARLY "\n     1 | \n       | ^" },
         { "blank", " \n\n", 0, "s.json:1:1: error: " TOO_EARLY "\n     1 |  \n       | ^" },
         { "missing brace", "{\n  \"tp\": 2\n\n", 0,
-          "s.json:2:10: error: " TOO_EARLY "\n     2 |   \"tp\": 2\n       |          ^" },
+          "s.json:2:10: error: " TOO_EARLY "\n     2 |   \"tp\": 2\n       |          ^\n"
+          "  hint: the { of line 1 is still open" },
         { "missing value", "{\n  \"tp\": ,\n  \"pp\": 4\n}", 0,
-          "s.json:2:9: error: not valid JSON here\n     2 |   \"tp\": ,\n       |         ^" },
+          "s.json:2:9: error: expected a value, got a comma\n     2 |   \"tp\": ,\n       |        "
+          " ^" },
         { "missing comma", "{ \"tp\": 2\n  \"pp\": 4 }", 0,
-          "s.json:2:3: error: not valid JSON here\n     2 |   \"pp\": 4 }\n       |   ^" },
+          "s.json:2:3: error: expected a comma or } after the value, got a text in quotes\n"
+          "     2 |   \"pp\": 4 }\n       |   ^" },
         { "comma at the end", "{ \"tp\": 2, }", 0,
           "s.json:1:12: error: a comma before the closing bracket\n     1 | { \"tp\": 2, }\n"
           "       |            ^" },
@@ -70,18 +74,24 @@ static void test_syntax_errors(void **state) {
         { "nothing before the point", "[ \"04\", -.5 ]", 0,
           NO_NUMBER("9", "[ \"04\", -.5 ]", "        ^") },
         { "key without quotes", "{ \"a\": 1, tp: 2 }", 0,
-          "s.json:1:11: error: not valid JSON here\n     1 | { \"a\": 1, tp: 2 }\n"
-          "       |           ^" },
+          "s.json:1:11: error: expected a key in double quotes, got tp\n     1 | { \"a\": 1, tp: 2 "
+          "}\n"
+          "       |           ^~\n  hint: write \"tp\"" },
         { "quote missing", "{ \"tp: 2 }", 0,
-          "s.json:1:4: error: not valid JSON here\n     1 | { \"tp: 2 }\n       |    ^" },
+          "s.json:1:3: error: the text that begins here has no closing quote\n"
+          "     1 | { \"tp: 2 }\n       |   ^" },
         { "unknown escape", "[ \"{\\q\" ]", 0,
-          "s.json:1:5: error: not valid JSON here\n     1 | [ \"{\\q\" ]\n       |     ^" },
+          "s.json:1:5: error: not an escape of JSON: \\q\n     1 | [ \"{\\q\" ]\n"
+          "       |     ^~\n  hint: a backslash itself is written \\\\" },
         { "wrong bracket", "[ 1 }", 0,
-          "s.json:1:5: error: not valid JSON here\n     1 | [ 1 }\n       |     ^" },
+          "s.json:1:5: error: expected a comma or ] after the value, got }\n     1 | [ 1 }\n"
+          "       |     ^\n  hint: the [ of line 1 is still open" },
         { "text after the end", "{}\n{}", 0,
-          "s.json:2:1: error: not valid JSON here\n     2 | {}\n       | ^" },
+          "s.json:2:1: error: expected the end of the text, got {\n     2 | {}\n       | ^\n"
+          "  hint: a file holds one value: { ... }" },
         { "a word", "{ \"sp\": True }", 0,
-          "s.json:1:9: error: not valid JSON here\n     1 | { \"sp\": True }\n       |         ^" },
+          "s.json:1:9: error: expected a value, got True\n     1 | { \"sp\": True }\n"
+          "       |         ^~~~\n  hint: write true" },
         { "NUL byte", "{ \"a\": 1,\0 \"b\": 2 }", 19,
           "s.json:1:10: error: a NUL byte: this is not a text file\n"
           "     1 | { \"a\": 1,  \"b\": 2 }\n       |          ^" },
@@ -91,7 +101,9 @@ static void test_syntax_errors(void **state) {
         { "NUL at the end", "{}\0", 3,
           "s.json:1:3: error: a NUL byte: this is not a text file\n     1 | {} \n       |   ^" },
         { "byte order mark is not counted", "\xef\xbb\xbf{ x }", 0,
-          "s.json:1:3: error: not valid JSON here\n     1 | { x }\n       |   ^" },
+          "s.json:1:3: error: expected a key in double quotes, got x\n     1 | { x }\n       |   "
+          "^\n"
+          "  hint: write \"x\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error err = { 0 };

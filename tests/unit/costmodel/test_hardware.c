@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "costmodel/hardware.h"
+#include "sim/base/file_read.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 

@@ -137,11 +137,13 @@ static void broken_records(void **state) {
           "%s:2:14: error: the file ends inside the record that begins on line 2: is it cut "
           "short?" },
         { "not JSON", "b.json", "[{\"token_num\": 5},\n {\"token_num\": five}]",
-          "%s:2:16: error: this is not JSON" },
+          "%s:2:16: error: expected a value, got five\n"
+          "  hint: a text stands in double quotes: \"five\"" },
         { "a zero in front", "b.json", "[{\"token_num\": 5},\n {\"token_num\": 05}]",
           "%s:2:16: error: not a number of JSON" },
         { "brackets that do not match", "b.json", "[{\"token_num\": [5}}]",
-          "%s:1:18: error: this is not JSON" },
+          "%s:1:18: error: expected a comma or ] after the value, got }\n"
+          "  hint: the [ of line 1 is still open" },
         { "a bare number", "b.json", "[5, 6]",
           "%s:1:2: error: a record must be an object { ... } or a pair [tiles, tokens]" },
         { "three numbers", "b.json", "[[0, 5, 1300]]",

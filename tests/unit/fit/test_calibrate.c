@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "calibrate/fit/calibrate.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 #define MEASURED  BALLAST_SOURCE_DIR "/calibrate/measured"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/interconnect.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 static void test_texts(void **state) {

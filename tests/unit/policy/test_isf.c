@@ -1,6 +1,7 @@
 /* test_isf.c - the packing policy against groups of a separate implementation (tests/data/isf), the
  * published program's statistics, and its own promises on awkward data. */
 #include "tests/unit/policy/test_batch_tools.h"
+#include "sim/base/file_read.h"
 #include "sim/policy/batching/entry_shuffle.h"
 
 static struct dataset *four_parts;

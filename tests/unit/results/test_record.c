@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include "tests/unit/results/sample_rows.h"
+#include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 /* A file of the repository as a string; the caller frees it. */
