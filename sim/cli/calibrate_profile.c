@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 #include "calibrate/fit/calibrate.h"
 #include "costmodel/hardware.h"
@@ -19,7 +20,8 @@ bool calibrate_write_file(const char *path, const char *text, size_t size, struc
     ok = gzclose(file) == Z_OK && ok;
     if (ok) return true;
     error_output(err, path);
-    remove(path);
+    struct stat status; /* a device or a pipe stays */
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
     return false;
 }
 
