@@ -33,7 +33,7 @@ struct stack_fields {
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
         host_divided_forward_us, host_divided_backward_us, host_fp8_us;
     double attention_forward_time, attention_backward_time;
-    const char *attention_gpu;
+    const char *attention_gpu, *host_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
         data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
@@ -112,6 +112,8 @@ static const struct field stack_rows[] = {
       "the same of the backward", NULL },
     { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_us), 0, 1e6, "0", "us",
       "what fp8 matmuls add to the forward", NULL },
+    { "host_gpu", FIELD_TEXT, AT(host_gpu), 0, 0, "\"\"", "",
+      "what the names of the GPUs begin with that the host times hold for", NULL },
     { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
       "time of its attention kernel over the profile's", NULL },
     { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
@@ -447,6 +449,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,
+        .host_gpu = f.host_gpu,
         .one_place = f.one_place,
         .attention_fitted = f.attention_fitted,
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,

@@ -117,6 +117,7 @@ struct stack {
     double host_sharded_s; /* what the hooks of ZeRO-3 on each of its modules add to either */
     double host_divided_forward_s, host_divided_backward_s; /* what TP's dispatch adds */
     double host_fp8_s;                                      /* what fp8 adds to the forward */
+    const char *host_gpu; /* these on GPUs whose name begins so; "": on all */
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;

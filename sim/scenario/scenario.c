@@ -244,6 +244,9 @@ static bool load_stack(struct reader *r) {
     backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision,
                       s->layout_fields.zero_stage, s->layout_fields.tp,
                       s->layout_fields.vpp > 1 || scenario_present(r->policy.joint) != NULL);
+    /* Its recipes capture CUDA graphs on other GPUs. */
+    if (strncmp(s->cluster_fields.hardware, s->stack->host_gpu, strlen(s->stack->host_gpu)) != 0)
+        backend->host_forward_s = backend->host_backward_s = 0;
     optimizer_use_stack(optimizer, s->stack, (enum precision)s->training_fields.precision);
     if (!layout_says(r, "overlap_gradient_reduce"))
         s->layout_fields.overlap_gradient_reduce = s->stack->overlap_gradient_reduce;

@@ -24,12 +24,9 @@ static void test_files_that_are_no_scenario(void **state) {
     "its keys: name, description, model, dataset, cluster, layout, training, policy, simulate, "   \
     "rules, "                                                                                      \
     "what_if"
-        { "a list", "[]", "s.json:1:1: error: /: \"scenario\" must be an object { ... }",
-          KEYS },
-        { "a number", "7", "s.json:1:1: error: /: \"scenario\" must be an object { ... }",
-          KEYS },
-        { "null", "null", "s.json:1:1: error: /: \"scenario\" must be an object { ... }",
-          KEYS },
+        { "a list", "[]", "s.json:1:1: error: /: \"scenario\" must be an object { ... }", KEYS },
+        { "a number", "7", "s.json:1:1: error: /: \"scenario\" must be an object { ... }", KEYS },
+        { "null", "null", "s.json:1:1: error: /: \"scenario\" must be an object { ... }", KEYS },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error err = { 0 };
@@ -333,7 +330,7 @@ static void test_overlap_as_the_stack_does(void **state) {
 static void test_padding_taken_out(void **state) {
     (void)state;
 #define TEXT(length)                                                                               \
-    "dataset={ \"name\": \"d\", \"definition\": { \"name\": \"d\", \"kind\": \"distribution\", "                         \
+    "dataset={ \"name\": \"d\", \"definition\": { \"name\": \"d\", \"kind\": \"distribution\", "   \
     "\"sample_count\": 64, \"vision_tiles\": 0, "                                                  \
     "\"language_tokens\": " length " } }"
     static const struct {
@@ -653,6 +650,27 @@ static void test_odd_scenarios_round_trip(void **state) {
     }
 }
 
+/* NeMo's recipes leave the launches to the host on Hopper alone. */
+static void test_host_of_a_gpu(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware, *stack;
+        bool waits;
+    } cases[] = {
+        { "cluster.hardware=h100-80g-sxm", "layout.stack=nemo-2025", true },
+        { "cluster.hardware=h200-141g-sxm", "layout.stack=nemo-2025", true },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { cases[i].hardware, cases[i].stack, NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        assert_true((s->backend->host_forward_s > 0) == cases[i].waits);
+        assert_true((s->backend->host_backward_s > 0) == cases[i].waits);
+        scenario_destroy(s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_that_are_no_scenario),
@@ -661,6 +679,7 @@ int main(void) {
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_overlap_as_the_stack_does),
+        cmocka_unit_test(test_host_of_a_gpu),
         cmocka_unit_test(test_padding_taken_out),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),

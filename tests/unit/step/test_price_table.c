@@ -5,7 +5,7 @@
 #include "sim/base/units.h"
 
 /* A stack whose host is never waited for, so that operators are all there is. */
-#define EVEN "layout.stack=nemo-2025"
+#define EVEN "layout.stack=megatron-bridge-2026"
 static const char *const setups[][6] = {
     { "layout.tp=1", EVEN, NULL },
     { "layout.tp=2", EVEN, NULL },
