@@ -444,6 +444,7 @@ static bool fill_order(struct dip_iteration *d, const struct job_plan *plan, str
     if (d->schedule.makespan_ns >= f->best.makespan_ns) return true;
     d->segments.graph->passes = f->passes;
     segment_order_time(d->segments.graph, &d->schedule);
+    memory_step_write(d->it, plan, &d->segments);
     keep_filled(d, &f->best);
     d->segments.graph->passes = f->before;
     return true;

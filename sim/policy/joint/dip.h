@@ -67,12 +67,15 @@ struct memory_step_result {
 double modality_buffer_bytes(const struct iteration_plan *iteration, const struct job_plan *plan,
                              const struct modality_segments *segments, int64_t rank);
 /* Picks how each pass of a rank recomputes, and what of it waits in host memory, so that its memory
- * is filled, for the order given; writes iteration->choices and the graph's times and bytes. Times
- * of the schedule are stale afterwards. Ranks do not depend on each other. */
+ * is filled, for the order given; writes the graph's times and bytes. Times of the schedule are
+ * stale afterwards. Ranks do not depend on each other. */
 void memory_step_rank(const struct iteration_plan *iteration, const struct job_plan *plan,
                       struct modality_segments *segments, const struct segment_schedule *schedule,
                       int64_t rank, struct memory_step_result *result);
-/* All ranks. */
+/* What each rank's last step picked, as iteration->choices; after every rank's first. */
+void memory_step_write(const struct iteration_plan *iteration, const struct job_plan *plan,
+                       const struct modality_segments *segments);
+/* All ranks, written. */
 struct memory_step_result memory_step(const struct iteration_plan *iteration,
                                       const struct job_plan *plan,
                                       struct modality_segments *segments,

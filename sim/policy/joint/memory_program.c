@@ -34,13 +34,23 @@ struct resource {
     double *least;             /* what the first choice takes, by event */
 };
 
+/* What is left at each event of the only memory, in blocks, so that a long life costs little more
+ * than a short one. */
+enum { BLOCK = 64 };
+struct blocks {
+    double *left;  /* by event, before what was taken of its whole block */
+    double *least; /* by block, behind that */
+    double *taken; /* by block, of each of its events */
+};
+
 struct solver {
     const struct memory_program *p;
+    struct blocks blocks;
     struct resource resources[2];
     int32_t resource_count;
     struct upgrade *upgrades, *sorted; /* sorted: room for the sort */
     int32_t *trial, *start;            /* start: the first choice */
-    bool *full; /* by pair: no further upgrade fits */
+    bool *full;                        /* by pair: no further upgrade fits */
 };
 
 static const struct memory_candidate *candidate(const struct memory_program *p, int32_t pair,
@@ -220,6 +230,68 @@ static double room_of(const struct solver *s, const struct resource *r, int32_t 
     return fmin(fmin(least[0], least[1]), fmin(least[2], least[3]));
 }
 
+/* ---- one memory, in blocks ---- */
+
+static void measure_block(const struct solver *s, int32_t block) {
+    const int32_t events = s->p->event_count, begin = block * BLOCK,
+                  end = begin + BLOCK < events ? begin + BLOCK : events;
+    double least = INFINITY;
+    for (int32_t k = begin; k < end; k++)
+        least = s->blocks.left[k] < least ? s->blocks.left[k] : least;
+    s->blocks.least[block] = least - s->blocks.taken[block];
+}
+
+/* As the first choice leaves it. */
+static void fill_blocks(struct solver *s) {
+    const struct resource *r = &s->resources[0];
+    for (int32_t k = 0; k < s->p->event_count; k++)
+        s->blocks.left[k] = r->capacity[k] - r->least[k];
+    for (int32_t b = 0; b * BLOCK < s->p->event_count; b++) {
+        s->blocks.taken[b] = 0;
+        measure_block(s, b);
+    }
+}
+
+static double least_left(const struct solver *s, int32_t first, int32_t last) {
+    double least = INFINITY;
+    for (int32_t k = first; k <= last; k++)
+        least = s->blocks.left[k] < least ? s->blocks.left[k] : least;
+    return least - s->blocks.taken[first / BLOCK];
+}
+
+/* room_of() of the only memory. */
+static double block_room(const struct solver *s, int32_t pair) {
+    const int32_t first = s->p->first[pair], last = s->p->last[pair];
+    const int32_t from = first / BLOCK, to = last / BLOCK;
+    if (from == to) return least_left(s, first, last);
+    double least =
+        fmin(least_left(s, first, from * BLOCK + BLOCK - 1), least_left(s, to * BLOCK, last));
+    for (int32_t b = from + 1; b < to; b++)
+        least = s->blocks.least[b] < least ? s->blocks.least[b] : least;
+    return least;
+}
+
+static void take_part(struct solver *s, int32_t first, int32_t last, double bytes) {
+    for (int32_t k = first; k <= last; k++)
+        s->blocks.left[k] -= bytes;
+    measure_block(s, first / BLOCK);
+}
+
+static void take_blocks(struct solver *s, int32_t pair, double bytes) {
+    const int32_t first = s->p->first[pair], last = s->p->last[pair];
+    const int32_t from = first / BLOCK, to = last / BLOCK;
+    if (from == to) {
+        take_part(s, first, last, bytes);
+        return;
+    }
+    take_part(s, first, from * BLOCK + BLOCK - 1, bytes);
+    take_part(s, to * BLOCK, last, bytes);
+    for (int32_t b = from + 1; b < to; b++) {
+        s->blocks.taken[b] += bytes;
+        s->blocks.least[b] -= bytes;
+    }
+}
+
 static double step_bytes(const struct memory_program *p, int32_t pair, int32_t from, int32_t to) {
     return candidate(p, pair, to)->bytes - candidate(p, pair, from)->bytes;
 }
@@ -237,16 +309,17 @@ static void move_use(const struct memory_program *p, struct resource *r, int32_t
 static void take_upgrades(struct solver *s, int64_t count, int32_t *chosen) {
     const struct memory_program *p = s->p;
     memset(s->full, 0, sizeof *s->full * (size_t)p->pair_count);
+    fill_blocks(s);
     for (int64_t u = 0; u < count;) {
         int32_t pair = s->upgrades[u].pair, from = chosen[pair], to = from;
-        double room = s->full[pair] ? 0 : room_of(s, &s->resources[0], pair);
+        double room = s->full[pair] ? 0 : block_room(s, pair);
         for (; u < count && s->upgrades[u].pair == pair; u++) {
             if (s->full[pair]) continue;
             s->full[pair] = step_bytes(p, pair, from, s->upgrades[u].to) > room;
             if (!s->full[pair]) to = s->upgrades[u].to;
         }
         if (to == from) continue;
-        move_use(p, &s->resources[0], pair, from, to);
+        take_blocks(s, pair, step_bytes(p, pair, from, to));
         chosen[pair] = to;
     }
 }
@@ -280,10 +353,10 @@ static void take_weighed_upgrades(struct solver *s, int64_t count, int32_t *chos
 static void greedy(struct solver *s, int32_t *chosen) {
     const struct memory_program *p = s->p;
     memcpy(chosen, s->start, sizeof *chosen * (size_t)p->pair_count);
-    for (int32_t n = 0; n < s->resource_count; n++)
+    const bool two = s->resource_count > 1;
+    for (int32_t n = 0; two && n < s->resource_count; n++)
         memcpy(s->resources[n].use, s->resources[n].least,
                sizeof(double) * (size_t)(p->event_count + 1));
-    const bool two = s->resource_count > 1;
     int64_t count = two ? list_weighed_upgrades(s) : list_upgrades(s);
     if (count > 0) sort_upgrades(s, count);
     if (two)
@@ -462,7 +535,10 @@ static double free_seconds(const struct memory_program *p) {
 
 static double *make_room(struct solver *s, int64_t upgrades) {
     size_t events = (size_t)s->p->event_count + 1, pairs = (size_t)s->p->pair_count + 1;
-    double *numbers = memory_alloc(sizeof *numbers * 2 * (4 * events + 1));
+    const size_t blocks = events / BLOCK + 1;
+    double *numbers = memory_alloc(sizeof *numbers * (2 * (4 * events + 1) + events + 2 * blocks));
+    double *left = numbers + 2 * (4 * events + 1);
+    s->blocks = (struct blocks){ left, left + events, left + events + blocks };
     for (int32_t n = 0; n < 2; n++) {
         double *at = numbers + (size_t)n * (4 * events + 1);
         s->resources[n] = (struct resource){

@@ -33,16 +33,27 @@ enum {
 _Static_assert((int)OPTION_COUNT <= (int)MEMORY_OPTION_LIMIT, "options of a block");
 _Static_assert((int)OFFLOAD_CANDIDATES <= (int)MEMORY_CANDIDATE_LIMIT, "candidates of a pass");
 
-/* Of one segment on one rank. */
+/* What a candidate makes of its pass. */
+struct candidate_pass {
+    int64_t forward_ns, backward_ns;
+    double bytes;
+};
+
+/* Of one segment on one rank: what does not depend on the order. */
 struct pass_candidates {
     const struct memory_candidate *kept, *offloaded; /* without and with blocks in host memory */
-    int32_t kept_count, offloaded_count;             /* offloaded: 0 where that is not allowed */
+    const struct candidate_pass *kept_passes, *offloaded_passes;
+    int32_t kept_count, offloaded_count; /* offloaded: 0 where that is not allowed */
+    int64_t forward_ns, backward_ns;     /* nothing recomputed */
+    double workspace_bytes;              /* whole */
 };
 
 struct memory_room {
-    struct pass_candidates *passes; /* rank x segment_count + segment */
-    double *buffer_bytes;           /* by rank, when it offloads */
-    int64_t *copy_ns;               /* by rank, of its largest block */
+    struct pass_candidates *passes;        /* rank x segment_count + segment */
+    const struct memory_candidate **taken; /* the same: by the last memory_step_rank() */
+    double *taken_buffer_bytes;            /* by rank */
+    double *buffer_bytes;                  /* by rank, when it offloads */
+    int64_t *copy_ns;                      /* by rank, of its largest block */
     /* one rank's program */
     int32_t *first, *last, *chosen, *trial, *counts;
     const struct memory_candidate **lists;
@@ -56,6 +67,8 @@ static struct memory_room *make_room(const struct iteration_plan *it, const stru
     struct memory_room *room = arena_new(arena, struct memory_room);
     *room = (struct memory_room){
         .passes = arena_array(arena, struct pass_candidates, segments * plan->stage_count),
+        .taken = arena_array(arena, const struct memory_candidate *, segments * plan->stage_count),
+        .taken_buffer_bytes = arena_array(arena, double, plan->stage_count),
         .buffer_bytes = arena_array(arena, double, plan->stage_count),
         .copy_ns = arena_array(arena, int64_t, plan->stage_count),
         .first = arena_array(arena, int32_t, segments),
@@ -279,8 +292,34 @@ static enum recompute_kind planned_kind(const struct job_plan *plan, int64_t par
 /* Sub-microbatches of one length have the same on a part: they share the list of the one before. */
 static bool same_cost(const struct pass_cost *a, const struct pass_cost *b) {
     return a->forward_ns == b->forward_ns && a->backward_ns == b->backward_ns &&
-           a->activation_bytes == b->activation_bytes && a->group_count == b->group_count &&
+           a->activation_bytes == b->activation_bytes && a->workspace_bytes == b->workspace_bytes &&
+           a->group_count == b->group_count &&
            memcmp(a->groups, b->groups, sizeof *a->groups * (size_t)a->group_count) == 0;
+}
+
+/* What each of the list makes of the pass. */
+static const struct candidate_pass *
+list_passes(const struct iteration_plan *it, const struct pass_cost *cost,
+            enum recompute_kind planned, const struct memory_candidate *list, int32_t count) {
+    struct candidate_pass *passes = arena_array(it->scratch, struct candidate_pass, count);
+    double seconds, remainder;
+    pass_remainder(cost, planned, &seconds, &remainder);
+    for (int32_t i = 0; i < count; i++) {
+        struct pass_choice choice;
+        int64_t forward_ns, backward_ns;
+        double bytes = remainder;
+        fill_choice(&list[i], &choice);
+        pass_cost_exposed(cost, &choice, &forward_ns, &backward_ns);
+        backward_ns += cost->backward_ns - pass_cost_recompute_ns(cost, planned);
+        for (int32_t g = 0; g < cost->group_count; g++)
+            for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+                backward_ns += choice.blocks[g][how] * cost->groups[g].recompute_ns[how];
+                bytes += (double)list[i].counts[g][how] * cost->groups[g].block_bytes[how];
+            }
+        passes[i] =
+            (struct candidate_pass){ cost->forward_ns + forward_ns, backward_ns, ceil(bytes) };
+    }
+    return passes;
 }
 
 static struct pass_candidates make_candidates(const struct iteration_plan *it,
@@ -288,7 +327,14 @@ static struct pass_candidates make_candidates(const struct iteration_plan *it,
                                               const struct pass_cost *cost,
                                               enum recompute_kind planned) {
     struct memory_candidate *kept = arena_array(it->scratch, struct memory_candidate, CANDIDATES);
-    struct pass_candidates p = { .kept = kept, .kept_count = list_kept(cost, planned, kept) };
+    struct pass_candidates p = {
+        .kept = kept,
+        .kept_count = list_kept(cost, planned, kept),
+        .forward_ns = cost->forward_ns,
+        .backward_ns = cost->backward_ns - pass_cost_recompute_ns(cost, planned),
+        .workspace_bytes = ceil(cost->workspace_bytes),
+    };
+    p.kept_passes = list_passes(it, cost, planned, kept, p.kept_count);
     /* Of blocks of several kinds none are offloaded. */
     if (!s->offload || cost->group_count != 1 || cost->groups[0].block_bytes[RECOMPUTE_NONE] == 0)
         return p;
@@ -296,6 +342,7 @@ static struct pass_candidates make_candidates(const struct iteration_plan *it,
         arena_array(it->scratch, struct memory_candidate, OFFLOAD_CANDIDATES);
     p.offloaded = list;
     p.offloaded_count = list_offloaded(cost, planned, it->host_capacity_bytes < INFINITY, list);
+    p.offloaded_passes = list_passes(it, cost, planned, list, p.offloaded_count);
     return p;
 }
 
@@ -340,48 +387,23 @@ double modality_buffer_bytes(const struct iteration_plan *it, const struct job_p
 
 /* ---- one rank ---- */
 
-static void take_choice(const struct pass_cost *cost, enum recompute_kind planned,
-                        const struct memory_candidate *candidate, double buffer_bytes,
-                        struct segment_pass *pass, struct pass_choice *choice) {
-    int64_t backward = cost->backward_ns - pass_cost_recompute_ns(cost, planned);
-    int64_t forward_ns, backward_ns;
-    double seconds, bytes;
-    pass_remainder(cost, planned, &seconds, &bytes);
-    fill_choice(candidate, choice);
-    for (int32_t g = 0; g < cost->group_count; g++)
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-            backward += choice->blocks[g][how] * cost->groups[g].recompute_ns[how];
-            bytes += (double)candidate->counts[g][how] * cost->groups[g].block_bytes[how];
-        }
-    pass_cost_exposed(cost, choice, &forward_ns, &backward_ns);
-    choice->buffer_bytes = buffer_bytes;
-    pass->forward_ns = cost->forward_ns + forward_ns;
-    pass->backward_ns = backward + backward_ns;
-    pass->bytes = ceil(bytes);
-    pass->workspace_bytes = ceil(cost->workspace_bytes + buffer_bytes);
-}
-
 /* Lives and room of the rank's pairs in the order of the schedule. */
-static void lay_out_rank(const struct iteration_plan *it, const struct job_plan *plan,
-                         const struct modality_segments *s, const struct segment_schedule *schedule,
+static void lay_out_rank(const struct modality_segments *s, const struct segment_schedule *schedule,
                          int64_t rank) {
     struct memory_room *room = s->memory;
     const struct segment_task *tasks = segment_schedule_rank(s->graph, schedule, rank);
+    const struct pass_candidates *passes = room->passes + rank * s->graph->segment_count;
     for (int32_t k = 0; k < 2 * s->graph->segment_count; k++) {
-        int64_t segment = tasks[k].segment;
-        const struct pass_cost *cost = cost_of(it, plan, s, segment, rank);
-        const enum recompute_kind planned =
-            planned_kind(plan, s->chunk_of[segment] * plan->stage_count + rank);
+        const int64_t segment = tasks[k].segment;
+        const struct pass_candidates *own = &passes[segment];
         if (tasks[k].backward)
             room->last[segment] = k;
         else
             room->first[segment] = k;
-        room->capacity[k] = s->graph->capacity_bytes[rank] - ceil(cost->workspace_bytes);
+        room->capacity[k] = s->graph->capacity_bytes[rank] - own->workspace_bytes;
         room->less[k] = room->capacity[k] - room->buffer_bytes[rank];
         room->before_ns[k + 1] =
-            room->before_ns[k] + (tasks[k].backward
-                                      ? cost->backward_ns - pass_cost_recompute_ns(cost, planned)
-                                      : cost->forward_ns);
+            room->before_ns[k] + (tasks[k].backward ? own->backward_ns : own->forward_ns);
     }
 }
 
@@ -443,7 +465,7 @@ void memory_step_rank(const struct iteration_plan *it, const struct job_plan *pl
         list_candidates(it, plan, s);
     }
     struct memory_room *room = s->memory;
-    lay_out_rank(it, plan, s, schedule, rank);
+    lay_out_rank(s, schedule, rank);
     struct memory_program program = program_of(s, rank, false, INFINITY);
     struct memory_program_result result;
     memory_program_solve(&program, MEMORY_GAP, room->chosen, &result);
@@ -452,13 +474,31 @@ void memory_step_rank(const struct iteration_plan *it, const struct job_plan *pl
     if (!offloads) program_of(s, rank, false, INFINITY); /* the lists that `chosen` counts in */
     out->infeasible += !result.feasible;
     if (result.gap_fraction > out->gap_fraction) out->gap_fraction = result.gap_fraction;
+    const double buffer_bytes = offloads ? room->buffer_bytes[rank] : 0;
+    room->taken_buffer_bytes[rank] = buffer_bytes;
     for (int64_t i = 0; i < n; i++) {
-        int64_t part = s->chunk_of[i] * plan->stage_count + rank;
-        take_choice(cost_of(it, plan, s, i, rank), planned_kind(plan, part),
-                    &room->lists[i][room->chosen[i]], offloads ? room->buffer_bytes[rank] : 0,
-                    segment_graph_pass(s->graph, i, rank),
-                    &it->choices[modality_cell(plan, it, s, i, rank)]);
+        const struct pass_candidates *own = &room->passes[rank * n + i];
+        const bool away = room->lists[i] == own->offloaded;
+        const struct candidate_pass *taken =
+            &(away ? own->offloaded_passes : own->kept_passes)[room->chosen[i]];
+        struct segment_pass *pass = segment_graph_pass(s->graph, i, rank);
+        room->taken[rank * n + i] = &room->lists[i][room->chosen[i]];
+        pass->forward_ns = taken->forward_ns;
+        pass->backward_ns = taken->backward_ns;
+        pass->bytes = taken->bytes;
+        pass->workspace_bytes = own->workspace_bytes + buffer_bytes;
     }
+}
+
+void memory_step_write(const struct iteration_plan *it, const struct job_plan *plan,
+                       const struct modality_segments *s) {
+    const int64_t n = s->graph->segment_count;
+    for (int64_t rank = 0; rank < plan->stage_count; rank++)
+        for (int64_t i = 0; i < n; i++) {
+            struct pass_choice *choice = &it->choices[modality_cell(plan, it, s, i, rank)];
+            fill_choice(s->memory->taken[rank * n + i], choice);
+            choice->buffer_bytes = s->memory->taken_buffer_bytes[rank];
+        }
 }
 
 struct memory_step_result memory_step(const struct iteration_plan *it, const struct job_plan *plan,
@@ -467,5 +507,6 @@ struct memory_step_result memory_step(const struct iteration_plan *it, const str
     struct memory_step_result result = { 0 };
     for (int64_t rank = 0; rank < plan->stage_count; rank++)
         memory_step_rank(it, plan, s, schedule, rank, &result);
+    memory_step_write(it, plan, s);
     return result;
 }

@@ -48,13 +48,12 @@ static void test_candidates_are_undominated(void **state) {
     for (int round = 0; round < 50; round++) {
         struct memory_group groups[2];
         for (int g = 0; g < 2; g++) {
-            groups[g] = (struct memory_group){ .layers = 1 + random_mt_next(&mt) % 5,
-                                               .option_count = 3 };
+            groups[g] =
+                (struct memory_group){ .layers = 1 + random_mt_next(&mt) % 5, .option_count = 3 };
             for (int o = 0; o < 3; o++)
-                groups[g].options[o] = (struct memory_option){
-                    0.001 * (double)(random_mt_next(&mt) % 100),
-                    1e6 * (double)(1 + random_mt_next(&mt) % 100)
-                };
+                groups[g].options[o] =
+                    (struct memory_option){ 0.001 * (double)(random_mt_next(&mt) % 100),
+                                            1e6 * (double)(1 + random_mt_next(&mt) % 100) };
         }
         struct memory_candidate found[32];
         int32_t count = memory_candidates(groups, 2, 32, found);
@@ -173,8 +172,7 @@ static void test_gap(void **state) {
         struct memory_program_result result;
         memory_program_solve(&in->program, 0.05, chosen, &result);
         check_choice(&in->program, chosen, result.seconds, 1e-9);
-        if (result.gap_fraction > 0.05)
-            fail_msg("round %d: gap %g", round, result.gap_fraction);
+        if (result.gap_fraction > 0.05) fail_msg("round %d: gap %g", round, result.gap_fraction);
     }
     free(in);
 }
@@ -195,6 +193,49 @@ static void test_limits(void **state) {
         in->capacity[k] = 1; /* no room at all */
     memory_program_solve(&in->program, 0.05, chosen, &result);
     assert_false(result.feasible);
+    free(in);
+}
+
+/* What is left at the fullest event of a pair's life. */
+static double room_left(const struct memory_program *p, const int32_t *chosen, int32_t pair) {
+    double least = INFINITY;
+    for (int32_t k = p->first[pair]; k <= p->last[pair]; k++) {
+        double left = p->capacity_bytes[k];
+        for (int32_t i = 0; i < p->pair_count; i++)
+            if (p->first[i] <= k && k <= p->last[i]) left -= p->candidates[i][chosen[i]].bytes;
+        least = fmin(least, left);
+    }
+    return least;
+}
+
+/* Lives of up to the whole step: memory holds, and no pair could take one candidate more. */
+static void test_long_lives(void **state) {
+    (void)state;
+    struct random_mt mt;
+    random_mt_seed(&mt, 26);
+    struct instance *in = malloc(sizeof *in);
+    int solved = 0;
+    for (int round = 0; round < 12; round++) {
+        const int32_t pairs = 20 + 16 * round;
+        int32_t chosen[PAIRS];
+        struct memory_program_result result;
+        draw(&mt, pairs, 0.2 + 0.05 * round, in);
+        for (int32_t i = 0; i < pairs; i++) {
+            const int32_t left = 2 * pairs - 1 - in->first[i];
+            in->last[i] = in->first[i] + 1 + (int32_t)(random_mt_next(&mt) % (uint32_t)left);
+        }
+        for (int32_t k = 0; k < 2 * pairs; k++)
+            in->capacity[k] *= 4;
+        memory_program_solve(&in->program, 0.02, chosen, &result);
+        if (!result.feasible) continue;
+        solved++;
+        check_choice(&in->program, chosen, result.seconds, 0);
+        for (int32_t i = 0; i < pairs; i++)
+            if (chosen[i] + 1 < in->counts[i])
+                assert_true(in->lists[i][chosen[i] + 1].bytes - in->lists[i][chosen[i]].bytes >
+                            room_left(&in->program, chosen, i));
+    }
+    assert_true(solved >= 6);
     free(in);
 }
 
@@ -319,7 +360,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_candidates),   cmocka_unit_test(test_candidates_are_undominated),
         cmocka_unit_test(test_against_glpk), cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_limits),       cmocka_unit_test(test_two_memories),
+        cmocka_unit_test(test_limits),       cmocka_unit_test(test_long_lives),
+        cmocka_unit_test(test_two_memories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
