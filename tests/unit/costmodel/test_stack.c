@@ -57,6 +57,9 @@ static void test_find(void **state) {
         { "something else", NULL, false },
         { "my-hf-trainer", "hf-deepspeed", true },
         { "transformers-fsdp-2024", "hf-fsdp", true },
+        { "transformers-fsdp-bf16-2024", "hf-bf16", true },
+        { "transformers-fsdp-foak-2024", "hf-unsloth", true },
+        { "transformers-foak-bf16-2024", "hf-unsloth-bf16", true },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
     };
