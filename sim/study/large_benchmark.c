@@ -7,17 +7,23 @@
 #include "sim/replay/replay.h"
 
 struct kept_plan {
+    int64_t micro_batch_count;
+    struct batch_shape *shapes; /* by micro-batch */
     struct schedule_entry *entries;
     struct pass_choice *choices;
 };
 
-/* The ranks of an iteration are planned in order, on one thread. */
+/* For one thread. */
 struct keeper {
     const struct planner *planner;
     const void *parameters;
-    struct kept_plan *plans; /* owned, by rank */
-    int64_t at;
+    struct kept_plan *plans; /* owned */
+    int64_t count, rank_count;
 };
+
+static size_t shape_bytes(const struct iteration_plan *it) {
+    return sizeof *it->shapes * (size_t)it->micro_batch_count;
+}
 
 static size_t entry_bytes(const struct job_plan *plan, const struct iteration_plan *it) {
     return sizeof *it->entries * (size_t)(plan->stage_count * it->entry_count);
@@ -27,14 +33,30 @@ static size_t choice_bytes(const struct job_plan *plan, const struct iteration_p
     return sizeof *it->choices * (size_t)it->cell_first[plan->part_count];
 }
 
+/* A rank is planned more than once, and not in the order of ranks: its micro-batches tell it. */
+static struct kept_plan *find(const struct keeper *k, const struct iteration_plan *it) {
+    for (int64_t i = 0; i < k->count; i++)
+        if (k->plans[i].micro_batch_count == it->micro_batch_count &&
+            memcmp(k->plans[i].shapes, it->shapes, shape_bytes(it)) == 0)
+            return &k->plans[i];
+    return NULL;
+}
+
 static bool plan_and_keep(const struct planner_oracle *oracle, const void *parameters,
                           const struct job_plan *plan, struct iteration_plan *it,
                           struct error *err) {
     struct keeper *k = *(struct keeper *const *)parameters;
     if (!k->planner->plan_iteration(oracle, k->parameters, plan, it, err)) return false;
-    struct kept_plan *kept = &k->plans[k->at++];
-    kept->entries = memory_alloc(entry_bytes(plan, it));
-    kept->choices = memory_alloc(choice_bytes(plan, it));
+    struct kept_plan *kept = find(k, it);
+    if (kept == NULL) {
+        ballast_check(k->count < k->rank_count);
+        kept = &k->plans[k->count++];
+        kept->micro_batch_count = it->micro_batch_count;
+        kept->shapes = memory_alloc(shape_bytes(it));
+        kept->entries = memory_alloc(entry_bytes(plan, it));
+        kept->choices = memory_alloc(choice_bytes(plan, it));
+        memcpy(kept->shapes, it->shapes, shape_bytes(it));
+    }
     memcpy(kept->entries, it->entries, entry_bytes(plan, it));
     memcpy(kept->choices, it->choices, choice_bytes(plan, it));
     return true;
@@ -43,8 +65,8 @@ static bool plan_and_keep(const struct planner_oracle *oracle, const void *param
 static bool repeat(const struct planner_oracle *oracle, const void *parameters,
                    const struct job_plan *plan, struct iteration_plan *it, struct error *err) {
     (void)oracle, (void)err;
-    struct keeper *k = *(struct keeper *const *)parameters;
-    const struct kept_plan *kept = &k->plans[k->at++];
+    const struct kept_plan *kept = find(*(struct keeper *const *)parameters, it);
+    ballast_check(kept != NULL);
     memcpy(it->entries, kept->entries, entry_bytes(plan, it));
     memcpy(it->choices, kept->choices, choice_bytes(plan, it));
     return true;
@@ -62,7 +84,8 @@ static bool run_planned(struct large_work *w, struct job *job) {
     static const struct planner keeping = { .name = "keeping", .plan_iteration = plan_and_keep };
     static const struct planner repeating = { .name = "repeating", .plan_iteration = repeat };
     struct keeper keeper = { .planner = job->step->iteration_planner,
-                             .parameters = job->step->iteration_parameters };
+                             .parameters = job->step->iteration_parameters,
+                             .rank_count = w->rank_count };
     struct keeper *shared = &keeper;
     keeper.plans = memory_alloc(sizeof *keeper.plans * (size_t)w->rank_count);
     memset(keeper.plans, 0, sizeof *keeper.plans * (size_t)w->rank_count);
@@ -71,7 +94,6 @@ static bool run_planned(struct large_work *w, struct job *job) {
     double start = wall_clock_s(), planned_s = 0;
     bool ok = replay_once(job, &planned_s, &w->err);
     double both_s = wall_clock_s() - start;
-    keeper.at = 0;
     job->step->iteration_planner = &repeating;
     start = wall_clock_s();
     ok = ok && replay_once(job, &w->step_s, &w->err);
@@ -79,7 +101,8 @@ static bool run_planned(struct large_work *w, struct job *job) {
     w->simulate_s += own_s;
     w->plan_s = both_s - own_s;
     ballast_check(!ok || w->step_s == planned_s);
-    for (int64_t r = 0; r < w->rank_count; r++) {
+    for (int64_t r = 0; r < keeper.count; r++) {
+        free(keeper.plans[r].shapes);
         free(keeper.plans[r].entries);
         free(keeper.plans[r].choices);
     }
