@@ -273,7 +273,8 @@ bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const c
     if (plan == plans + PLAN_COUNT) {
         const char *near = nearest_in_list(name, calibrate_fabric_names());
         error_set(err, "no rule says which measurements make the fabric '%s'", name);
-        return near ? error_hint(err, "did you mean '%s'?", near) : false;
+        return near ? error_hint(err, "did you mean '%s'?", near)
+                    : error_hint(err, "`ballast calibrate --help` lists the fabrics");
     }
     struct nccl_rows rows;
     if (!nccl_rows_read(arena, arena_format(arena, "%s/nccl.csv.gz", measured_dir), &rows, err))

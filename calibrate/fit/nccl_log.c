@@ -30,6 +30,8 @@ struct log_reader {
     long line;
     /* of the run that the present line belongs to */
     const char *op, *gpu, *version;
+    const char *other_op; /* "scatter": a program whose collective has no price */
+    long group; /* of the run's first rank; ranks of others have communicators of their own */
     int64_t rank_count;
     int64_t node_count;
     const char *nodes[NODE_MAX];
@@ -67,7 +69,21 @@ static void read_op(struct log_reader *r, const char *text) {
         snprintf(program, sizeof program, "%s_perf", nccl_log_ops[i]);
         if (strstr(text, program)) found = nccl_log_ops[i];
     }
-    if (found) r->op = found;
+    if (found) {
+        r->op = found;
+        r->other_op = NULL;
+        return;
+    }
+    static const char *const others[] = { "reduce", "gather", "scatter", "hypercube" };
+    const char *end = strstr(text, "_perf"), *start = end;
+    while (start && start > text && (isalpha((unsigned char)start[-1]) || start[-1] == '_'))
+        start--;
+    for (size_t i = 0; start && i < sizeof others / sizeof others[0]; i++)
+        if (strlen(others[i]) == (size_t)(end - start) &&
+            strncmp(others[i], start, strlen(others[i])) == 0) {
+            r->other_op = others[i];
+            r->op = NULL;
+        }
 }
 
 /* "NCCL version 2.18.5+cuda12.2" or "nccl-library=22807". */
@@ -105,6 +121,10 @@ static bool is_rank_line(const char *text) {
 
 static bool read_rank(struct log_reader *r, const char *text) {
     const char *host = strstr(text, " on ") + strlen(" on "), *bracket = strchr(text, ']');
+    const char *group_text = strstr(text, "Group");
+    const long group = group_text ? strtol(group_text + strlen("Group"), NULL, 10) : 0;
+    if (r->rank_count == 0) r->group = group;
+    if (group != r->group) return true;
     host += strspn(host, " ");
     add_node(r, host, strcspn(host, " "));
     r->rank_count++;
@@ -159,6 +179,12 @@ static bool find_op(struct log_reader *r) {
     for (int i = 0; nccl_log_ops[i] && !r->op; i++)
         if (strstr(name, nccl_log_ops[i])) r->op = nccl_log_ops[i];
     if (r->op) return true;
+    if (r->other_op) {
+        error_at(r->err, r->path, r->line, 0, "a log of %s_perf: %s has no price", r->other_op,
+                 r->other_op);
+        return error_hint(r->err, "all_reduce, all_gather, reduce_scatter, alltoall, sendrecv and "
+                                  "broadcast are read");
+    }
     complain(r, "neither the log nor its file's name says which collective this is");
     return error_hint(r->err, "name it with --op, for example --op all_reduce");
 }
@@ -240,11 +266,36 @@ static bool read_result(struct log_reader *r, char *text) {
 
 /* ---- the whole ---- */
 
-/* Past "[1,0]<stdout>:" and white space. */
+/* Past what launchers write before a line, and white space: "[1,0]<stdout>:" of Open MPI, "0: " of
+ * srun -l, "[0] " of Hydra, "2026-01-31T12:00:00.5Z " of kubectl logs --timestamps. */
 static char *without_tag(char *text) {
     char *tag = *text == '[' ? strstr(text, ">:") : NULL;
     if (tag && strstr(text, "]<std") && strstr(text, "]<std") < tag) text = tag + 2;
+    const size_t bracket = *text == '[', digits = strspn(text + bracket, "0123456789");
+    const char *end = text + bracket + digits;
+    if (digits > 0 && *end == (bracket ? ']' : ':') && isspace((unsigned char)end[1]))
+        text += bracket + digits + 1;
+    const size_t stamp = strspn(text, "0123456789-T:.Z+");
+    if (stamp >= 19 && text[10] == 'T' && isspace((unsigned char)text[stamp])) text += stamp;
     return text + strspn(text, " \t");
+}
+
+/* Why a file without results has none, as far as its beginning tells. */
+static bool no_results(struct log_reader *r, const char *text, size_t size, bool has_nul) {
+    const char *first = text + strspn(text, " \t\r\n");
+    if (size == 0) return error_set(r->err, "%s: the file is empty", r->path);
+    if (has_nul) {
+        error_set(r->err, "%s: no results of nccl-tests in this file: it is not UTF-8 text",
+                  r->path);
+        return error_hint(r->err, "PowerShell's > writes UTF-16: save the log as UTF-8");
+    }
+    error_set(r->err, "%s: no results of nccl-tests in this file%s", r->path,
+              r->any_table ? ": its table has no line" : "");
+    if (*first == '{' || *first == '[')
+        return error_hint(r->err, "give the table that nccl-tests print, not their JSON");
+    return error_hint(r->err,
+                      "what is read is what all_reduce_perf and its like print, from the line "
+                      "\"# Using devices\" on");
 }
 
 /* Other output between the lines (NCCL_DEBUG) does not begin with a whole number. */
@@ -281,6 +332,7 @@ bool nccl_log_read(struct arena *arena, const char *path, const struct nccl_log_
     if (!file_read(path, &text, &size, err)) return false;
     text = memory_realloc(text, size + 1);
     text[size] = '\0';
+    const bool has_nul = memchr(text, '\0', size) != NULL;
     bool ok = true;
     for (char *at = text, *next; ok && at; at = next) {
         next = strchr(at, '\n');
@@ -289,10 +341,8 @@ bool nccl_log_read(struct arena *arena, const char *path, const struct nccl_log_
         r.line++;
         ok = read_line(&r, at);
     }
+    if (ok && !r.any_row) ok = no_results(&r, text, size, has_nul);
     free(text);
-    if (ok && !r.any_row)
-        ok = error_set(err, "%s: no results of nccl-tests in this file%s", path,
-                       r.any_table ? ": its table has no line" : "");
     return ok;
 }
 

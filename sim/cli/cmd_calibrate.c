@@ -339,8 +339,9 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
         if (!nccl_log_read(cli->arena, arguments[i], &options, &rows, &err)) return cli_error(&err);
     if (!write_rows(&rows, o->output, &err)) return cli_error(&err);
     if (!cli->common.quiet)
-        fprintf(stderr, "%lld rows of %lld logs\n", (long long)rows.count,
-                (long long)(cli->arguments.count - 2));
+        fprintf(stderr, "%lld row%s of %lld log%s\n", (long long)rows.count,
+                rows.count == 1 ? "" : "s", (long long)(cli->arguments.count - 2),
+                cli->arguments.count == 3 ? "" : "s");
     return EXIT_DONE;
 }
 

@@ -104,6 +104,11 @@ static int run(struct cli *cli, void *options) {
     const struct check_options *o = options;
     struct error err = { 0 };
     if (o->reference) {
+        if (cli->arguments.count > 0 || o->schedule != NULL) {
+            error_set(&err, "--reference takes no %s",
+                      o->schedule != NULL ? "--schedule" : "scenario");
+            return cli_error(&err);
+        }
         if (!cli_refuse_overrides(cli, "--reference", &err)) return cli_error(&err);
         scenario_write_reference(stdout);
         return EXIT_DONE;

@@ -263,7 +263,8 @@ static const struct distribution *read_one(struct arena *arena, const struct jso
     if (cJSON_IsNumber(node)) {
         double value = node->valuedouble;
         if (value != floor(value) || value < 0 || value > VALUE_LIMIT) {
-            json_error(json, node, err, NULL, "must be a whole number from 0 to %.0f", VALUE_LIMIT);
+            json_error(json, node, err, NULL, "must be a whole number from 0 to %.0f, got %.10g",
+                       VALUE_LIMIT, value);
             return NULL;
         }
         d->min = d->max = (int64_t)value;

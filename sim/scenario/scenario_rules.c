@@ -163,6 +163,16 @@ bool rule_model(struct reader *r) {
     return true;
 }
 
+static bool samples_error(struct reader *r, const cJSON *node) {
+    static const char must[] = "must be a whole number from 1 to 1e9";
+    if (cJSON_IsNumber(node))
+        return json_error(r->s->json, node, r->err, NULL, "%s, got %.10g", must, node->valuedouble);
+    if (cJSON_IsString(node))
+        return json_error(r->s->json, node, r->err, NULL, "%s, got \"%.60s\"", must,
+                          node->valuestring);
+    return json_error(r->s->json, node, r->err, NULL, "%s", must);
+}
+
 /* *place becomes the number that was given, or NULL. */
 static bool read_batch(struct reader *r, const cJSON **place, const char *key,
                        bool micro_batches_too, double *samples, double *micro_batches) {
@@ -188,8 +198,7 @@ static bool read_batch(struct reader *r, const cJSON **place, const char *key,
         *place = node = value;
     }
     double given = *samples != -1 ? *samples : *micro_batches;
-    if (!(given >= 1 && given <= 1e9) || given != floor(given))
-        return json_error(r->s->json, node, r->err, NULL, "must be a whole number from 1 to 1e9");
+    if (!(given >= 1 && given <= 1e9) || given != floor(given)) return samples_error(r, node);
     return true;
 }
 

@@ -134,7 +134,7 @@ static void mistakes(void **state) {
           "d.json:1:41: error: /components/0: a mixture inside a mixture" },
         { "{\"distribution\":\"poisson\",\"mean\":50000000}",
           "d.json:1:1: error: /: the distribution reaches beyond 4194304" },
-        { "-5", "d.json:1:1: error: /: must be a whole number from 0 to 100000000" },
+        { "-5", "d.json:1:1: error: /: must be a whole number from 0 to 100000000, got -5" },
         { "\"normal\"", "d.json:1:1: error: /: \"distribution\" must be an object { ... }" },
     };
     struct arena *arena = arena_create();

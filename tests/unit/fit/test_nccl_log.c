@@ -91,6 +91,63 @@ static void test_broken(void **state) {
     }
 }
 
+#define RANK(group, rank)                                                                          \
+    "#  Rank  " rank " Group  " group " Pid  42 on  node1 device  " rank " [0x18] NVIDIA H20\n"
+#define TABLE                                                                                      \
+    "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"              \
+    " 1024 256 float sum -1 12.3 0.08 0.08 N/A 12.1 0.08 0.08 N/A\n"
+#define STARTS(name) "# Collective test starting: " name "_perf\n# nThread 1 nGpus 1\n"
+
+/* What launchers, shells and other programs make of a log. */
+static void test_shapes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *prefix, *text;
+        int64_t rank_count; /* of the row out of place */
+        const char *error;  /* NULL: none */
+    } cases[] = {
+        { "plain, -c 0", "", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "srun -l", "0: ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "Hydra", "[0] ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "kubectl", "2026-01-31T12:00:00.123456789Z ",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "two groups", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("1", "1") RANK("0", "2") RANK("1", "3") TABLE, 2,
+          NULL },
+        { "scatter", "", STARTS("scatter") RANK("0", "0") TABLE, 0, "scatter has no price" },
+        { "scatter behind another", "",
+          STARTS("all_reduce") RANK("0", "0") TABLE STARTS("scatter") RANK("0", "0") TABLE, 0,
+          ":10: error: a log of scatter_perf" },
+        { "another program", "", STARTS("all_reduce") "# my_perf notes\n" RANK("0", "0") TABLE, 1,
+          NULL },
+        { "JSON", "", "{ \"version\": 1 }\n", 0, "not their JSON" },
+        { "empty", "", "", 0, "the file is empty" },
+    };
+    char path[] = "/tmp/ballast-log-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        for (const char *at = cases[i].text; *at; at += strcspn(at, "\n") + 1)
+            fprintf(file, "%s%.*s\r\n", cases[i].prefix, (int)strcspn(at, "\n"), at);
+        fclose(file);
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct nccl_log_rows rows = { 0 };
+        const struct nccl_log_options options = { 0 };
+        const bool ok = nccl_log_read(arena, path, &options, &rows, &err);
+        if (ok != (cases[i].error == NULL) || (!ok && !strstr(err.text, cases[i].error)))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        if (ok && (rows.count != 2 || rows.rows[0].row.n_gpus != cases[i].rank_count))
+            fail_msg("%s: %ld rows of %ld GPUs", cases[i].name, (long)rows.count,
+                     (long)rows.rows[0].row.n_gpus);
+        arena_destroy(arena);
+    }
+    remove(path);
+}
+
 /* Options stand above what a log says; several logs end in one list; what is written is read back
  * by the reader of measurements. */
 static void test_written(void **state) {
@@ -135,6 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,10 +149,12 @@ static void test_rules_in_the_file(void **state) {
           "6:15: error: /training/global_batch: global_batch has exactly one unit",
           "write the whole object, for example {\"samples\": 4}" },
         { "batch of nothing", TRAINING, "\"training\": { \"global_batch\": { \"samples\": 0 } }",
-          "6:44: error: /training/global_batch/samples: must be a whole number from 1 to 1e9",
+          "6:44: error: /training/global_batch/samples: must be a whole number from 1 to 1e9, got "
+          "0",
           NULL },
         { "batch of a text", TRAINING, "\"training\": { \"micro_batch\": { \"samples\": \"4\" } }",
-          "6:43: error: /training/micro_batch/samples: must be a whole number from 1 to 1e9",
+          "6:43: error: /training/micro_batch/samples: must be a whole number from 1 to 1e9, "
+          "got \"4\"",
           NULL },
         { "batch as a list", TRAINING, "\"training\": { \"micro_batch\": [ 4 ] }",
           "6:15: error: /training/micro_batch: micro_batch has exactly one unit",
@@ -289,7 +291,8 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"batching\"?" },
         { "policy: name missing", POLICY, "\"policy\": { \"batching\": { \"qv\": 9 } }",
           "7:13: error: /policy/batching: \"name\" is missing from the batching policy",
-          "say which: --set policy.batching.name=..., or {\"name\": ...} with its parameters beside it" },
+          "say which: --set policy.batching.name=..., or {\"name\": ...} with its parameters "
+          "beside it" },
         { "policy: a number", POLICY, "\"policy\": { \"schedule\": 1 }",
           "7:25: error: /policy/schedule: a schedule policy is a name, or an object with a name",
           NULL },
