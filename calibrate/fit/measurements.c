@@ -2,14 +2,17 @@
  * that say which column fills which member. */
 #include "calibrate/fit/measurements.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
 
 enum { COLUMN_MAX = 32 };
+#define NUMBER_MAX 1e15 /* bytes, microseconds, sizes; beyond it they are no whole numbers */
 enum cell_type { CELL_TEXT, CELL_INTEGER, CELL_NUMBER, CELL_FLAG };
 
 struct column {
@@ -26,7 +29,39 @@ struct reader {
     size_t row_size;
     int column_of[COLUMN_MAX]; /* cell i of a line fills this column; -1: none */
     int cell_count;
+    long header_line;
 };
+
+/* The next line, cut off in place; NULL at the end. Empty ones are passed over, and counted. */
+static char *next_line(char **at, long *line) {
+    for (char *start = *at; *start; start = *at) {
+        const size_t length = strcspn(start, "\n");
+        *at = start + length + (start[length] == '\n');
+        start[length] = '\0';
+        if (length > 0 && start[length - 1] == '\r') start[length - 1] = '\0';
+        ++*line;
+        if (*start) return start;
+    }
+    return NULL;
+}
+
+/* The text of a table, without a byte order mark. The caller frees *text and reads from the result;
+ * NULL: an error. */
+static char *read_text(const char *path, char **text, size_t *size, struct error *err) {
+    if (!file_read(path, text, size, err)) return NULL;
+    *text = memory_realloc(*text, *size + 1);
+    (*text)[*size] = '\0';
+    const char *nul = memchr(*text, '\0', *size);
+    if (nul) {
+        long line = 1;
+        for (const char *c = *text; c < nul; c++)
+            line += *c == '\n';
+        free(*text);
+        error_at(err, path, line, 0, "a NUL byte: this is not a text file");
+        return NULL;
+    }
+    return strncmp(*text, "\xef\xbb\xbf", 3) == 0 ? *text + 3 : *text;
+}
 
 /* Cuts one cell out of the line, in place. Returns the start of the next, or NULL at the end. */
 static char *cut_cell(char *at, char **cell) {
@@ -51,21 +86,34 @@ static char *cut_cell(char *at, char **cell) {
 
 static bool read_header(struct reader *r, char *line, struct error *err) {
     bool seen[COLUMN_MAX] = { false };
+    const char *given[COLUMN_MAX + 1] = { NULL };
     char *cell;
     for (char *at = line; at; r->cell_count++) {
         at = cut_cell(at, &cell);
         if (r->cell_count == COLUMN_MAX)
-            return error_at(err, r->path, 1, 0, "more than %d columns", COLUMN_MAX);
+            return error_at(err, r->path, r->header_line, 0, "more than %d columns", COLUMN_MAX);
+        given[r->cell_count] = cell;
         r->column_of[r->cell_count] = -1;
         for (size_t c = 0; c < r->column_count; c++) {
             if (strcmp(r->columns[c].name, cell) != 0) continue;
+            if (seen[c])
+                return error_at(err, r->path, r->header_line, 0, "column '%s' stands there twice",
+                                cell);
             r->column_of[r->cell_count] = (int)c;
             seen[c] = true;
         }
     }
     for (size_t c = 0; c < r->column_count; c++)
-        if (r->columns[c].required && !seen[c])
-            return error_at(err, r->path, 1, 0, "no column '%s'", r->columns[c].name);
+        if (r->columns[c].required && !seen[c]) {
+            const char *near = nearest_in_list(r->columns[c].name, given);
+            error_at(err, r->path, r->header_line, 0, "no column '%s'", r->columns[c].name);
+            return near && strncasecmp(near, r->columns[c].name, 1) == 0
+                       ? error_hint(err,
+                                    "is '%s' meant? Names and units must be those of "
+                                    "calibrate/measured/README.md",
+                                    near)
+                       : error_hint(err, "calibrate/measured/README.md has the columns");
+        }
     return true;
 }
 
@@ -78,8 +126,11 @@ static bool read_cell(const struct reader *r, const struct column *column, struc
     }
     char *end;
     const double value = *cell ? strtod(cell, &end) : 0;
-    if (*cell && (*end || value < 0))
-        return error_at(err, r->path, line, 0, "%s: '%s' is not a number from 0", column->name,
+    if (*cell && (*end || !(value >= 0) || !(value <= NUMBER_MAX)))
+        return error_at(err, r->path, line, 0, "%s: '%.40s' is not a number from 0 to %g",
+                        column->name, cell, NUMBER_MAX);
+    if (column->type == CELL_INTEGER && value != floor(value))
+        return error_at(err, r->path, line, 0, "%s: '%.40s' is not a whole number", column->name,
                         cell);
     if (column->type == CELL_INTEGER)
         *(int64_t *)(void *)out = (int64_t)value;
@@ -108,28 +159,28 @@ static bool read_line(const struct reader *r, struct arena *arena, char *text, l
 /* Rows as one array of row_size each. */
 static bool read_rows(struct reader *r, struct arena *arena, void **rows, int64_t *count,
                       struct error *err) {
-    char *text, *save = NULL;
+    char *text;
     size_t size;
-    if (!file_read(r->path, &text, &size, err)) return false;
-    text = memory_realloc(text, size + 1);
-    text[size] = '\0';
+    char *next = read_text(r->path, &text, &size, err);
+    if (!next) return false;
     int64_t line_count = 0;
     for (size_t i = 0; i < size; i++)
         line_count += text[i] == '\n';
     char *out = arena_alloc(arena, (size_t)(line_count + 1) * r->row_size);
     *rows = out;
     *count = 0;
-    long line = 1;
-    char *at = strtok_r(text, "\r\n", &save);
+    long line = 0;
+    char *at = next_line(&next, &line);
+    r->header_line = line;
     bool ok = at ? read_header(r, at, err) : error_set(err, "%s is empty", r->path);
-    while (ok && (at = strtok_r(NULL, "\r\n", &save)))
-        ok = read_line(r, arena, at, ++line, out + (size_t)(*count)++ * r->row_size, err);
+    while (ok && (at = next_line(&next, &line)))
+        ok = read_line(r, arena, at, line, out + (size_t)(*count)++ * r->row_size, err);
     free(text);
     return ok;
 }
 
 #define READER(columns, type)                                                                      \
-    { path, columns, sizeof columns / sizeof columns[0], sizeof(struct type), { 0 }, 0 }
+    { path, columns, sizeof columns / sizeof columns[0], sizeof(struct type), { 0 }, 0, 0 }
 
 #define AT(member) offsetof(struct gemm_row, member)
 static const struct column gemm_columns[] = {
@@ -230,12 +281,14 @@ bool measurement_format_read(const char *path, enum measurement_format *out, str
     };
     char *text, *cell;
     size_t size;
-    if (!file_read(path, &text, &size, err)) return false;
-    text = memory_realloc(text, size + 1);
-    text[size] = '\0';
-    text[strcspn(text, "\r\n")] = '\0';
+    long line = 0;
+    char *next = read_text(path, &text, &size, err);
+    if (!next) return false;
+    char *header = next_line(&next, &line);
+    const bool commas = header && strchr(header, ',');
+    const bool others = header && strpbrk(header, ";\t");
     bool found = false;
-    for (char *at = text; at && !found;) {
+    for (char *at = header; at && !found;) {
         at = cut_cell(at, &cell);
         for (int f = 0; f < MEASUREMENT_FORMAT_COUNT && !found; f++) {
             found = strcmp(cell, columns[f]) == 0;
@@ -244,9 +297,11 @@ bool measurement_format_read(const char *path, enum measurement_format *out, str
     }
     free(text);
     if (found) return true;
-    error_at(err, path, 1, 0,
+    if (!header) return error_set(err, "%s is empty", path);
+    error_at(err, path, line, 0,
              "the header has none of the columns that tell what was measured: k (gemm), seqlen "
              "(attention), n_gpus (nccl) or test (membw)");
+    if (others && !commas) return error_hint(err, "cells are divided by commas");
     return error_hint(err, "a table of training runs is for `ballast validate` and `ballast "
                            "calibrate fit --steps`");
 }

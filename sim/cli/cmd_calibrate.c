@@ -362,8 +362,8 @@ static void print_check(struct arena *arena, const struct calibrate_check *check
                100 * g->inside_band_fraction, profile, g->framework);
     }
     for (int64_t i = 0; i < check->skip_count; i++)
-        printf("  %lld rows left out: %s\n", (long long)check->skips[i].row_count,
-               check->skips[i].reason);
+        printf("  %lld row%s left out: %s\n", (long long)check->skips[i].row_count,
+               check->skips[i].row_count == 1 ? "" : "s", check->skips[i].reason);
 }
 
 static void add_check(const struct calibrate_check *check, const char *path, cJSON *groups,

@@ -30,8 +30,9 @@ static void test_good(void **state) {
     struct arena *arena = arena_create();
     struct error err = { 0 };
     struct gemm_rows rows;
-    if (!read_text(HEADER "\"a, \"\"b\"\"\",G,bf16,3,2,,4.5,,f\r\ns,H,bf16,1,1,1,1,x,\"y\"", arena,
-                   &rows, &err))
+    if (!read_text("\xef\xbb\xbf" HEADER
+                   "\"a, \"\"b\"\"\",G,bf16,3,2,,4.5,,f\r\ns,H,bf16,1,1,1,1,x,\"y\"",
+                   arena, &rows, &err))
         fail_msg("%s", err.text);
     assert_int_equal(rows.count, 2);
     assert_string_equal(rows.rows[0].source, "a, \"b\"");
@@ -53,6 +54,14 @@ static void test_broken(void **state) {
         { "words for a number", HEADER "s,G,bf16,x,2,2,1,,f\n",
           ":2: error: n: 'x' is not a number" },
         { "a negative time", HEADER "s,G,bf16,1,2,2,-1,,f\n", "time_us: '-1'" },
+        { "behind empty lines", "\r\n" HEADER "\n\ns,G,bf16,1,2,2,1,\n",
+          ":5: error: must have 9 cells, got 8" },
+        { "no number", HEADER "s,G,bf16,1,2,2,nan,,f\n", "'nan' is not a number from 0 to 1e+15" },
+        { "endless", HEADER "s,G,bf16,1,2,2,1e99,,f\n", "'1e99' is not a number from 0 to 1e+15" },
+        { "half a size", HEADER "s,G,bf16,1,2.5,2,1,,f\n", "m: '2.5' is not a whole number" },
+        { "a column twice", "gpu,m,n,k,m\n", ":1: error: column 'm' stands there twice" },
+        { "another unit", "source,gpu,dtype,n,m,k,time_ms,framework\n",
+          ":1: error: no column 'time_us'\n  hint: is 'time_ms' meant?" },
         { "a cell too few", HEADER "s,G,bf16,1,2,2,1,\n", ":2: error: must have 9 cells, got 8" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
