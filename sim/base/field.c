@@ -160,6 +160,11 @@ static const char *type_words[FIELD_TYPE_COUNT] = {
     [FIELD_CHOICE] = "a text in quotes", [FIELD_NODE] = "a value",
 };
 
+/* Whole numbers are exact up to 2^53. */
+static bool is_too_large(const struct field *field, double value) {
+    return !isfinite(value) || (field->type == FIELD_COUNT && value > 0 && value == floor(value));
+}
+
 static bool wrong_type(const struct field *field, const struct json *json, const cJSON *node,
                        struct error *err) {
     char *got = cJSON_PrintUnformatted(node), words[128] = "";
@@ -168,11 +173,11 @@ static bool wrong_type(const struct field *field, const struct json *json, const
         size_t used = strlen(words);
         snprintf(words + used, sizeof words - used, " or \"%s\"", field->choices[i]);
     }
-    json_error(json, node, err, field->help, "must be %s%s, got %.60s", type_words[field->type],
-               words,
-               cJSON_IsNumber(node) && !isfinite(node->valuedouble) ? "one that is too large"
-               : got != NULL                                        ? got
-                                                                    : "?");
+    json_error(
+        json, node, err, field->help, "must be %s%s, got %.60s", type_words[field->type], words,
+        cJSON_IsNumber(node) && is_too_large(field, node->valuedouble) ? "one that is too large"
+        : got != NULL                                                  ? got
+                                                                       : "?");
     cJSON_free(got);
     return false;
 }
@@ -314,8 +319,7 @@ bool field_table_read_beside(const struct field_table *table, const struct json 
     if (object != NULL && !cJSON_IsObject(object)) {
         char keys[512];
         list_names(table, "its keys: ", keys, sizeof keys);
-        return json_error(json, object, err, keys, "\"%s\" must be an object { ... }",
-                          table->name);
+        return json_error(json, object, err, keys, "\"%s\" must be an object { ... }", table->name);
     }
     if (object != NULL)
         for (const cJSON *node = object->child; node != NULL; node = node->next)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/arena.h"
+#include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json_syntax.h"
 #include "sim/base/utf8.h"
@@ -506,6 +507,10 @@ static void remember_removal(struct json *json, const cJSON *parent, const cJSON
     json->removals = r;
 }
 
+static const char *key_of(const void *object, size_t index) {
+    return cJSON_GetArrayItem(object, (int)index)->string;
+}
+
 bool json_remove(struct json *json, const char *path, struct error *err) {
     char *cut = text_copy(path, strlen(path)), *key = cut, *dot;
     cJSON *at = json->root;
@@ -518,9 +523,13 @@ bool json_remove(struct json *json, const char *path, struct error *err) {
         remember_removal(json, at, old);
         cJSON_Delete(cJSON_DetachItemViaPointer(at, old));
     }
+    const char *near = old == NULL && key[0] != '\0' && cJSON_IsObject(at)
+                           ? nearest_name(key, (size_t)cJSON_GetArraySize(at), key_of, at)
+                           : NULL;
+    if (old == NULL) error_set(err, "--unset %s: there is no such key in %s", path, json->name);
+    if (near != NULL) error_hint(err, "did you mean \"%.*s%s\"?", (int)(key - cut), path, near);
     free(cut);
-    return old != NULL ||
-           error_set(err, "--unset %s: there is no such key in %s", path, json->name);
+    return old != NULL;
 }
 
 bool json_override_by(struct json *json, const char *option, const char *assignment,

@@ -261,7 +261,11 @@ bool explanation_make(const struct execution *e, int64_t iteration, const char *
         if (!known) {
             const char *near = nearest_in_list(layer_kind, names);
             error_set(err, "--layer: unknown layer kind \"%s\"", layer_kind);
-            return near != NULL ? error_hint(err, "did you mean \"%s\"?", near) : false;
+            if (near != NULL) return error_hint(err, "did you mean \"%s\"?", near);
+            const char *all = names[0];
+            for (int kind = 1; kind < LAYER_KIND_COUNT; kind++)
+                all = arena_format(arena, "%s, %s", all, names[kind]);
+            return error_hint(err, "there are: %s", all);
         }
         keep_layer(x, layer_kind);
     }

@@ -444,8 +444,11 @@ static void test_removed_keys(void **state) {
         char want[64];
         snprintf(want, sizeof want, "--unset %s: there is no such key in s.json", wrong[i]);
         assert_false(json_remove(json, wrong[i], &err));
+        err.text[strcspn(err.text, "\n")] = '\0'; /* a near name, perhaps */
         check_text(wrong[i], err.text, want);
     }
+    assert_false(json_remove(json, "b.zz", &err));
+    assert_non_null(strstr(err.text, "\n  hint: did you mean \"b.z\"?"));
     json_destroy(json);
 }
 
