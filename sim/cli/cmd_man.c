@@ -92,7 +92,8 @@ static int run(struct cli *cli, void *options) {
     puts(".Bl -tag -width Ds\n.It Ev BALLAST_SCENARIOS\nThe folder of models, data sets, hardware "
          "and clusters, where\n.Fl \\-scenarios\nis not given.\n.El");
     section("EXIT STATUS");
-    puts("0: done; 1: ran but failed; 2: bad usage or input.\nOut of memory is an answer, not a "
+    puts("0: done; 1: ran but failed, or the machine did (no rights, a full disk, no GPU); 2: bad "
+         "usage or input.\nOut of memory is an answer, not a "
          "failure.");
     section("EXAMPLES");
     puts(".Dl ballast check study.json\n.Dl ballast run study.json \\-\\-db results.db\n"

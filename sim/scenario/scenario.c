@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "costmodel/hardware.h"
 #include "sim/base/units.h"
@@ -194,10 +195,16 @@ static bool check_dataset(struct reader *r) {
     if (r->options->cache != NULL && scenario_cache_dataset_exists(r->options->cache, path, name))
         return true;
     bool by_name = strchr(name, '/') == NULL && access(path, F_OK) == 0;
+    const cJSON *node = scenario_member(r->top.dataset, "name");
+    struct stat status;
+    if (!by_name && stat(name, &status) == 0 && S_ISDIR(status.st_mode))
+        return json_error(s->json, node, r->err,
+                          "name a file: .csv, .json or .jsonl, also with .gz", "%s is a folder",
+                          name);
     if (by_name || access(name, F_OK) == 0) return true;
     struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
     ballast_check(dataset == NULL);
-    return relocate(r, scenario_member(r->top.dataset, "name"), "data set", name);
+    return relocate(r, node, "data set", name);
 }
 
 /* A path is meant from the scenario's folder if the file is there, else from the current one. */
