@@ -44,6 +44,7 @@ static const char *const form_names[] = {
     [FORM_ROTARY] = "rotary",
     [FORM_SOFTMAX] = "softmax",
     [FORM_CAUSAL_SOFTMAX] = "causal-softmax",
+    [FORM_DROPPED_CAUSAL_SOFTMAX] = "dropped-causal-softmax",
 };
 static_assert(sizeof form_names / sizeof form_names[0] == FORM_COUNT, "a name per form");
 

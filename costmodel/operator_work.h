@@ -55,8 +55,9 @@ enum operator_form {
     FORM_SWIGLU,     /* SiLU of the gate, and its product with the other half */
     FORM_RELU2,
     FORM_ROTARY,
-    FORM_SOFTMAX,        /* scale, mask and softmax of unfused attention */
-    FORM_CAUSAL_SOFTMAX, /* the same of scores up to the diagonal */
+    FORM_SOFTMAX,                /* scale, mask and softmax of unfused attention */
+    FORM_CAUSAL_SOFTMAX,         /* the same of scores up to the diagonal */
+    FORM_DROPPED_CAUSAL_SOFTMAX, /* with dropout behind it, which a stack may do in one kernel */
     FORM_COUNT
 };
 

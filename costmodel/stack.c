@@ -88,8 +88,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "kernel_traffic", FIELD_NODE, AT(kernel_traffic), 0, 0, "null", "",
       "of a norm, activation or rotary by what it computes: [forward, backward] of layer-norm, "
-      "rms-norm, gelu, gelu-new, quick-gelu, swiglu, relu2, rotary, softmax, causal-softmax (as "
-      "softmax where it is not stated); others as above",
+      "rms-norm, gelu, gelu-new, quick-gelu, swiglu, relu2, rotary, softmax, causal-softmax, "
+      "dropped-causal-softmax (each as the one before where it is not stated); others as above",
       NULL },
     { "softmax_traffic", FIELD_DOUBLE, AT(softmax_traffic), 0.1, 100, "null", "",
       "of scale, mask and softmax of unfused attention; null: as elementwise_traffic", NULL },

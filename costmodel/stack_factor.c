@@ -107,10 +107,17 @@ static double attention_on(const struct stack *stack, const char *gpu) {
     return count > 0 ? exp(all / (double)count) : 1;
 }
 
+/* A stack that says nothing of its kernel runs the profile's. */
+static bool states_attention(const struct stack *stack, const char *gpu) {
+    const bool states = stack->attention_gpu[0] != '\0' || stack->attention_forward_time != 1 ||
+                        stack->attention_backward_time != 1;
+    return states && strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
+}
+
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
     struct stack_use use = { stack, 1, 1, false, false };
     if (stack == NULL) return use;
-    use.attention_stated = strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
+    use.attention_stated = states_attention(stack, gpu);
     /* of another width on that generation; of the same width elsewhere; of another there */
     double own[3] = { 0 };
     int64_t counts[3] = { 0 };
@@ -175,8 +182,9 @@ double stack_slowest_gpu_time(int64_t gpu_count) {
 
 double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
     const struct stack_kernel_traffic *own = &stack->kernel_traffic[work->form];
-    if (work->form == FORM_CAUSAL_SOFTMAX && !(own->forward > 0))
-        own = &stack->kernel_traffic[FORM_SOFTMAX];
+    /* the forms of a softmax stand one behind another, from the general one */
+    for (int form = work->form; form > FORM_SOFTMAX && !(own->forward > 0); form--)
+        own = &stack->kernel_traffic[form - 1];
     const double stated = work->pass == PASS_FORWARD ? own->forward : own->backward;
     if (stated > 0) return stated;
     switch (work->kind) {

@@ -19,7 +19,9 @@
 /* Rows this long feel the power limit; the slope says how much. */
 #define POWER_ONSET_S 1e-3
 #define POWER_FLOOR   0.8
-#define TERM_GAIN     0.85 /* of the median error that a term must leave at most to be kept */
+/* Of the median error that a term must leave at most to be kept: judged, in the gap between the 0.4
+ * to 0.75 of those whose cause is known and the 0.91 to 1.01 of waves where there are none. */
+#define TERM_GAIN 0.85
 enum { AXIS_ROWS_MIN = 8, TABLE_ROWS_MIN = 24 };
 #define AXIS_COVER 0.9 /* rows that must stand on the axes, else they are laid in half octaves */
 

@@ -24,12 +24,13 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define B200_PEAK 2250e12
 
 /* Of cuBLASLt and DeepGEMM on B200, large shapes: 0.58 and 0.63 of 9 PFLOP/s (deepseek-ai/DeepGEMM,
- * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On B300
- * a layer's shapes take 5.1 of 13.5 PFLOP/s by Transformer Engine and 8192 x 8192 x 33,024 8.3 by
- * CUTLASS (HazyResearch/ThunderKittens, kernels/gemm/nvfp4_b300): 0.48 is their geometric mean. On
- * GB300 cuBLASLt makes 8156, 8640 and 8555 TFLOP/s at cubes of 8192 to 32768 (S24). */
+ * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On GB300
+ * it makes 5417 TFLOP/s at cubes of 4096 and 8156, 8640 and 8555 from 8192 to 32,768 (S24), 0.57 of
+ * 15,000. B300's are those times power to 2/3 (below; 1100 W of 1400), 7.3 of 13.5 PFLOP/s: its own
+ * measurement is of a layer of width 4096 alone, 5.1 by Transformer Engine (S23), where GB300 has as
+ * much less too. */
 #define B200_FP4_EFFICIENCY  0.60
-#define B300_FP4_EFFICIENCY  0.48
+#define B300_FP4_EFFICIENCY  0.54
 #define GB300_FP4_EFFICIENCY 0.57
 
 /* Matrix multiplications of the family run at the power limit, whatever the depth (fp8 of GB200:

@@ -105,7 +105,9 @@ static void stream_scores(const struct naive_attention *a, const char *name,
 }
 
 static enum operator_form softmax_form(const struct naive_attention *a) {
-    return a->d->causal ? FORM_CAUSAL_SOFTMAX : FORM_SOFTMAX;
+    return !a->d->causal             ? FORM_SOFTMAX
+           : a->d->attention_dropout ? FORM_DROPPED_CAUSAL_SOFTMAX
+                                     : FORM_CAUSAL_SOFTMAX;
 }
 
 static void naive_forward(const struct naive_attention *a) {

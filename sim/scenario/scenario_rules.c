@@ -604,17 +604,23 @@ bool rule_precision(struct reader *r) {
     return true;
 }
 
-/* FlashAttention-3 has kernels for Hopper alone. */
+/* FlashAttention-3 has kernels for Hopper alone, the second for Ampere and later. */
 bool rule_attention(struct reader *r) {
     struct scenario *s = r->s;
     const struct gpu *gpu = cost_model_gpu(s->cost_model);
+    const int attention = s->training_fields.attention;
+    const bool third = attention == TRAINING_FLASH_3;
     r->rule = "attention-kernel";
-    if (s->training_fields.attention != TRAINING_FLASH_3) return true;
+    if (!third && attention != TRAINING_FLASH_2) return true;
     const enum gpu_generation make = gpu_generation_of(gpu->name);
-    if (make == GENERATION_HOPPER || make == GENERATION_UNKNOWN) return true;
+    if (make == GENERATION_UNKNOWN || (third ? make == GENERATION_HOPPER : make > GENERATION_VOLTA))
+        return true;
     return json_error(s->json,
                       SUSPECT(r, scenario_member(r->top.training, "attention"),
                               scenario_member(r->top.cluster, "hardware")),
-                      r->err, "\"flash-2\", or \"flash\": the kernel of the stack",
-                      "FlashAttention-3 runs on Hopper GPUs alone, not on %s", gpu->name);
+                      r->err,
+                      third ? "\"flash-2\", or \"flash\": the kernel of the stack"
+                            : "\"flash\": the kernel of the stack",
+                      "FlashAttention-%d runs on %s, not on %s", third ? 3 : 2,
+                      third ? "Hopper GPUs alone" : "Ampere and later GPUs", gpu->name);
 }

@@ -28,16 +28,18 @@ int64_t outer_collective_ns(const struct step_model *m, struct outer_call call,
     return outer_ns(m, call, &work, group);
 }
 
-struct outer_reduction outer_sharded_reduction(const struct step_model *m, struct outer_call call,
-                                               double bytes) {
+int64_t outer_shards_reduction_ns(const struct step_model *m, struct outer_call call,
+                                  double bytes) {
+    const struct communicator shards = layout_shard_group(&m->scenario->layout);
+    return outer_collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards);
+}
+
+int64_t outer_replicas_reduction_ns(const struct step_model *m, struct outer_call call,
+                                    double bytes) {
     const struct layout *layout = &m->scenario->layout;
-    struct communicator shards = layout_shard_group(layout),
-                        replicas = layout_replica_group(layout);
-    return (struct outer_reduction){
-        outer_collective_ns(m, call, OPERATOR_REDUCE_SCATTER, bytes, &shards),
-        outer_collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
-                            &replicas),
-    };
+    const struct communicator replicas = layout_replica_group(layout);
+    return outer_collective_ns(m, call, OPERATOR_ALL_REDUCE, bytes / (double)layout->zero_group,
+                               &replicas);
 }
 
 struct moving {

@@ -27,13 +27,11 @@ int64_t outer_ns(const struct step_model *m, struct outer_call call,
 int64_t outer_collective_ns(const struct step_model *m, struct outer_call call,
                             enum operator_kind kind, double bytes,
                             const struct communicator *group);
-/* Sharded gradients: reduce-scatter inside the shard group, then all-reduce of the shard between
- * groups that hold copies. */
-struct outer_reduction {
-    int64_t shards_ns, replicas_ns;
-};
-struct outer_reduction outer_sharded_reduction(const struct step_model *m, struct outer_call call,
-                                               double bytes);
+/* Sharded gradients, so many bytes before they are: reduce-scatter inside the shard group, and then
+ * all-reduce of the shard between groups that hold copies. */
+int64_t outer_shards_reduction_ns(const struct step_model *m, struct outer_call call, double bytes);
+int64_t outer_replicas_reduction_ns(const struct step_model *m, struct outer_call call,
+                                    double bytes);
 /* Share of a gather's, or such a reduction's, time that slows the compute beside it
  * (cost_model_moving_s()). */
 double outer_gather_moving(const struct step_model *m, double bytes);

@@ -247,8 +247,7 @@ static void price_accumulation(struct step_model *m) {
 
 static int64_t whole_reduction_ns(const struct step_model *m, struct outer_call call,
                                   double bytes) {
-    const struct outer_reduction parts = outer_sharded_reduction(m, call, bytes);
-    return parts.shards_ns + parts.replicas_ns;
+    return outer_shards_reduction_ns(m, call, bytes) + outer_replicas_reduction_ns(m, call, bytes);
 }
 
 static void price_synchronisation(struct step_model *m) {
@@ -381,20 +380,20 @@ static void price_units(struct arena *arena, struct step_model *m) {
             m->unit_gather_ns[unit] =
                 outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
         if (gradients <= 0) continue;
-        const struct outer_reduction unit_ns = outer_sharded_reduction(m, reduce, gradients);
-        m->unit_reduce_ns[unit] = unit_ns.shards_ns;
+        m->unit_reduce_ns[unit] = outer_shards_reduction_ns(m, reduce, gradients);
         if (s->backend->reduces_replicas_last)
             last_gradients += gradients;
         else
-            m->unit_reduce_ns[unit] += unit_ns.replicas_ns;
+            m->unit_reduce_ns[unit] += outer_replicas_reduction_ns(m, reduce, gradients);
     }
     if (gathers)
         m->root_gather_ns =
             outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
     m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
-    if (last_gradients > 0) /* combined, not block by block */
-        m->root_reduce_ns += outer_sharded_reduction(m, reduce, last_gradients).replicas_ns;
+    /* combined, not block by block */
+    if (last_gradients > 0)
+        m->root_reduce_ns += outer_replicas_reduction_ns(m, reduce, last_gradients);
     if (root_gradients > 0) m->root_reduce_ns += whole_reduction_ns(m, reduce, root_gradients);
 }
 

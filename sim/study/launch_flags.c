@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include "costmodel/generation.h"
 #include "sim/policy/partition/partition.h"
 
 /* What the flags must say of the plan, part by part. */
@@ -193,6 +194,10 @@ static void megatron_training(const struct job *job, struct arena *arena,
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         FLAG(out, "--attention-backend flash");
+    const char *gpu = cost_model_gpu(s->cost_model)->name;
+    if (training->attention == TRAINING_FLASH_2 && gpu_generation_of(gpu) == GENERATION_HOPPER)
+        NOTE(out, "training.attention flash-2: Transformer Engine takes FlashAttention-3 where the "
+                  "package flash_attn_3 is installed, so it must not be");
     if (training->attention == TRAINING_FLASH_3)
         NOTE(out, "training.attention flash-3: Transformer Engine takes FlashAttention-3 where the "
                   "package flash_attn_3 is installed, otherwise 2");

@@ -68,8 +68,9 @@ static void predict(const struct scenario_options *options, struct measured_scen
         row->skip = strstr(err.text, "cannot compute in") != NULL ||
                             strstr(err.text, "/training/precision: ") != NULL
                         ? SKIP_PRECISION
-                    : strstr(err.text, ": must be ") != NULL ? SKIP_VALUE
-                                                             : SKIP_LAYOUT;
+                    : strstr(err.text, "/training/attention: ") != NULL ? SKIP_ATTENTION
+                    : strstr(err.text, ": must be ") != NULL            ? SKIP_VALUE
+                                                                        : SKIP_LAYOUT;
         row->skip_detail = measured_run_complaint(arena, r, err.text);
         return;
     }

@@ -81,7 +81,7 @@ static const char text[] =
     "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\",\"norm_traffic\":2,"
     "\"norm_backward_traffic\":3,\"elementwise_traffic\":1.5,\"rotary_traffic\":4,"
     "\"kernel_traffic\":{\"rms-norm\":[6,7],\"gelu-new\":[9,9.5],\"rotary\":[8,10],"
-    "\"softmax\":[11,12]},"
+    "\"softmax\":[11,12],\"dropped-causal-softmax\":[0.75,0.33]},"
     "\"softmax_traffic\":5,\"tensor_hidden_fraction\":0.2,\"attention_forward_time\":1.5,"
     "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1.1,"
     "\"attention_time_factor\":2,\"calibrated_on\":[\"r\"]}],"
@@ -122,6 +122,7 @@ static void test_kernel_traffic(void **state) {
         { OPERATOR_ELEMENTWISE, FORM_OTHER, PASS_BACKWARD, 1.5 },
         { OPERATOR_ELEMENTWISE, FORM_SOFTMAX, PASS_FORWARD, 11 },
         { OPERATOR_ELEMENTWISE, FORM_CAUSAL_SOFTMAX, PASS_BACKWARD, 12 }, /* as the other */
+        { OPERATOR_ELEMENTWISE, FORM_DROPPED_CAUSAL_SOFTMAX, PASS_BACKWARD, 0.33 },
     };
     struct arena *arena = arena_create();
     struct error err = { 0 };
@@ -309,6 +310,10 @@ static void test_usual_factors(void **state) {
                 1e-12);
     assert_true(stack_on(&stacks[1], "h200-141g-sxm", PRECISION_BF16).attention_stated);
     assert_false(stack_on(&stacks[1], "a100-80g-sxm", PRECISION_BF16).attention_stated);
+    stacks[0].attention_forward_time = stacks[0].attention_backward_time = 1;
+    assert_false(stack_on(&stacks[0], "h100-80g-sxm", PRECISION_BF16).attention_stated);
+    stacks[0].attention_forward_time = 2;
+    assert_true(stack_on(&stacks[0], "a100-80g-sxm", PRECISION_BF16).attention_stated);
 }
 
 /* A kernel of 16 bits takes what it takes, whatever the matmuls around it run in. */

@@ -145,6 +145,8 @@ static void test_naive_lists(void **state) {
         struct batch_shape shape = model_batch_shape(m, 2, 0, TOKENS, 2 * 2048.0 * 2048.0);
         struct operator_list core = attention_operators(m, &shape, naive_8, cases[i].set);
         names_of(&core, text, sizeof text);
+        assert_int_equal(find(&core, "attention softmax")->form,
+                         cases[i].dropout ? FORM_DROPPED_CAUSAL_SOFTMAX : FORM_CAUSAL_SOFTMAX);
         if (strcmp(text, cases[i].want) != 0)
             fail_msg("row %zu:\n got %s\nwant %s", i, text, cases[i].want);
         /* The same operators stand in the list of the block, one after another and nowhere else. */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include "sim/base/units.h"
+#include "sim/step/outer_operators.h"
 
 /* InternLM2-20B alone, TP 2 x PP 2 x DP 2. Per rank, hidden 6144, 48 query heads of 128 and 8 key
  * heads, ffn 16384, vocabulary 92544:
@@ -194,6 +195,7 @@ static void test_replicas_last(void **state) {
     struct stage_cost cost[2];
     struct layer_time times[LAYER_KIND_COUNT];
     int64_t root_ns[2], units_ns[2] = { 0 };
+    double all_reduces[2] = { 0 };
     for (int last = 0; last < 2; last++) {
         backend.reduces_replicas_last = last == 1;
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
@@ -202,7 +204,15 @@ static void test_replicas_last(void **state) {
             units_ns[last] += f.step->unit_reduce_ns[i];
         step_layer_times(f.step, &shape, times);
         step_stage_cost(f.step, 0, &shape, times, NULL, &cost[last]);
+        struct outer_list list = { 0 };
+        step_model_record(f.step, f.arena, &list);
+        for (int64_t i = 0; i < list.count; i++)
+            if (list.operators[i].work.kind == OPERATOR_ALL_REDUCE)
+                all_reduces[last] += list.operators[i].calls;
+        outer_list_free(&list);
     }
+    /* of each block and the root, or two */
+    assert_true(2 * all_reduces[0] == (double)(f.step->unit_count + 1) * all_reduces[1]);
     assert_true(root_ns[1] > 2 * root_ns[0]);
     /* combined: the calls of all blocks but one are saved */
     assert_true(root_ns[1] - root_ns[0] < units_ns[0] - units_ns[1]);
