@@ -178,6 +178,24 @@ static cJSON *matmul_json(struct calibrate_job *job, const struct matmul_fit *fi
 }
 
 /* NULL, without an error: the user has no rows of this GPU, or too few. */
+/* Half as much again as the peak is no clock but a wrong unit. */
+#define FASTEST_OF_PEAK 1.5
+
+static bool can_be_times(struct calibrate_job *job, const struct gemm_row *rows, int64_t count) {
+    const double peak = job->peaks->bf16_flop_per_s;
+    for (int64_t i = 0; i < count; i++) {
+        const double flop = 2.0 * (double)rows[i].m * (double)rows[i].n * (double)rows[i].k;
+        if (flop <= FASTEST_OF_PEAK * peak * rows[i].time_us * 1e-6) continue;
+        return error_set(job->err,
+                         "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as %s's "
+                         "peak: time_us is in microseconds",
+                         (long long)rows[i].m, (long long)rows[i].n, (long long)rows[i].k,
+                         rows[i].time_us, flop / (peak * rows[i].time_us * 1e-6), job->own->gpu);
+    }
+    return true;
+}
+
+/* NULL without an error: the user's rows do not suffice. */
 static cJSON *own_matmul(struct calibrate_job *job) {
     const struct own_tables *own = job->own;
     const struct gemm_rows *all = &own->rows.gemm;
@@ -192,7 +210,10 @@ static cJSON *own_matmul(struct calibrate_job *job) {
     const struct matmul_conditions on = { job->peaks->bf16_flop_per_s, job->peaks->hbm_bytes_per_s,
                                           PRECISION_BF16, PASS_FORWARD,
                                           calibrate_sm_count(own->gpu) };
-    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL))
+    if (!can_be_times(job, rows, count)) return NULL;
+    /* no table: too few shapes, however often each was measured */
+    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL) ||
+        fit->axis_count[0] == 0)
         return NULL;
     job->report->matmul_fitted = true;
     calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", own->gpu);
@@ -241,7 +262,8 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
     };
     cJSON *node = own_matmul(job);
-    note_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, 24 of them");
+    if (!node && job->err->text[0] != '\0') return NULL;
+    note_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, of 24 shapes");
     if (!node) node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
     if (node) curves_drop_unseen(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)

@@ -251,15 +251,24 @@ static bool load_stack(struct reader *r) {
     backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision,
                       s->layout_fields.zero_stage, s->layout_fields.tp,
                       s->layout_fields.vpp > 1 || scenario_present(r->policy.joint) != NULL);
-    /* Its recipes capture CUDA graphs on other GPUs. */
-    if (strncmp(s->cluster_fields.hardware, s->stack->host_gpu, strlen(s->stack->host_gpu)) != 0)
-        backend->host_forward_s = backend->host_backward_s = 0;
     optimizer_use_stack(optimizer, s->stack, (enum precision)s->training_fields.precision);
     if (!layout_says(r, "overlap_gradient_reduce"))
         s->layout_fields.overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
     if (!layout_says(r, "overlap_parameter_gather"))
         s->layout_fields.overlap_parameter_gather = s->stack->overlap_parameter_gather;
     return true;
+}
+
+/* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name: the
+ * scenario may name a file. */
+static void capture_graphs(struct scenario *s) {
+    if (s->stack == NULL) return;
+    const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
+    if (strncmp(gpu, family, strlen(family)) == 0) return;
+    struct backend *backend = arena_new(s->arena, struct backend);
+    *backend = *s->backend;
+    backend->host_forward_s = backend->host_backward_s = 0;
+    s->backend = backend;
 }
 
 /* Own figures go before those of the hardware file. */
@@ -351,6 +360,7 @@ static bool read_files(struct reader *r) {
                    : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
                               s->cluster_fields.hardware);
     }
+    capture_graphs(s);
     return rule_tiling(r) && check_dataset(r);
 }
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
+#include "sim/base/file_read.h"
 #include "sim/policy/partition/partition.h"
 
 static void test_files_that_are_no_scenario(void **state) {
@@ -324,6 +325,46 @@ static void test_overlap_as_the_stack_does(void **state) {
                      s->layout.overlap_parameter_gather);
         scenario_destroy(s);
     }
+}
+
+/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario names. */
+static void test_host_of_a_file(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    char *text;
+    size_t size;
+    const char *shipped = SCENARIOS "/hardware/h100-80g-sxm.json";
+    assert_true(file_read(shipped, &text, &size, &err));
+    FILE *file = fopen("mine.json", "w");
+    assert_non_null(file);
+    for (const char *at = text; at < text + size; at++) {
+        static const char key[] = "\"curves\": \"";
+        if (strncmp(at, key, strlen(key)) == 0) {
+            fprintf(file, "%s%s/hardware/", key, SCENARIOS);
+            at += strlen(key);
+        }
+        fputc(*at, file);
+    }
+    free(text);
+    assert_int_equal(fclose(file), 0);
+    static const struct {
+        const char *hardware;
+        bool host;
+    } cases[] = {
+        { "h100-80g-sxm", true }, { "mine.json", true }, { "b200-180g-sxm", false }
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = {
+            arena_format(arena, "cluster.hardware=%s", cases[i].hardware),
+            "layout.stack=nemo-2025", NULL
+        };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        if ((s->backend->host_forward_s > 0) != cases[i].host) fail_msg("%s", cases[i].hardware);
+        scenario_destroy(s);
+    }
+    unlink("mine.json");
+    arena_destroy(arena);
 }
 
 /* Transformers gathers the samples of a padded micro-batch; those of one length have no padding. */
@@ -680,6 +721,7 @@ int main(void) {
         cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_overlap_as_the_stack_does),
         cmocka_unit_test(test_host_of_a_gpu),
+        cmocka_unit_test(test_host_of_a_file),
         cmocka_unit_test(test_padding_taken_out),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),
