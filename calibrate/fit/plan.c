@@ -27,8 +27,9 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
  * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On GB300
  * it makes 5417 TFLOP/s at cubes of 4096 and 8156, 8640 and 8555 from 8192 to 32,768 (S24), 0.57 of
  * 15,000. B300's are those times power to 2/3 (below; 1100 W of 1400), 7.3 of 13.5 PFLOP/s: its own
- * measurement is of a layer of width 4096 alone, 5.1 by Transformer Engine (S23), where GB300 has as
- * much less too. */
+ * measurement by a library is of a layer of width 4096 alone, 5.1 by Transformer Engine (S23), where
+ * GB300 has as much less too. Left out: 8.3 of 8192 x 8192 x 33,024 by a kernel of its own in MXFP4
+ * (HazyResearch/ThunderKittens, kernels/gemm/nvfp4_b300). */
 #define B200_FP4_EFFICIENCY  0.60
 #define B300_FP4_EFFICIENCY  0.54
 #define GB300_FP4_EFFICIENCY 0.57

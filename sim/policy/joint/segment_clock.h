@@ -5,7 +5,8 @@
  * free and every segment's next pass can begin. So one look at each pass times an order.
  *
  *     clock = segment_clock_create(graph);
- *     interleaver_run_beside(x, order, turn, passes, tails, limit_ns, clock, &schedule);
+ *     const struct interleaver_beside beside = { clock, passes, tails, limit_ns };
+ *     interleaver_run_beside(x, order, turn, &beside, &schedule);
  *     ... passes become longer ...
  *     ns = segment_clock_run(clock, passes, tails, limit_ns);      // limit_ns: no faster than that
  */
