@@ -70,6 +70,7 @@ void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu
         .curves = curves,
         .link_bytes_per_s =
             gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
+        .socket_bytes_per_s = gpu->nvlink_bytes_per_s > 0 ? 0 : gpu->socket_bytes_per_s,
         .nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
                                                                : NIC_EFFICIENCY_DEFAULT,
         .tree_nic_bytes_per_s = tree_nic_bytes_per_s(gpu),
@@ -155,14 +156,24 @@ static double node_collective_s(const struct collective_rates *rates, enum opera
     return start_s + fmax(switched_s - start_s, 0) / share;
 }
 
+/* Groups that cross from one processor to the other at once share what links them. One alone is in
+ * the table. */
+static double shared_socket_s(const struct collective_rates *rates, enum operator_kind op,
+                              double bytes, const struct communicator *g) {
+    if (!(rates->socket_bytes_per_s > 0) || g->groups_per_node < 2) return 0;
+    return bytes * collective_wire_factor(op, (double)g->rank_count) * (double)g->groups_per_node /
+           rates->socket_bytes_per_s;
+}
+
 static struct price price_inside(const struct collective_rates *rates, enum operator_kind op,
                                  double bytes, const struct communicator *g) {
     const struct collective_table *nearest;
     bool inside_range = true;
     const struct collective_curves *curves = rates->curves;
-    const double seconds =
+    const double alone_s =
         node_collective_s(rates, op, g->rank_count, bytes, &inside_range, &nearest);
     const double latency_s = collective_latency_s(curves, op, g->rank_count);
+    const double seconds = fmax(alone_s, latency_s + shared_socket_s(rates, op, bytes, g));
     const double wire_bytes = bytes * collective_wire_factor(op, (double)g->rank_count);
     return (struct price){
         .seconds = seconds,

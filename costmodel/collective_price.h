@@ -36,6 +36,7 @@ struct collective_rates {
     struct cluster_network network;
     const struct collective_curves *curves;
     double link_bytes_per_s;     /* of one GPU inside its node, one direction */
+    double socket_bytes_per_s;   /* between halves of a node without NVLink; 0: no limit */
     double tree_nic_bytes_per_s; /* of an all-reduce by trees on two nodes, for each NIC */
     double nic_efficiency;
     double node_nic_bytes_per_s; /* all NICs of a node */

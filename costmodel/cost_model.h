@@ -24,8 +24,9 @@ struct communicator {
     int64_t rank_count;     /* 1: no traffic */
     int64_t node_count;     /* distinct nodes the ranks stand on */
     int64_t ranks_per_node; /* of this group, on its fullest node */
-    /* groups of this kind that talk through one node's NICs at the same time; 1 if alone. The NIC
-     * bandwidth of a node is shared between them. */
+    /* groups of this kind that talk through one node's NICs at the same time, or inside one node from
+     * one half of its GPUs to the other; 1 if alone. They share those NICs, or what links the
+     * processors of a node without NVLink. */
     int64_t groups_per_node;
 };
 
@@ -51,6 +52,7 @@ struct gpu {
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s; /* one direction, per GPU; 0: none */
     double pcie_bytes_per_s;   /* one direction, host link */
+    double socket_bytes_per_s; /* bus bandwidth between the processors of a node; 0: no limit */
     int64_t gpus_per_node;     /* its NVLink domain */
     double tdp_w;
     double reserved_bytes; /* context, driver: not usable by the framework */

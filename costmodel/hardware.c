@@ -11,7 +11,8 @@
 struct gpu_fields {
     const char *name, *description, *curves;
     double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
-    double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, tdp_w, reserved_GiB;
+    double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, socket_GB_per_s, tdp_w,
+        reserved_GiB;
     int64_t gpus_per_node, sm_count;
     const cJSON *sources, *rules;
 };
@@ -37,6 +38,10 @@ static const struct field gpu_rows[] = {
       "one direction, per GPU; 0: none", NULL },
     { "pcie_GB_per_s", FIELD_DOUBLE, AT(pcie_GB_per_s), 0.1, 1e4, NULL, "GB/s",
       "host copy, one direction, as measured", NULL },
+    { "socket_GB_per_s", FIELD_DOUBLE, AT(socket_GB_per_s), 0, 1e4, "0", "GB/s",
+      "without NVLink: bus bandwidth from one half of a node's GPUs to the other, which groups "
+      "that cross it share; 0: no limit",
+      NULL },
     { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
       "NVLink domain: the node of a cluster that does not state its own", NULL },
     { "sm_count", FIELD_COUNT, AT(sm_count), 1, 1024, NULL, "", "streaming multiprocessors", NULL },
@@ -147,6 +152,7 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .hbm_bytes_per_s = f.hbm_GB_per_s * BYTES_PER_GB,
         .nvlink_bytes_per_s = f.nvlink_GB_per_s * BYTES_PER_GB,
         .pcie_bytes_per_s = f.pcie_GB_per_s * BYTES_PER_GB,
+        .socket_bytes_per_s = f.socket_GB_per_s * BYTES_PER_GB,
         .gpus_per_node = f.gpus_per_node,
         .tdp_w = f.tdp_w,
         .reserved_bytes = f.reserved_GiB * BYTES_PER_GiB,

@@ -522,10 +522,23 @@ static bool find_collective(struct calibrate_job *job, enum operator_kind op, in
     const struct collective_source source = { job->measured->nccl.rows, job->measured->nccl.count,
                                               plan->nccl_gpu, plan->nccl_relative };
     if (!fit_collective_or_derive(job->arena, &source, op, rank_count, fit)) return false;
+    const struct stated_collective *stated = plan->stated_collectives;
+    while (stated && stated->rank_count > 0 &&
+           !(stated->op == op && stated->rank_count == rank_count))
+        stated++;
+    if (stated && stated->rank_count > 0) {
+        *fit = collective_by_line(fit, stated->latency_us, stated->bus_GB_per_s);
+        fit->rule = plan->stated_collectives_source;
+    }
     if (!fit->rule)
         calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
                            operator_kind_name(op), (long long)rank_count, plan->nccl_gpu);
     return true;
+}
+
+/* Than the GPU whose collectives it takes. */
+static bool has_other_link(const struct plan *plan) {
+    return plan->link_ratio != 1 || plan->cap_GB_per_s > 0;
 }
 
 cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collective_fit *fit) {
@@ -536,7 +549,7 @@ cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collec
         if (i > 0) time_us[i] = fmax(time_us[i], time_us[i - 1] + 0.01);
         time_us[i] = round(time_us[i] * 100) / 100;
     }
-    const bool scaled = plan->link_ratio < 1 || plan->cap_GB_per_s > 0;
+    const bool scaled = has_other_link(plan);
     const double band = fit->rule ? 0.25 : fmax(0.10, fit->held_out.p80);
     const struct collective_fields f = {
         .op = (int)(fit->op - OPERATOR_ALL_REDUCE),
@@ -608,11 +621,13 @@ static cJSON *collectives_part(struct calibrate_job *job) {
                 cJSON_Delete(list);
                 return NULL;
             }
-            if (plan->link_ratio < 1 || plan->cap_GB_per_s > 0) {
+            if (has_other_link(plan)) {
                 const char *rule = fit.rule ? fit.rule : "measured";
                 fit = collective_by_link(&fit, plan->link_ratio, plan->cap_GB_per_s);
-                fit.rule = arena_format(job->arena, "%s on %s, scaled to this GPU's NVLink", rule,
+                fit.rule = arena_format(job->arena, "%s on %s, scaled to this GPU's links", rule,
                                         plan->nccl_gpu);
+                if (plan->stated_collectives)
+                    fit.rule = arena_format(job->arena, "%s, scaled to this GPU's links", rule);
             }
             cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
         }

@@ -71,6 +71,11 @@ static const struct {
     const char *gpu, *profile;
 } gpu_names[] = {
     { "A100-PCIe-80GB", "a100-80g-pcie" },
+    { "A100-PCIe-40GB", "a100-40g-pcie" },
+    { "H100-PCIe", "h100-80g-pcie" },
+    { "H100-PCIe-80GB", "h100-80g-pcie" },
+    { "H100-NVL", "h100-94g-nvl" },
+    { "GH200", "gh200-96g" },
     { "A100-SXM4", "a100-80g-sxm" },
     { "A100", "a100-80g-sxm" },
     { "H100-SXM5-80GB", "h100-80g-sxm" },

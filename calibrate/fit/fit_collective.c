@@ -152,6 +152,19 @@ struct collective_fit collective_by_ring(const struct collective_fit *from, int6
     return fit;
 }
 
+struct collective_fit collective_by_line(const struct collective_fit *from, double latency_us,
+                                         double bus_GB_per_s) {
+    struct collective_fit fit = *from;
+    const double wire = collective_wire_factor(fit.op, (double)fit.rank_count);
+    for (int64_t i = 0; i < fit.count; i++) {
+        const double line_us = latency_us + fit.bytes[i] * wire / (bus_GB_per_s * 1e3);
+        fit.time_us[i] = fmax(from->time_us[0], fmin(line_us, from->time_us[i]));
+    }
+    keep_ascending(&fit);
+    set_plateau(&fit);
+    return fit;
+}
+
 struct collective_fit collective_by_link(const struct collective_fit *from, double link_ratio,
                                          double cap_GB_per_s) {
     struct collective_fit fit = *from;

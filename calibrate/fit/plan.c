@@ -7,6 +7,31 @@
 
 static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 
+/* Of nccl-tests' times on a server of eight A100 PCIe without NVLink: line by line what SimuMax fits
+ * (S2, configs/system/a100_pcie.json: 30 GB/s times an efficiency, and a latency). Its
+ * point-to-point is not fitted, so a message is an all-to-all of two. Two L40S measure the same 20
+ * GB/s, but eight of them 1.4 on a machine where cards do not reach each other. */
+#define S2_BUS(fraction) (30 * (fraction))
+static const struct stated_collective pcie_collectives[] = {
+    { OPERATOR_ALL_REDUCE, 2, 15.51, S2_BUS(0.6965) },
+    { OPERATOR_ALL_REDUCE, 4, 3.45, S2_BUS(0.6924) },
+    { OPERATOR_ALL_REDUCE, 8, 8.98, S2_BUS(0.4176) },
+    { OPERATOR_ALL_GATHER, 2, 24.84, S2_BUS(0.6866) },
+    { OPERATOR_ALL_GATHER, 4, 8.93, S2_BUS(0.6915) },
+    { OPERATOR_ALL_GATHER, 8, 4.83, S2_BUS(0.4497) },
+    { OPERATOR_REDUCE_SCATTER, 2, 131.30, S2_BUS(0.6419) },
+    { OPERATOR_REDUCE_SCATTER, 4, 29.88, S2_BUS(0.6845) },
+    { OPERATOR_REDUCE_SCATTER, 8, 15.64, S2_BUS(0.3688) },
+    { OPERATOR_ALL_TO_ALL, 2, 24.07, S2_BUS(0.6969) },
+    { OPERATOR_ALL_TO_ALL, 4, 13.84, S2_BUS(0.6380) },
+    { OPERATOR_ALL_TO_ALL, 8, 30.04, S2_BUS(0.2754) },
+    { OPERATOR_SEND, 2, 24.07, S2_BUS(0.6969) },
+    { .rank_count = 0 },
+};
+#define PCIE_COLLECTIVES                                                                           \
+    .nccl_gpu = "L40S", .nccl_relative = "H100-SXM5-80GB", .stated_collectives = pcie_collectives, \
+    .stated_collectives_source = "fit of nccl-tests on eight A100 PCIe (MooreThreads/SimuMax)"
+
 #define A100_SETTLED                                                                               \
     "settled curve: cuBLASLt after 10,000 warm-ups at 253-257 TFLOP/s (Azure/AI-benchmarking-"     \
     "guide), 257 with random data (thonking.ai), SGLang collector median 248"
@@ -18,10 +43,39 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 #define HOPPER_SETTLED                                                                             \
     "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
     "for long kernels at the 700 W limit"
-#define A100_PEAK 312e12
-#define A100_HBM  2039e9
-#define H100_PEAK 989e12
-#define B200_PEAK 2250e12
+/* Cards in a PCIe slot: the best matmul in bf16 that one search found on each part is 256 TFLOP/s on
+ * A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe, 489 on H100 NVL and 843 on GH200
+ * (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three whose
+ * settled speed is known, so 0.95 of it on the others: 475 on H100 PCIe, 464 on NVL. H100's 771 at
+ * 700 W times power to 2/3 is 486 and 531. fp8 goes as power to 0.3, as on Blackwell below. */
+#define CARD_SEARCH                                                                                \
+    "settled curve: 0.95 of the best matmul of one search over shapes (mag-/gpu_benchmark), as "   \
+    "H100 SXM and A100 settle; "
+#define H100_FRACTIONS                                                                             \
+    .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
+    .settled_k_half = 128, .fp8_efficiency = 0.68, .attention_gpu = "H100-SXM5-80GB",              \
+    .stream_gpu = "H100-SXM5-80GB", .launch_us = 2.5, .graph_launch_us = 1.3
+/* PCIe 5 over PCIe 4 of L40S's collectives: 51.5 of 26.28 GB/s between host and device. */
+#define PCIE5_OVER_PCIE4 (51.5 / 26.28)
+#define A100_PEAK        312e12
+#define A100_HBM         2039e9
+#define H100_PEAK        989e12
+#define B200_PEAK        2250e12
+
+/* Both sizes of memory have one die and one clock. */
+#define H20_STATED                                                                                 \
+    .note = "matmul stated, no table was found: efficiency 0.88 (attention and MLA kernels reach " \
+            "0.85-0.88 without a sign of throttling), K0 of H100 times 148/989; attention from "   \
+            "Dao-AILab/flash-attention#1310; 8-GPU all-reduce measured, other collectives those "  \
+            "of H100 capped at its plateau of 362 GB/s; memory fractions of H200",                 \
+    .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
+    .stated = &h20_form, .settled_efficiency = 0.88, .settled_k_half = 20, .fp8_efficiency = 0.72, \
+    .settled_source = "stated closed form for H20", .attention_gpu = "H100-SXM5-80GB",             \
+    .attention_efficiency = 0.87, .attention_length_half = 400,                                    \
+    .attention_source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048",       \
+    .stream_gpu = "H200-SXM", .launch_us = 2.5, .graph_launch_us = 1.3,                            \
+    .nccl_gpu = "H100-SXM5-80GB", .nccl_relative = "H200-SXM", .own_nccl_gpu = "H20",              \
+    .link_ratio = 1, .cap_GB_per_s = 362, .band_factor = 1.7
 
 /* Of cuBLASLt and DeepGEMM on B200, large shapes: 0.58 and 0.63 of 9 PFLOP/s (deepseek-ai/DeepGEMM,
  * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On GB300
@@ -110,7 +164,7 @@ static const struct plan plans[] = {
       .note =
           "matmul table of A100-SXM4-80GB shifted to the TransformerEngine measurements of A100 "
           "PCIe (MooreThreads/SimuMax); attention and memory fractions of the SXM part; "
-          "collectives measured on L40S, also PCIe 4 x16 without NVLink",
+          "collectives as published of eight such cards without NVLink",
       .gemm_gpu = "A100-SXM4-80GB",
       .gemm_peak = A100_PEAK,
       .gemm_bandwidth = A100_HBM,
@@ -124,8 +178,7 @@ static const struct plan plans[] = {
       .stream_gpu = "A100-SXM4-80GB",
       .launch_us = 2.6,
       .graph_launch_us = 1.3,
-      .nccl_gpu = "L40S",
-      .nccl_relative = "H100-SXM5-80GB",
+      PCIE_COLLECTIVES,
       .link_ratio = 1,
       .band_factor = 1.5,
       .variant_gpus = { "A100-PCIe-80GB" },
@@ -151,6 +204,25 @@ static const struct plan plans[] = {
       .old_nccl = "nccl 2.8",
       .link_ratio = 1,
       .band_factor = 1.3 },
+    { .gpu = "a100-40g-pcie",
+      .note = "fractions of A100-SXM4-80GB, the same die with slower memory and 250 W; collectives "
+              "of the 80 GB card",
+      .gemm_gpu = "A100-SXM4-80GB",
+      .gemm_peak = A100_PEAK,
+      .gemm_bandwidth = A100_HBM,
+      /* 0.82 at 400 W and 0.77 at 300 W are power to 0.22 */
+      .settled_efficiency = 0.74,
+      .settled_k_half = 128,
+      .fp8_efficiency = 0.68,
+      .settled_source = "settled curve: A100 PCIe's 0.77 at 300 W (MooreThreads/SimuMax) times "
+                        "power to 0.22, as it lies below the SXM part",
+      .attention_gpu = "A100-SXM4-80GB",
+      .stream_gpu = "A100-SXM4-80GB",
+      .launch_us = 2.6,
+      .graph_launch_us = 1.3,
+      PCIE_COLLECTIVES,
+      .link_ratio = 1,
+      .band_factor = 2 },
     { .gpu = "a800-80g-sxm",
       .note = "fractions of A100-SXM4-80GB, the same die; collectives scaled to 200 of 300 GB/s "
               "NVLink",
@@ -210,32 +282,8 @@ static const struct plan plans[] = {
       .link_ratio = 200.0 / 450,
       .cap_GB_per_s = 165,
       .band_factor = 1.5 },
-    { .gpu = "h20-96g",
-      .note = "matmul stated, no table was found: efficiency 0.88 (attention and MLA kernels reach "
-              "0.85-0.88 without a sign of throttling), K0 of H100 times 148/989; attention from "
-              "Dao-AILab/flash-attention#1310; 8-GPU all-reduce measured, other collectives those "
-              "of H100 capped at its plateau of 362 GB/s; memory fractions of H200",
-      .gemm_gpu = "H100-SXM5-80GB",
-      .gemm_peak = H100_PEAK,
-      .gemm_bandwidth = 3350e9,
-      .stated = &h20_form,
-      .settled_efficiency = 0.88,
-      .settled_k_half = 20,
-      .fp8_efficiency = 0.72,
-      .settled_source = "stated closed form for H20",
-      .attention_gpu = "H100-SXM5-80GB",
-      .attention_efficiency = 0.87,
-      .attention_length_half = 400,
-      .attention_source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048",
-      .stream_gpu = "H200-SXM",
-      .launch_us = 2.5,
-      .graph_launch_us = 1.3,
-      .nccl_gpu = "H100-SXM5-80GB",
-      .nccl_relative = "H200-SXM",
-      .own_nccl_gpu = "H20",
-      .link_ratio = 1,
-      .cap_GB_per_s = 362,
-      .band_factor = 1.7 },
+    { .gpu = "h20-96g", H20_STATED },
+    { .gpu = "h20-141g", H20_STATED },
     { .gpu = "h200-141g-sxm",
       .note = "measured on H200-SXM",
       .gemm_gpu = "H200-SXM",
@@ -320,6 +368,48 @@ static const struct plan plans[] = {
       .nccl_relative = "H200-SXM",
       .link_ratio = 1,
       .band_factor = 1.3 },
+    { .gpu = "h100-80g-pcie",
+      .note =
+          "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of power "
+          "an SM; collectives of A100 PCIe at twice the speed, as PCIe 5 is",
+      H100_FRACTIONS,
+      .wave_slots = 114,
+      .settled_efficiency = 0.63,
+      .fp8_settled_efficiency = 0.72,
+      .settled_source = CARD_SEARCH "fp8 that of H100 SXM times power to 0.3",
+      /* 114 of 132 SMs, each with 0.58 of the power: 0.72 of the speed, of a peak of 0.764 */
+      .attention_forward_time = 1.06,
+      .attention_backward_time = 1.06,
+      PCIE_COLLECTIVES,
+      .link_ratio = PCIE5_OVER_PCIE4,
+      .band_factor = 2 },
+    { .gpu = "h100-94g-nvl",
+      .note = "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of "
+              "power; collectives of A100 PCIe at twice the speed, as PCIe 5 is: the bridge of a "
+              "pair is "
+              "not priced",
+      H100_FRACTIONS,
+      /* between 464 of 835 and 531 by power */
+      .settled_efficiency = 0.60,
+      .fp8_settled_efficiency = 0.68,
+      .settled_source = CARD_SEARCH "raised half way to H100 SXM's times power to 2/3; fp8 that of "
+                                    "H100 SXM times power to 0.3",
+      .attention_forward_time = 1.02,
+      .attention_backward_time = 1.02,
+      PCIE_COLLECTIVES,
+      .link_ratio = PCIE5_OVER_PCIE4,
+      .band_factor = 2.5 },
+    { .gpu = "gh200-96g",
+      .note = "fractions of H100-SXM5-80GB, the same die and peaks with faster memory; collectives "
+              "of H100 within a board of four",
+      H100_FRACTIONS,
+      /* 0.95 of 843 is 0.81 of the peak; a module shares its power with the processor */
+      .settled_efficiency = 0.80,
+      .settled_source = CARD_SEARCH "a module's power is its owner's to set",
+      .nccl_gpu = "H100-SXM5-80GB",
+      .nccl_relative = "H200-SXM",
+      .link_ratio = 1,
+      .band_factor = 1.5 },
     { .gpu = "gb200-186g-nvl72",
       .note = "matmul shapes and collectives of B200-SXM on this part's peaks, beyond eight GPUs "
               "by the ring law; attention fractions of H100-SXM5-80GB, memory fractions of H200; "

@@ -5,11 +5,19 @@
 #ifndef BALLAST_CALIBRATE_FIT_PLAN_H
 #define BALLAST_CALIBRATE_FIT_PLAN_H
 
+#include "costmodel/operator_work.h"
 #include "sim/base/error.h"
 
 /* A closed form for a GPU without a relative: seconds and fractions of its own peaks. */
 struct stated_form {
     double launch_us, efficiency, k_half, memory_fraction;
+};
+
+/* A collective inside a node whose law was published instead of its times. */
+struct stated_collective {
+    enum operator_kind op;
+    int64_t rank_count;
+    double latency_us, bus_GB_per_s;
 };
 
 struct plan {
@@ -40,6 +48,9 @@ struct plan {
     const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
     /* whose tables are of an NCCL too old to price with, and the name of the variant they make */
     const char *old_nccl_gpu, *old_nccl;
+    /* Laws that hold where nccl_gpu's tables are slower, until rank_count 0. */
+    const struct stated_collective *stated_collectives;
+    const char *stated_collectives_source;
     double link_ratio, cap_GB_per_s;
     double band_factor; /* 1: measured on this GPU */
     /* named frameworks: rows of this GPU under these names; peak and bandwidth of the GPU itself */

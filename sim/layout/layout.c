@@ -28,6 +28,17 @@ static int64_t groups_through_node(const struct layout *layout, int64_t count, i
     return groups;
 }
 
+/* How many groups have ranks on both halves of a node's GPUs. They are of one block. */
+static int64_t groups_across_halves(const struct layout *layout, int64_t count, int64_t stride) {
+    const int64_t node = layout->gpus_per_node, middle = node / 2, block_ranks = count * stride;
+    if (node % 2 != 0) return 0;
+    int64_t first = (middle - 1) / block_ranks * block_ranks, groups = 0;
+    if (first + block_ranks > layout_rank_count(layout)) return 0;
+    for (int64_t end = first + stride; first < end && first < middle; first++)
+        groups += first + (count - 1) * stride >= middle;
+    return groups;
+}
+
 /* The group of `count` ranks, `stride` apart, that spans the most nodes. Where nodes and groups do
  * not divide each other (6 data-parallel ranks on nodes of 8) groups differ, and the widest sets
  * the pace; after node-many blocks the pattern repeats. */
@@ -54,6 +65,10 @@ static struct communicator widest_group(const struct layout *layout, int64_t cou
             rank += here;
         }
         widest.groups_per_node = beside;
+    }
+    if (widest.node_count == 1) {
+        const int64_t across = groups_across_halves(layout, count, stride);
+        if (across > 1) widest.groups_per_node = across;
     }
     return widest;
 }

@@ -475,8 +475,9 @@ static void pcie_assumption(struct reader *r) {
         arena_format(s->arena,
                      "GPUs of a node talk over PCIe, whose speed is the server's: among %ld an "
                      "all-reduce runs at %.1f GB/s of bus bandwidth here (%s), where others saw "
-                     "20 to 28 (NVIDIA/nccl-tests issue 178, nccl issue 1639); the band does not "
-                     "cover that, so state your server's under rules",
+                     "1.4 (eight L40S of ai-dynamo/aiconfigurator) to 28 (NVIDIA/nccl-tests issue "
+                     "178, nccl issue 1639); the band does not cover that, so state your server's "
+                     "under rules",
                      (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
 }
 

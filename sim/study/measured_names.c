@@ -22,10 +22,10 @@ struct parts {
 /* One spelling for each part: "80GB" is 80g, "SXM5" is sxm, "large" is l, "336px" is 336. */
 static const char *part_word(struct arena *arena, const char *part) {
     static const char *const same[][2] = {
-        { "sxm2", "sxm" },   { "sxm3", "sxm" }, { "sxm4", "sxm" },   { "sxm5", "sxm" },
-        { "sxm6", "sxm" },   { "nvl", "pcie" }, { "large", "l" },    { "huge", "h" },
-        { "base", "b" },     { "giant", "g" },  { "patch14", "14" }, { "patch16", "16" },
-        { "patch32", "32" }, { "l14", "l" },    { "vitl", "l" }
+        { "sxm2", "sxm" }, { "sxm3", "sxm" },   { "sxm4", "sxm" },   { "sxm5", "sxm" },
+        { "sxm6", "sxm" }, { "large", "l" },    { "huge", "h" },     { "base", "b" },
+        { "giant", "g" },  { "patch14", "14" }, { "patch16", "16" }, { "patch32", "32" },
+        { "l14", "l" },    { "vitl", "l" }
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         if (strcmp(part, same[i][0]) == 0) return same[i][1];
@@ -84,9 +84,16 @@ static const char **names_of(struct arena *arena, const char *folder) {
 }
 
 /* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
- * then the module that most clusters have, SXM of 80 GB. */
+ * then the module that most clusters have, SXM of 80 GB, and of H20 that of 96. */
 static int64_t likelihood(const struct parts *wanted, const struct parts *name) {
-    return 1000 * shared(name, wanted) - 10 * name->count + 2 * has(name, "sxm") + has(name, "80g");
+    return 1000 * shared(name, wanted) - 10 * name->count + 4 * has(name, "sxm") +
+           2 * has(name, "80g") + has(name, "96g");
+}
+
+/* A card in a PCIe slot has less power, and links of another kind; "NVL 72" is none. */
+static bool is_card_without_profile(const struct parts *wanted, const struct parts *name) {
+    if (has(wanted, "pcie") && !has(name, "pcie")) return true;
+    return has(wanted, "nvl") && !has(wanted, "72") && !has(name, "nvl");
 }
 
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
@@ -100,8 +107,7 @@ const char *measured_hardware(const struct measured_context *context, const char
         const struct parts name = cut(arena, names[i]);
         if (!has(&parts, name.text[0])) continue;
         alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
-        /* A card in a PCIe slot has less power, and links of another kind. */
-        if (has(&parts, "pcie") && !has(&name, "pcie")) continue;
+        if (is_card_without_profile(&parts, &name)) continue;
         const int64_t likely = likelihood(&parts, &name);
         if (best != NULL && likely <= best_likelihood) continue;
         best = names[i];

@@ -388,9 +388,10 @@ static void test_monotone(void **state) {
 }
 
 static const char *const gpus[] = {
-    "a100-80g-sxm", "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",       "h100-80g-sxm",
-    "h800-80g-sxm", "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",      "h100-96g-sxm",
-    "v100-32g-sxm", "l40s-48g-pcie", "gb200-186g-nvl72", "b200-180g-sxm-slow",
+    "a100-80g-sxm",  "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",       "h100-80g-sxm",
+    "h800-80g-sxm",  "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",      "h100-96g-sxm",
+    "v100-32g-sxm",  "l40s-48g-pcie", "gb200-186g-nvl72", "b200-180g-sxm-slow", "a100-40g-pcie",
+    "h100-80g-pcie", "h100-94g-nvl",  "gh200-96g",        "h20-141g",
 };
 enum { GPU_COUNT = sizeof gpus / sizeof gpus[0] };
 
@@ -466,6 +467,12 @@ static void test_settled_efficiency(void **state) {
         { "h100-96g-sxm", PRECISION_BF16, 0.55, 0.61 },
         { "l40s-48g-pcie", PRECISION_BF16, 0.50, 0.65 },
         { "gb200-186g-nvl72", PRECISION_BF16, 0.58, 0.65 },
+        /* 0.95 of 256, 500, 489 and 843 TFLOP/s, the best of one search (mag-/gpu_benchmark) */
+        { "h100-80g-pcie", PRECISION_BF16, 0.58, 0.63 },
+        { "h100-94g-nvl", PRECISION_BF16, 0.54, 0.62 },
+        { "gh200-96g", PRECISION_BF16, 0.72, 0.81 },
+        { "a100-40g-pcie", PRECISION_BF16, 0.68, 0.75 },
+        { "h20-141g", PRECISION_BF16, 0.84, 0.92 },
         { "b300-288g-sxm", PRECISION_BF16, 0.62, 0.68 },
         { "h100-80g-sxm", PRECISION_FP8, 0.62, 0.68 },
         { "gb200-186g-nvl72", PRECISION_FP8, 0.55, 0.60 },
@@ -483,6 +490,38 @@ static void test_settled_efficiency(void **state) {
                      cases[i].high);
         arena_destroy(arena);
     }
+}
+
+/* Eight A100 in slots: 12.5 GB/s of bus bandwidth among all (S2), four groups of two that cross from
+ * one processor to the other share 15.3 GB/s, and pairs behind one processor have 20.9 each. On
+ * NVLink nothing is shared. */
+static void test_groups_share_the_processors_link(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct cost_model *cards = load(arena, "a100-80g-pcie", 25e9),
+                            *links = load(arena, "a100-80g-sxm", 25e9);
+    const struct operator_work work =
+        operator_collective("", OPERATOR_ALL_REDUCE, PASS_UPDATE, COMMUNICATOR_DATA, 1e9);
+    const struct {
+        struct communicator group;
+        double bus_GB_per_s;
+    } cases[] = { { { 8, 1, 8, 1 }, 12.5 },
+                  { { 2, 1, 2, 1 }, 20.5 },
+                  { { 2, 1, 2, 4 }, 15.3 / 4 },
+                  { { 4, 1, 4, 2 }, 15.3 / 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct communicator alone = cases[i].group;
+        alone.groups_per_node = 1;
+        const double s = cost_model_price(cards, &work, &cases[i].group).seconds,
+                     bus = collective_wire_factor(OPERATOR_ALL_REDUCE,
+                                                  (double)cases[i].group.rank_count) /
+                           s;
+        if (fabs(bus - cases[i].bus_GB_per_s) > 0.05 * cases[i].bus_GB_per_s)
+            fail_msg("case %zu: %.2f GB/s, want %.2f", i, bus, cases[i].bus_GB_per_s);
+        assert_true(cost_model_price(links, &work, &cases[i].group).seconds ==
+                    cost_model_price(links, &work, &alone).seconds);
+    }
+    arena_destroy(arena);
 }
 
 static void test_speed(void **state) {
@@ -527,6 +566,7 @@ int main(void) {
         cmocka_unit_test(test_monotone),
         cmocka_unit_test(test_shipped_profiles),
         cmocka_unit_test(test_settled_efficiency),
+        cmocka_unit_test(test_groups_share_the_processors_link),
         cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,8 +142,23 @@ static void test_hidden(void **state) {
     arena_destroy(arena);
 }
 
+/* 10 us and 20 GB/s where the table is slower, but not below its smallest time. */
+static void test_line(void **state) {
+    (void)state;
+    const struct collective_fit table = { .op = OPERATOR_ALL_REDUCE,
+                                          .rank_count = 2,
+                                          .count = 4,
+                                          .bytes = { 1e3, 1e5, 1e6, 1e8 },
+                                          .time_us = { 12, 14, 100, 9000 } };
+    const double want_us[] = { 12, 14, 60, 5010 };
+    const struct collective_fit got = collective_by_line(&table, 10, 20);
+    for (int i = 0; i < 4; i++)
+        if (fabs(got.time_us[i] - want_us[i]) > 0.01)
+            fail_msg("size %d: %g us, want %g", i, got.time_us[i], want_us[i]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rules),
-                                        cmocka_unit_test(test_hidden) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rules), cmocka_unit_test(test_hidden),
+                                        cmocka_unit_test(test_line) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

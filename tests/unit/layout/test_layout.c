@@ -54,7 +54,7 @@ static void test_communicators(void **state) {
           4,
           8,
           { 2, 1, 2, 1 },
-          { 4, 1, 4, 1 },
+          { 4, 1, 4, 2 }, /* two groups from one half of a node to the other */
           { 2, 2, 1, 8 } },
         { "8 GPUs, the pipeline in a node",
           2,
@@ -165,6 +165,15 @@ static struct communicator counted(const struct layout *l, int64_t count, int64_
         if (spans > widest.node_count)
             widest = (struct communicator){ count, spans, fullest, beside };
     }
+    if (widest.node_count > 1 || node % 2 != 0) return widest;
+    int64_t across = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        int64_t low = 0;
+        for (int64_t rank = 0; rank < node / 2 && rank < ranks; rank++)
+            low += group_of(rank, count, stride) == g;
+        across += low > 0 && low < count;
+    }
+    if (across > 1) widest.groups_per_node = across;
     return widest;
 }
 
