@@ -316,11 +316,13 @@ static void print_batch_sizes(const struct sweep *sweep, int64_t shown) {
 
 static void print_rescaled(const struct sweep *sweep) {
     char count[32];
+    const bool limited = !isnan(sweep->file->deadline_days) || !isnan(sweep->file->budget_usd);
     if (sweep->rescaled_count > 0)
         printf(
             "  %s differ from another in micro_batch alone, which packed groups have no use for: "
-            "the one stands whose step\n  holds most nearly the samples that are asked for\n",
-            cli_thousands(sweep->rescaled_count, count));
+            "the one stands whose step\n  holds most nearly the samples that are asked for%s\n",
+            cli_thousands(sweep->rescaled_count, count),
+            limited ? ", of those that keep the limits" : "");
 }
 
 /* What the sampler drops of a pass is made up for, so that all rows train as many samples. */

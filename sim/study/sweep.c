@@ -290,6 +290,8 @@ void sweep_destroy(struct sweep *sweep) {
     free(sweep->best);
     free(sweep->alike);
     free(sweep->rescaled);
+    for (int question = 0; question < SWEEP_QUESTION_COUNT; question++)
+        free(sweep->rescaled_for[question]);
     sweep_file_destroy(sweep->file);
     scenario_cache_destroy(sweep->cache);
     arena_destroy(sweep->arena);

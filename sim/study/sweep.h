@@ -66,10 +66,11 @@ struct sweep {
      * layout; equal in time, cost, memory and batching. */
     int64_t *alike;
     /* By row: whether another row differs from it in training.micro_batch alone, under a policy
-     * whose packed groups have no use for that, and its steps hold more nearly the samples that are
-     * asked for. Such a row is in no list. */
+     * whose packed groups have no use for that, and stands for both: it keeps the limits, or its
+     * steps hold more nearly the samples that are asked for. Such a row is in no list. */
     bool *rescaled;
     int64_t rescaled_count;
+    bool *rescaled_for[SWEEP_QUESTION_COUNT]; /* the same by one question's limit */
     int64_t *best; /* rows that fit, deadline and budget kept, least objective first */
     int64_t best_count, top_count; /* the first top_count of them were replayed */
     struct comparison_run *top;    /* of these */

@@ -34,7 +34,7 @@ static bool is_out_of_memory(const struct sweep_row_record *row) {
     return row->verdict != NULL && strcmp(row->verdict, "out of memory") == 0;
 }
 
-static bool is_candidate(const struct sweep *sweep, const struct sweep_row_record *row) {
+bool sweep_row_is_candidate(const struct sweep *sweep, const struct sweep_row_record *row) {
     if (row->verdict == NULL || is_out_of_memory(row)) return false;
     const struct sweep_file *f = sweep->file;
     return !isnan(sweep_objective_value(sweep, row)) && !(row->total_days > f->deadline_days) &&
@@ -133,11 +133,20 @@ static void count_second_class(struct sweep *sweep) {
     }
 }
 
-bool sweep_row_counts(const struct sweep *sweep, int64_t row) {
+bool sweep_row_is_second_class(const struct sweep *sweep, const struct sweep_row_record *row) {
+    return (!sweep->all_need_code && sweep_row_needs_code(row)) ||
+           (!sweep->all_leave_out && record_leaves_out(row->left_out_fraction));
+}
+
+/* But for its siblings in the size of the step. */
+static bool is_choice(const struct sweep *sweep, int64_t row) {
     const struct sweep_row_record *r = &sweep->rows[row];
     return r->verdict != NULL && !is_out_of_memory(r) && sweep->alike[row] == row &&
-           !sweep->rescaled[row] && (sweep->all_need_code || !sweep_row_needs_code(r)) &&
-           (sweep->all_leave_out || !record_leaves_out(r->left_out_fraction));
+           !sweep_row_is_second_class(sweep, r);
+}
+
+bool sweep_row_counts(const struct sweep *sweep, int64_t row) {
+    return is_choice(sweep, row) && !sweep->rescaled[row];
 }
 
 /* Layouts alike stand once. */
@@ -156,8 +165,8 @@ static void rank(struct sweep *sweep) {
     count_second_class(sweep);
     sweep_find_rescaled(sweep);
     for (int64_t i = 0; i < sweep->row_count; i++)
-        if (is_candidate(sweep, &sweep->rows[order[i]]) && sweep->alike[order[i]] == order[i] &&
-            !sweep->rescaled[order[i]])
+        if (sweep_row_is_candidate(sweep, &sweep->rows[order[i]]) &&
+            sweep->alike[order[i]] == order[i] && !sweep->rescaled[order[i]])
             sweep->best[sweep->best_count++] = order[i];
     free(order);
 }
@@ -362,8 +371,8 @@ static double cost_of(const struct sweep_row_record *row) {
     return isnan(row->money_usd) ? row->gpu_days : row->money_usd;
 }
 
-static bool keeps_limit(const struct sweep *sweep, const struct sweep_row_record *row,
-                        enum sweep_question question) {
+bool sweep_row_keeps_limit(const struct sweep *sweep, const struct sweep_row_record *row,
+                           enum sweep_question question) {
     return question == SWEEP_CHEAPEST_IN_TIME ? row->total_days <= sweep->file->deadline_days
                                               : row->money_usd <= sweep->file->budget_usd;
 }
@@ -376,7 +385,8 @@ static int64_t least_that_keeps(const struct sweep *sweep, enum sweep_question q
     double least = INFINITY;
     for (int64_t i = 0; i < sweep->row_count; i++) {
         const struct sweep_row_record *row = &sweep->rows[i];
-        if (!sweep_row_counts(sweep, i) || !keeps_limit(sweep, row, question) ||
+        if (!is_choice(sweep, i) || sweep->rescaled_for[question][i] ||
+            !sweep_row_keeps_limit(sweep, row, question) ||
             (among == AMONG_REPLAYED && !sweep_row_is_replayed(row)) ||
             (among == AMONG_ROOMY && !sweep_row_is_roomy(sweep, row)))
             continue;
@@ -401,8 +411,8 @@ int64_t sweep_roomy_answer(const struct sweep *sweep, enum sweep_question questi
 static int64_t count_keeping(const struct sweep *sweep, enum sweep_question question) {
     int64_t count = 0;
     for (int64_t i = 0; i < sweep->row_count; i++)
-        count +=
-            sweep_row_is_replayed(&sweep->rows[i]) && keeps_limit(sweep, &sweep->rows[i], question);
+        count += sweep_row_is_replayed(&sweep->rows[i]) &&
+                 sweep_row_keeps_limit(sweep, &sweep->rows[i], question);
     return count;
 }
 

@@ -69,17 +69,25 @@ int sweep_input_name_length(const char *name);
 bool sweep_exchange_items(struct sweep_run *run, int64_t count, struct error *err);
 /* What the database held, from member 0 to all. */
 void sweep_exchange_known(struct sweep_run *run);
+/* It fits and keeps deadline and budget. */
+bool sweep_row_is_candidate(const struct sweep *sweep, const struct sweep_row_record *row);
+/* It leaves samples out or needs code, and others that fit do not. */
+bool sweep_row_is_second_class(const struct sweep *sweep, const struct sweep_row_record *row);
+/* The limit of that question alone; never if it was not given. */
+bool sweep_row_keeps_limit(const struct sweep *sweep, const struct sweep_row_record *row,
+                           enum sweep_question question);
+/* sweep->rescaled and rescaled_for, on rows, `alike` and classes as they are now
+ * (sweep_rescale.c). */
+void sweep_find_rescaled(struct sweep *sweep);
+/* A row's reason in the database where it is rescaled. */
+#define SWEEP_RESCALED                                                                             \
+    "differs in training.micro_batch alone, which packed groups have no use for, from a row that " \
+    "keeps the limits where this one does not, or whose steps are nearer to what is asked for"
+enum { SWEEP_REPLAYS_PER_ROW = 4 };
 /* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep
  * deadline and budget, or so many are replayed in all: a call that was interrupted chooses the same
  * as one that was not, because its replays were the first of that order. Then what answers the
  * deadline and the budget. */
-/* sweep->rescaled, on verdicts as they are now (sweep_rescale.c). */
-void sweep_find_rescaled(struct sweep *sweep);
-/* A row's reason in the database where it is rescaled. */
-#define SWEEP_RESCALED                                                                             \
-    "differs in training.micro_batch alone, which packed groups have no use for, from a row "      \
-    "whose steps are nearer to what is asked for"
-enum { SWEEP_REPLAYS_PER_ROW = 4 };
 bool sweep_replay_best(struct sweep_run *run, struct error *err);
 
 static inline bool sweep_item_is_live(const struct sweep_item *item) {

@@ -7,6 +7,7 @@
 
 #define MIXED  BALLAST_SOURCE_DIR "/tests/data/sweep/mixed-sweep.json"
 #define LIMITS BALLAST_SOURCE_DIR "/tests/data/sweep/limits-sweep.json"
+#define PACKED BALLAST_SOURCE_DIR "/tests/data/sweep/packed-sweep.json"
 
 /* ---- equal to run ---- */
 
@@ -241,6 +242,70 @@ static void test_limits_are_answered_by_replays(void **state) {
     sweep_destroy(sweep);
 }
 
+/* ---- packed groups with steps of several sizes ---- */
+
+static int64_t micro_batch(struct sweep *sweep, int64_t row) {
+    cJSON *set = cJSON_Parse(sweep_assignments(sweep, row));
+    const cJSON *value = cJSON_GetObjectItem(set, "training.micro_batch.samples");
+    const int64_t answer = value->valueint;
+    cJSON_Delete(set);
+    return answer;
+}
+
+static double days_of(struct sweep *sweep, int64_t samples) {
+    for (int64_t i = 0; i < sweep->row_count; i++)
+        if (micro_batch(sweep, i) == samples) return sweep->rows[i].total_days;
+    fail_msg("no row of micro_batch %ld", (long)samples);
+    return NAN;
+}
+
+/* Steps that ask for 64 samples hold 62.5 with micro_batch 4, 125 with 2 and 250 with 1: larger
+ * ones take less time. */
+static void test_a_sibling_that_keeps_the_limit_stands(void **state) {
+    (void)state;
+    struct sweep_options options = options_with(NULL, 2);
+    struct sweep *sweep = must_run(&options, PACKED);
+    assert_int_equal(sweep->best_count, 1);
+    assert_int_equal(micro_batch(sweep, sweep->best[0]), 4);
+    const double days[] = { days_of(sweep, 4), days_of(sweep, 2), days_of(sweep, 1) };
+    assert_true(days[0] > days[1] && days[1] > days[2]);
+    sweep_destroy(sweep);
+    const struct {
+        double deadline_days, budget_usd;
+        int64_t listed, in_time, in_budget; /* micro_batch; 0: none */
+    } cases[] = {
+        { days[0] * 1.01, NAN, 4, 4, 0 },
+        { (days[0] + days[1]) / 2, NAN, 2, 2, 0 },
+        { (days[1] + days[2]) / 2, NAN, 1, 1, 0 },
+        { days[2] / 2, NAN, 0, 0, 0 },
+        /* Each question by its own limit; the list by both. */
+        { days[0] * 1.01, (days[0] + days[1]) / 2 * 8 * 24 * 2.5, 2, 4, 2 },
+        { days[2] / 2, days[0] * 1.01 * 8 * 24 * 2.5, 0, 0, 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        options.deadline_days = cases[i].deadline_days;
+        options.budget_usd = cases[i].budget_usd;
+        sweep = must_run(&options, PACKED);
+        struct sweep_decision d;
+        sweep_decide(sweep, &d);
+        const int64_t got[] = {
+            sweep->best_count > 0 ? sweep->best[0] : -1,
+            d.cheapest_in_time,
+            d.fastest_in_budget,
+        };
+        const int64_t want[] = { cases[i].listed, cases[i].in_time, cases[i].in_budget };
+        for (int what = 0; what < 3; what++) {
+            const int64_t samples = got[what] >= 0 ? micro_batch(sweep, got[what]) : 0;
+            if (samples != want[what])
+                fail_msg("case %zu, answer %d: got %ld, want %ld", i, what, (long)samples,
+                         (long)want[what]);
+        }
+        assert_int_equal(sweep->rescaled_count, 3);
+        assert_true(sweep->best_count <= 1);
+        sweep_destroy(sweep);
+    }
+}
+
 /* ---- the same layout by different fields ---- */
 
 static struct execution *run_in_full(struct sweep *sweep, int64_t row) {
@@ -287,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_pruning_loses_nothing),
         cmocka_unit_test(test_the_decision),
         cmocka_unit_test(test_limits_are_answered_by_replays),
+        cmocka_unit_test(test_a_sibling_that_keeps_the_limit_stands),
         cmocka_unit_test(test_layouts_alike_take_one_replay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
