@@ -38,7 +38,7 @@ static const struct backend backends[] = {
       USUAL },
     { .name = "fsdp",
       .help = "PyTorch FSDP: zero_stage 3 is full sharding, 2 keeps parameters gathered",
-      .usual_stack = "torchtitan",
+      .usual_stack = "pytorch-fsdp2",
       .send_blocks_compute = false,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,

@@ -43,7 +43,7 @@ const char *validation_skip_name(enum validation_skip skip) {
 }
 
 /* What names that tell nothing stand for: stack_of_layout(). */
-static const char *const fallback_stacks[] = { "hf-deepspeed", "hf-fsdp", "torchtitan",
+static const char *const fallback_stacks[] = { "hf-deepspeed", "hf-fsdp", "pytorch-fsdp2",
                                                "megatron-2022", "megatron-core" };
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
@@ -115,7 +115,7 @@ static bool named_until(const char *stack, int64_t last) {
 static const char *stack_of_layout(const struct measured_run *r) {
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
     if (r->zero_stage == 3 && measured_given(r->tp, 1) == 1)
-        return named_until(r->stack, 2023) ? "hf-fsdp" : "torchtitan";
+        return named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 

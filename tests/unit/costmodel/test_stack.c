@@ -55,6 +55,9 @@ static void test_find(void **state) {
         { "nemo-25.04", "nemo-2025", false },
         { "nanotron", "nanotron", true },
         { "something else", NULL, false },
+        { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
+        { "torchtitan-2025", "torchtitan", true },
+        { "fsdp2", "pytorch-fsdp2", true },
         { "my-hf-trainer", "hf-deepspeed", true },
         { "transformers-fsdp-2024", "hf-fsdp", true },
         { "transformers-fsdp-bf16-2024", "hf-bf16", true },

@@ -176,7 +176,7 @@ static void test_assumptions(void **state) {
           true },
         { "the usual stack of a backend",
           { "layout.backend=fsdp", "layout.pp=1" },
-          "the software stack is torchtitan, the usual one of backend fsdp (layout.stack)",
+          "the software stack is pytorch-fsdp2, the usual one of backend fsdp (layout.stack)",
           true },
         { "a stack that is named",
           { "layout.stack=nemo-2025" },
@@ -351,14 +351,11 @@ static void test_host_of_a_file(void **state) {
     static const struct {
         const char *hardware;
         bool host;
-    } cases[] = {
-        { "h100-80g-sxm", true }, { "mine.json", true }, { "b200-180g-sxm", false }
-    };
+    } cases[] = { { "h100-80g-sxm", true }, { "mine.json", true }, { "b200-180g-sxm", false } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const overrides[] = {
-            arena_format(arena, "cluster.hardware=%s", cases[i].hardware),
-            "layout.stack=nemo-2025", NULL
-        };
+        const char *const overrides[] = { arena_format(arena, "cluster.hardware=%s",
+                                                       cases[i].hardware),
+                                          "layout.stack=nemo-2025", NULL };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
         if ((s->backend->host_forward_s > 0) != cases[i].host) fail_msg("%s", cases[i].hardware);
         scenario_destroy(s);
