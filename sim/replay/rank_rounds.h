@@ -5,7 +5,8 @@
  * rank takes the best of the orders that its planner begins with; then, slowest first, a rank is
  * searched until it is as fast as the slowest of those done. The slowest rank's pipeline takes what
  * it takes when all are searched to the end, whatever their order; the others are a little slower
- * than they could be, which planner_left says of each.
+ * than they could be, which planner_left says of each. A rank's planner_s is the time of one search
+ * as far as it went, not of the look before it; of both the faster order stands.
  *
  *     rank_rounds_run(rounds, run, context, begin_ns);
  *     rank_rounds_outcome(rounds, rank)->makespan_ns, ...
