@@ -83,7 +83,8 @@ bool plot_pareto(const char *path, const char *title, const struct plot_choice *
                  int64_t count, const struct plot_limits *limits, struct error *err);
 
 /* Time and cost of the whole training over the number of GPUs: of each number the fastest finished
- * run that fits. A curve for each job. */
+ * run that fits. A curve for each job and kind of GPU that has two such numbers, six at most: the
+ * picture says how many more there are. */
 bool plot_scaling(const char *path, const char *title, const struct plot_choice *points,
                   int64_t count, struct error *err);
 

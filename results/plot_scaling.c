@@ -1,6 +1,8 @@
 /* plot_scaling.c - what more GPUs bring: how long the whole training takes, and what it costs. A
  * curve for each job, since time and cost of different models or data do not compare, and for each
- * kind of GPU, of which the fastest alone is not what would be bought more of. Doubling the GPUs halves the time at the same cost where nothing is lost.
+ * kind of GPU, of which the fastest alone is not what would be bought more of. Doubling the GPUs
+ * halves the time at the same cost where nothing is lost. Of more curves than the key has room for
+ * the first by name are drawn, and the picture says so.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 #include "results/plot_style.h"
 #include "sim/base/amount.h"
 
-enum { JOBS_MAX = 6, NAMED_POINTS = 10 };
+enum { CURVES_MAX = 6, NAMED_POINTS = 10 };
 
 static const char *kind_of(const struct plot_choice *point) {
     return point->kind != NULL ? point->kind : "";
@@ -49,14 +51,15 @@ struct curve {
     int64_t begin, end; /* in the collected points */
 };
 
-/* Those with two numbers of GPUs at least. */
-static int find_curves(const struct plot_choice *const *best, int64_t count, struct curve *curves) {
-    int found = 0;
-    for (int64_t i = 0; i < count && found < JOBS_MAX;) {
+/* Those with two numbers of GPUs at least; of more than CURVES_MAX the first. */
+static int64_t find_curves(const struct plot_choice *const *best, int64_t count,
+                           struct curve curves[CURVES_MAX]) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < count;) {
         int64_t end = i + 1;
         while (end < count && compare_curves(best[end], best[i]) == 0)
             end++;
-        if (end - i >= 2) curves[found++] = (struct curve){ i, end };
+        if (end - i >= 2 && found++ < CURVES_MAX) curves[found - 1] = (struct curve){ i, end };
         i = end;
     }
     return found;
@@ -120,6 +123,15 @@ static const char *curve_name(struct arena *arena, const struct plot_choice *con
     }
     if (!kinds) return own->job;
     return jobs ? arena_format(arena, "%s, %s", own->job, kind_of(own)) : kind_of(own);
+}
+
+static void write_left_out(struct gnuplot *g, struct arena *arena, int64_t found) {
+    fputs("set label ", g->script);
+    gnuplot_text(g, arena_format(arena,
+                                 "%d of %ld curves, the first by model, data set and kind of GPU: "
+                                 "name the runs to draw",
+                                 CURVES_MAX, (long)found));
+    fputs(" at screen 0.5, screen 0.935 center tc rgb '#555555'\n", g->script);
 }
 
 static void write_gpu_tics(struct gnuplot *g, const struct plot_choice *const *best,
@@ -208,8 +220,9 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
     struct arena *arena = arena_create();
     const struct plot_choice **best = arena_array(arena, const struct plot_choice *, count + 1);
     const int64_t kept = collect(points, count, best);
-    struct curve curves[JOBS_MAX];
-    const int curve_count = find_curves(best, kept, curves);
+    struct curve curves[CURVES_MAX];
+    const int64_t found = find_curves(best, kept, curves);
+    const int curve_count = found < CURVES_MAX ? (int)found : CURVES_MAX;
     struct gnuplot g;
     bool ok = curve_count > 0;
     if (!ok) {
@@ -238,6 +251,7 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
     gnuplot_text(&g, title);
     fputc('\n', g.script);
     write_gpu_tics(&g, best, kept);
+    if (found > curve_count) write_left_out(&g, arena, found);
     if (curve_count == 1) write_names(&g, arena, best, curves[0], time.per_day);
     const double low = shortest * time.per_day / 1.6, high = longest * time.per_day * 1.6;
     fprintf(g.script,

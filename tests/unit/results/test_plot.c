@@ -369,6 +369,36 @@ static void test_a_curve_for_each_kind_of_gpu(void **state) {
     assert_non_null(strstr(text, "money of the whole training"));
 }
 
+static bool draw_jobs(const char *path, int jobs, struct error *err) {
+    static const char *const names[] = { "j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7" };
+    struct plot_choice points[16];
+    for (int i = 0; i < 2 * jobs; i++)
+        points[i] = (struct plot_choice){ "a", names[i / 2], 8 << i % 2, 4.0 / (1 + i % 2),
+                                          32,  64,           0.1,        .done = true };
+    return plot_scaling(path, "many", points, 2 * jobs, err);
+}
+
+static bool draw_six_jobs(const char *path, struct error *err) {
+    return draw_jobs(path, 6, err);
+}
+
+static bool draw_eight_jobs(const char *path, struct error *err) {
+    return draw_jobs(path, 8, err);
+}
+
+static void test_curves_left_out_are_said(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_six_jobs, text);
+    assert_non_null(strstr(text, ">j5<"));
+    assert_null(strstr(text, "curves, the first by"));
+    draw_svg(draw_eight_jobs, text);
+    assert_non_null(strstr(text, ">j5<"));
+    assert_null(strstr(text, ">j6<"));
+    assert_non_null(strstr(text, "6 of 8 curves, the first by model, data set and kind of GPU"));
+}
+
 static bool draw_small_memory(const char *path, struct error *err) {
     return plot_memory(path, "s", sample_points, SAMPLE_COUNT(sample_points), 0,
                        INT64_C(42000000000), err);
@@ -610,6 +640,7 @@ int main(void) {
         cmocka_unit_test(test_what_leaves_samples_out_is_no_choice),
         cmocka_unit_test(test_a_curve_for_each_job),
         cmocka_unit_test(test_a_curve_for_each_kind_of_gpu),
+        cmocka_unit_test(test_curves_left_out_are_said),
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
         cmocka_unit_test(test_few_values_fill_their_bins),
