@@ -1,23 +1,34 @@
-/* plot_validation.c - one block of data a source and role. */
+/* plot_validation.c - one block of data a source and role, and one of the sources that the key has no
+ * room for. */
 #include "results/plot_validation.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "results/gnuplot.h"
 #include "results/plot_style.h"
 
-enum { VALIDATION_SOURCE_LIMIT = 24 };
+enum { NAMED_SOURCES = 18 }; /* what one column of the key holds */
 
+static int64_t place_of(const char *const *sources, int64_t count, const char *source) {
+    int64_t place = 0;
+    while (place < count && strcmp(sources[place], source) != 0)
+        place++;
+    return place;
+}
+
+/* All, in order of appearance. */
 static int64_t list_sources(const struct plot_validation_point *points, int64_t count,
                             const char **sources) {
     int64_t found = 0;
-    for (int64_t i = 0; i < count && found < VALIDATION_SOURCE_LIMIT; i++) {
-        bool known = false;
-        for (int64_t k = 0; k < found && !known; k++)
-            known = strcmp(sources[k], points[i].source) == 0;
-        if (!known) sources[found++] = points[i].source;
-    }
+    for (int64_t i = 0; i < count; i++)
+        if (place_of(sources, found, points[i].source) == found)
+            sources[found++] = points[i].source;
     return found;
+}
+
+static void write_point(FILE *script, const struct plot_validation_point *p) {
+    fprintf(script, "%.6g %.6g\n", p->measured_s, p->predicted_s / p->measured_s);
 }
 
 /* One block of data a source and role; an empty one gets a point that cannot be drawn. */
@@ -27,8 +38,17 @@ static void write_block(FILE *script, const struct plot_validation_point *points
     fputs("NaN NaN\n", script);
     for (int64_t i = 0; i < count; i++)
         if (strcmp(points[i].source, source) == 0 && points[i].fitted == fitted)
-            fprintf(script, "%.6g %.6g\n", points[i].measured_s,
-                    points[i].predicted_s / points[i].measured_s);
+            write_point(script, &points[i]);
+    fputs("EOD\n", script);
+}
+
+/* The points of the sources beyond those named. */
+static void write_others(FILE *script, const struct plot_validation_point *points, int64_t count,
+                         const char *const *named) {
+    fputs("$others << EOD\n", script);
+    for (int64_t i = 0; i < count; i++)
+        if (place_of(named, NAMED_SOURCES, points[i].source) == NAMED_SOURCES)
+            write_point(script, &points[i]);
     fputs("EOD\n", script);
 }
 
@@ -38,11 +58,13 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
                                           "#e69f00", "#56b4e9", "#000000", "#999999" };
     static const int marks[][2] = { { 7, 6 }, { 5, 4 }, { 9, 8 }, { 13, 12 }, { 11, 10 } };
     if (count == 0) return error_set(err, "there are no simulated rows to draw");
-    const char *sources[VALIDATION_SOURCE_LIMIT];
-    const int64_t source_count = list_sources(points, count, sources);
     struct gnuplot g;
     if (!gnuplot_begin(&g, path, 1200, 600, err)) return false;
+    const char **sources = memory_alloc(sizeof *sources * (size_t)count);
+    const int64_t all = list_sources(points, count, sources),
+                  source_count = all < NAMED_SOURCES ? all : NAMED_SOURCES;
     plot_set_style(&g);
+    if (all > source_count) write_others(g.script, points, count, sources);
     for (int64_t i = 0; i < source_count; i++) {
         write_block(g.script, points, count, sources[i], false, 2 * i);
         write_block(g.script, points, count, sources[i], true, 2 * i + 1);
@@ -55,6 +77,11 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
           "1.1 with lines dashtype 2 linecolor rgb '#999999' title '10 % either side', "
           "0.9 with lines dashtype 2 linecolor rgb '#999999' notitle",
           g.script);
+    if (all > source_count)
+        fprintf(g.script,
+                ", $others using 1:2 with points pointtype 1 pointsize 1 linecolor rgb '#bbbbbb' "
+                "title '%ld more sources'",
+                (long)(all - source_count));
     for (int64_t i = 0; i < source_count; i++) {
         enum { MARKS = sizeof marks / sizeof marks[0] };
         const int *mark = marks[(i + i / MARKS) % MARKS]; /* like colours stand on unlike marks */
@@ -73,5 +100,6 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
                 (int)(2 * i + 1), mark[1], color);
     }
     fputc('\n', g.script);
+    free(sources);
     return gnuplot_end(&g, err);
 }

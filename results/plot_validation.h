@@ -10,7 +10,8 @@
 #include "sim/base/error.h"
 
 /* Predicted over measured step times against the measured ones, a mark and colour a source; hollow
- * where a factor was fitted on the run. Lines at equality and 10 % either side. */
+ * where a factor was fitted on the run; of more than 18 sources the others share one mark, whose
+ * name says how many they are. Lines at equality and 10 % either side. */
 struct plot_validation_point {
     const char *source;
     double measured_s, predicted_s;

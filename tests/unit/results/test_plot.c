@@ -17,6 +17,7 @@
 #include "results/plot_chart.h"
 #include "results/plot_scatter.h"
 #include "results/plot_stages.h"
+#include "results/plot_validation.h"
 #include "tests/unit/results/sample_rows.h"
 
 static const char hard_name[] = "it's `touch /tmp/x` $(x) \"q\" 100% _a ^b {c} \\n @d";
@@ -399,6 +400,37 @@ static void test_curves_left_out_are_said(void **state) {
     assert_non_null(strstr(text, "6 of 8 curves, the first by model, data set and kind of GPU"));
 }
 
+static bool draw_sources(const char *path, int sources, struct error *err) {
+    static char names[30][8];
+    struct plot_validation_point points[30];
+    for (int i = 0; i < sources; i++) {
+        snprintf(names[i], sizeof names[i], "s%d", i);
+        points[i] = (struct plot_validation_point){ names[i], 1 + i, 1 + 0.9 * i, i % 2 == 0 };
+    }
+    return plot_validation(path, points, sources, err);
+}
+
+static bool draw_18_sources(const char *path, struct error *err) {
+    return draw_sources(path, 18, err);
+}
+
+static bool draw_30_sources(const char *path, struct error *err) {
+    return draw_sources(path, 30, err);
+}
+
+static void test_no_source_is_left_out(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_18_sources, text);
+    assert_non_null(strstr(text, ">s17<"));
+    assert_null(strstr(text, "more sources"));
+    draw_svg(draw_30_sources, text);
+    assert_non_null(strstr(text, ">s17<"));
+    assert_null(strstr(text, ">s18<"));
+    assert_non_null(strstr(text, ">12 more sources<"));
+}
+
 static bool draw_small_memory(const char *path, struct error *err) {
     return plot_memory(path, "s", sample_points, SAMPLE_COUNT(sample_points), 0,
                        INT64_C(42000000000), err);
@@ -641,6 +673,7 @@ int main(void) {
         cmocka_unit_test(test_a_curve_for_each_job),
         cmocka_unit_test(test_a_curve_for_each_kind_of_gpu),
         cmocka_unit_test(test_curves_left_out_are_said),
+        cmocka_unit_test(test_no_source_is_left_out),
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
         cmocka_unit_test(test_few_values_fill_their_bins),
