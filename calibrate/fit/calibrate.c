@@ -78,9 +78,9 @@ static void note_unused(struct calibrate_job *job, enum measurement_format table
                            job->own->gpu, file->gpus);
         return;
     }
-    calibrate_add_note(job->report, job->arena, "%s: its %lld row%s of %s do not suffice (%s)",
+    calibrate_add_note(job->report, job->arena, "%s: its %lld row%s of %s %s not suffice (%s)",
                        file->path, (long long)file->row_count, file->row_count == 1 ? "" : "s",
-                       job->own->gpu, needs);
+                       job->own->gpu, file->row_count == 1 ? "does" : "do", needs);
 }
 
 /* ---- matmul -----------------------------------------------------------------------------------

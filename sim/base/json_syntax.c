@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "sim/base/utf8.h"
@@ -26,6 +27,11 @@ static bool is_space(char c) {
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
+}
+
+/* strchr() would find the NUL that ends `set`. */
+static bool is_one_of(char c, const char *set) {
+    return c != '\0' && strchr(set, c) != NULL;
 }
 
 static char here(const struct walker *w) {
@@ -75,7 +81,7 @@ static bool ends_early(struct walker *w) {
 static size_t word_length(const struct walker *w) {
     size_t length = 0;
     while (w->at + length < w->size && (isalnum((unsigned char)w->text[w->at + length]) ||
-                                        strchr("_.+-%", w->text[w->at + length]) != NULL))
+                                        is_one_of(w->text[w->at + length], "_.+-%")))
         length++;
     return length;
 }
@@ -131,6 +137,18 @@ static bool unexpected(struct walker *w, const char *wanted, const char *hint) {
 
 /* ---- values ---- */
 
+/* UTF-16, of which \u escapes are units: a character beyond U+FFFF takes two. */
+enum { HIGH_SURROGATE = 0xD800, LOW_SURROGATE = 0xDC00, AFTER_SURROGATES = 0xE000 };
+static const char pair_hint[] = "\\ud83d\\ude00 are two halves, or write the character itself";
+
+/* -1: no \uXXXX stands there. */
+static long code_unit(const char *escape, size_t left) {
+    char digits[5] = "";
+    if (left < 6 || escape[0] != '\\' || escape[1] != 'u') return -1;
+    memcpy(digits, escape + 2, 4);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? strtol(digits, NULL, 16) : -1;
+}
+
 static bool walk_string(struct walker *w) {
     const size_t start = w->at++;
     while (w->at < w->size && w->text[w->at] != '"') {
@@ -141,7 +159,7 @@ static bool walk_string(struct walker *w) {
         const char *escape = w->text + w->at;
         const size_t left = w->size - w->at;
         if (left < 2) break;
-        if (strchr("\"\\/bfnrtu", escape[1]) == NULL)
+        if (!is_one_of(escape[1], "\"\\/bfnrtu"))
             return fault(w, 2, "a backslash itself is written \\\\", "not an escape of JSON: \\%c",
                          escape[1]);
         size_t length = 2;
@@ -150,6 +168,15 @@ static bool walk_string(struct walker *w) {
             length++;
         if (escape[1] == 'u' && length < 6)
             return fault(w, length, "for example \\u00e9", "\\u needs four hexadecimal digits");
+        const long code = escape[1] == 'u' ? code_unit(escape, left) : -1;
+        if (code >= HIGH_SURROGATE && code < LOW_SURROGATE) {
+            const long second = code_unit(escape + length, left - length);
+            if (second < LOW_SURROGATE || second >= AFTER_SURROGATES)
+                return fault(w, length, pair_hint, "half of a character: %.6s", escape);
+            length *= 2;
+        } else if (code >= LOW_SURROGATE && code < AFTER_SURROGATES) {
+            return fault(w, length, pair_hint, "half of a character: %.6s", escape);
+        }
         w->at += length;
     }
     if (w->at >= w->size) {
@@ -192,7 +219,12 @@ static bool walk_number(struct walker *w) {
              (isalpha((unsigned char)text[i]) || text[i] == '%' || text[i] == '_'))
         hint = text[i] == '_' || text[i] == 'x' ? "digits alone: 1000"
                                                 : "digits alone: its unit is in the key's name";
-    return fault(w, length, hint, "not a number of JSON: %.*s", shown(length), text);
+    /* Of a long one the mistake may stand at its end. */
+    enum { END_SHOWN = 8 };
+    if (length > WORD_MAX)
+        return fault(w, length, hint, "not a number of JSON: %.*s...%.*s", WORD_MAX - END_SHOWN - 3,
+                     text, END_SHOWN, text + length - END_SHOWN);
+    return fault(w, length, hint, "not a number of JSON: %.*s", (int)length, text);
 }
 
 static bool walk_word(struct walker *w) {
@@ -295,8 +327,67 @@ static bool walk_value(struct walker *w) {
     return unexpected(w, "a value", "");
 }
 
+/* ---- other languages ---- */
+
+/* The first line that says something, behind lines of # comments. */
+static void skip_comments(struct walker *w) {
+    skip_space(w);
+    while (here(w) == '#') {
+        while (w->at < w->size && w->text[w->at] != '\n')
+            w->at++;
+        skip_space(w);
+    }
+}
+
+static bool ends_word(const struct walker *w, size_t at) {
+    return at >= w->size || is_space(w->text[at]);
+}
+
+/* "tp: 2", "- 2", "---" */
+static bool is_yaml(const struct walker *w) {
+    const char *text = w->text;
+    const size_t length = word_length(w), behind = w->at + length;
+    if (length == 1 && here(w) == '-') return ends_word(w, behind);
+    if (length == 3 && strncmp(text + w->at, "---", 3) == 0) return ends_word(w, behind);
+    return length > 0 && behind < w->size && text[behind] == ':' && ends_word(w, behind + 1);
+}
+
+/* "tp = 2", "[layout]" and more below it */
+static bool is_toml(const struct walker *w) {
+    struct walker at = *w;
+    const bool section = here(&at) == '[';
+    at.at += section;
+    if (!isalpha((unsigned char)here(&at))) return false;
+    at.at += word_length(&at);
+    if (!section) {
+        skip_space(&at);
+        return here(&at) == '=';
+    }
+    if (here(&at) != ']') return false;
+    at.at++;
+    const size_t end = at.at;
+    skip_space(&at);
+    return here(&at) != '\0' && memchr(w->text + end, '\n', at.at - end) != NULL;
+}
+
+static bool other_language(struct walker *w) {
+    const size_t start = w->at;
+    skip_comments(w);
+    const char *language = is_yaml(w) ? "YAML" : is_toml(w) ? "TOML" : NULL;
+    if (language == NULL) {
+        w->at = start;
+        return false;
+    }
+    const size_t word = word_length(w);
+    fault(w, word > 0 ? word : 1,
+          "braces around all of it, keys and texts in double quotes: { \"tp\": 2, \"sp\": true }",
+          "this looks like %s, and files here are JSON", language);
+    return true;
+}
+
 bool json_syntax_fault(const char *text, size_t size, struct json_fault *out) {
     struct walker w = { .text = text, .size = size, .out = out };
+    if (other_language(&w)) return true;
     if (!walk_value(&w)) return true;
     skip_space(&w);
     if (w.at >= size) return false;
@@ -349,7 +440,7 @@ size_t json_odd_number_at(const char *text, size_t size) {
             at++;
         if (at < size && text[at] == '.' && (at + 1 >= size || !is_digit(text[at + 1])))
             return start;
-        while (at < size && (is_digit(text[at]) || strchr(".eE+-", text[at]) != NULL))
+        while (at < size && (is_digit(text[at]) || is_one_of(text[at], ".eE+-")))
             at++;
         next = at;
     }
@@ -373,7 +464,7 @@ bool json_is_binary(const char *text, size_t size) {
         const char *foreign = utf8_invalid(text + at, end - at);
         const size_t stop = foreign != NULL ? (size_t)(foreign - text) : end;
         for (; at < stop; at++)
-            odd += (unsigned char)text[at] < 32 && strchr("\t\n\r", text[at]) == NULL;
+            odd += (unsigned char)text[at] < 32 && !is_one_of(text[at], "\t\n\r");
         odd += foreign != NULL;
         at = stop + (foreign != NULL);
     }

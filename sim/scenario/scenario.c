@@ -365,16 +365,20 @@ static bool read_files(struct reader *r) {
 }
 
 /* A definition written here and its section have one name: either place is enough. */
-static void share_name(struct reader *r, const char *section) {
+static bool share_name(struct reader *r, const char *section) {
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json_root(r->s->json), section),
           *definition = cJSON_GetObjectItemCaseSensitive(object, "definition");
-    if (!cJSON_IsObject(definition)) return;
+    if (!cJSON_IsObject(definition)) return true;
     const cJSON *outer = cJSON_GetObjectItemCaseSensitive(object, "name"),
                 *inner = cJSON_GetObjectItemCaseSensitive(definition, "name");
+    if (outer == NULL && inner != NULL && !cJSON_IsString(inner))
+        return json_error(r->s->json, inner, r->err, "by which results call it",
+                          "must be a text in quotes");
     if (outer == NULL && cJSON_IsString(inner))
         cJSON_AddStringToObject(object, "name", inner->valuestring);
     if (inner == NULL && cJSON_IsString(outer))
         cJSON_AddStringToObject(definition, "name", outer->valuestring);
+    return true;
 }
 
 static bool read_all(struct reader *r) {
@@ -383,8 +387,7 @@ static bool read_all(struct reader *r) {
     if (vary != NULL)
         return json_error(s->json, vary, r->err, "`ballast sweep` runs it",
                           "this is a sweep, not a scenario");
-    share_name(r, "model");
-    share_name(r, "dataset");
+    if (!share_name(r, "model") || !share_name(r, "dataset")) return false;
     if (!field_table_read(&scenario_top_table, s->json, json_root(s->json), &r->top, s->arena,
                           r->err))
         return false;

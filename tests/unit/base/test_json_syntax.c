@@ -40,6 +40,20 @@ static void test_faults(void **state) {
         { "{\"a\": 1e}", 6, "not a number of JSON: 1e", "4, 0.5" },
         { "{\"a\": \"C:\\data\"}", 9, "not an escape of JSON: \\d", "\\\\" },
         { "{\"a\": \"\\u12\"}", 7, "\\u needs four hexadecimal digits", "" },
+        { "{\"a\": \"\\ud83d!\"}", 7, "half of a character: \\ud83d", "two halves" },
+        { "{\"a\": \"\\ud83d\\u0041\"}", 7, "half of a character: \\ud83d", "two halves" },
+        { "{\"a\": \"\\uDE00\"}", 7, "half of a character: \\uDE00", "two halves" },
+        { "{\"a\": 1234567890123456789012345678GB}", 6,
+          "not a number of JSON: 1234567890123...345678GB", "unit" },
+        { "# a run\n\nmodel: vlm\nlayout:\n  tp: 2\n", 9,
+          "this looks like YAML, and files here are JSON", "double quotes" },
+        { "model:\n  name: vlm\n", 0, "this looks like YAML, and files here are JSON", "braces" },
+        { "---\nmodel: vlm\n", 0, "this looks like YAML, and files here are JSON", "braces" },
+        { "- a\n- b\n", 0, "this looks like YAML, and files here are JSON", "braces" },
+        { "model = \"vlm\"\n", 0, "this looks like TOML, and files here are JSON", "braces" },
+        { "[layout]\ntp = 2\n", 0, "this looks like TOML, and files here are JSON", "braces" },
+        { "[a]", 1, "expected a value, got a", "double quotes: \"a\"" },
+        { "model vlm", 0, "expected a value, got model", "double quotes" },
         { "{\"a\": \"b}", 6, "the text that begins here has no closing quote", "" },
         { "{\"a\": [1,\n2}", 11, "expected a comma or ] after the value, got }", "[ of line 1" },
         { "{}}", 2, "one more closing bracket than was opened", "" },
@@ -60,18 +74,42 @@ static void test_faults(void **state) {
 
 static void test_no_fault(void **state) {
     (void)state;
-    static const char *const texts[] = { "{}", " [ ] ",
-                                         "[-0, 0.5e-3, 1E+9, true, null, \"\\u00e9\"]",
-                                         "123456789012345678901234567890.5",
-                                         "{\"a\": {\"b\": [[], {}]}}" };
+    static const char *const texts[] = {
+        "{}", " [ ] ", "[-0, 0.5e-3, 1E+9, true, null, \"\\u00e9\\ud83d\\ude00\"]",
+        "123456789012345678901234567890.5", "{\"a\": {\"b\": [[], {}]}}"
+    };
     struct json_fault fault;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (json_syntax_fault(texts[i], strlen(texts[i]), &fault))
             fail_msg("%s: at %zu, %s", texts[i], fault.offset, fault.text);
 }
 
+/* A NUL is of no set of characters, and no text. */
+static void test_a_nul_is_nothing_expected(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t size, offset;
+        const char *want;
+    } cases[] = {
+        { "{\"a\": tr\0ue}", 12, 6, "expected a value, got tr" },
+        { "{\"a\": \"\\\0\"}", 11, 7, "not an escape of JSON: \\" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json_fault fault;
+        assert_true(json_syntax_fault(cases[i].text, cases[i].size, &fault));
+        if (fault.offset != cases[i].offset || strcmp(fault.text, cases[i].want) != 0)
+            fail_msg("case %zu: at %zu, %s", i, fault.offset, fault.text);
+    }
+    static const char zeros[100];
+    assert_true(json_is_binary(zeros, sizeof zeros));
+    assert_false(json_is_binary("{\n\t\"a\": 1\r\n}", 14));
+    assert_int_equal(json_odd_number_at("[1.5\0x]", 8), 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_faults),
-                                        cmocka_unit_test(test_no_fault) };
+                                        cmocka_unit_test(test_no_fault),
+                                        cmocka_unit_test(test_a_nul_is_nothing_expected) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
