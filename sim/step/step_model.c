@@ -52,6 +52,15 @@ double stage_memory_device(const struct stage_memory *memory) {
            memory->bytes[MEMORY_CONTEXT];
 }
 
+/* Bytes that a parameter of the layer has less where it is gathered as it was cast, in fp8. */
+static double gather_saves(const struct step_model *m, int64_t layer_index) {
+    const struct model *model = m->scenario->model;
+    const struct layer *layer = &model->layers[layer_index];
+    const bool as_cast = layer_kind_is_block(layer->kind) &&
+                         model->modules[layer->module_index].precision == PRECISION_FP8;
+    return as_cast ? m->scenario->backend->fp8_gather_saves : 0;
+}
+
 static void count_layers(struct step_model *m) {
     const struct model *model = m->scenario->model;
     for (int64_t part = 0; part < m->part_count; part++) {
@@ -74,9 +83,7 @@ static void count_layers(struct step_model *m) {
             if (!model_gradient_need(model, i).weight) continue;
             m->trainable_rank_parameters[stage] += parameters;
             m->trainable_weight_bytes[stage] += bytes;
-            const bool as_cast = precision == PRECISION_FP8 && layer_kind_is_block(kind);
-            m->gathered_bytes[stage] +=
-                bytes - (as_cast ? (double)parameters * m->scenario->backend->fp8_gather_saves : 0);
+            m->gathered_bytes[stage] += bytes - gather_saves(m, i) * (double)parameters;
             m->trainable_part_parameters[part] += parameters;
         }
     }
@@ -359,7 +366,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
-    double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
+    double root_gradients = 0, unit_gradients = 0, unit_gathered = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
         double bytes = 2 * parameters;
@@ -376,9 +383,11 @@ static void price_units(struct arena *arena, struct step_model *m) {
         m->unit_layer[unit] = i;
         m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
         unit_gradients = fmax(unit_gradients, gradients);
+        const double gathered = bytes - gather_saves(m, i) * parameters;
+        unit_gathered = fmax(unit_gathered, gathered);
         if (gathers)
             m->unit_gather_ns[unit] =
-                outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, bytes, &shards);
+                outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, gathered, &shards);
         if (gradients <= 0) continue;
         m->unit_reduce_ns[unit] = outer_shards_reduction_ns(m, reduce, gradients);
         if (s->backend->reduces_replicas_last)
@@ -389,7 +398,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     if (gathers)
         m->root_gather_ns =
             outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
-    m->gather_moving = outer_gather_moving(m, m->largest_unit_bytes);
+    m->gather_moving = outer_gather_moving(m, unit_gathered);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
     /* combined, not block by block */
     if (last_gradients > 0)
