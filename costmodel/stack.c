@@ -25,6 +25,7 @@ struct stack_fields {
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
     bool odd_vocabulary;
+    int64_t packed_sample_tokens;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, logit_bytes, divided_logit_bytes;
@@ -152,6 +153,10 @@ static const struct field stack_rows[] = {
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
     { "whole_logits", FIELD_BOOL, AT(whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
+    { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
+      "mean length of its usual fine-tuning samples, which attend within themselves where a "
+      "measured row says that they are packed; 0: packed samples attend to all before them",
+      NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
     { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
@@ -460,6 +465,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
+        .packed_sample_tokens = f.packed_sample_tokens,
         .unfused_encoder = f.unfused_encoder,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,

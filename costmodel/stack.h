@@ -128,7 +128,8 @@ struct stack {
     enum stack_unpads unpads;
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
-    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
+    bool odd_vocabulary;          /* not padded: rows of logits may begin anywhere */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */

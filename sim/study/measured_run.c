@@ -45,6 +45,7 @@ static const struct column {
     { "moe", COLUMN_WORD, AT(moe), 0, 0 },
     { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e9 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
+    { "sample_len", COLUMN_COUNT, AT(sample_len), 1, 1e9 },
     { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },

@@ -388,6 +388,29 @@ static enum validation_skip choose_batch(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+/* A sequence of packed samples that attend within themselves costs what a micro-batch of as many
+ * samples does. Parts are alike and divide among the ranks of cp. */
+static enum validation_skip split_packed(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const int64_t usual = row->out->stack->packed_sample_tokens;
+    const bool usual_holds = usual > 0 && measured_text_says(r->notes, "packed");
+    const int64_t length = r->sample_len > 0 ? r->sample_len : usual_holds ? usual : 0;
+    if (length < 1 || length >= row->language_tokens || row->vision != NULL) return SKIP_NOTHING;
+    int64_t parts = row->language_tokens / length;
+    while (row->language_tokens % parts != 0 ||
+           row->language_tokens / parts % (row->cp > 1 ? 2 * row->cp : 1) != 0)
+        parts--;
+    row->language_tokens /= parts;
+    row->micro_batch *= parts;
+    row->global_batch *= parts;
+    if (r->sample_len < 1)
+        measured_row_note(row,
+                          "sample_len: %ld, as %s fine-tunes: packed samples attend within "
+                          "themselves",
+                          (long)row->language_tokens, row->out->stack->name);
+    return SKIP_NOTHING;
+}
+
 static enum validation_skip choose_recompute(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     row->recompute_layers = -1;
@@ -408,7 +431,7 @@ static enum validation_skip choose_recompute(struct measured_row *row) {
 
 static enum validation_skip place(struct measured_row *row) {
     static enum validation_skip (*const steps[])(struct measured_row *) = {
-        choose_degrees, choose_sharding, choose_batch, choose_recompute
+        choose_degrees, choose_sharding, choose_batch, split_packed, choose_recompute
     };
     enum validation_skip skip = SKIP_NOTHING;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && skip == SKIP_NOTHING; i++)
