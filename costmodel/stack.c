@@ -20,7 +20,7 @@
 struct stack_fields {
     const char *name, *description, *backend, *hardware, *recompute, *relative, *partition;
     const cJSON *words, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
-    int64_t year;
+    int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
@@ -143,6 +143,10 @@ static const struct field stack_rows[] = {
       "whose samples fused attention reads without their padding, gathered and scattered around "
       "it: nobody's, those of padded micro-batches, all",
       unpads_names },
+    { "softmax_multiple", FIELD_COUNT, AT(softmax_multiple), 1, 4096, "1", "",
+      "lengths that the one kernel of unfused attention's softmax takes are multiples of this; "
+      "others are cast, masked and cast back by kernels of their own",
+      NULL },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -461,6 +465,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .casts = (enum stack_casts)f.casts,
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .unpads = (enum stack_unpads)f.unpads,
+        .softmax_multiple = f.softmax_multiple,
         .reduces_once = f.reduces_once,
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,

@@ -14,7 +14,9 @@
  * of the keys as the query heads see them, S = heads x sum(L^2) scores and s bytes an element:
  *
  *     forward    scores    Q K'       2 head_dim S FLOP    s (A + K + S) bytes
- *                softmax   scale, mask and softmax in one kernel: one read, one write  2 s S
+ *                softmax   scale, mask and softmax in one kernel: one read, one write  2 s S;
+ *                          lengths that it does not take (a stack's softmax_multiple): 12 bytes a
+ *                          score to fp32 and back, 8 (backward 12) there, 8 for a mask
  *                dropout   reads, writes, and writes a mask of one byte               (2 s + 1) S
  *                values    P V        as scores
  *     backward   the gradients of P and V, of Q and K: four matmuls, each as scores
@@ -110,10 +112,23 @@ static enum operator_form softmax_form(const struct naive_attention *a) {
                                      : FORM_CAUSAL_SOFTMAX;
 }
 
+/* Forward scale, mask and softmax are one kernel, or: cast to fp32, masked in place, softmax, cast
+ * back. Backward the one kernel, or: cast, softmax, mask, cast. */
+static void softmax(const struct naive_attention *a) {
+    const double element = precision_bytes(a->precision), whole = 4, cast = element + whole;
+    const bool forward = a->pass == PASS_FORWARD;
+    const double one = forward ? 2 * element : 3 * element;
+    const double apart = 2 * cast + (forward ? 2 : 3) * whole + (a->d->causal ? 2 * whole : 0);
+    if (a->d->writes_softmax)
+        stream_scores(a, "attention softmax", FORM_OTHER, apart);
+    else
+        stream_scores(a, "attention softmax", softmax_form(a), one);
+}
+
 static void naive_forward(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision);
     batched_matmul(a, "attention scores", SCORES_RESULT);
-    stream_scores(a, "attention softmax", softmax_form(a), 2 * element);
+    softmax(a);
     if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
     batched_matmul(a, "attention values", SCORES_OPERAND);
 }
@@ -123,7 +138,7 @@ static void naive_backward(const struct naive_attention *a) {
     batched_matmul(a, "attention softmax gradient", SCORES_RESULT);
     batched_matmul(a, "attention value gradient", SCORES_OPERAND);
     if (a->d->attention_dropout) stream_scores(a, "attention dropout", FORM_OTHER, 2 * element + 1);
-    stream_scores(a, "attention softmax", softmax_form(a), 3 * element);
+    softmax(a);
     batched_matmul(a, "attention query gradient", SCORES_OPERAND);
     batched_matmul(a, "attention key gradient", SCORES_OPERAND);
 }

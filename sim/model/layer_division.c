@@ -19,6 +19,8 @@
  */
 #include "sim/model/layer_division.h"
 
+#include <math.h>
+
 int64_t module_patch_width(const struct module *module) {
     return module->channels * module->temporal_patch * module->patch_size * module->patch_size;
 }
@@ -76,6 +78,15 @@ static bool odd_logits(const struct layer_division *d, const struct tensor_split
            d->vocabulary * d->element_bytes % LOGIT_ALIGNMENT != 0;
 }
 
+/* The one kernel takes multiples of a length; samples of several lengths are left to it. */
+static bool writes_softmax(const struct batch_shape *shape, enum layer_kind kind, int64_t multiple,
+                           const struct module *module) {
+    const int64_t tokens = layer_tokens(module, kind, shape);
+    if (multiple <= 1 || tokens == 0) return false;
+    const double length = batch_shape_squares(shape, layer_kind_axis(kind)) / (double)tokens;
+    return length == floor(length) && fmod(length, (double)multiple) != 0;
+}
+
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split) {
@@ -102,6 +113,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
         d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
     }
     d.attention = tensor_split_attention(split, d.kind);
+    d.writes_softmax = d.attention == ATTENTION_NAIVE &&
+                       writes_softmax(shape, d.kind, split->softmax_multiple, d.module);
     d.context = split->context;
     d.context_exchange = d.cp > 1 && (d.causal || d.kind == LAYER_DIFFUSION_BLOCK);
     d.score_square_sum = d.square_sum;

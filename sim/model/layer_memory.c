@@ -84,7 +84,10 @@ static void core_attention_saved(struct saved_list *list) {
                    4.0 * (double)d->tokens * (double)d->attention_heads);
         return;
     }
-    save_scores(list, "attention softmax", d->element_bytes);
+    /* in fp32 it is kept for its own backward, cast back for the matmul where nothing drops it */
+    if (d->writes_softmax) save_scores(list, "attention fp32 softmax", 4);
+    if (!d->writes_softmax || !d->attention_dropout)
+        save_scores(list, "attention softmax", d->element_bytes);
     if (!d->attention_dropout) return;
     save_scores(list, "attention mask", 1);
     save_scores(list, "attention dropout", d->element_bytes);
@@ -348,6 +351,7 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
     const double element = (double)d->element_bytes;
     double per_score = d->attention_dropout ? 2 * element : element;
     if (!need.input && !need.weight) per_score = 2 * element + (d->attention_dropout ? 1 : 0);
+    if (d->writes_softmax) per_score += 2 * 4; /* a gradient in fp32 and what it becomes */
     return d->score_count * per_score +
            (double)d->tokens * (double)(d->qkv_width + d->query_width) * element;
 }

@@ -210,8 +210,10 @@ struct tensor_split {
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
     bool unpads; /* the language model's fused attention reads samples without their padding */
-    bool whole_logits;   /* the loss is computed on all logits, gathered from the TP ranks */
-    bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
+    int64_t
+        softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */
+    bool whole_logits;    /* the loss is computed on all logits, gathered from the TP ranks */
+    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -578,6 +578,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .casts = s->backend->casts,
         .linear_gradients = s->backend->linear_gradients,
         .unpads = unpads_attention(s),
+        .softmax_multiple = s->backend->softmax_multiple,
         .whole_logits = s->backend->whole_logits,
         .odd_vocabulary = s->backend->odd_vocabulary,
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),

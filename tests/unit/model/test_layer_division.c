@@ -1,0 +1,84 @@
+/* test_layer_division.c - whether unfused attention's softmax is one kernel. */
+#include "tests/unit/model/operators_fixture.h"
+
+/* One kernel for multiples of four (2 bytes a score read and written; backward 3); casts, softmax
+ * and mask in fp32 for other equal lengths: 12, 8 and 8 bytes, backward 12, 12 and 8. An encoder's
+ * scores have no mask. Samples of several lengths are left to the kernel. */
+static const struct {
+    int64_t multiple, samples[2]; /* lengths */
+    double forward, backward;
+} text_cases[] = {
+    { 4, { 1601, 1601 }, 28, 32 }, { 4, { 1600, 1600 }, 4, 6 }, { 1, { 1601, 1601 }, 4, 6 },
+    { 0, { 1601, 1601 }, 4, 6 },   { 4, { 1600, 1601 }, 4, 6 },
+};
+
+static void expect_softmax(const struct model *m, enum layer_kind kind,
+                           const struct batch_shape *shape, struct tensor_split split,
+                           double forward, double backward, double scores) {
+    struct operator_list list = operators_of(m, kind, shape, split, PASS_SET_FORWARD, both);
+    expect_bytes("forward", find_operator(&list, "attention softmax", PASS_FORWARD)->memory_bytes,
+                 forward * scores);
+    operator_list_free(&list);
+    list = operators_of(m, kind, shape, split, PASS_SET_BACKWARD, both);
+    expect_bytes("backward", find_operator(&list, "attention softmax", PASS_BACKWARD)->memory_bytes,
+                 backward * scores);
+    operator_list_free(&list);
+}
+
+static void test_text_softmax(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    for (size_t i = 0; i < sizeof text_cases / sizeof text_cases[0]; i++) {
+        const double a = (double)text_cases[i].samples[0], b = (double)text_cases[i].samples[1];
+        const double squares = a * a + b * b;
+        struct batch_shape shape = model_batch_shape(m, 2, 0, (int64_t)(a + b), squares);
+        struct tensor_split split = split_of(4, true);
+        split.attention = ATTENTION_NAIVE;
+        split.softmax_multiple = text_cases[i].multiple;
+        expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, text_cases[i].forward,
+                       text_cases[i].backward, 8 * squares);
+    }
+    arena_destroy(arena);
+}
+
+/* Four bytes a score in fp32 besides, and with dropout no copy in bf16. */
+static void test_saved_softmax(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = model_batch_shape(m, 2, 0, 2 * 1601, 2 * 1601.0 * 1601);
+    for (int dropout = 0; dropout < 2; dropout++) {
+        struct tensor_split split = split_of(1, false);
+        split.attention = ATTENTION_NAIVE;
+        split.attention_dropout = dropout ? DROPOUT_ON : DROPOUT_OFF;
+        const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+        const double one = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+        split.softmax_multiple = 4;
+        expect_bytes("saved", layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - one,
+                     (dropout ? 2.0 : 4.0) * 32 * 2 * 1601 * 1601);
+    }
+    arena_destroy(arena);
+}
+
+/* CLIP's 577 tokens a tile, 16 heads. */
+static void test_encoder_softmax(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llava-1.6-7b");
+    struct batch_shape shape = model_batch_shape(m, 1, 3, 4096, 4096.0 * 4096);
+    struct tensor_split split = split_of(1, false);
+    split.unfused_encoder = true;
+    split.softmax_multiple = 4;
+    expect_softmax(m, LAYER_VISION_BLOCK, &shape, split, 20, 24, 16 * 3 * 577.0 * 577);
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_softmax),
+        cmocka_unit_test(test_saved_softmax),
+        cmocka_unit_test(test_encoder_softmax),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
