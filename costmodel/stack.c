@@ -226,7 +226,8 @@ static const struct field stack_rows[] = {
     { "kept_activations", FIELD_DOUBLE, AT(kept_activations), 0.1, 10, "1", "",
       "what a block keeps for its backward over what fused kernels keep", NULL },
     { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
-      "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy",
+      "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
+      "fp32-scores",
       NULL },
     { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 0, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
@@ -294,7 +295,7 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
 }
 
 static const char *const keep_names[] = { "gathered-inputs", "gate-output", "key-value-copy",
-                                          "attention-copy" };
+                                          "attention-copy", "fp32-scores" };
 
 static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
                        struct error *err) {
@@ -307,10 +308,10 @@ static bool read_keeps(const struct json *json, const cJSON *list, struct stack 
             if (cJSON_IsString(item) && strcmp(item->valuestring, keep_names[i]) == 0)
                 found = 1u << i;
         if (found == 0)
-            return json_error(
-                json, item, err,
-                "one of: gathered-inputs, gate-output, key-value-copy, attention-copy",
-                "is no tensor that a block can keep");
+            return json_error(json, item, err,
+                              "one of: gathered-inputs, gate-output, key-value-copy, "
+                              "attention-copy, fp32-scores",
+                              "is no tensor that a block can keep");
         out->keeps |= found;
     }
     return true;

@@ -47,6 +47,8 @@ enum stack_keeps {
     KEEPS_GATE_OUTPUT = 2,    /* of a gated MLP: the activated gate beside the product */
     KEEPS_KEY_VALUE_COPY = 4, /* keys and values once before and once after the rotary */
     KEEPS_ATTENTION_COPY = 8, /* the attention's output once more, as the projection reads it */
+    /* of unfused attention, text blocks: the softmax in fp32 beside its cast */
+    KEEPS_FP32_SCORES = 16,
 };
 
 /* The collectives of sequence parallelism around a block's matmuls. */

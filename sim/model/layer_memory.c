@@ -85,9 +85,10 @@ static void core_attention_saved(struct saved_list *list) {
         return;
     }
     /* in fp32 it is kept for its own backward, cast back for the matmul where nothing drops it */
-    if (d->writes_softmax) save_scores(list, "attention fp32 softmax", 4);
-    if (!d->writes_softmax || !d->attention_dropout)
-        save_scores(list, "attention softmax", d->element_bytes);
+    const bool in_fp32 = d->writes_softmax || ((list->keeps & KEEPS_FP32_SCORES) != 0 &&
+                                               d->kind == LAYER_LANGUAGE_BLOCK);
+    if (in_fp32) save_scores(list, "attention fp32 softmax", 4);
+    if (!in_fp32 || !d->attention_dropout) save_scores(list, "attention softmax", d->element_bytes);
     if (!d->attention_dropout) return;
     save_scores(list, "attention mask", 1);
     save_scores(list, "attention dropout", d->element_bytes);

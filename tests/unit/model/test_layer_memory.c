@@ -454,6 +454,25 @@ static void test_cuts(void **state) {
     arena_destroy(arena);
 }
 
+/* A softmax in fp32 that is cast for the product keeps both: 6 bytes of bf16 attention for 2. */
+static void test_scores_in_fp32(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-70b");
+    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096.0);
+    struct tensor_split split = {
+        .tp = 8, .sequence_parallel = true, .cp = 1, .attention = ATTENTION_NAIVE
+    };
+    const double plain = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+    const double dropped = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE);
+    split.keeps = KEEPS_FP32_SCORES;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - plain ==
+                4 * 4096.0 * 4096 * 64 / 8);
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) == dropped);
+    arena_destroy(arena);
+}
+
 /* What each word of a stack's `keeps` adds to a gated block under TP 8 with SP, by hand: two whole
  * inputs for two shards, one more gate output, keys and values twice, the attention's output
  * twice. */
@@ -473,6 +492,7 @@ static void test_unfused_tensors(void **state) {
         { KEEPS_KEY_VALUE_COPY, 2 * 8 * 128 / 8.0 },
         { KEEPS_ATTENTION_COPY, 64 * 128 / 8.0 },
         { KEEPS_GATE_OUTPUT | KEEPS_ATTENTION_COPY, 28672 / 8.0 + 64 * 128 / 8.0 },
+        { KEEPS_FP32_SCORES, 0 }, /* fused attention has none */
     };
     struct tensor_split split = { .tp = (int64_t)tp, .sequence_parallel = true, .cp = 1 };
     const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
@@ -504,6 +524,7 @@ int main(void) {
         cmocka_unit_test(test_workspace_of_scores),
         cmocka_unit_test(test_exchange_workspace),
         cmocka_unit_test(test_fp8_inputs),
+        cmocka_unit_test(test_scores_in_fp32),
         cmocka_unit_test(test_unfused_tensors),
         cmocka_unit_test(test_cuts),
     };
