@@ -20,7 +20,9 @@
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
  * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its
- * bf16 optimizer accumulates and reduces gradients in fp32. Megatron-LM: isend/irecv beside compute
+ * bf16 optimizer accumulates and reduces gradients in fp32; in fp16 autograd adds to a parameter's
+ * own gradient (read, read, written) and that is reduced (runtime/engine.py: fp32_allreduce off,
+ * communication_data_type unset). Megatron-LM: isend/irecv beside compute
  * with the default fp32 main-gradient buffer. */
 /* DeepSpeed ZeRO without pipeline: gradients and their traffic in bf16 (communication_data_type of
  * its bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of
@@ -53,6 +55,8 @@ static const struct backend backends[] = {
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
       .accumulate_bytes_moved = 10,
+      .fp16_gradient_reduce_bytes = 2,
+      .fp16_accumulate_bytes_moved = 6,
       .zero1_all_reduce = true,
       USUAL },
     { .name = "megatron-lm",
@@ -98,13 +102,18 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
         take(&b->gradient_reduce_bytes, stack->fp8_gradient_bytes);
     }
     if (precision == PRECISION_FP16) {
+        if (b->fp16_gradient_reduce_bytes > 0)
+            b->gradient_reduce_bytes = b->fp16_gradient_reduce_bytes;
         take(&b->gradient_bytes, stack->fp16_gradient_bytes);
         take(&b->gradient_reduce_bytes, stack->fp16_gradient_bytes);
         take(&b->gradient_reduce_bytes, stack->fp16_gradient_reduce_bytes);
     }
     take(&b->accumulate_bytes_moved, stack->accumulate_bytes_moved);
-    if (precision == PRECISION_FP16)
+    if (precision == PRECISION_FP16) {
+        if (b->fp16_accumulate_bytes_moved > 0)
+            b->accumulate_bytes_moved = b->fp16_accumulate_bytes_moved;
         take(&b->accumulate_bytes_moved, stack->fp16_accumulate_bytes_moved);
+    }
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->data_overlap_cost = stack->data_overlap_cost;

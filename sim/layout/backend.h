@@ -20,6 +20,7 @@ struct backend {
     /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept
      * one; 0 where the weight-gradient matmul adds in place. */
     double accumulate_bytes_moved;
+    double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */
     bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */

@@ -68,6 +68,25 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(fp8.fp8_gather_saves == 0);
 }
 
+/* DeepSpeed's pipeline adds and reduces fp16 gradients as they are, whatever the stack. */
+static void test_fp16_pipeline(void **state) {
+    (void)state;
+    const struct stack stack = { .gradient_bytes = NAN,
+                                 .gradient_reduce_bytes = NAN,
+                                 .accumulate_bytes_moved = 18,
+                                 .fp16_gradient_bytes = NAN,
+                                 .fp16_gradient_reduce_bytes = NAN,
+                                 .fp16_accumulate_bytes_moved = NAN };
+    const struct backend *table = NULL;
+    for (int i = 0; backend_names[i] != NULL; i++)
+        if (strcmp(backend_at(i)->name, "megatron-deepspeed") == 0) table = backend_at(i);
+    struct backend bf16 = *table, fp16 = *table;
+    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, 1, false);
+    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, 1, false);
+    assert_true(bf16.accumulate_bytes_moved == 18 && bf16.gradient_reduce_bytes == 4);
+    assert_true(fp16.accumulate_bytes_moved == 6 && fp16.gradient_reduce_bytes == 2);
+}
+
 /* In fp16 the loss scale's kernels stand in the update; the price has bf16's traffic in it. */
 static void test_optimizer_of_a_precision(void **state) {
     (void)state;
@@ -148,6 +167,7 @@ static void test_host_time_of_a_layout(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp16_pipeline),
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizer_of_a_precision),
