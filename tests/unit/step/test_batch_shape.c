@@ -1,4 +1,5 @@
-/* test_batch_shape.c - samples of native resolution as the layers of an encoder see them. */
+/* test_batch_shape.c - samples, tiles, clips and images of native resolution as the layers see
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,6 +182,63 @@ static void test_largest_window(void **state) {
     }
 }
 
+static void test_shape_of_a_group(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct model *model = model_load(arena, SCENARIOS, "internvl-6b-8b", &err);
+    assert_non_null(model);
+    struct sample samples[] = { { 100, 2, 0 }, { 300, 0, 0 }, { 200, 1, 0 } };
+    struct dataset dataset = { .samples = samples, .sample_count = 3 };
+    static const uint32_t all[] = { 0, 1, 2 };
+    struct batch_shape packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.samples, 3);
+    assert_int_equal(packed.vision_tiles, 3);
+    assert_int_equal(packed.vision_tokens, 3 * 1025);
+    assert_true(packed.vision_square_sum == 3 * 1025.0 * 1025.0);
+    assert_int_equal(packed.connector_tokens, 3 * 256);
+    assert_int_equal(packed.language_tokens, 600);
+    assert_int_equal(packed.useful_language_tokens, 600);
+    assert_true(packed.language_square_sum == 1e4 + 9e4 + 4e4);
+    struct batch_shape padded = batch_shape_of_group(model, &dataset, all, 3, false);
+    assert_int_equal(padded.language_tokens, 900);
+    assert_int_equal(padded.useful_language_tokens, 600);
+    assert_true(padded.language_square_sum == 3 * 9e4);
+    struct batch_shape mean = batch_shape_mean((struct batch_shape[]){ packed, padded }, 2);
+    assert_int_equal(mean.language_tokens, 750);
+    assert_true(mean.language_square_sum == (14e4 + 27e4) / 2);
+    arena_destroy(arena);
+}
+
+static void test_shape_of_clips(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct model *model = model_load(arena, SCENARIOS, "t2v-s", &err);
+    assert_non_null(model);
+    struct sample samples[] = { { 100, 0, 0 }, { 300, 0, 0 }, { 200, 0, 0 } };
+    uint32_t clip_ms[] = { 16000, 8000, 0 };
+    struct dataset dataset = { .samples = samples, .sample_count = 3, .clip_ms = clip_ms };
+    static const uint32_t all[] = { 0, 1, 2 };
+    const double a = 73728, b = 36864;
+    struct batch_shape packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.video_clips, 2);
+    assert_int_equal(packed.video_tokens, 73728 + 36864);
+    assert_true(packed.video_square_sum == a * a + b * b);
+    assert_true(packed.cross_square_sum == 100 * a + 300 * b);
+    assert_int_equal(packed.language_tokens, 600);
+    /* Padded text: each clip attends to a padded row. */
+    struct batch_shape padded = batch_shape_of_group(model, &dataset, all, 3, false);
+    assert_true(padded.cross_square_sum == 300 * (a + b));
+    struct batch_shape mean = batch_shape_mean((struct batch_shape[]){ packed, padded }, 2);
+    assert_int_equal(mean.video_tokens, 73728 + 36864);
+    assert_true(mean.cross_square_sum == (packed.cross_square_sum + padded.cross_square_sum) / 2);
+    /* Without a decoder the clips are nothing. */
+    model = model_load(arena, SCENARIOS, "llama3-8b", &err);
+    assert_int_equal(batch_shape_of_group(model, &dataset, all, 3, true).video_tokens, 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_images_are_sequences_of_their_own),
@@ -188,6 +246,8 @@ int main(void) {
         cmocka_unit_test(a_sequence_is_padded_and_masked),
         cmocka_unit_test(windows_count_as_the_mean_block),
         cmocka_unit_test(test_largest_window),
+        cmocka_unit_test(test_shape_of_a_group),
+        cmocka_unit_test(test_shape_of_clips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
