@@ -10,11 +10,11 @@
 #include "costmodel/stack.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "costmodel/hardware.h"
+#include "sim/base/folder_names.h"
 #include "sim/base/units.h"
 
 struct stack_fields {
@@ -533,41 +533,24 @@ static struct stack *load(struct arena *arena, const char *search_directory, con
     return NULL;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Names of the folder's files, sorted; NULL at the end, and NULL itself where there is no
- * folder. */
-static const char **stack_names(struct arena *arena, const char *search_directory) {
-    enum { LIMIT = 256 };
-    DIR *directory = opendir(arena_format(arena, "%s/stacks", search_directory));
-    if (directory == NULL) return NULL;
-    const char **names = arena_array(arena, const char *, LIMIT + 1);
-    size_t count = 0;
-    struct dirent *entry;
-    while (count < LIMIT && (entry = readdir(directory)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0)
-            names[count++] = arena_format(arena, "%.*s", (int)(length - 5), entry->d_name);
-    }
-    closedir(directory);
-    qsort(names, count, sizeof *names, compare_names);
-    return names;
+static const char **stack_names(struct arena *arena, const char *search_directory, int64_t *count) {
+    return folder_names(arena, arena_format(arena, "%s/stacks", search_directory), ".json", count);
 }
 
 bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
                     struct error *err) {
-    const char **names = stack_names(arena, search_directory);
+    int64_t count;
+    const char **names = stack_names(arena, search_directory, &count);
     if (names == NULL) return error_system(err, "cannot read %s/stacks", search_directory);
-    int64_t count = 0;
-    while (names[count] != NULL)
-        count++;
     struct stack **stacks = arena_array(arena, struct stack *, count);
     *list = (struct stack_list){ .stacks = arena_array(arena, const struct stack *, count) };
     for (int64_t i = 0; i < count; i++) {
         stacks[i] = load(arena, search_directory, names[i], false, err);
-        if (stacks[i] == NULL) return false;
+        if (stacks[i] == NULL)
+            return error_context(err,
+                                 "every file of %s/stacks counts for what is usual on a GPU: mend "
+                                 "it or take it out",
+                                 search_directory);
         list->stacks[list->count++] = stacks[i];
     }
     for (int64_t i = 0; i < count; i++)
@@ -581,8 +564,9 @@ const struct stack *stack_load(struct arena *arena, const char *search_directory
                                struct error *err) {
     struct stack *stack = load(arena, search_directory, name, false, err);
     struct stack_list all;
+    int64_t count;
     /* A path to a stack may be all that there is. */
-    if (stack == NULL || stack_names(arena, search_directory) == NULL) return stack;
+    if (stack == NULL || stack_names(arena, search_directory, &count) == NULL) return stack;
     if (!stack_load_all(arena, search_directory, &all, err)) return NULL;
     stack->known = all.stacks;
     stack->known_count = all.count;

@@ -15,12 +15,12 @@
 #include "sim/study/measured_scenario.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "sim/base/csv.h"
+#include "sim/base/folder_names.h"
 #include "sim/model/model.h"
 
 /* "Llama 3.1 8B" is llama3.18b: points between digits stay, since 1.3B is not 13B. */
@@ -101,15 +101,10 @@ static bool public_shape(const struct measured_context *context, const char *mod
     struct error ignored = { 0 };
     const char *wanted = plain_name(arena, model), *shipped = NULL, *longest = NULL;
     const char *folder = arena_format(arena, "%s/models", context->directory);
-    DIR *directory = opendir(folder);
-    struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0) continue;
-        keep_longer(arena, wanted, arena_format(arena, "%.*s", (int)(length - 5), entry->d_name),
-                    &shipped);
-    }
-    if (directory != NULL) closedir(directory);
+    int64_t count;
+    const char **files = folder_names(arena, folder, ".json", &count);
+    for (int64_t i = 0; i < count; i++)
+        keep_longer(arena, wanted, files[i], &shipped);
     const char *path = arena_format(arena, "%s/public_shapes.csv", folder);
     const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
     longest = shipped;

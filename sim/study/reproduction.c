@@ -2,12 +2,12 @@
  * print. */
 #include "sim/study/reproduction.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "sim/base/field.h"
+#include "sim/base/folder_names.h"
 #include "sim/study/printed_figures.h"
 #include "sim/study/run_book.h"
 
@@ -252,38 +252,6 @@ static bool take_answers(struct context *c) {
 
 /* ---- which tables ---- */
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Names in a folder that end in `suffix`, without it, sorted. */
-static const char **list_folder(struct arena *arena, const char *path, const char *suffix,
-                                int64_t *count) {
-    *count = 0;
-    const char **names = NULL;
-    int64_t capacity = 0;
-    DIR *folder = opendir(path);
-    struct dirent *entry;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        size_t length = strlen(entry->d_name), tail = strlen(suffix);
-        if (entry->d_name[0] == '.' || length < tail ||
-            strcmp(entry->d_name + length - tail, suffix) != 0)
-            continue;
-        if (*count == capacity) {
-            capacity = capacity > 0 ? 2 * capacity : 16;
-            const char **grown = arena_array(arena, const char *, capacity);
-            if (*count > 0) memcpy(grown, names, sizeof *grown * (size_t)*count);
-            names = grown;
-        }
-        char *name = arena_text(arena, entry->d_name);
-        name[length - tail] = '\0';
-        names[(*count)++] = name;
-    }
-    if (folder != NULL) closedir(folder);
-    if (*count > 0) qsort(names, (size_t)*count, sizeof *names, by_name);
-    return names;
-}
-
 /* A table file is <paper>/<table>.table.json; scenario files lie beside it. */
 #define TABLE_SUFFIX ".table.json"
 
@@ -304,7 +272,7 @@ static bool read_selected(struct context *c) {
     int64_t selector_count = c->options->selector_count;
     const char *papers_path = arena_format(c->arena, "%s/papers", c->options->scenario->directory);
     int64_t paper_count, known_count = 0, chosen_count = 0;
-    const char **papers = list_folder(c->arena, papers_path, "", &paper_count);
+    const char **papers = folder_names(c->arena, papers_path, "", &paper_count);
     bool *used = arena_array(c->arena, bool, selector_count + 1);
     enum { TABLE_LIMIT = 256 };
     const char **known = arena_array(c->arena, const char *, TABLE_LIMIT + 1);
@@ -314,7 +282,7 @@ static bool read_selected(struct context *c) {
     for (int64_t p = 0; p < paper_count; p++) {
         const char *directory = arena_format(c->arena, "%s/%s", papers_path, papers[p]);
         int64_t table_count;
-        const char **tables = list_folder(c->arena, directory, TABLE_SUFFIX, &table_count);
+        const char **tables = folder_names(c->arena, directory, TABLE_SUFFIX, &table_count);
         for (int64_t t = 0; t < table_count && known_count < TABLE_LIMIT; t++) {
             const char *id = arena_format(c->arena, "%s.%s", papers[p], tables[t]);
             known[known_count++] = id;

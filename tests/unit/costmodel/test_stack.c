@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "costmodel/cost_model.h"
 #include "costmodel/stack.h"
@@ -391,6 +393,39 @@ static void test_memory(void **state) {
     arena_destroy(arena);
 }
 
+/* A broken file stops those that do not name it too, and says why. */
+static void test_a_broken_file(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    char folder[] = "/tmp/ballast-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *stacks = arena_format(arena, "%s/stacks", folder);
+    assert_int_equal(mkdir(stacks, 0700), 0);
+    static const char good[] = "{\"name\":\"good\",\"description\":\"d\",\"year\":2024,"
+                               "\"backend\":\"fsdp\",\"sources\":{}}";
+    const struct {
+        const char *name, *text;
+    } files[] = { { "good.json", good }, { ".#good.json", "{" }, { "broken.json", "{\n  broken" } };
+    for (size_t i = 0; i < 3; i++) {
+        FILE *file = fopen(arena_format(arena, "%s/%s", stacks, files[i].name), "w");
+        fputs(files[i].text, file);
+        fclose(file);
+        struct stack_list list;
+        if (i < 2 && (!stack_load_all(arena, folder, &list, &err) || list.count != 1))
+            fail_msg("%s: %s", files[i].name, err.text);
+    }
+    assert_null(stack_load(arena, folder, "good", &err));
+    assert_non_null(strstr(err.text, "stacks/broken.json:2:3: error: expected a key"));
+    assert_non_null(strstr(err.text, "hint: write \"broken\""));
+    assert_non_null(strstr(err.text, "every file of "));
+    for (size_t i = 0; i < 3; i++)
+        unlink(arena_format(arena, "%s/%s", stacks, files[i].name));
+    rmdir(stacks);
+    rmdir(folder);
+    arena_destroy(arena);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     static const struct {
@@ -442,6 +477,7 @@ int main(void) {
         cmocka_unit_test(test_usual_factors),
         cmocka_unit_test(test_attention_of_other_precisions),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
