@@ -6,8 +6,6 @@
 #include <string.h>
 #include "sim/base/units.h"
 
-enum { LAYER_RULE_LIMIT = 64 };
-
 const char *const rule_module_names[] = {
     "any", "vision", "connector", "language", "diffusion_decoder", NULL
 };
@@ -278,14 +276,20 @@ const struct rule *rules_find(const struct rule_list *rules, const struct operat
     return NULL;
 }
 
-uint64_t rules_of_layer(const struct rule_list *rules, int module, int64_t layer) {
-    uint64_t bits = 0;
-    int64_t seen = 0;
-    for (int64_t i = 0; i < rules->count && seen < LAYER_RULE_LIMIT; i++) {
+bool rules_name_layer(const struct rule_list *rules, int module, int64_t layer) {
+    for (int64_t i = 0; i < rules->count; i++) {
         const struct rule *rule = &rules->rules[i];
-        if (!rule->has_layers) continue;
-        if (rule->module == module && names_layer(rule, layer)) bits |= (uint64_t)1 << seen;
-        seen++;
+        if (rule->has_layers && rule->module == module && names_layer(rule, layer)) return true;
     }
-    return bits;
+    return false;
+}
+
+bool rules_tell_apart(const struct rule_list *rules, int module, int64_t a, int64_t b) {
+    for (int64_t i = 0; i < rules->count; i++) {
+        const struct rule *rule = &rules->rules[i];
+        if (rule->has_layers && rule->module == module &&
+            names_layer(rule, a) != names_layer(rule, b))
+            return true;
+    }
+    return false;
 }

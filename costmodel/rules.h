@@ -72,9 +72,10 @@ bool rule_names_operator(const struct rule *rule, const struct operator_work *wo
 /* Some shape between those of the two, which are one operator at two sizes, lies in its ranges. */
 bool rule_may_fit(const struct rule *rule, const struct operator_work *small,
                   const struct operator_work *large);
-/* Of the rules that name this very layer, one bit each: layers of a module with equal bits are
- * priced alike. The first 64 such rules count. */
-uint64_t rules_of_layer(const struct rule_list *rules, int module, int64_t layer);
+/* Whether a rule names this very layer of the module; whether one names a or b alone: layers that
+ * none tells apart are priced alike. */
+bool rules_name_layer(const struct rule_list *rules, int module, int64_t layer);
+bool rules_tell_apart(const struct rule_list *rules, int module, int64_t a, int64_t b);
 
 extern const struct field_table rule_table;
 

@@ -23,28 +23,32 @@ static struct price_table *make_variant(struct arena *arena, const struct price_
     return variant;
 }
 
+static bool priced_alike(const struct rule_list *rules, const struct layer *a,
+                         const struct layer *b) {
+    return a->kind == b->kind && a->module_index == b->module_index &&
+           !rules_tell_apart(rules, a->module_index, a->index_in_module, b->index_in_module);
+}
+
 static void make_variants(struct arena *arena, struct price_table *table) {
     const struct model *model = table->scenario->model;
     const struct rule_list *rules = cost_model_rules(table->scenario->cost_model);
-    uint64_t *named = arena_array(arena, uint64_t, model->layer_count);
+    bool *named = arena_array(arena, bool, model->layer_count);
     int64_t *block = arena_array(arena, int64_t, model->layer_count); /* of each variant */
     bool any = false;
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct layer *l = &model->layers[i];
-        named[i] = layer_kind_is_block(l->kind)
-                       ? rules_of_layer(rules, l->module_index, l->index_in_module)
-                       : 0;
-        any = any || named[i] != 0;
+        named[i] = layer_kind_is_block(l->kind) &&
+                   rules_name_layer(rules, l->module_index, l->index_in_module);
+        any = any || named[i];
     }
     if (!any) return;
     table->of_layer = arena_array(arena, struct price_table *, model->layer_count);
     struct price_table **variants = arena_array(arena, struct price_table *, model->layer_count);
     int64_t count = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
-        if (named[i] == 0) continue;
+        if (!named[i]) continue;
         int64_t v = 0;
-        while (v < count && (named[block[v]] != named[i] ||
-                             model->layers[block[v]].kind != model->layers[i].kind))
+        while (v < count && !priced_alike(rules, &model->layers[block[v]], &model->layers[i]))
             v++;
         if (v == count) {
             block[count] = i;

@@ -167,11 +167,26 @@ static void test_layers_told_apart(void **state) {
                " {\"module\": \"vision\", \"layers\": 4, \"factor\": 4}]");
     static const struct {
         int module;
-        int64_t layer;
-        uint64_t want;
-    } cases[] = { { 0, 1, 0 }, { 0, 2, 1 }, { 0, 4, 5 }, { 0, 5, 0 }, { 2, 3, 0 }, { 2, 4, 2 } };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(rules_of_layer(&rules, cases[i].module, cases[i].layer), cases[i].want);
+        int64_t a, b;
+        bool named, apart; /* a by a rule; from b */
+    } cases[] = {
+        { 0, 1, 5, false, false }, { 0, 2, 3, true, false },   { 0, 4, 2, true, true },
+        { 0, 5, 2, false, true },  { 2, 3, 10, false, false }, { 2, 4, 9, true, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(rules_name_layer(&rules, cases[i].module, cases[i].a), cases[i].named);
+        assert_int_equal(rules_tell_apart(&rules, cases[i].module, cases[i].a, cases[i].b),
+                         cases[i].apart);
+    }
+    /* A rule for each block of a large model: none is left out. */
+    const char *text = "[";
+    for (int i = 0; i < 100; i++)
+        text = arena_format(arena, "%s%s{\"module\": \"language\", \"layers\": %d, \"factor\": 2}",
+                            text, i > 0 ? "," : "", i);
+    rules = rules_of(arena, arena_format(arena, "%s]", text));
+    for (int i = 0; i < 99; i++)
+        assert_true(rules_name_layer(&rules, 2, i) && rules_tell_apart(&rules, 2, i, i + 1));
+    assert_false(rules_name_layer(&rules, 2, 100));
     arena_destroy(arena);
 }
 
@@ -284,7 +299,7 @@ static void test_may_fit(void **state) {
         struct rule_range m;
         bool fits;
     } cases[] = {
-        { { 1, 999 }, false },       { { 1, 1000 }, true },   { { 1500, 1600 }, true },
+        { { 1, 999 }, false },        { { 1, 1000 }, true },     { { 1500, 1600 }, true },
         { { 3000, INFINITY }, true }, { { 3001, 4000 }, false },
     };
     struct rule rule = { .operator_kind = OPERATOR_MATMUL,
@@ -310,12 +325,9 @@ static void test_may_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_matching),
-        cmocka_unit_test(test_layers_told_apart),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_may_fit),
-        cmocka_unit_test(test_order_band_and_range),
+        cmocka_unit_test(test_mistakes),          cmocka_unit_test(test_matching),
+        cmocka_unit_test(test_layers_told_apart), cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_may_fit),           cmocka_unit_test(test_order_band_and_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
