@@ -474,6 +474,8 @@ bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
                                  .out = out,
                                  .err = err };
     if (!checks[format](checker, path)) return error_context(err, "while checking %s", path);
+    if (out->row_count == 0)
+        return error_at(err, path, 1, 0, "there is a header and no row below it");
     summarise(checker);
     return true;
 }

@@ -48,7 +48,7 @@ static void count_gpu(struct census *census, const char *gpu) {
 }
 
 static const char *census_text(const struct census *census) {
-    const char *text = "";
+    const char *text = census->gpu_count == 0 ? "no row" : "";
     for (int i = 0; i < census->gpu_count; i++)
         text = arena_format(census->arena, "%s%s%s (%lld row%s)", text, i > 0 ? ", " : "",
                             census->gpus[i], (long long)census->counts[i],
@@ -78,7 +78,8 @@ static const char *census_text(const struct census *census) {
         }                                                                                          \
         out->files[format] =                                                                       \
             (struct own_file){ .gpus = census_text(&census), .row_count = own->count };            \
-        if (census.gpu_count > 0) {                                                                \
+        /* No shipped table is empty. */                                                           \
+        if (census.gpu_count > 0 || all.count == 0) {                                              \
             out->files[format].path = path;                                                        \
             out->files[format].date = date_of(arena, path);                                        \
         }                                                                                          \

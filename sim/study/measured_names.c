@@ -6,10 +6,10 @@
  * common.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/folder_names.h"
 #include "sim/study/measured_row.h"
 #include "sim/study/measured_words.h"
 
@@ -65,24 +65,6 @@ static int64_t shared(const struct parts *a, const struct parts *b) {
     return count;
 }
 
-/* The names of the .json files of a folder, sorted; NULL at the end. */
-static const char **names_of(struct arena *arena, const char *folder) {
-    struct dirent **entries = NULL;
-    const int found = scandir(folder, &entries, NULL, alphasort);
-    const char **names = arena_array(arena, const char *, (found > 0 ? found : 0) + 1);
-    int64_t count = 0;
-    for (int i = 0; i < found; i++) {
-        const char *file = entries[i]->d_name;
-        const size_t length = strlen(file);
-        if (length > 5 && strcmp(file + length - 5, ".json") == 0)
-            names[count++] = arena_format(arena, "%.*s", (int)(length - 5), file);
-        free(entries[i]);
-    }
-    free(entries);
-    names[count] = NULL;
-    return names;
-}
-
 /* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
  * then the module that most clusters have, SXM of 80 GB, and of H20 that of 96. */
 static int64_t likelihood(const struct parts *wanted, const struct parts *name) {
@@ -100,10 +82,12 @@ const char *measured_hardware(const struct measured_context *context, const char
                               const char **why_not) {
     struct arena *arena = context->arena;
     const struct parts parts = cut(arena, wanted);
-    const char **names = names_of(arena, arena_format(arena, "%s/hardware", context->directory));
+    int64_t count;
+    const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
+                                      ".json", &count);
     const char *best = NULL, *alike = "";
     int64_t best_likelihood = 0;
-    for (int64_t i = 0; names[i] != NULL; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const struct parts name = cut(arena, names[i]);
         if (!has(&parts, name.text[0])) continue;
         alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
@@ -145,8 +129,9 @@ const char *measured_hardware_file(struct arena *arena, const char *path, const 
 const char *measured_encoder_names(const struct measured_context *context) {
     struct arena *arena = context->arena;
     const char *folder = arena_format(arena, "%s/models/modules", context->directory), *list = "";
-    const char **names = names_of(arena, folder);
-    for (int64_t i = 0; names[i] != NULL; i++) {
+    int64_t count;
+    const char **names = folder_names(arena, folder, ".json", &count);
+    for (int64_t i = 0; i < count; i++) {
         struct error ignored = { 0 };
         struct json *json =
             json_load(arena_format(arena, "%s/%s.json", folder, names[i]), &ignored);

@@ -189,6 +189,25 @@ static void test_formats(void **state) {
     arena_destroy(arena);
 }
 
+static void test_no_rows(void **state) {
+    (void)state;
+    static const char *const headers[] = {
+        "gpu,dtype,m,n,k,time_us,framework,source\n",
+        "gpu,test,bytes,time_us,fraction_of_peak,framework,source",
+        "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,algbw_gbps,busbw_gbps,in_place,"
+        "nccl_version,source\n\n",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct calibrate_check check;
+        assert_false(check_text(arena, headers[i], NULL, &check, &err));
+        if (!strstr(err.text, ":1: error: there is a header and no row below it"))
+            fail_msg("%zu: %s", i, err.text);
+        arena_destroy(arena);
+    }
+}
+
 /* Through the shipped files: most of these rows made the curves, so the bounds hold the files and
  * the pricing to each other; test_fit_matmul.c and test_fit_attention.c hold shapes back. */
 static void test_recorded(void **state) {
@@ -257,7 +276,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),        cmocka_unit_test(test_version_is_exact),
         cmocka_unit_test(test_profile_given), cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_no_rows),       cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static const struct {
     { "a key", HEADER ROW("H100-SXM5-80GB", "S24:file"), 0, 1, NULL },
     { "own beside a key", HEADER ROW("H100-SXM5-80GB", "S24:file") ROW("H100-SXM5-80GB", "me"), 1,
       1, NULL },
-    { "no rows", HEADER, 0, -1, NULL },
+    { "no rows", HEADER, 0, -1, "membw.csv holds no row\n" },
     { "foreign", HEADER ROW("RTX 4090", "me") ROW("RTX 4090", "me"), 0, -1,
       "holds RTX 4090 (2 rows)\n  hint: the column `gpu`" },
     { "of another profile", HEADER ROW("H20", "me"), 0, -1, "--gpu h20-96g" },
