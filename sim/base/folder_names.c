@@ -1,3 +1,4 @@
+/* folder_names.c - one pass over the folder, then a sort: file systems list in no order. */
 #include "sim/base/folder_names.h"
 
 #include <dirent.h>
