@@ -10,7 +10,10 @@
  *
  * Dropout in the kernel (forward and backward, p = 0.1): cuDNN 0.594 to 0.614 ms on H200, 0.480 to
  * 0.525 on B300 (TransformerEngine issue 3312, sbhd); FlashAttention-2 0.695 to 0.728 on GB200
- * (pull request 3313).
+ * (pull request 3313), heads of 128. A score draws one random number whatever its head's size, its
+ * matmuls take as long as the head is wide: what dropout adds goes with 128 / head size. (Kernels
+ * in CuTe DSL on SM120 lose 11 to 16 % with heads of 64, 0 to 8 with 96, -2 to 6 with 128:
+ * flash-attention pull request 2439.)
  *
  * A fixed order of sums, in backward:
  *   FlashAttention-2 (flash_bwd_launch_template.h): the blocks of keys of a head are dealt to
@@ -40,6 +43,7 @@
 #define FLASH_BLACKWELL_FORWARD_FLOP_PER_S  361e12
 #define FLASH_BLACKWELL_BACKWARD_FLOP_PER_S 334e12
 #define CUDNN_ORDERED_BLACKWELL             1.14
+#define DROPOUT_HEAD_DIM                    128 /* of the measurements */
 #define FLASH_2_HOPPER_FORWARD              1.75
 #define FLASH_2_HOPPER_BACKWARD             1.625
 enum {
@@ -53,9 +57,11 @@ enum {
     TASKS_COUNTED = 4096,
 };
 
-static double dropout_factor(enum gpu_generation generation, bool flash) {
-    if (flash) return 0.728 / 0.695;
-    return generation == GENERATION_HOPPER ? 0.614 / 0.594 : 0.525 / 0.480;
+static double dropout_factor(enum gpu_generation generation, bool flash, int64_t head_dim) {
+    const double measured = flash                             ? 0.728 / 0.695
+                            : generation == GENERATION_HOPPER ? 0.614 / 0.594
+                                                              : 0.525 / 0.480;
+    return 1 + (measured - 1) * DROPOUT_HEAD_DIM / (double)head_dim;
 }
 
 /* Thread blocks start in their order, each on the SM that is free first: a heap of what SMs are
@@ -143,7 +149,7 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
                                                      : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
     else if (flash_2 && generation == GENERATION_HOPPER)
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
-    if (work->dropout) p->compute_s *= dropout_factor(generation, flash);
+    if (work->dropout) p->compute_s *= dropout_factor(generation, flash, work->head_dim);
     if (work->deterministic && !forward) {
         moved_s = fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);
         p->inside_range = false;

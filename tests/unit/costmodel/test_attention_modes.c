@@ -96,6 +96,23 @@ static void test_modes(void **state) {
     }
 }
 
+/* As many random numbers for half of the matmuls' work. */
+static void test_dropout_of_head_sizes(void **state) {
+    (void)state;
+    static const int64_t head_dims[] = { 64, 128, 256 };
+    const struct gpu gpu = { .name = "h100-80g-sxm", .sm_count = 132 };
+    for (size_t i = 0; i < sizeof head_dims / sizeof head_dims[0]; i++) {
+        struct operator_work work =
+            operator_attention("attention", PASS_FORWARD, PRECISION_BF16, 16384, 8192.0 * 16384, 16,
+                               16, head_dims[i], true);
+        work.dropout = true;
+        struct price p = { .seconds = 1e-3, .compute_s = 1e-3, .efficiency = 0.5 };
+        attention_use_modes(&p, &work, &gpu, 2e12, false);
+        expect("heads", p.seconds, 1e-3 * (1 + (0.614 / 0.594 - 1) * 128 / (double)head_dims[i]),
+               1e-9);
+    }
+}
+
 /* The kernel that a training names, in place of the stack's own. */
 static void test_named_kernels(void **state) {
     (void)state;
@@ -139,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordered_factor),
         cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_dropout_of_head_sizes),
         cmocka_unit_test(test_named_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
