@@ -11,15 +11,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "calibrate/fit/gpu_name.h"
+#include "calibrate/fit/nccl_json.h"
+#include "calibrate/fit/nccl_run.h"
 #include "sim/base/file_read.h"
-#include "sim/base/json.h"
 
-enum { CELL_MAX = 24, NODE_MAX = 4096 };
-
-const char *const nccl_log_ops[] = { "all_reduce", "all_gather", "reduce_scatter",
-                                     "alltoall",   "sendrecv",   "broadcast",
-                                     NULL };
+enum { CELL_MAX = 24 };
 
 struct log_reader {
     struct arena *arena;
@@ -28,21 +24,16 @@ struct log_reader {
     struct nccl_log_rows *out;
     struct error *err;
     long line;
-    /* of the run that the present line belongs to */
-    const char *op, *gpu, *version;
-    const char *other_op; /* "scatter": a program whose collective has no price */
+    struct nccl_run run; /* that the present line belongs to */
     long group; /* of the run's first rank; ranks of others have communicators of their own */
-    int64_t rank_count;
-    int64_t node_count;
-    const char *nodes[NODE_MAX];
     int table_cell_count; /* from the first `time` on; 0: no table yet */
     bool has_wrong;       /* the cell after busbw counts wrong values */
     bool any_table, any_row;
 };
 
 static void forget_run(struct log_reader *r) {
-    r->gpu = NULL;
-    r->rank_count = r->node_count = 0;
+    r->run.gpu = NULL;
+    r->run.rank_count = r->run.node_count = 0;
     r->table_cell_count = 0;
 }
 
@@ -62,54 +53,18 @@ static int cut_cells(char *line, char **cells) {
 
 /* ---- lines above a table ---- */
 
-static void read_op(struct log_reader *r, const char *text) {
-    const char *found = NULL;
-    for (int i = 0; nccl_log_ops[i]; i++) {
-        char program[32];
-        snprintf(program, sizeof program, "%s_perf", nccl_log_ops[i]);
-        if (strstr(text, program)) found = nccl_log_ops[i];
-    }
-    if (found) {
-        r->op = found;
-        r->other_op = NULL;
-        return;
-    }
-    static const char *const others[] = { "reduce", "gather", "scatter", "hypercube" };
-    const char *end = strstr(text, "_perf"), *start = end;
-    while (start && start > text && (isalpha((unsigned char)start[-1]) || start[-1] == '_'))
-        start--;
-    for (size_t i = 0; start && i < sizeof others / sizeof others[0]; i++)
-        if (strlen(others[i]) == (size_t)(end - start) &&
-            strncmp(others[i], start, strlen(others[i])) == 0) {
-            r->other_op = others[i];
-            r->op = NULL;
-        }
-}
-
 /* "NCCL version 2.18.5+cuda12.2" or "nccl-library=22807". */
 static void read_version(struct log_reader *r, const char *text) {
     const char *at = strstr(text, "NCCL version ");
     if (at) {
         at += strlen("NCCL version ");
         const size_t length = strspn(at, "0123456789.");
-        if (length > 0) r->version = arena_format(r->arena, "%.*s", (int)length, at);
+        if (length > 0) r->run.version = arena_format(r->arena, "%.*s", (int)length, at);
         return;
     }
     at = strstr(text, "nccl-library=");
     const long code = at ? strtol(at + strlen("nccl-library="), NULL, 10) : 0;
-    if (code >= 10000)
-        r->version =
-            arena_format(r->arena, "%ld.%ld.%ld", code / 10000, code / 100 % 100, code % 100);
-    else if (code > 0) /* before 2.9 */
-        r->version =
-            arena_format(r->arena, "%ld.%ld.%ld", code / 1000, code / 100 % 10, code % 100);
-}
-
-static void add_node(struct log_reader *r, const char *name, size_t length) {
-    for (int64_t i = 0; i < r->node_count; i++)
-        if (strlen(r->nodes[i]) == length && strncmp(r->nodes[i], name, length) == 0) return;
-    if (r->node_count < NODE_MAX)
-        r->nodes[r->node_count++] = arena_format(r->arena, "%.*s", (int)length, name);
+    if (code > 0) r->run.version = nccl_run_version(r->arena, code);
 }
 
 /* "#  Rank  0 Group  0 Pid  1234 on  node-1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3"; false
@@ -123,27 +78,13 @@ static bool read_rank(struct log_reader *r, const char *text) {
     const char *host = strstr(text, " on ") + strlen(" on "), *bracket = strchr(text, ']');
     const char *group_text = strstr(text, "Group");
     const long group = group_text ? strtol(group_text + strlen("Group"), NULL, 10) : 0;
-    if (r->rank_count == 0) r->group = group;
+    if (r->run.rank_count == 0) r->group = group;
     if (group != r->group) return true;
     host += strspn(host, " ");
-    add_node(r, host, strcspn(host, " "));
-    r->rank_count++;
-    if (!bracket) return complain(r, "the GPU's name is missing: the line ends early");
-    const char *device = bracket + 1 + strspn(bracket + 1, " ");
-    size_t length = strlen(device);
-    while (length > 0 && isspace((unsigned char)device[length - 1]))
-        length--;
-    if (length == 0) return complain(r, "the GPU's name is missing: the line ends early");
-    const char *name = arena_format(r->arena, "%.*s", (int)length, device);
-    const struct gpu_name *known = gpu_name_find(name);
-    const char *gpu = known ? known->measured : gpu_name_short(name);
-    if (r->gpu && !r->options->gpu && strcmp(r->gpu, gpu) != 0)
-        return error_at(r->err, r->path, r->line, 0,
-                        "GPUs of several kinds ran together (%s and %s): such a run says nothing "
-                        "about either",
-                        r->gpu, gpu);
-    r->gpu = gpu;
-    return true;
+    const char *device = bracket ? bracket + 1 + strspn(bracket + 1, " ") : "";
+    const char *why =
+        nccl_run_add_rank(&r->run, r->arena, r->options, host, strcspn(host, " "), device);
+    return why == NULL || complain(r, why);
 }
 
 /* "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time ..."; false where this is
@@ -170,59 +111,16 @@ static bool read_table_header(struct log_reader *r, char *text) {
 
 /* ---- result lines ---- */
 
-/* The program's name stands above the table, the file's name is the second best. */
-static bool find_op(struct log_reader *r) {
-    if (r->options->op) r->op = r->options->op;
-    if (r->op) return true;
-    const char *slash = strrchr(r->path, '/');
-    const char *name = slash ? slash + 1 : r->path;
-    for (int i = 0; nccl_log_ops[i] && !r->op; i++)
-        if (strstr(name, nccl_log_ops[i])) r->op = nccl_log_ops[i];
-    if (r->op) return true;
-    if (r->other_op) {
-        error_at(r->err, r->path, r->line, 0, "a log of %s_perf: %s has no price", r->other_op,
-                 r->other_op);
-        return error_hint(r->err, "all_reduce, all_gather, reduce_scatter, alltoall, sendrecv and "
-                                  "broadcast are read");
-    }
-    complain(r, "neither the log nor its file's name says which collective this is");
-    return error_hint(r->err, "name it with --op, for example --op all_reduce");
-}
-
 static bool check_run(struct log_reader *r) {
-    if (!find_op(r)) return false;
-    if (r->options->gpu) r->gpu = r->options->gpu;
-    if (r->rank_count == 0)
+    const char *hint = NULL, *why = nccl_run_find_op(&r->run, r->options, r->path, r->arena, &hint);
+    if (why != NULL) {
+        complain(r, why);
+        return error_hint(r->err, "%s", hint);
+    }
+    if (r->run.rank_count == 0)
         return complain(r, "no \"Rank ... on ... device\" line stands above the table, so the "
                            "number of GPUs is not known");
     return true;
-}
-
-static void append(struct log_reader *r, double bytes, const double *values, bool in_place) {
-    struct nccl_log_rows *out = r->out;
-    if (out->count == out->capacity) {
-        const int64_t capacity = out->capacity ? 2 * out->capacity : 256;
-        struct nccl_log_row *rows = arena_array(r->arena, struct nccl_log_row, capacity);
-        if (out->count) memcpy(rows, out->rows, (size_t)out->count * sizeof *rows);
-        out->rows = rows;
-        out->capacity = capacity;
-    }
-    const char *slash = strrchr(r->path, '/');
-    out->rows[out->count++] = (struct nccl_log_row){
-        .row = { .gpu = r->gpu,
-                 .interconnect = r->options->interconnect ? r->options->interconnect : "",
-                 .op = r->op,
-                 .nccl_version = r->version ? r->version : "",
-                 .source = arena_format(r->arena, "nccl-tests:%s", slash ? slash + 1 : r->path),
-                 .n_gpus = r->rank_count,
-                 .n_nodes = r->node_count,
-                 .in_place = in_place,
-                 .bytes = bytes,
-                 .time_us = values[0] },
-        .algbw_GB_per_s = values[1],
-        .busbw_GB_per_s = values[2],
-    };
-    r->any_row = true;
 }
 
 static bool read_number(struct log_reader *r, const char *cell, double *out) {
@@ -243,8 +141,8 @@ static bool read_half(struct log_reader *r, double bytes, char *const *cells, bo
     if (wrong > 0)
         return error_at(r->err, r->path, r->line, 0,
                         "the run found %.0f wrong values: its times are not to be trusted", wrong);
-    /* Buffers too small to divide among the ranks are printed as 0 bytes. */
-    if (bytes > 0 && values[0] > 0) append(r, bytes, values, in_place);
+    const struct nccl_run_result result = { bytes, values[0], values[1], values[2], in_place };
+    if (nccl_run_append(&r->run, r->arena, r->options, r->path, &result, r->out)) r->any_row = true;
     return true;
 }
 
@@ -292,7 +190,7 @@ static bool no_results(struct log_reader *r, const char *text, size_t size, bool
     error_set(r->err, "%s: no results of nccl-tests in this file%s", r->path,
               r->any_table ? ": its table has no line" : "");
     if (*first == '{' || *first == '[')
-        return error_hint(r->err, "give the table that nccl-tests print, not their JSON");
+        return error_hint(r->err, "of JSON what nccl-tests write with -J FILE is read");
     return error_hint(r->err,
                       "what is read is what all_reduce_perf and its like print, from the line "
                       "\"# Using devices\" on");
@@ -306,7 +204,7 @@ static bool is_result(const char *text) {
 
 static bool read_line(struct log_reader *r, char *text) {
     text = without_tag(text);
-    read_op(r, text);
+    nccl_run_read_program(&r->run, text);
     read_version(r, text);
     if (strncmp(text, "# nThread", 9) == 0 || strstr(text, "# Using devices")) {
         /* Ranks that follow are of a new run; the collective may have been named just before. */
@@ -332,16 +230,16 @@ bool nccl_log_read(struct arena *arena, const char *path, const struct nccl_log_
     if (!file_read(path, &text, &size, err)) return false;
     text = memory_realloc(text, size + 1);
     text[size] = '\0';
-    const bool has_nul = memchr(text, '\0', size) != NULL;
-    bool ok = true;
-    for (char *at = text, *next; ok && at; at = next) {
+    const bool has_nul = memchr(text, '\0', size) != NULL, is_json = nccl_json_begins(text, size);
+    bool ok = !is_json || nccl_json_read(arena, path, text, size, options, out, err);
+    for (char *at = is_json ? NULL : text, *next; ok && at; at = next) {
         next = strchr(at, '\n');
         if (next) *next++ = '\0';
         at[strcspn(at, "\r")] = '\0';
         r.line++;
         ok = read_line(&r, at);
     }
-    if (ok && !r.any_row) ok = no_results(&r, text, size, has_nul);
+    if (ok && !is_json && !r.any_row) ok = no_results(&r, text, size, has_nul);
     free(text);
     return ok;
 }

@@ -4,7 +4,8 @@
  * or `#wrong`, and where in-place is N/A. The table's own header says where times stand. GPU,
  * ranks, nodes and NCCL version come from the lines above the table, the collective from the name
  * of the program (all_reduce_perf) in the log or else in the file's name. A log may hold several
- * runs, and lines may carry Open MPI's rank tags ("[1,0]<stdout>:").
+ * runs, and lines may carry Open MPI's rank tags ("[1,0]<stdout>:"). What newer releases write with
+ * -J FILE is read too (nccl_json.h).
  *
  *     struct nccl_log_rows rows = { 0 };
  *     if (!nccl_log_read(arena, "all_reduce.log", &options, &rows, err)) return false;

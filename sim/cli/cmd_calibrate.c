@@ -487,10 +487,12 @@ const struct command command_calibrate = {
              "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]...\n"
              "         [--profile NAME] [-o CSV]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",
-    .more = "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"
-            "device.json. fit turns measurements into efficiency curves and says how well they\n"
-            "repeat them. import turns what nccl-tests print into nccl.csv. check compares the\n"
-            "prices of a profile with measurements, per operator, GPU and framework.\n",
+    .more =
+        "bench runs the CUDA microbenchmarks that were built and writes their CSV files and\n"
+        "device.json. fit turns measurements into efficiency curves and says how well they\n"
+        "repeat them. import turns what nccl-tests print, or write with -J FILE, into nccl.csv.\n"
+        "check compares the prices of a profile with measurements, per operator, GPU and\n"
+        "framework.\n",
     .print_more = print_names,
     COMMAND_OPTIONS(options_table, struct calibrate_cli_options),
     .min_arguments = 1,

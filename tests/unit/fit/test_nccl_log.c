@@ -120,7 +120,7 @@ static void test_shapes(void **state) {
           ":10: error: a log of scatter_perf" },
         { "another program", "", STARTS("all_reduce") "# my_perf notes\n" RANK("0", "0") TABLE, 1,
           NULL },
-        { "JSON", "", "{ \"version\": 1 }\n", 0, "not their JSON" },
+        { "JSON", "", "{ \"version\": 1 }\n", 0, "hint: of JSON what nccl-tests write with -J" },
         { "empty", "", "", 0, "the file is empty" },
     };
     char path[] = "/tmp/ballast-log-XXXXXX";

@@ -1,0 +1,117 @@
+/* nccl_run.c - what the names of programs, hosts and GPUs of a run stand for. */
+#include "calibrate/fit/nccl_run.h"
+
+#include <ctype.h>
+#include <string.h>
+#include "calibrate/fit/gpu_name.h"
+
+const char *const nccl_log_ops[] = { "all_reduce", "all_gather", "reduce_scatter",
+                                     "alltoall",   "sendrecv",   "broadcast",
+                                     NULL };
+
+void nccl_run_read_program(struct nccl_run *run, const char *text) {
+    const char *found = NULL;
+    for (int i = 0; nccl_log_ops[i]; i++) {
+        char program[32];
+        snprintf(program, sizeof program, "%s_perf", nccl_log_ops[i]);
+        if (strstr(text, program)) found = nccl_log_ops[i];
+    }
+    if (found) {
+        run->op = found;
+        run->other_op = NULL;
+        return;
+    }
+    static const char *const others[] = { "reduce", "gather", "scatter", "hypercube" };
+    const char *end = strstr(text, "_perf"), *start = end;
+    while (start && start > text && (isalpha((unsigned char)start[-1]) || start[-1] == '_'))
+        start--;
+    for (size_t i = 0; start && i < sizeof others / sizeof others[0]; i++)
+        if (strlen(others[i]) == (size_t)(end - start) &&
+            strncmp(others[i], start, strlen(others[i])) == 0) {
+            run->other_op = others[i];
+            run->op = NULL;
+        }
+}
+
+const char *nccl_run_version(struct arena *arena, long code) {
+    if (code >= 10000)
+        return arena_format(arena, "%ld.%ld.%ld", code / 10000, code / 100 % 100, code % 100);
+    if (code > 0) /* before 2.9 */
+        return arena_format(arena, "%ld.%ld.%ld", code / 1000, code / 100 % 10, code % 100);
+    return NULL;
+}
+
+static void add_node(struct nccl_run *run, struct arena *arena, const char *name, size_t length) {
+    for (int64_t i = 0; i < run->node_count; i++)
+        if (strlen(run->nodes[i]) == length && strncmp(run->nodes[i], name, length) == 0) return;
+    if (run->node_count < NCCL_RUN_NODES)
+        run->nodes[run->node_count++] = arena_format(arena, "%.*s", (int)length, name);
+}
+
+const char *nccl_run_add_rank(struct nccl_run *run, struct arena *arena,
+                              const struct nccl_log_options *options, const char *host,
+                              size_t host_length, const char *device_name) {
+    size_t length = strlen(device_name);
+    while (length > 0 && isspace((unsigned char)device_name[length - 1]))
+        length--;
+    if (length == 0) return "the GPU's name is missing: the line ends early";
+    const char *name = arena_format(arena, "%.*s", (int)length, device_name);
+    const struct gpu_name *known = gpu_name_find(name);
+    const char *gpu = known ? known->measured : gpu_name_short(name);
+    if (run->gpu && !options->gpu && strcmp(run->gpu, gpu) != 0)
+        return arena_format(arena,
+                            "GPUs of several kinds ran together (%s and %s): such a run says "
+                            "nothing about either",
+                            run->gpu, gpu);
+    add_node(run, arena, host, host_length);
+    run->rank_count++;
+    run->gpu = gpu;
+    return NULL;
+}
+
+const char *nccl_run_find_op(struct nccl_run *run, const struct nccl_log_options *options,
+                             const char *path, struct arena *arena, const char **hint) {
+    if (options->op) run->op = options->op;
+    if (run->op) return NULL;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    for (int i = 0; nccl_log_ops[i] && !run->op; i++)
+        if (strstr(name, nccl_log_ops[i])) run->op = nccl_log_ops[i];
+    if (run->op) return NULL;
+    if (run->other_op) {
+        *hint = "all_reduce, all_gather, reduce_scatter, alltoall, sendrecv and broadcast are read";
+        return arena_format(arena, "a log of %s_perf: %s has no price", run->other_op,
+                            run->other_op);
+    }
+    *hint = "name it with --op, for example --op all_reduce";
+    return "neither the log nor its file's name says which collective this is";
+}
+
+bool nccl_run_append(const struct nccl_run *run, struct arena *arena,
+                     const struct nccl_log_options *options, const char *path,
+                     const struct nccl_run_result *result, struct nccl_log_rows *out) {
+    if (!(result->bytes > 0) || !(result->time_us > 0)) return false;
+    if (out->count == out->capacity) {
+        const int64_t capacity = out->capacity ? 2 * out->capacity : 256;
+        struct nccl_log_row *rows = arena_array(arena, struct nccl_log_row, capacity);
+        if (out->count) memcpy(rows, out->rows, (size_t)out->count * sizeof *rows);
+        out->rows = rows;
+        out->capacity = capacity;
+    }
+    const char *slash = strrchr(path, '/');
+    out->rows[out->count++] = (struct nccl_log_row){
+        .row = { .gpu = options->gpu ? options->gpu : run->gpu,
+                 .interconnect = options->interconnect ? options->interconnect : "",
+                 .op = run->op,
+                 .nccl_version = run->version ? run->version : "",
+                 .source = arena_format(arena, "nccl-tests:%s", slash ? slash + 1 : path),
+                 .n_gpus = run->rank_count,
+                 .n_nodes = run->node_count,
+                 .in_place = result->in_place,
+                 .bytes = result->bytes,
+                 .time_us = result->time_us },
+        .algbw_GB_per_s = result->algbw_GB_per_s,
+        .busbw_GB_per_s = result->busbw_GB_per_s,
+    };
+    return true;
+}
