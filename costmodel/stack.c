@@ -24,7 +24,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary;
+    bool odd_vocabulary, dropout_apart;
     int64_t packed_sample_tokens;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -163,6 +163,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
+    { "dropout_apart", FIELD_BOOL, AT(dropout_apart), 0, 0, "false", "",
+      "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
       "the vision encoder's attention writes its scores, whatever the language model's does",
       NULL },
@@ -473,6 +475,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .odd_vocabulary = f.odd_vocabulary,
         .packed_sample_tokens = f.packed_sample_tokens,
         .unfused_encoder = f.unfused_encoder,
+        .dropout_apart = f.dropout_apart,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
         .overlaps_interleaved_sends = f.overlaps_interleaved_sends,

@@ -25,7 +25,7 @@ struct backend {
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
-    bool whole_logits, odd_vocabulary, unfused_encoder; /* see struct stack */
+    bool whole_logits, odd_vocabulary, unfused_encoder, dropout_apart; /* see struct stack */
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
     bool reduces_replicas_last; /* see struct stack */
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;

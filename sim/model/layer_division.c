@@ -96,6 +96,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
+    d.dropout_apart = d.hidden_dropout && split->dropout_apart;
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;

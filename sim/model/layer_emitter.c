@@ -195,9 +195,11 @@ void emit_branch_forward(struct emitter *e, const struct half_names *half) {
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     emit_branch_forward(e, half);
-    /* reads branch and residual, writes their sum */
-    emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3 + emit_mask_tensors(e),
-                d->shard_tokens, d->module->hidden);
+    /* reads branch and residual, writes their sum; apart, dropout writes the branch once more, which
+     * is read for the sum */
+    const double tensors = 3 + emit_mask_tensors(e) + (d->dropout_apart ? 2 : 0);
+    emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, tensors, d->shard_tokens,
+                d->module->hidden);
 }
 
 void emit_leave_backward(struct emitter *e, const struct half_names *half) {

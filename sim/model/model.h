@@ -214,6 +214,7 @@ struct tensor_split {
         softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */
     bool whole_logits;    /* the loss is computed on all logits, gathered from the TP ranks */
     bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -1,4 +1,5 @@
-/* test_layer_division.c - whether unfused attention's softmax is one kernel. */
+/* test_layer_division.c - what a stack runs in one kernel: unfused attention's softmax, dropout with
+ * the residual's sum. */
 #include "tests/unit/model/operators_fixture.h"
 
 /* One kernel for multiples of four (2 bytes a score read and written; backward 3); casts, softmax
@@ -74,11 +75,40 @@ static void test_encoder_softmax(void **state) {
     arena_destroy(arena);
 }
 
+/* Apart, dropout writes what the sum reads: two tensors more, forward alone, and none without it. */
+static void test_dropout_apart(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096);
+    for (int dropout = 0; dropout < 2; dropout++) {
+        double bytes[2][2];
+        for (int apart = 0; apart < 2; apart++) {
+            struct tensor_split split = split_of(1, false);
+            split.hidden_dropout = dropout ? DROPOUT_ON : DROPOUT_OFF;
+            split.dropout_apart = apart;
+            for (int backward = 0; backward < 2; backward++) {
+                struct operator_list list =
+                    operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
+                                 backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, both);
+                const struct operator_work *sum =
+                    find_operator(&list, "mlp residual", backward ? PASS_BACKWARD : PASS_FORWARD);
+                bytes[apart][backward] = sum == NULL ? 0 : sum->memory_bytes;
+                operator_list_free(&list);
+            }
+        }
+        expect_bytes("forward", bytes[1][0] - bytes[0][0], dropout ? 2 * 2.0 * 4096 * 4096 : 0);
+        expect_bytes("backward", bytes[1][1] - bytes[0][1], 0);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_softmax),
         cmocka_unit_test(test_saved_softmax),
         cmocka_unit_test(test_encoder_softmax),
+        cmocka_unit_test(test_dropout_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
