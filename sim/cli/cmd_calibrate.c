@@ -349,7 +349,8 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
 
 static void print_check(struct arena *arena, const struct calibrate_check *check,
                         const char *path) {
-    printf("%s: %lld rows of %s\n", path, (long long)check->row_count, check->format);
+    printf("%s: %lld row%s of %s\n", path, (long long)check->row_count,
+           check->row_count == 1 ? "" : "s", check->format);
     printf("  %-26s %-15s %6s %7s %7s %7s %8s  %-34s %s\n", "operator", "gpu", "rows", "median",
            "p90", "mean", "in band", "priced by", "framework");
     for (int64_t i = 0; i < check->group_count; i++) {

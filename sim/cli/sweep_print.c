@@ -319,9 +319,9 @@ static void print_rescaled(const struct sweep *sweep) {
     const bool limited = !isnan(sweep->file->deadline_days) || !isnan(sweep->file->budget_usd);
     if (sweep->rescaled_count > 0)
         printf(
-            "  %s differ from another in micro_batch alone, which packed groups have no use for: "
+            "  %s differ%s from another in micro_batch alone, which packed groups have no use for: "
             "the one stands whose step\n  holds most nearly the samples that are asked for%s\n",
-            cli_thousands(sweep->rescaled_count, count),
+            cli_thousands(sweep->rescaled_count, count), sweep->rescaled_count == 1 ? "s" : "",
             limited ? ", of those that keep the limits" : "");
 }
 
@@ -502,7 +502,7 @@ static void print_front(struct sweep *sweep, const struct sweep_decision *d) {
         print_row(sweep, d->front[i], columns);
         shown++;
     }
-    if (shown == FRONT_SHOWN) puts("      ... all are in the view sweep_result, and in --json");
+    if (shown < d->front_count) puts("      ... all are in the view sweep_result, and in --json");
 }
 
 static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision *d) {

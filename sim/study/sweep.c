@@ -184,7 +184,8 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
         ok ? store_load(store, RECORD_SWEEP_ROW, sweep_id, sweep->arena, &count, err) : NULL;
     if (rows == NULL) return false;
     for (int64_t i = 0; i < count; i++) {
-        if (rows[i].reason != NULL && strcmp(rows[i].reason, SWEEP_RESCALED) == 0)
+        if (rows[i].reason != NULL &&
+            strncmp(rows[i].reason, SWEEP_RESCALED, SWEEP_RESCALED_BEGIN) == 0)
             rows[i].reason = NULL; /* found anew */
         configuration_table_insert(&run->known, rows[i].configuration, sweep->row_count);
         sweep_run_add_row(run, &rows[i]);

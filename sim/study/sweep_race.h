@@ -83,6 +83,8 @@ void sweep_find_rescaled(struct sweep *sweep);
 #define SWEEP_RESCALED                                                                             \
     "differs in training.micro_batch alone, which packed groups have no use for, from a row that " \
     "keeps the limits where this one does not, or whose steps are nearer to what is asked for"
+/* By so many characters it is known, whichever version wrote it. */
+enum { SWEEP_RESCALED_BEGIN = sizeof "differs in training.micro_batch alone" - 1 };
 enum { SWEEP_REPLAYS_PER_ROW = 4 };
 /* The best of those only raced, in order, until as many as asked for are replayed, fit, and keep
  * deadline and budget, or so many are replayed in all: a call that was interrupted chooses the same
