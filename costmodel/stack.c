@@ -578,16 +578,6 @@ const struct stack *stack_load(struct arena *arena, const char *search_directory
 
 /* ---- search ---- */
 
-/* The number of four digits in a stack's name, 0: none. */
-int64_t stack_name_year(const char *name) {
-    for (const char *at = name; *at != '\0'; at++) {
-        const size_t digits = strspn(at, "0123456789");
-        if (digits == 4) return strtol(at, NULL, 10);
-        if (digits > 0) at += digits - 1;
-    }
-    return 0;
-}
-
 static bool in_a_word(char c) {
     return isalnum((unsigned char)c) != 0;
 }
@@ -600,6 +590,20 @@ static bool holds_word(const char *name, const char *word) {
             (!in_a_word(at[length]) || isdigit((unsigned char)at[length])))
             return true;
     return false;
+}
+
+/* A word that begins or ends in letters is no year: "h2048", "2048x". */
+int64_t stack_name_year(const char *name) {
+    for (const char *at = name; *at != '\0'; at++) {
+        const size_t digits = strspn(at, "0123456789");
+        if (digits == 0) continue;
+        const int64_t year = digits == 4 ? strtol(at, NULL, 10) : 0;
+        if (year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX &&
+            (at == name || !in_a_word(at[-1])) && !in_a_word(at[4]))
+            return year;
+        at += digits - 1;
+    }
+    return 0;
 }
 
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {

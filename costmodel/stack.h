@@ -194,7 +194,8 @@ struct stack_list {
 bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
                     struct error *err);
 
-/* The first run of four digits in a name, 0 if it has none. */
+/* The first year in a name, a whole word ("nemo-2025") of these; 0 if it has none. */
+enum { STACK_YEAR_MIN = 2017, STACK_YEAR_MAX = 2035 };
 int64_t stack_name_year(const char *name);
 /* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
  * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name

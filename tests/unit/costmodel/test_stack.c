@@ -52,7 +52,11 @@ static void test_find(void **state) {
         { "megatron-core-2025", "megatron-core", true },
         { "megatron-lm-2025", "megatron-core", true },
         { "megatron-lm-2023", "megatron-2022", false },
-        { "nemo-1999", "nemo-2024", false },
+        { "nemo-1999", "nemo-2025", false }, /* no year of its software, nor is a width */
+        { "nemo-h2048", "nemo-2025", false },
+        { "nemo-2024x", "nemo-2025", false },
+        { "nemo-20240101", "nemo-2025", false },
+        { "nemo-4096-2024", "nemo-2024", true },
         { "nemo", "nemo-2025", false }, /* of two, the newest */
         { "nemo-25.04", "nemo-2025", false },
         { "nanotron", "nanotron", true },
