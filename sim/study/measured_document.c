@@ -107,10 +107,13 @@ static void add_samples(cJSON *root, struct measured_row *row) {
     add_constant(samples, "language_tokens", (double)row->language_tokens);
 }
 
-/* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU. */
+/* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU; a
+ * ConnectX-8 of 800 a GPU stands in DGX B300 (its user guide) and in the trays of GB300 NVL72 (NVIDIA's
+ * enterprise reference architecture). */
 static double usual_nic_Gbit_per_s(const char *hardware) {
     if (strncmp(hardware, "v100", 4) == 0) return 50;
     if (strncmp(hardware, "gh200", 5) == 0) return 200; /* Alps, JUPITER */
+    if (strstr(hardware, "b300") != NULL) return 800;
     return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0 ? 200 : 400;
 }
 
