@@ -17,10 +17,12 @@ enum { CUBE_MESH_GPUS = 8 };
 #define VOLTA_TREE_NIC_BYTES_PER_S  (18.5e9 / 2)
 #define AMPERE_TREE_NIC_BYTES_PER_S (23.6e9 / 2)
 #define FILL_BYTES                  16777216.0
-/* The trees of an all-reduce leave a node by eight NICs at most: racks of 72 GPUs with a 400 Gbit/s
+/* The trees of an all-reduce leave a node by the ports of eight ranks at most, be they one NIC each or
+ * several: eight H100 with 32 NICs of 100 Gbit/s reach 487 GB/s between two nodes (AWS p5,
+ * awsome-distributed-training), of which eight NICs carry 100. Racks of 72 GPUs with a 400 Gbit/s
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
-#define ALL_REDUCE_NICS 8.0
+#define ALL_REDUCE_RANKS 8.0
 /* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
 #define SEND_NIC_EFFICIENCY 0.75
 /* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
@@ -121,7 +123,7 @@ static double across_hop_count(enum operator_kind op, double node_count) {
 static double across_share_bytes_per_s(const struct collective_rates *rates, enum operator_kind op,
                                        const struct communicator *g) {
     const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
-    const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_NICS : INFINITY;
+    const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_RANKS : INFINITY;
     const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
     const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : rates->nic_efficiency;
     /* Two ports a GPU serve one rank together; a message stays on one. */

@@ -250,6 +250,23 @@ static void test_fabrics(void **state) {
             fail_msg("%ld GPUs: %.1f us, measured %.1f", (long)racks[i].group.rank_count, us,
                      racks[i].measured_us);
     }
+    /* Several NICs a GPU carry what one of their sum does. */
+    const struct operator_work large =
+        operator_collective("", OPERATOR_ALL_REDUCE, PASS_UPDATE, COMMUNICATOR_DATA, 8e9);
+    const struct communicator four_nodes = { 32, 4, 8, 1 };
+    double one_nic_s = 0;
+    for (int64_t nics = 8; nics <= 32; nics *= 2) {
+        const struct cluster_network ports = { .gpus_per_node = 8,
+                                               .nics_per_node = nics,
+                                               .nic_bytes_per_s_per_gpu = 50e9 };
+        const struct cost_model *h100 =
+            cost_model_create(arena, SCENARIOS, "h100-80g-sxm", &ports, &err);
+        if (!h100) fail_msg("%s", err.text);
+        const double seconds = cost_model_price(h100, &large, &four_nodes).seconds;
+        if (nics == 8) one_nic_s = seconds;
+        if (!(fabs(seconds / one_nic_s - 1) < 1e-9))
+            fail_msg("%ld NICs: %g s, eight %g", (long)nics, seconds, one_nic_s);
+    }
     const struct cluster_network own = { .gpus_per_node = 8,
                                          .nic_bytes_per_s_per_gpu = 1e9,
                                          .fabric = "infinband" };
