@@ -7,11 +7,18 @@
 #include "calibrate/fit/gpu_name.h"
 #include "calibrate/fit/plan.h"
 
-/* "S1:", "S24:": a key of calibrate/measured/README.md. */
-static bool is_shipped(const char *source) {
+/* "S1:h100", "S24:file": begins with a key of calibrate/measured/README.md; "S3://bucket" does not. */
+static bool has_key(const char *source) {
     if (source[0] != 'S') return false;
     const size_t digits = strspn(source + 1, "0123456789");
-    return digits > 0 && source[1 + digits] == ':';
+    const char *rest = source + 1 + digits;
+    return digits > 0 && rest[0] == ':' && rest[1] != '/' && rest[1] != ' ' && rest[1] != '\0';
+}
+
+static bool holds(const char *const *texts, int64_t count, const char *wanted) {
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(texts[i], wanted) == 0) return true;
+    return false;
 }
 
 static const char *measured_name(const char *profile, const char *relative) {
@@ -38,7 +45,8 @@ struct census {
     int gpu_count;
 };
 
-static void count_gpu(struct census *census, const char *gpu) {
+static void count_gpu(struct census *census, const char *cell) {
+    const char *gpu = cell[0] != '\0' ? cell : "no GPU";
     int i = 0;
     while (i < census->gpu_count && strcmp(census->gpus[i], gpu) != 0)
         i++;
@@ -61,15 +69,25 @@ static const char *census_text(const struct census *census) {
 #define READ_TABLE(name, format)                                                                   \
     static bool read_##name(struct arena *arena, const char *measured_dir,                         \
                             const char *shipped_dir, struct own_tables *out, struct error *err) {  \
-        struct name##_rows all;                                                                    \
+        struct name##_rows all, shipped = { 0 };                                                   \
         struct census census = { .arena = arena };                                                 \
         const char *path = calibrate_table(arena, measured_dir, shipped_dir, #name);               \
         if (!name##_rows_read(arena, path, &all, err)) return false;                               \
+        const char *standard =                                                                     \
+            shipped_dir != NULL ? calibrate_table(arena, shipped_dir, NULL, #name) : path;         \
+        const bool foreign = strcmp(path, standard) != 0;                                          \
+        if (foreign && !name##_rows_read(arena, standard, &shipped, err)) return false;            \
         struct name##_rows *own = &out->rows.name, *others = &out->others.name;                    \
         own->rows = arena_array(arena, struct name##_row, all.count + 1);                          \
         others->rows = arena_array(arena, struct name##_row, all.count + 1);                       \
+        const char **sources = arena_array(arena, const char *, shipped.count + 1);                \
+        int64_t source_count = 0;                                                                  \
+        for (int64_t i = 0; i < shipped.count; i++)                                                \
+            if (i == 0 || strcmp(shipped.rows[i].source, shipped.rows[i - 1].source) != 0)         \
+                sources[source_count++] = shipped.rows[i].source;                                  \
         for (int64_t i = 0; i < all.count; i++) {                                                  \
-            if (is_shipped(all.rows[i].source)) {                                                  \
+            if (has_key(all.rows[i].source) &&                                                     \
+                (!foreign || holds(sources, source_count, all.rows[i].source))) {                  \
                 others->rows[others->count++] = all.rows[i];                                       \
                 continue;                                                                          \
             }                                                                                      \
@@ -83,9 +101,8 @@ static const char *census_text(const struct census *census) {
             out->files[format].path = path;                                                        \
             out->files[format].date = date_of(arena, path);                                        \
         }                                                                                          \
-        if (others->count > 0 || shipped_dir == NULL) return true;                                 \
-        return name##_rows_read(arena, calibrate_table(arena, shipped_dir, NULL, #name), others,   \
-                                err);                                                              \
+        if (others->count == 0 && foreign) *others = shipped;                                      \
+        return true;                                                                               \
     }
 READ_TABLE(gemm, MEASUREMENT_GEMM)
 READ_TABLE(attention, MEASUREMENT_ATTENTION)

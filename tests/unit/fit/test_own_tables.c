@@ -12,6 +12,7 @@
 
 #define MEASURED         BALLAST_SOURCE_DIR "/calibrate/measured"
 #define HEADER           "gpu,test,bytes,time_us,fraction_of_peak,framework,source\n"
+#define SHIPPED          "S10:gpu-stream/h100_pcie.txt"
 #define ROW(gpu, source) gpu ",stream-scale,1e9,600,0.9,mine," source "\n"
 
 static const struct {
@@ -21,10 +22,14 @@ static const struct {
 } cases[] = {
     { "own rows", HEADER ROW("H100-SXM5-80GB", "ballast:streaming"), 1, -1, NULL },
     { "of another GPU too", HEADER ROW("H100-SXM5-80GB", "Sx:") ROW("H20", "S1"), 1, -1, NULL },
-    { "a key", HEADER ROW("H100-SXM5-80GB", "S24:file"), 0, 1, NULL },
-    { "own beside a key", HEADER ROW("H100-SXM5-80GB", "S24:file") ROW("H100-SXM5-80GB", "me"), 1,
-      1, NULL },
+    { "a shipped source", HEADER ROW("H100-PCIe", SHIPPED), 0, 1, NULL },
+    { "own beside it", HEADER ROW("H100-SXM5-80GB", SHIPPED) ROW("H100-SXM5-80GB", "me"), 1, 1,
+      NULL },
+    { "a key of one's own", HEADER ROW("H100-SXM5-80GB", "S24:file"), 1, -1, NULL },
+    { "a bucket", HEADER ROW("H100-SXM5-80GB", "S3://bucket/mine"), 1, -1, NULL },
+    { "a key before words", HEADER ROW("H100-SXM5-80GB", "S10: mine"), 1, -1, NULL },
     { "no rows", HEADER, 0, -1, "membw.csv holds no row\n" },
+    { "no name", HEADER ROW("", "me"), 0, -1, "holds no GPU (1 row)" },
     { "foreign", HEADER ROW("RTX 4090", "me") ROW("RTX 4090", "me"), 0, -1,
       "holds RTX 4090 (2 rows)\n  hint: the column `gpu`" },
     { "of another profile", HEADER ROW("H20", "me"), 0, -1, "--gpu h20-96g" },
