@@ -43,9 +43,7 @@ const struct attention_rule calibrate_attention_rules[RULE_COUNT] = {
     { 128, true, 1, 1 },
     { 256, true, 1.10, 1 },
 };
-#define RULE_BAND_FRACTION  0.2
-#define ATTENTION_ROWS_MIN  6
-#define OWN_MATMUL_ROWS_MIN 24 /* fewer make no table (fit_matmul.c) */
+#define RULE_BAND_FRACTION 0.2
 
 void calibrate_add_line(struct calibrate_report *report, const struct error_summary *form,
                         const struct error_summary *held_out, const char *format, ...) {
@@ -58,29 +56,6 @@ void calibrate_add_line(struct calibrate_report *report, const struct error_summ
     line->form = form ? *form : (struct error_summary){ 0 };
     line->held_out = *held_out;
     line->from = "shipped";
-}
-
-/* The last line is of a fit of the user's rows of this table. */
-static void mark_own(struct calibrate_job *job, enum measurement_format table) {
-    struct calibrate_report *report = job->report;
-    report->own_used[table] = true;
-    if (report->line_count > 0)
-        report->lines[report->line_count - 1].from = job->own->files[table].path;
-}
-
-/* A table of the user that no fit came of. */
-static void note_unused(struct calibrate_job *job, enum measurement_format table,
-                        const char *needs) {
-    const struct own_file *file = &job->own->files[table];
-    if (file->path == NULL || job->report->own_used[table]) return;
-    if (file->row_count == 0) {
-        calibrate_add_note(job->report, job->arena, "%s: no row is of %s, it holds %s", file->path,
-                           job->own->gpu, file->gpus);
-        return;
-    }
-    calibrate_add_note(job->report, job->arena, "%s: its %lld row%s of %s %s not suffice (%s)",
-                       file->path, (long long)file->row_count, file->row_count == 1 ? "" : "s",
-                       job->own->gpu, file->row_count == 1 ? "does" : "do", needs);
 }
 
 /* ---- matmul -----------------------------------------------------------------------------------
@@ -177,52 +152,6 @@ static cJSON *matmul_json(struct calibrate_job *job, const struct matmul_fit *fi
     return curves_write(&efficiency_matmul_table, &f, nodes, 4);
 }
 
-/* NULL, without an error: the user has no rows of this GPU, or too few. */
-/* Half as much again as the peak is no clock but a wrong unit. */
-#define FASTEST_OF_PEAK 1.5
-
-static bool can_be_times(struct calibrate_job *job, const struct gemm_row *rows, int64_t count) {
-    const double peak = job->peaks->bf16_flop_per_s;
-    for (int64_t i = 0; i < count; i++) {
-        const double flop = 2.0 * (double)rows[i].m * (double)rows[i].n * (double)rows[i].k;
-        if (flop <= FASTEST_OF_PEAK * peak * rows[i].time_us * 1e-6) continue;
-        return error_set(job->err,
-                         "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as %s's "
-                         "peak: time_us is in microseconds",
-                         (long long)rows[i].m, (long long)rows[i].n, (long long)rows[i].k,
-                         rows[i].time_us, flop / (peak * rows[i].time_us * 1e-6), job->own->gpu);
-    }
-    return true;
-}
-
-/* NULL without an error: the user's rows do not suffice. */
-static cJSON *own_matmul(struct calibrate_job *job) {
-    const struct own_tables *own = job->own;
-    const struct gemm_rows *all = &own->rows.gemm;
-    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->count; i++)
-        if (strcmp(all->rows[i].dtype, "bf16") == 0 && all->rows[i].time_us > 0 &&
-            all->rows[i].m > 0 && !strstr(all->rows[i].framework, "groups=") &&
-            calibrate_matmul_pass(all->rows[i].framework) == PASS_FORWARD)
-            rows[count++] = all->rows[i];
-    struct matmul_fit *fit = &job->report->matmul;
-    const struct matmul_conditions on = { job->peaks->bf16_flop_per_s, job->peaks->hbm_bytes_per_s,
-                                          PRECISION_BF16, PASS_FORWARD,
-                                          calibrate_sm_count(own->gpu) };
-    if (!can_be_times(job, rows, count)) return NULL;
-    /* no table: too few shapes, however often each was measured */
-    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL) ||
-        fit->axis_count[0] == 0)
-        return NULL;
-    job->report->matmul_fitted = true;
-    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", own->gpu);
-    mark_own(job, MEASUREMENT_GEMM);
-    return matmul_json(
-        job, fit, own_tables_source(job->arena, own, MEASUREMENT_GEMM, count, rows[0].framework), 0,
-        1);
-}
-
 static cJSON *fitted_matmul(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     const struct gemm_rows *all = &job->measured->gemm;
@@ -261,9 +190,9 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_efficiency", plan->fp8_settled_efficiency > 0 },
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
     };
-    cJSON *node = own_matmul(job);
-    if (!node && job->err->text[0] != '\0') return NULL;
-    note_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, of 24 shapes");
+    const char *source = calibrate_own_matmul(job, &job->report->matmul);
+    cJSON *node = source ? matmul_json(job, &job->report->matmul, source, 0, 1) : NULL;
+    calibrate_own_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, of 24 shapes");
     if (!node) node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
     if (node) curves_drop_unseen(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
@@ -286,33 +215,6 @@ double calibrate_sm_count(const char *gpu) {
     return 0; /* no waves */
 }
 
-static bool is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
-    return strcmp(row->direction, "fwd") == 0 && row->head_dim_qk == rule->head_dim &&
-           row->head_dim_v == rule->head_dim && row->causal == rule->causal;
-}
-
-/* The curve's source; NULL: the user has too few rows. */
-static const char *fit_own_attention(struct calibrate_job *job, const struct attention_rule *rule,
-                                     struct attention_fit *fit) {
-    const struct own_tables *own = job->own;
-    const struct attention_rows *all = &own->rows.attention;
-    struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->count; i++)
-        if (is_of_rule(&all->rows[i], rule) && strcmp(all->rows[i].dtype, "bf16") == 0 &&
-            all->rows[i].time_us > 0)
-            rows[count++] = all->rows[i];
-    const struct attention_conditions on = { job->peaks->bf16_flop_per_s,
-                                             job->peaks->hbm_bytes_per_s,
-                                             calibrate_sm_count(own->gpu) };
-    if (count < ATTENTION_ROWS_MIN || !fit_attention(job->arena, rows, count, &on, fit, NULL))
-        return NULL;
-    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", own->gpu,
-                       (long long)rule->head_dim, rule->causal ? "causal" : "full");
-    mark_own(job, MEASUREMENT_ATTENTION);
-    return own_tables_source(job->arena, own, MEASUREMENT_ATTENTION, count, rows[0].framework);
-}
-
 static bool fit_one_attention(struct calibrate_job *job, const struct attention_rule *rule,
                               struct attention_fit *fit) {
     const struct plan *plan = job->plan;
@@ -321,7 +223,7 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
-        if (strcmp(row->gpu, plan->attention_gpu) == 0 && is_of_rule(row, rule) &&
+        if (strcmp(row->gpu, plan->attention_gpu) == 0 && calibrate_is_of_rule(row, rule) &&
             strncmp(row->source, "S9:", 3) != 0)
             rows[count++] = *row;
     }
@@ -395,16 +297,6 @@ static cJSON *attention_curve(struct calibrate_job *job, const struct attention_
     return calibrate_attention_curve_json(rule, &ruled, source, time, plan->band_factor);
 }
 
-/* The source; NULL: the user has too few pairs of forward and backward. */
-static const char *fit_own_backward(struct calibrate_job *job, struct backward_fit *backward) {
-    const struct attention_rows *all = &job->own->rows.attention;
-    if (!fit_attention_backward(job->arena, all->rows, all->count, backward, NULL)) return NULL;
-    calibrate_add_line(job->report, NULL, &backward->residual, "attention backward over forward");
-    mark_own(job, MEASUREMENT_ATTENTION);
-    return own_tables_source(job->arena, job->own, MEASUREMENT_ATTENTION, backward->residual.count,
-                             "pairs of forward and backward");
-}
-
 static cJSON *attention_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     struct attention_fit fits[RULE_COUNT], *base = NULL;
@@ -416,7 +308,7 @@ static cJSON *attention_part(struct calibrate_job *job) {
                                         [ATTENTION_LENGTH_HALF] = plan->attention_length_half } };
     if (plan->attention_efficiency > 0) base = &stated;
     for (int r = 0; r < RULE_COUNT; r++) {
-        own[r] = fit_own_attention(job, &calibrate_attention_rules[r], &fits[r]);
+        own[r] = calibrate_own_attention(job, &calibrate_attention_rules[r], &fits[r]);
         fitted[r] = own[r] || fit_one_attention(job, &calibrate_attention_rules[r], &fits[r]);
         if (fitted[r] && calibrate_attention_rules[r].causal &&
             calibrate_attention_rules[r].head_dim == 128)
@@ -427,9 +319,10 @@ static cJSON *attention_part(struct calibrate_job *job) {
                   plan->attention_gpu);
         return NULL;
     }
-    note_unused(job, MEASUREMENT_ATTENTION, "forward in bf16, six rows of one head size and mask");
+    calibrate_own_unused(job, MEASUREMENT_ATTENTION,
+                         "forward in bf16, six rows of one head size and mask");
     struct backward_fit backward;
-    const char *own_backward = fit_own_backward(job, &backward);
+    const char *own_backward = calibrate_own_backward(job, &backward);
     if (!own_backward) {
         if (!fit_attention_backward(job->arena, job->measured->attention.rows,
                                     job->measured->attention.count, &backward, job->err))
@@ -472,30 +365,24 @@ static cJSON *attention_part(struct calibrate_job *job) {
 
 static cJSON *streaming_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
-    const struct membw_rows *own = &job->own->rows.membw, *others = &job->measured->membw;
-    struct streaming_source from = { own->rows,    own->count,    job->own->gpu,
-                                     others->rows, others->count, "H200-SXM" };
+    const struct membw_rows *others = &job->measured->membw;
     struct streaming_fit fit;
-    const char *streams;
     double band_factor = 1;
-    if (fit_streaming(&from, job->arena, &fit, NULL)) {
-        streams = own_tables_source(job->arena, job->own, MEASUREMENT_MEMBW, own->count, "streams");
-        calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", from.gpu);
-        mark_own(job, MEASUREMENT_MEMBW);
-    } else {
-        from = (struct streaming_source){ others->rows, others->count, plan->stream_gpu,
-                                          others->rows, others->count, "H200-SXM" };
+    const char *source = calibrate_own_streams(job, &fit);
+    if (!source) {
+        const struct streaming_source from = { others->rows, others->count, plan->stream_gpu,
+                                               others->rows, others->count, STREAM_NORM_GPU };
         if (!fit_streaming(&from, job->arena, &fit, job->err)) return NULL;
-        streams =
-            arena_format(job->arena, "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure)",
-                         plan->stream_gpu);
+        source = arena_format(
+            job->arena,
+            "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure), " STREAM_NORM_SOURCE,
+            plan->stream_gpu);
         calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
         band_factor = plan->band_factor;
     }
-    note_unused(job, MEASUREMENT_MEMBW, "stream-scale, stream-triad or residual add");
+    calibrate_own_unused(job, MEASUREMENT_MEMBW, "stream-scale, stream-triad or residual add");
     const struct streaming_fields f = {
-        .source =
-            arena_format(job->arena, "%s, fused norms of H200 (NVIDIA/cudnn-frontend)", streams),
+        .source = source,
         .launch_us = plan->launch_us,
         .graph_launch_us = plan->graph_launch_us,
         .norm_forward = curves_rounded(fit.norm_forward),
@@ -565,29 +452,6 @@ cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collec
     return curves_write(&efficiency_collective_table, &f, nodes, 2);
 }
 
-/* Of the user's rows. */
-static bool user_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
-                            struct collective_fit *fit) {
-    const struct nccl_rows *nccl = &job->own->rows.nccl;
-    if (!fit_collective(nccl->rows, nccl->count, job->own->gpu, op, rank_count, fit)) return false;
-    calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
-                       operator_kind_name(op), (long long)rank_count, job->own->gpu);
-    mark_own(job, MEASUREMENT_NCCL);
-    return true;
-}
-
-static cJSON *user_collective_json(struct calibrate_job *job, const struct collective_fit *fit) {
-    cJSON *table = calibrate_collective_table(job, fit);
-    const char *version = job->own->rows.nccl.rows[0].nccl_version;
-    const char *source =
-        own_tables_source(job->arena, job->own, MEASUREMENT_NCCL, fit->count,
-                          version[0] != '\0' ? arena_format(job->arena, "NCCL %s", version) : "");
-    cJSON_ReplaceItemInObjectCaseSensitive(table, "source", cJSON_CreateString(source));
-    cJSON_ReplaceItemInObjectCaseSensitive(
-        table, "band_fraction", cJSON_CreateNumber(curves_rounded(fmax(0.10, fit->held_out.p80))));
-    return table;
-}
-
 static bool own_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
                            struct collective_fit *fit) {
     const char *gpu = job->plan->own_nccl_gpu;
@@ -606,8 +470,15 @@ static cJSON *collectives_part(struct calibrate_job *job) {
         for (int i = 0; i < RANK_COUNTS; i++) {
             struct collective_fit fit;
             if (op == OPERATOR_SEND && calibrate_rank_counts[i] != 2) continue;
-            if (user_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
-                cJSON_AddItemToArray(list, user_collective_json(job, &fit));
+            const char *source = calibrate_own_collective(job, (enum operator_kind)op,
+                                                          calibrate_rank_counts[i], &fit);
+            if (source) {
+                cJSON *table = calibrate_collective_table(job, &fit);
+                cJSON_ReplaceItemInObjectCaseSensitive(table, "source", cJSON_CreateString(source));
+                cJSON_ReplaceItemInObjectCaseSensitive(
+                    table, "band_fraction",
+                    cJSON_CreateNumber(curves_rounded(fmax(0.10, fit.held_out.p80))));
+                cJSON_AddItemToArray(list, table);
                 continue;
             }
             if (own_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit)) {
@@ -631,8 +502,8 @@ static cJSON *collectives_part(struct calibrate_job *job) {
             }
             cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
         }
-    note_unused(job, MEASUREMENT_NCCL,
-                "out of place, in one node, among 2, 4 or 8 GPUs, two sizes");
+    calibrate_own_unused(job, MEASUREMENT_NCCL,
+                         "out of place, in one node, among 2, 4 or 8 GPUs, two sizes");
     return list;
 }
 
@@ -660,29 +531,6 @@ void calibrate_add_note(struct calibrate_report *report, struct arena *arena, co
     report->notes[report->note_count++] = arena_text(arena, text);
 }
 
-/* What of the user's went into the file, before what the plan says of the rest. */
-static const char *whole_note(struct calibrate_job *job) {
-    static const char *const parts[MEASUREMENT_FORMAT_COUNT] = {
-        [MEASUREMENT_GEMM] = "matmul",
-        [MEASUREMENT_ATTENTION] = "attention",
-        [MEASUREMENT_NCCL] = "collectives",
-        [MEASUREMENT_MEMBW] = "streaming",
-    };
-    const char *files = "", *rest = "";
-    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
-        if (job->report->own_used[f])
-            files =
-                arena_format(job->arena, "%s%s%s of %s (%s)", files, files[0] != '\0' ? ", " : "",
-                             job->own->files[f].path, job->own->files[f].date, parts[f]);
-        else
-            rest = arena_format(job->arena, "%s%s%s", rest, rest[0] != '\0' ? ", " : "", parts[f]);
-    }
-    if (files[0] == '\0') return job->plan->note;
-    return arena_format(job->arena,
-                        "own measurements of %s: %s; settled ceilings, fp8%s%s as shipped: %s",
-                        job->own->gpu, files, rest[0] != '\0' ? ", " : "", rest, job->plan->note);
-}
-
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                            const char *gpu, const struct calibrate_peaks *peaks,
                            cJSON *profile_curves_out, struct calibrate_report *report,
@@ -696,6 +544,8 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
     const struct calibrate_peaks plan_peaks = { plan->gemm_peak, plan->gemm_bandwidth };
     struct calibrate_job job = { arena,  plan, &own.others, &own, peaks ? peaks : &plan_peaks,
                                  report, err };
+    if (!calibrate_own_check(&job))
+        return error_context(err, "while fitting the curves of '%s'", gpu);
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
     cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
     const struct {
@@ -712,9 +562,10 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         cJSON_AddItemToObject(profile_curves_out, parts[i].name, part);
     }
     if (own.any) {
-        const char *note = whole_note(&job);
+        const char *note = calibrate_own_note(&job);
         report->own = note != plan->note;
         if (!report->own) return error_set(err, "nothing was fitted: %s", report->notes[0]);
+        calibrate_own_left_out(&job, measured_dir);
         cJSON_ReplaceItemInObjectCaseSensitive(profile_curves_out, "note",
                                                cJSON_CreateString(note));
     }

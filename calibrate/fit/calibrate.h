@@ -20,7 +20,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-enum { CALIBRATE_LINE_MAX = 64, CALIBRATE_NOTE_MAX = 8 };
+enum { CALIBRATE_LINE_MAX = 64, CALIBRATE_NOTE_MAX = 16 };
 
 /* One line for each fitted thing: how well it repeats what was measured. */
 struct calibrate_line {
@@ -37,6 +37,7 @@ struct calibrate_report {
     bool own_used[MEASUREMENT_FORMAT_COUNT];
     int64_t note_count;
     const char *notes[CALIBRATE_NOTE_MAX]; /* which of the user's rows were of no use, and why */
+    int64_t unused_count;                  /* the first notes: of tables that no fit came of */
     bool matmul_fitted; /* the coefficients below are of measurements of this GPU's family */
     struct matmul_fit matmul;
 };

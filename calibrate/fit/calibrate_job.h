@@ -1,15 +1,18 @@
-/* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c and
- * calibrate_variants.c. Everything belongs to the arena of the job, the made JSON to the caller. */
+/* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c,
+ * calibrate_own.c and calibrate_variants.c. Everything belongs to the arena of the job, the made JSON to the caller. */
 #ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 #define BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/fit_attention.h"
 #include "calibrate/fit/fit_collective.h"
+#include "calibrate/fit/fit_streaming.h"
 #include "calibrate/fit/own_tables.h"
 #include "calibrate/fit/plan.h"
 
-enum { RULE_COUNT = 8, RANK_COUNTS = 3 };
+enum { RULE_COUNT = 8, RANK_COUNTS = 3, ATTENTION_ROWS_MIN = 6 };
+#define STREAM_NORM_GPU    "H200-SXM"
+#define STREAM_NORM_SOURCE "fused norms of H200 (NVIDIA/cudnn-frontend)"
 
 /* A head size and mask, and its curve over the causal one of head size 128; 0: none is stated. */
 struct attention_rule {
@@ -43,6 +46,26 @@ cJSON *calibrate_attention_curve_json(const struct attention_rule *rule,
 cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collective_fit *fit);
 /* Streaming multiprocessors of a GPU of the tables. */
 double calibrate_sm_count(const char *gpu);
+
+bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule);
+
+/* Of the user's rows (calibrate_own.c). They name the source; NULL: the rows do not suffice. */
+const char *calibrate_own_matmul(struct calibrate_job *job, struct matmul_fit *fit);
+const char *calibrate_own_attention(struct calibrate_job *job, const struct attention_rule *rule,
+                                    struct attention_fit *fit);
+const char *calibrate_own_backward(struct calibrate_job *job, struct backward_fit *fit);
+const char *calibrate_own_streams(struct calibrate_job *job, struct streaming_fit *fit);
+const char *calibrate_own_collective(struct calibrate_job *job, enum operator_kind op,
+                                     int64_t rank_count, struct collective_fit *fit);
+/* false: a row is faster than the GPU can be. */
+bool calibrate_own_check(struct calibrate_job *job);
+/* Notes a table that no fit came of, and which rows of the others did not go in. */
+void calibrate_own_unused(struct calibrate_job *job, enum measurement_format table,
+                          const char *needs);
+void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir);
+/* What of the user's went into the file, before what the plan says of the rest; the plan's own note
+ * where nothing did. */
+const char *calibrate_own_note(struct calibrate_job *job);
 
 /* The curves of single frameworks, for scenarios and checks that name one; an empty list if there are
  * none. */

@@ -25,8 +25,8 @@ static double version_number(const char *text) {
     return number;
 }
 
-static bool is_row(const struct nccl_row *row, const char *gpu, enum operator_kind op,
-                   int64_t rank_count) {
+bool fit_collective_takes(const struct nccl_row *row, const char *gpu, enum operator_kind op,
+                          int64_t rank_count) {
     return row->n_nodes == 1 && row->n_gpus == rank_count && !row->in_place && row->bytes > 0 &&
            row->time_us > 0 && strcmp(row->gpu, gpu) == 0 && strcmp(row->op, op_names[op]) == 0 &&
            !strstr(row->interconnect, "NCCL_");
@@ -91,13 +91,14 @@ bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
     double newest = -1, newest_largest_bytes = 0;
     *out = (struct collective_fit){ .op = op, .rank_count = rank_count };
     for (int64_t i = 0; i < count; i++)
-        if (is_row(&rows[i], gpu, op, rank_count) && strncmp(rows[i].source, "S1:", 3) == 0)
+        if (fit_collective_takes(&rows[i], gpu, op, rank_count) &&
+            strncmp(rows[i].source, "S1:", 3) == 0)
             newest = fmax(newest, version_number(rows[i].nccl_version));
     for (int64_t i = 0; i < count; i++)
-        if (is_row(&rows[i], gpu, op, rank_count) && is_newest(&rows[i], newest))
+        if (fit_collective_takes(&rows[i], gpu, op, rank_count) && is_newest(&rows[i], newest))
             newest_largest_bytes = fmax(newest_largest_bytes, rows[i].bytes);
     for (int64_t i = 0; i < count; i++) {
-        if (!is_row(&rows[i], gpu, op, rank_count)) continue;
+        if (!fit_collective_takes(&rows[i], gpu, op, rank_count)) continue;
         if (!is_newest(&rows[i], newest) &&
             !(strncmp(rows[i].source, "S1:", 3) != 0 && rows[i].bytes > newest_largest_bytes))
             continue;

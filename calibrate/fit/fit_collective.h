@@ -23,6 +23,10 @@ struct collective_fit {
 bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
                     enum operator_kind op, int64_t rank_count, struct collective_fit *out);
 
+/* A row that it may be fitted on. */
+bool fit_collective_takes(const struct nccl_row *row, const char *gpu, enum operator_kind op,
+                          int64_t rank_count);
+
 /* Another rank count than the measured one: as `relative_to` stands to `relative_from` on a similar
  * GPU, size by size. */
 struct collective_fit collective_by_relative(const struct collective_fit *from,

@@ -9,12 +9,10 @@
  */
 #define RESIDUAL_BYTES (4 * L2_BYTES)
 
-enum stream_kind { STREAM_NONE, STREAM_ELEMENTWISE, STREAM_NORM_FORWARD, STREAM_NORM_BACKWARD };
-
 /* Kernels that a training framework launches, or that move data as they do. Read-only and
  * write-only streams say nothing about an operator that does both; kernels of inference engines of
  * 2024 and unfused norms are slower than what training uses now. */
-static enum stream_kind kind_of(const struct membw_row *row) {
+enum stream_kind stream_kind_of(const struct membw_row *row) {
     const bool fused = strncmp(row->framework, "cudnn", 5) == 0 ||
                        strncmp(row->framework, "torch_compile", 13) == 0;
     if (strncmp(row->test, "BabelStream-", 12) == 0)
@@ -35,7 +33,7 @@ static double median_of(const struct membw_row *rows, int64_t count, const char 
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++)
         if (strcmp(rows[i].gpu, gpu) == 0 && rows[i].fraction_of_peak > 0 &&
-            kind_of(&rows[i]) == kind)
+            stream_kind_of(&rows[i]) == kind)
             scratch[n++] = fmin(rows[i].fraction_of_peak, 1);
     return fit_quantile(scratch, n, 0.5);
 }
@@ -45,7 +43,7 @@ static int64_t add_errors(const struct membw_row *rows, int64_t count, const cha
                           const struct streaming_fit *fit, double *errors) {
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++) {
-        const enum stream_kind kind = kind_of(&rows[i]);
+        const enum stream_kind kind = stream_kind_of(&rows[i]);
         const bool norm = kind == STREAM_NORM_FORWARD || kind == STREAM_NORM_BACKWARD;
         if (kind == STREAM_NONE || norm != norms || strcmp(rows[i].gpu, gpu) != 0) continue;
         const double fraction = kind == STREAM_ELEMENTWISE    ? fit->elementwise

@@ -19,6 +19,10 @@ struct streaming_source {
     const char *norm_gpu;
 };
 
+/* What of a step a row says something about. */
+enum stream_kind { STREAM_NONE, STREAM_ELEMENTWISE, STREAM_NORM_FORWARD, STREAM_NORM_BACKWARD };
+enum stream_kind stream_kind_of(const struct membw_row *row);
+
 /* Elementwise: median of copy, triad and residual-add kernels on `gpu`. Norms: median of fused
  * kernels on `norm_gpu`. Only buffers too large for L2 count. */
 bool fit_streaming(const struct streaming_source *from, struct arena *arena,

@@ -154,7 +154,8 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
     cJSON_Delete(curves);
     if (!ok) return cli_error(&err);
     for (int64_t i = 0; i < report->note_count && !cli->common.quiet; i++)
-        fprintf(stderr, "%s: the shipped rows stand in\n", report->notes[i]);
+        fprintf(stderr, "%s%s\n", report->notes[i],
+                i < report->unused_count ? ": the shipped rows stand in" : "");
     if (cli->common.json) {
         print_json(gpu, report, output);
         return EXIT_DONE;

@@ -1,0 +1,358 @@
+/* calibrate_own.c - what is fitted on a user's own rows, and what of them is not. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+#include "calibrate/fit/calibrate_job.h"
+
+/* Half as much again as the peak is no clock but a wrong unit. */
+#define FASTEST_OF_PEAK 1.5
+enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
+enum { MIX_MAX = 4 };
+
+/* "torch", or "torch (20), cublasLt (4)" where the rows are of several, in their order. */
+static const char *mix_text(struct arena *arena, const char *const *names, int64_t count) {
+    const char *seen[MIX_MAX];
+    int64_t counts[MIX_MAX] = { 0 }, rest = 0;
+    int seen_count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int at = 0;
+        while (at < seen_count && strcmp(seen[at], names[i]) != 0)
+            at++;
+        if (at == MIX_MAX) {
+            rest++;
+            continue;
+        }
+        if (at == seen_count) seen[seen_count++] = names[i];
+        counts[at]++;
+    }
+    if (seen_count < 2) return seen_count == 1 ? seen[0] : "";
+    const char *text = "";
+    for (int at = 0; at < seen_count; at++)
+        text = arena_format(arena, "%s%s%s (%lld)", text, at > 0 ? ", " : "",
+                            seen[at][0] != '\0' ? seen[at] : "not stated", (long long)counts[at]);
+    return rest > 0 ? arena_format(arena, "%s, others (%lld)", text, (long long)rest) : text;
+}
+
+/* The last line is of a fit of the user's rows of this table. */
+static void mark_own(struct calibrate_job *job, enum measurement_format table) {
+    struct calibrate_report *report = job->report;
+    report->own_used[table] = true;
+    if (report->line_count > 0)
+        report->lines[report->line_count - 1].from = job->own->files[table].path;
+}
+
+void calibrate_own_unused(struct calibrate_job *job, enum measurement_format table,
+                          const char *needs) {
+    const struct own_file *file = &job->own->files[table];
+    if (file->path == NULL || job->report->own_used[table]) return;
+    job->report->unused_count++;
+    if (file->row_count == 0) {
+        calibrate_add_note(job->report, job->arena, "%s: no row is of %s, it holds %s", file->path,
+                           job->own->gpu, file->gpus);
+        return;
+    }
+    calibrate_add_note(job->report, job->arena, "%s: its %lld row%s of %s %s not suffice (%s)",
+                       file->path, (long long)file->row_count, file->row_count == 1 ? "" : "s",
+                       job->own->gpu, file->row_count == 1 ? "does" : "do", needs);
+}
+
+/* ---- which rows ---- */
+
+static bool whole_matmul(const struct gemm_row *row) {
+    return row->time_us > 0 && row->m > 0 && row->n > 0 && row->k > 0;
+}
+
+static bool takes_matmul(const struct gemm_row *row) {
+    return whole_matmul(row) && strcmp(row->dtype, "bf16") == 0 &&
+           !strstr(row->framework, "groups=") &&
+           calibrate_matmul_pass(row->framework) == PASS_FORWARD;
+}
+
+static bool whole_attention(const struct attention_row *row) {
+    return row->time_us > 0 && row->batch > 0 && row->seqlen > 0 && row->heads_q > 0 &&
+           row->heads_kv > 0 && row->head_dim_qk > 0 && row->head_dim_v > 0;
+}
+
+bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
+    return strcmp(row->direction, "fwd") == 0 && row->head_dim_qk == rule->head_dim &&
+           row->head_dim_v == rule->head_dim && row->causal == rule->causal;
+}
+
+/* ---- a row that cannot be ---- */
+
+static bool check_matmuls(struct calibrate_job *job) {
+    const struct gemm_rows *all = &job->own->rows.gemm;
+    const double peak = job->peaks->bf16_flop_per_s;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct gemm_row *row = &all->rows[i];
+        if (!takes_matmul(row)) continue;
+        const double flop = 2.0 * (double)row->m * (double)row->n * (double)row->k;
+        const double of_peak = flop / (peak * row->time_us * 1e-6);
+        if (of_peak > FASTEST_OF_PEAK)
+            return error_set(job->err,
+                             "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as "
+                             "%s's peak: time_us is in microseconds",
+                             (long long)row->m, (long long)row->n, (long long)row->k, row->time_us,
+                             of_peak, job->own->gpu);
+    }
+    return true;
+}
+
+static bool check_attentions(struct calibrate_job *job) {
+    const struct attention_rows *all = &job->own->rows.attention;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct attention_row *row = &all->rows[i];
+        if (!whole_attention(row) || strcmp(row->dtype, "bf16") != 0) continue;
+        const bool backward = strcmp(row->direction, "bwd") == 0;
+        const double tokens = (double)(row->batch * row->seqlen);
+        const struct operator_work work =
+            operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, PRECISION_BF16, tokens,
+                               tokens * (double)row->seqlen, row->heads_q, row->heads_kv,
+                               row->head_dim_qk, row->causal);
+        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * row->time_us * 1e-6);
+        if (of_peak > FASTEST_OF_PEAK)
+            return error_set(job->err,
+                             "%s of %lld x %lld tokens with %lld heads of %lld in %g us "
+                             "is %.3g times as fast as %s's peak: time_us is in microseconds",
+                             backward ? "a backward of attention" : "an attention",
+                             (long long)row->batch, (long long)row->seqlen, (long long)row->heads_q,
+                             (long long)row->head_dim_qk, row->time_us, of_peak, job->own->gpu);
+    }
+    return true;
+}
+
+/* No link is faster than the memory that it reads. */
+static bool check_collectives(struct calibrate_job *job) {
+    const struct nccl_rows *all = &job->own->rows.nccl;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct nccl_row *row = &all->rows[i];
+        const double bytes_per_s = row->time_us > 0 ? row->bytes / (row->time_us * 1e-6) : 0;
+        if (bytes_per_s > FASTEST_OF_PEAK * job->peaks->hbm_bytes_per_s)
+            return error_set(job->err,
+                             "%s of %g bytes in %g us moves more than %s's memory does: time_us is "
+                             "in microseconds",
+                             row->op, row->bytes, row->time_us, job->own->gpu);
+    }
+    return true;
+}
+
+static bool check_streams(struct calibrate_job *job) {
+    const struct membw_rows *all = &job->own->rows.membw;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct membw_row *row = &all->rows[i];
+        if (stream_kind_of(row) != STREAM_NONE && row->fraction_of_peak > FASTEST_OF_PEAK)
+            return error_set(job->err,
+                             "%s of %g bytes at %g of %s's peak: fraction_of_peak is a fraction, 1 "
+                             "at the peak",
+                             row->test, row->bytes, row->fraction_of_peak, job->own->gpu);
+    }
+    return true;
+}
+
+bool calibrate_own_check(struct calibrate_job *job) {
+    return check_matmuls(job) && check_attentions(job) && check_collectives(job) &&
+           check_streams(job);
+}
+
+/* ---- fits ---- */
+
+const char *calibrate_own_matmul(struct calibrate_job *job, struct matmul_fit *fit) {
+    const struct own_tables *own = job->own;
+    const struct gemm_rows *all = &own->rows.gemm;
+    struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
+    const char **names = arena_array(job->arena, const char *, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        if (!takes_matmul(&all->rows[i])) continue;
+        names[count] = all->rows[i].framework;
+        rows[count++] = all->rows[i];
+    }
+    const struct matmul_conditions on = { job->peaks->bf16_flop_per_s, job->peaks->hbm_bytes_per_s,
+                                          PRECISION_BF16, PASS_FORWARD,
+                                          calibrate_sm_count(own->gpu) };
+    /* no table: too few shapes, however often each was measured */
+    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL) ||
+        fit->axis_count[0] == 0)
+        return NULL;
+    job->report->matmul_fitted = true;
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", own->gpu);
+    mark_own(job, MEASUREMENT_GEMM);
+    return own_tables_source(job->arena, own, MEASUREMENT_GEMM, count,
+                             mix_text(job->arena, names, count));
+}
+
+const char *calibrate_own_attention(struct calibrate_job *job, const struct attention_rule *rule,
+                                    struct attention_fit *fit) {
+    const struct own_tables *own = job->own;
+    const struct attention_rows *all = &own->rows.attention;
+    struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
+    const char **names = arena_array(job->arena, const char *, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct attention_row *row = &all->rows[i];
+        if (!calibrate_is_of_rule(row, rule) || strcmp(row->dtype, "bf16") != 0 ||
+            !whole_attention(row))
+            continue;
+        names[count] = row->framework;
+        rows[count++] = *row;
+    }
+    const struct attention_conditions on = { job->peaks->bf16_flop_per_s,
+                                             job->peaks->hbm_bytes_per_s,
+                                             calibrate_sm_count(own->gpu) };
+    if (count < ATTENTION_ROWS_MIN || !fit_attention(job->arena, rows, count, &on, fit, NULL))
+        return NULL;
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", own->gpu,
+                       (long long)rule->head_dim, rule->causal ? "causal" : "full");
+    mark_own(job, MEASUREMENT_ATTENTION);
+    return own_tables_source(job->arena, own, MEASUREMENT_ATTENTION, count,
+                             mix_text(job->arena, names, count));
+}
+
+const char *calibrate_own_backward(struct calibrate_job *job, struct backward_fit *fit) {
+    const struct attention_rows *all = &job->own->rows.attention;
+    if (!fit_attention_backward(job->arena, all->rows, all->count, fit, NULL)) return NULL;
+    calibrate_add_line(job->report, NULL, &fit->residual, "attention backward over forward");
+    mark_own(job, MEASUREMENT_ATTENTION);
+    return own_tables_source(job->arena, job->own, MEASUREMENT_ATTENTION, fit->residual.count,
+                             "pairs of forward and backward");
+}
+
+const char *calibrate_own_streams(struct calibrate_job *job, struct streaming_fit *fit) {
+    const struct own_tables *own = job->own;
+    const struct membw_rows *all = &own->rows.membw, *others = &job->measured->membw;
+    const char **names = arena_array(job->arena, const char *, all->count + 1);
+    int64_t count = 0, norm_counts[2] = { 0 };
+    for (int64_t i = 0; i < all->count; i++) {
+        const enum stream_kind kind = stream_kind_of(&all->rows[i]);
+        if (!(all->rows[i].fraction_of_peak > 0)) continue;
+        if (kind == STREAM_ELEMENTWISE) names[count++] = all->rows[i].framework;
+        if (kind == STREAM_NORM_FORWARD) norm_counts[0]++;
+        if (kind == STREAM_NORM_BACKWARD) norm_counts[1]++;
+    }
+    const bool own_norms = norm_counts[0] > 0 && norm_counts[1] > 0;
+    const struct membw_rows *norms = own_norms ? all : others;
+    const struct streaming_source from = { all->rows,    all->count,
+                                           own->gpu,     norms->rows,
+                                           norms->count, own_norms ? own->gpu : STREAM_NORM_GPU };
+    if (!fit_streaming(&from, job->arena, fit, NULL)) return NULL;
+    calibrate_add_line(job->report, NULL, &fit->residual, "streaming %s", own->gpu);
+    mark_own(job, MEASUREMENT_MEMBW);
+    const char *mix = mix_text(job->arena, names, count);
+    const char *streams = own_tables_source(
+        job->arena, own, MEASUREMENT_MEMBW, count,
+        mix[0] != '\0' ? arena_format(job->arena, "streams, %s", mix) : "streams");
+    if (own_norms)
+        return arena_format(job->arena, "%s, %lld fused norms there", streams,
+                            (long long)(norm_counts[0] + norm_counts[1]));
+    return arena_format(job->arena, "%s, " STREAM_NORM_SOURCE, streams);
+}
+
+const char *calibrate_own_collective(struct calibrate_job *job, enum operator_kind op,
+                                     int64_t rank_count, struct collective_fit *fit) {
+    const struct nccl_rows *all = &job->own->rows.nccl;
+    const char **names = arena_array(job->arena, const char *, all->count + 1);
+    int64_t count = 0;
+    if (!fit_collective(all->rows, all->count, job->own->gpu, op, rank_count, fit)) return NULL;
+    calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
+                       operator_kind_name(op), (long long)rank_count, job->own->gpu);
+    mark_own(job, MEASUREMENT_NCCL);
+    for (int64_t i = 0; i < all->count; i++)
+        if (fit_collective_takes(&all->rows[i], job->own->gpu, op, rank_count))
+            names[count++] = all->rows[i].nccl_version;
+    const char *mix = mix_text(job->arena, names, count);
+    return own_tables_source(job->arena, job->own, MEASUREMENT_NCCL, count,
+                             mix[0] != '\0' ? arena_format(job->arena, "NCCL %s", mix) : "");
+}
+
+/* ---- what it says ---- */
+
+/* Of what a table holds of other GPUs. */
+static void note_others(struct calibrate_job *job, const struct own_file *file) {
+    if (file->row_count > 0 && strchr(file->gpus, ',') != NULL)
+        calibrate_add_note(job->report, job->arena, "%s holds %s: only those of %s are taken",
+                           file->path, file->gpus, job->own->gpu);
+}
+
+static void left_out(struct calibrate_job *job, enum measurement_format table, int64_t count,
+                     const char *which) {
+    if (count > 0)
+        calibrate_add_note(job->report, job->arena, "%s: %lld row%s of %s not taken: %s",
+                           job->own->files[table].path, (long long)count, count == 1 ? "" : "s",
+                           job->own->gpu, which);
+}
+
+void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir) {
+    const struct calibrate_tables *own = &job->own->rows;
+    int64_t blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = 0, layouts = 0, low_attention = 0,
+            norms = 0;
+    for (int64_t i = 0; i < own->gemm.count; i++) {
+        const struct gemm_row *row = &own->gemm.rows[i];
+        if (!whole_matmul(row))
+            blank[MEASUREMENT_GEMM]++;
+        else if (strcmp(row->dtype, "bf16") != 0)
+            low++;
+        else if (!takes_matmul(row))
+            layouts++;
+    }
+    for (int64_t i = 0; i < own->attention.count; i++) {
+        const struct attention_row *row = &own->attention.rows[i];
+        if (!whole_attention(row))
+            blank[MEASUREMENT_ATTENTION]++;
+        else if (strcmp(row->dtype, "bf16") != 0)
+            low_attention++;
+    }
+    for (int64_t i = 0; i < own->nccl.count; i++)
+        blank[MEASUREMENT_NCCL] += !(own->nccl.rows[i].time_us > 0 && own->nccl.rows[i].bytes > 0 &&
+                                     own->nccl.rows[i].n_gpus > 0);
+    for (int64_t i = 0; i < own->membw.count; i++) {
+        const struct membw_row *row = &own->membw.rows[i];
+        if (!(row->fraction_of_peak > 0))
+            blank[MEASUREMENT_MEMBW]++;
+        else if (strstr(row->test, "norm") != NULL && stream_kind_of(row) == STREAM_NONE)
+            norms++;
+    }
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++)
+        note_others(job, &job->own->files[f]);
+    left_out(job, MEASUREMENT_GEMM, blank[MEASUREMENT_GEMM], "m, n, k or time_us is blank or 0");
+    left_out(job, MEASUREMENT_GEMM, low,
+             "not bf16; fp8 and fp4 are bf16's curve at the shipped ceilings");
+    left_out(job, MEASUREMENT_GEMM, layouts,
+             "not the forward layout; the backward is the forward times the shipped factor");
+    left_out(job, MEASUREMENT_ATTENTION, blank[MEASUREMENT_ATTENTION],
+             "a size or time_us is blank or 0");
+    left_out(job, MEASUREMENT_ATTENTION, low_attention, "not bf16");
+    left_out(job, MEASUREMENT_NCCL, blank[MEASUREMENT_NCCL],
+             "n_gpus, bytes or time_us is blank or 0");
+    left_out(job, MEASUREMENT_MEMBW, blank[MEASUREMENT_MEMBW], "fraction_of_peak is blank or 0");
+    left_out(job, MEASUREMENT_MEMBW, norms,
+             "norms that are not fused rms_norm of cudnn or torch_compile beyond 50 MB");
+    const char *settled = calibrate_table(job->arena, measured_dir, NULL, "gemm_settled");
+    if (access(settled, F_OK) == 0)
+        calibrate_add_note(
+            job->report, job->arena,
+            "%s is not taken: the ceilings of settled clocks stay as shipped (see it "
+            "with `ballast calibrate check`)",
+            settled);
+}
+
+const char *calibrate_own_note(struct calibrate_job *job) {
+    static const char *const parts[MEASUREMENT_FORMAT_COUNT] = {
+        [MEASUREMENT_GEMM] = "matmul",
+        [MEASUREMENT_ATTENTION] = "attention",
+        [MEASUREMENT_NCCL] = "collectives",
+        [MEASUREMENT_MEMBW] = "streaming",
+    };
+    const char *files = "", *rest = "";
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
+        if (job->report->own_used[f])
+            files =
+                arena_format(job->arena, "%s%s%s of %s (%s)", files, files[0] != '\0' ? ", " : "",
+                             job->own->files[f].path, job->own->files[f].date, parts[f]);
+        else
+            rest = arena_format(job->arena, "%s%s%s", rest, rest[0] != '\0' ? ", " : "", parts[f]);
+    }
+    if (files[0] == '\0') return job->plan->note;
+    return arena_format(job->arena,
+                        "own measurements of %s: %s; settled ceilings, fp8%s%s as shipped: %s",
+                        job->own->gpu, files, rest[0] != '\0' ? ", " : "", rest, job->plan->note);
+}
