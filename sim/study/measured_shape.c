@@ -3,6 +3,7 @@
  * In this order, each step only for cells that are still empty:
  *   1. a model of scenarios/models, or of the list public_shapes.csv there, whose name the row's
  *      model holds ("Paxml GPT5B" holds gpt-5b), unless what the row does say differs: its shape;
+ *      That list's column `compared` says when and with what each line was compared, and what differs;
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
  *   3. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
  *      else LLaMA's 32,000;

@@ -1,0 +1,47 @@
+/* test_measured_shape.c - each line of the public shapes is whole, and says what it was compared with. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/base/csv.h"
+
+#define SHAPES BALLAST_SOURCE_DIR "/scenarios/models/public_shapes.csv"
+
+static int64_t count_of(const struct csv *csv, int64_t row, const char *column) {
+    struct error err = { 0 };
+    int64_t value = 0;
+    if (!csv_count(csv, row, csv_column(csv, column), &value, &err)) fail_msg("%s", err.text);
+    return value;
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct csv *csv = csv_load(arena, SHAPES, &err);
+    if (csv == NULL) fail_msg("%s", err.text);
+    assert_true(csv->row_count >= 55);
+    for (int64_t row = 0; row < csv->row_count; row++) {
+        const char *name = csv_cell(csv, row, csv_column(csv, "name"));
+        for (int64_t column = 0; column < csv->column_count; column++)
+            if (csv_cell(csv, row, column)[0] == '\0')
+                fail_msg("%s: %s is empty", name, csv->header[column]);
+        const int64_t heads = count_of(csv, row, "heads"), kv = count_of(csv, row, "kv_heads");
+        const int64_t hidden = count_of(csv, row, "hidden");
+        if (heads % kv != 0) fail_msg("%s: %ld heads of %ld", name, (long)heads, (long)kv);
+        /* The heads of these are together wider or narrower than the model. */
+        if (strncmp(name, "qwen3-", 6) != 0 && strcmp(name, "mistral-nemo") != 0 &&
+            heads * count_of(csv, row, "head_dim") != hidden)
+            fail_msg("%s: heads are not %ld wide together", name, (long)hidden);
+        if (strncmp(csv_cell(csv, row, csv_column(csv, "compared")), "20", 2) != 0)
+            fail_msg("%s: not compared", name);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
