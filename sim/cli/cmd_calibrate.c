@@ -347,6 +347,16 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- check ---- */
 
+/* No profile is so wrong for most kernels. */
+static bool has_wrong_unit(const struct calibrate_check *check) {
+    int64_t slow = 0, fast = 0;
+    for (int64_t i = 0; i < check->priced_count; i++) {
+        slow += check->rows[i].measured_s > 10 * check->rows[i].price_s;
+        fast += check->rows[i].price_s > 10 * check->rows[i].measured_s;
+    }
+    return 2 * slow > check->priced_count || 2 * fast > check->priced_count;
+}
+
 static void print_check(struct arena *arena, const struct calibrate_check *check,
                         const char *path) {
     printf("%s: %lld row%s of %s\n", path, (long long)check->row_count,
@@ -365,6 +375,8 @@ static void print_check(struct arena *arena, const struct calibrate_check *check
     for (int64_t i = 0; i < check->skip_count; i++)
         printf("  %lld row%s left out: %s\n", (long long)check->skips[i].row_count,
                check->skips[i].row_count == 1 ? "" : "s", check->skips[i].reason);
+    if (has_wrong_unit(check))
+        printf("  most rows are ten times off their price or more: time_us is in microseconds\n");
 }
 
 static void add_check(const struct calibrate_check *check, const char *path, cJSON *groups,
