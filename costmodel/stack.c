@@ -28,7 +28,7 @@ struct stack_fields {
     int64_t packed_sample_tokens;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
-    double kept_activations, logit_bytes, divided_logit_bytes;
+    double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
         rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
@@ -231,6 +231,8 @@ static const struct field stack_rows[] = {
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
       "fp32-scores",
       NULL },
+    { "update_bytes", FIELD_DOUBLE, AT(update_bytes), 0, 64, "0", "bytes",
+      "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
     { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 0, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
     { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 4, 64, "null", "bytes",
@@ -502,6 +504,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .placeholder_gradients = f.placeholder_gradients,
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,
+        .update_bytes = f.update_bytes,
         .logit_bytes = f.logit_bytes,
         .divided_logit_bytes = isnan(f.divided_logit_bytes) ? f.logit_bytes : f.divided_logit_bytes,
         .reserved_fraction = f.reserved_fraction,

@@ -165,6 +165,8 @@ struct stack {
     unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */
     double kept_activations; /* of a block over what its fused kernels keep */
+    /* per trainable parameter of a rank's share: temporaries of the optimizer's step */
+    double update_bytes;
     /* held per logit at the loss's worst moment, and where TP divides them; NaN: layer_memory.c's
      * 10 */
     double logit_bytes, divided_logit_bytes;

@@ -28,7 +28,8 @@
  * its bf16 engine). FSDP: parameters gathered in bf16, gradients reduced in fp32 (reduce_dtype of
  * the usual mixed-precision policy; torchtitan, FSDP2 documentation); a block's gradients are whole
  * in bf16 before they are copied into the reduce-scatter's input, which lives until the next
- * block's (torch.distributed.fsdp, foreach_reduce). */
+ * block's (torch.distributed.fsdp, foreach_reduce); zero_grad frees them (set_to_none, the default
+ * since PyTorch 2.0). */
 static const struct backend backends[] = {
     { .name = "deepspeed",
       .help = "DeepSpeed ZeRO-0 to 3 without a pipeline",
@@ -45,6 +46,7 @@ static const struct backend backends[] = {
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
       .zero1_all_reduce = false,
+      .frees_gradients = true,
       .unit_gradients = true,
       USUAL },
     { .name = "megatron-deepspeed",
@@ -129,6 +131,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->keeps = stack->keeps;
     if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;
     b->kept_activations = stack->kept_activations;
+    b->update_bytes = stack->update_bytes;
     b->logit_bytes = stack->logit_bytes;
     b->divided_logit_bytes = stack->divided_logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;

@@ -24,6 +24,7 @@ struct backend {
     bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
+    bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
     bool whole_logits, odd_vocabulary, unfused_encoder, dropout_apart; /* see struct stack */
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
@@ -35,7 +36,7 @@ struct backend {
     bool no_master_weights, placeholder_gradients;
     double quantised_copy_bytes;
     unsigned keeps; /* enum stack_keeps */
-    double kept_activations;
+    double kept_activations, update_bytes;
     double logit_bytes, divided_logit_bytes; /* by TP; NaN: layer_memory.c's */
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */

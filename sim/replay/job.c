@@ -406,7 +406,7 @@ static double oracle_stage_bytes(void *context, const struct job_plan *plan, int
     typical_costs(step, shape, costs);
     struct stage_memory memory = step->static_memory[stage];
     constant_peak(plan, stage, job->scenario->micro_batches_per_rank, costs, &memory);
-    stage_memory_add_fragmentation(&memory, job->scenario->backend->reserved_fraction);
+    step_settle_memory(step, stage, &memory);
     double bytes = stage_memory_device(&memory);
     arena_destroy(scratch);
     return bytes;

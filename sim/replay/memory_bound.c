@@ -102,7 +102,7 @@ static double stage_bytes(const struct bound *b, int64_t stage, struct schedule_
     fill_chunks(b, stage, chunks);
     struct stage_memory memory = step->static_memory[stage];
     walk(b, entries, schedule_entry_count(&place), chunks, &memory);
-    stage_memory_add_fragmentation(&memory, step->scenario->backend->reserved_fraction);
+    step_settle_memory(step, stage, &memory);
     return stage_memory_device(&memory);
 }
 

@@ -146,6 +146,24 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
 
 /* ---- memory and work ---- */
 
+/* Of a logit layer_memory.c keeps the fp32 softmax, 4 bytes, which a loss that holds less does not,
+ * and works on 10 in all. */
+#define SOFTMAX_BYTES 4
+#define LOGIT_BYTES   10
+
+/* Logits of a rank if the stack says how many bytes its loss holds of each; else 0. */
+static double stated_logits(const struct price_table *table, enum layer_kind kind,
+                            const struct batch_shape *shape, double *held) {
+    const struct backend *backend = table->scenario->backend;
+    const double stated = table->split.tp > 1 ? backend->divided_logit_bytes : backend->logit_bytes;
+    *held = LOGIT_BYTES;
+    if (kind != LAYER_HEAD || isnan(stated)) return 0;
+    *held = stated;
+    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
+    if (!table->split.whole_logits) vocabulary /= (double)table->split.tp;
+    return (double)shape->language_tokens / (double)table->split.cp * vocabulary;
+}
+
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */
 static double saved_bytes(const struct price_table *table, enum layer_kind kind,
                           const struct batch_shape *shape, const struct kind_prices *prices,
@@ -154,27 +172,22 @@ static double saved_bytes(const struct price_table *table, enum layer_kind kind,
                        ? layer_saved_bytes(table->scenario->model, table->layer_of_kind[kind],
                                            shape, &table->split, how)
                        : prices->saved_bytes[how];
+    double held;
+    const double logits = stated_logits(table, kind, shape, &held);
+    if (logits > 0) bytes = fmax(bytes - logits * fmax(SOFTMAX_BYTES - held, 0), 0);
     /* A block that recomputes keeps its input, however it is written. */
     bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
     return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
                                           : bytes;
 }
 
-/* What a stack's loss holds beyond the 10 bytes a logit of layer_memory.c. */
-static double loss_bytes(const struct price_table *table, enum layer_kind kind,
-                         const struct batch_shape *shape) {
-    const struct backend *backend = table->scenario->backend;
-    double held = table->split.tp > 1 ? backend->divided_logit_bytes : backend->logit_bytes;
-    if (kind != LAYER_HEAD || isnan(held)) return 0;
-    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
-    if (!table->split.whole_logits) vocabulary /= (double)table->split.tp;
-    return (held - 10) * (double)shape->language_tokens / (double)table->split.cp * vocabulary;
-}
-
 static double workspace_bytes(const struct price_table *table, enum layer_kind kind,
                               const struct batch_shape *shape, const struct kind_prices *prices) {
+    double held;
+    const double logits = stated_logits(table, kind, shape, &held);
     if (!has_unfused_attention(table, kind))
-        return fmax(prices->workspace_bytes + loss_bytes(table, kind, shape), 0);
+        return prices->workspace_bytes +
+               logits * (held - LOGIT_BYTES + fmax(SOFTMAX_BYTES - held, 0));
     return layer_workspace_bytes(table->scenario->model, table->layer_of_kind[kind], shape,
                                  &table->split);
 }

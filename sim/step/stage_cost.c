@@ -171,6 +171,13 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
                        const struct layer_time *time,
                        const int64_t recomputing[RECOMPUTE_KIND_COUNT], struct stage_cost *cost) {
     double working = time->workspace_bytes;
+    if (kind == LAYER_HEAD) {
+        const double kept = time->backward_ns == 0 ? 0 : time->saved_bytes[RECOMPUTE_NONE];
+        cost->loss_workspace_bytes = working;
+        cost->loss_bytes += (double)recomputing[RECOMPUTE_NONE] * kept;
+        cost->activation_bytes += (double)recomputing[RECOMPUTE_NONE] * kept;
+        return;
+    }
     cost->workspace_bytes = fmax(cost->workspace_bytes, working);
     /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
     if (time->backward_ns == 0) return;
@@ -379,6 +386,9 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
             add_offload(m, part, kind, &times[kind], cost);
     }
     if (given) add_chosen_offload(m, part, times, choice, cost);
+    /* Two moments: the loss, and a block's passes, when nothing of the loss is left. */
+    cost->workspace_bytes =
+        fmax(cost->loss_workspace_bytes, cost->workspace_bytes - cost->loss_bytes);
     if (choice != NULL) cost->workspace_bytes += choice->buffer_bytes;
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
     cost->backward_ns += m->accumulate_ns[part];

@@ -39,7 +39,7 @@ struct stage_memory {
     double bytes[MEMORY_CLASS_COUNT]; /* at the peak of the rank */
 };
 double stage_memory_allocated(const struct stage_memory *memory);
-/* What the allocator keeps over what is allocated. */
+/* What the allocator keeps over what is allocated: no moments, see step_settle_memory(). */
 void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved_fraction);
 double stage_memory_reserved(const struct stage_memory *memory);
 double stage_memory_device(const struct stage_memory *memory);
@@ -67,6 +67,8 @@ struct stage_cost {
     double activation_bytes;           /* live between forward and backward */
     double workspace_bytes;            /* on top, while the backward runs */
     double host_bytes;                 /* offloaded by a planner's choice, likewise live */
+    /* of the loss: its part of activation_bytes is gone before any block's backward */
+    double loss_bytes, loss_workspace_bytes;
 };
 
 enum { PART_KINDS = LAYER_KIND_COUNT + 1 };
@@ -96,6 +98,9 @@ struct step_model {
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
     double *gathered_bytes;                        /* of the trainable, as ZeRO-1 gathers them */
     struct stage_memory *static_memory;            /* classes that do not change during a step */
+    double *late_gradient_bytes;                   /* by stage: not there at the loss */
+    double *gathered_weight_bytes;                 /* by stage: not there at the update */
+    double *update_bytes;    /* by stage: what the update holds besides its states */
     int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients and copies around sharded
                                collectives, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */
@@ -127,6 +132,12 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
+/* Of a stage whose memory holds the classes of m->static_memory and the most that its passes keep:
+ * the moment at which most is allocated, the passes before any gradient or the update, and what the
+ * allocator reserves over the step. Blocks of gradients that were freed stay reserved: they are too
+ * small for activations (PyTorch's caching allocator). */
+void step_settle_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
+
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
                                      const struct job_plan *plan, const struct price_table *prices);
 /* Layer times of a micro-batch, once for all stages; then the sums of one part. `locked`: times of

@@ -17,41 +17,6 @@
 #include "sim/step/part_kinds.h"
 #include "sim/step/sharded_pass.h"
 
-static const char *const class_names[MEMORY_CLASS_COUNT] = {
-    [MEMORY_WEIGHTS] = "weights",
-    [MEMORY_GRADIENTS] = "gradients",
-    [MEMORY_OPTIMIZER] = "optimizer",
-    [MEMORY_ACTIVATIONS] = "activations",
-    [MEMORY_WORKSPACE] = "workspace",
-    [MEMORY_FRAGMENTATION] = "fragmentation",
-    [MEMORY_COMMUNICATION] = "communication",
-    [MEMORY_CONTEXT] = "context",
-};
-
-const char *memory_class_name(enum memory_class class) {
-    return class_names[class];
-}
-
-double stage_memory_allocated(const struct stage_memory *memory) {
-    double sum = 0;
-    for (int c = 0; c <= MEMORY_WORKSPACE; c++)
-        sum += memory->bytes[c];
-    return sum;
-}
-
-void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved_fraction) {
-    memory->bytes[MEMORY_FRAGMENTATION] = reserved_fraction * stage_memory_allocated(memory);
-}
-
-double stage_memory_reserved(const struct stage_memory *memory) {
-    return stage_memory_allocated(memory) + memory->bytes[MEMORY_FRAGMENTATION];
-}
-
-double stage_memory_device(const struct stage_memory *memory) {
-    return stage_memory_reserved(memory) + memory->bytes[MEMORY_COMMUNICATION] +
-           memory->bytes[MEMORY_CONTEXT];
-}
-
 /* Bytes that a parameter of the layer has less where it is gathered as it was cast, in fp8. */
 static double gather_saves(const struct step_model *m, int64_t layer_index) {
     const struct model *model = m->scenario->model;
@@ -173,6 +138,26 @@ bool step_reduces_once(const struct step_model *m) {
  * directions. */
 #define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 
+/* ZeRO-3 holds the root unit and up to two blocks whole, ZeRO-2 of FSDP all of them, both until the
+ * update, and every rank its share in fp32, which is the optimizer's master copy; frozen shares and
+ * those that are updated in bf16 stay as they are. One GPU's bf16 shares are the weights
+ * themselves: FSDP takes NO_SHARD for a world of one (torch.distributed.fsdp, _init_utils.py). */
+static double held_weight_bytes(struct step_model *m, int64_t stage) {
+    const struct scenario *s = m->scenario;
+    const double group = (double)s->layout.zero_group, all = m->weight_bytes[stage],
+                 trainable = m->trainable_weight_bytes[stage];
+    const bool sharded =
+        s->layout.zero_stage == 3 || (s->layout.zero_stage == 2 && s->backend->unit_gradients);
+    if (!sharded) return all;
+    const double shares =
+        (all - trainable) / group + (s->backend->no_master_weights ? trainable / group : 0);
+    if (s->backend->no_master_weights && s->layout.zero_group == 1) return all;
+    m->gathered_weight_bytes[stage] = s->layout.zero_stage == 3
+                                          ? m->root_bytes + 2 * m->largest_unit_bytes
+                                          : all - trainable + m->gathered_bytes[stage];
+    return m->gathered_weight_bytes[stage] + shares;
+}
+
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
@@ -189,17 +174,13 @@ static void fill_static_memory(struct step_model *m) {
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
         double *bytes = m->static_memory[stage].bytes;
-        /* ZeRO-3 holds the root unit and up to two blocks whole, and every rank its share in fp32,
-         * which is the optimizer's master copy; frozen shares stay as they are. */
-        bytes[MEMORY_WEIGHTS] = m->weight_bytes[stage];
-        if (layout->zero_stage == 3)
-            bytes[MEMORY_WEIGHTS] =
-                m->root_bytes + 2 * m->largest_unit_bytes +
-                (m->weight_bytes[stage] - m->trainable_weight_bytes[stage]) / group +
-                (s->backend->no_master_weights ? m->trainable_weight_bytes[stage] / group : 0);
-        bytes[MEMORY_WEIGHTS] += quantised_bytes(m, stage);
+        bytes[MEMORY_WEIGHTS] = held_weight_bytes(m, stage) + quantised_bytes(m, stage);
         bytes[MEMORY_GRADIENTS] =
             trainable * gradient_bytes / gradient_shards + placeholder_bytes(m, stage);
+        /* Of the one micro-batch of a step the loss comes before the first gradient. */
+        if (s->backend->frees_gradients && s->micro_batches_per_rank == 1 && m->stage_count == 1)
+            m->late_gradient_bytes[stage] = bytes[MEMORY_GRADIENTS];
+        m->update_bytes[stage] = trainable * s->backend->update_bytes / shards;
         bytes[MEMORY_OPTIMIZER] =
             (trainable * s->optimizer->state_bytes - spared_master_bytes(m, stage)) / shards;
         bytes[MEMORY_COMMUNICATION] =
@@ -434,6 +415,9 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->trainable_weight_bytes = arena_array(arena, double, m->stage_count);
     m->gathered_bytes = arena_array(arena, double, m->stage_count);
     m->static_memory = arena_array(arena, struct stage_memory, m->stage_count);
+    m->late_gradient_bytes = arena_array(arena, double, m->stage_count);
+    m->gathered_weight_bytes = arena_array(arena, double, m->stage_count);
+    m->update_bytes = arena_array(arena, double, m->stage_count);
     m->accumulate_ns = arena_array(arena, int64_t, m->part_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     m->optimizer_ns = arena_array(arena, int64_t, m->stage_count);

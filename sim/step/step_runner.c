@@ -230,8 +230,7 @@ static void walk_memory(struct step_runner *r, int64_t stage) {
     r->memory[stage] = r->model->static_memory[stage];
     r->memory[stage].bytes[MEMORY_ACTIVATIONS] = best_live;
     r->memory[stage].bytes[MEMORY_WORKSPACE] = best_workspace;
-    stage_memory_add_fragmentation(&r->memory[stage],
-                                   r->model->scenario->backend->reserved_fraction);
+    step_settle_memory(r->model, stage, &r->memory[stage]);
 }
 
 /* ---- running ---- */

@@ -289,7 +289,7 @@ static void test_oracle(void **state) {
         struct stage_memory memory = job->step->static_memory[stage];
         memory.bytes[MEMORY_ACTIVATIONS] = (double)(2 - stage) * cost.activation_bytes;
         memory.bytes[MEMORY_WORKSPACE] = cost.workspace_bytes;
-        stage_memory_add_fragmentation(&memory, job->scenario->backend->reserved_fraction);
+        step_settle_memory(job->step, stage, &memory);
         assert_true(oracle.stage_bytes(oracle.context, &job->plan, stage, typical) ==
                     stage_memory_device(&memory));
     }

@@ -229,6 +229,40 @@ static void test_gathers_as_cast(void **state) {
     assert_true(forward_ns[1] < forward_ns[0]);
 }
 
+/* A fused loss keeps no softmax: of a logit there is what the stack says, no more. */
+static void test_loss_of_a_stack(void **state) {
+    (void)state;
+    static const double held[] = { NAN, 0.5, 2, 12 };
+    double bytes[4];
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                             "layout.zero_stage=3",   "layout.tp=1",
+                                             "layout.pp=1",           "layout.stack=none",
+                                             "policy.recompute=none", NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        struct backend backend = *f.scenario->backend;
+        backend.logit_bytes = held[i];
+        f.scenario->backend = &backend;
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        random_plan(&f, &mt, "1f1b");
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        struct stage_cost cost;
+        step_layer_times(f.step, &shape, times);
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        bytes[i] = cost.loss_bytes + cost.loss_workspace_bytes;
+        assert_true(cost.loss_bytes > 0 && cost.loss_workspace_bytes >= 0);
+        fixture_close(&f);
+    }
+    for (size_t i = 1; i < 4; i++)
+        assert_true(fabs(bytes[0] - bytes[i] - (10 - held[i]) * 4096 * 92544) < 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_selective_recomputation),
@@ -236,6 +270,7 @@ int main(void) {
         cmocka_unit_test(test_chosen_offload),
         cmocka_unit_test(test_classes_sum_to_both_passes),
         cmocka_unit_test(test_gathers_as_cast),
+        cmocka_unit_test(test_loss_of_a_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
