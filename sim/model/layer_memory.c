@@ -57,11 +57,12 @@ static void save_for_weights(struct saved_list *list, const char *name, int64_t 
 }
 
 /* What a matmul's weight gradient reads: Transformer Engine keeps the input as it was cast to
- * fp8. */
+ * fp8 or fp4. */
 static void save_matmul_input(struct saved_list *list, const char *name, int64_t rows,
                               int64_t columns) {
-    const bool fp8 = list->d->module->precision == PRECISION_FP8;
-    const double element = fp8 ? 1 : (double)list->d->element_bytes;
+    const enum precision precision = list->d->module->precision;
+    const double element = precision_is_quantised(precision) ? precision_bytes(precision)
+                                                             : (double)list->d->element_bytes;
     if (list->need.weight) save_bytes(list, name, (double)rows * (double)columns * element);
 }
 
@@ -147,15 +148,15 @@ static void block_saved(struct saved_list *list) {
         save(list, "key, value before the rotary", d->tokens,
              2 * d->attention_kv_heads * m->head_dim);
     core_attention_saved(list);
-    /* A flash attention reads its output, which the all-to-all exchange or the cast to fp8 copies
-     * for the projection. */
-    const bool fp8 = m->precision == PRECISION_FP8;
+    /* A flash attention reads its output, which the all-to-all exchange or the cast copies for
+     * the projection. */
+    const bool cast = precision_is_quantised(m->precision);
     if (d->attention == ATTENTION_NAIVE)
         save_matmul_input(list, "attention output", d->tokens, d->query_width);
     else
         save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
     if (d->attention == ATTENTION_FLASH &&
-        (fp8 || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
+        (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
          (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
         save_matmul_input(list, "proj input", d->tokens, d->query_width);
     save_branch_norm(list, "attention branch norm input", "attention branch norm statistics");

@@ -99,19 +99,19 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     return sum;
 }
 
-/* Of matrices that are cast to fp8, by rows for the forward pass and by columns for
- * the input's gradient, whichever way the weights themselves are divided. */
+/* Of matrices that are cast to fp8 or fp4, by rows for the forward pass and by columns for the
+ * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. */
 static double quantised_bytes(const struct step_model *m, int64_t stage) {
-    const double per_parameter = m->scenario->backend->quantised_copy_bytes;
     const struct model *model = m->scenario->model;
     double bytes = 0;
-    if (!(per_parameter > 0)) return 0;
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
             const struct layer *layer = &model->layers[i];
-            if (!layer_kind_is_block(layer->kind) ||
-                model->modules[layer->module_index].precision != PRECISION_FP8)
-                continue;
+            const enum precision precision = model->modules[layer->module_index].precision;
+            if (!layer_kind_is_block(layer->kind) || !precision_is_quantised(precision)) continue;
+            const double per_parameter = precision == PRECISION_FP4
+                                             ? 2 * precision_bytes(precision)
+                                             : m->scenario->backend->quantised_copy_bytes;
             const double used = model_gradient_need(model, i).input ? 1 : 0.5;
             bytes += used * per_parameter *
                      (double)layer_rank_parameters(model, i, m->scenario->layout.tp);

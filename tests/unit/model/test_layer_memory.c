@@ -414,6 +414,12 @@ static void test_fp8_inputs(void **state) {
         assert_true(wide - narrow == (naive ? 1 + 1 + 4 + 1 : 1 + 1 + 4 - 1) * sbh);
         assert_true(layer_saved_bytes(fp8, block, &shape, &split, RECOMPUTE_FULL) == 2 * sbh);
     }
+    /* fp4: nine bytes for 16 values */
+    const struct model *fp4 = model_with_precision(arena, bf16, PRECISION_FP4);
+    const struct tensor_split split = { .tp = 1, .cp = 1 };
+    assert_true(layer_saved_bytes(bf16, block, &shape, &split, RECOMPUTE_NONE) -
+                    layer_saved_bytes(fp4, block, &shape, &split, RECOMPUTE_NONE) ==
+                (6 * (2 - 0.5625) - 0.5625) * sbh);
     arena_destroy(arena);
 }
 
