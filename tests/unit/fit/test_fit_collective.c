@@ -37,6 +37,8 @@ static void test_rules(void **state) {
         TWO_SIZES("H200", "all_gather", 8, 180),     TWO_SIZES("H200", "reduce_scatter", 4, 110),
         TWO_SIZES("H200", "reduce_scatter", 8, 132), TWO_SIZES("H200", "sendrecv", 2, 70),
         TWO_SIZES("A100", "alltoall", 4, 40),        TWO_SIZES("A100", "all_reduce", 4, 50),
+        TWO_SIZES("H100", "all_reduce", 2, 60),      TWO_SIZES("H100", "all_reduce", 4, 80),
+        TWO_SIZES("L40S", "alltoall", 2, 30),        TWO_SIZES("L40S", "alltoall", 8, 102),
     };
     static const struct {
         const char *name, *gpu, *relative;
@@ -60,6 +62,10 @@ static void test_rules(void **state) {
           "reduce-scatter among 8 GPUs of H100, times the ratio" },
         { "all-reduce by the ring", "A100", "H100", OPERATOR_ALL_REDUCE, 8,
           50 * (0.5 + 0.5 * 7 / 3), "by the ring law" },
+        { "all-reduce of fewer: the relative's ratio", "A100", "H100", OPERATOR_ALL_REDUCE, 2, 37.5,
+          "4 GPUs of A100 times the ratio of 2 to 4 on H100" },
+        { "of two as near, the larger", "L40S", "H100", OPERATOR_ALL_TO_ALL, 4, 60,
+          "8 GPUs of L40S times the ratio of 4 to 8 on H100" },
         { "from the relative alone", "H100", "H200", OPERATOR_SEND, 2, 70, "measured on H200" },
     };
     struct arena *arena = arena_create();
