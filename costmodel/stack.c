@@ -24,7 +24,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart;
+    bool odd_vocabulary, dropout_apart, holds_tensor_overlap;
     int64_t packed_sample_tokens;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -160,6 +160,10 @@ static const struct field stack_rows[] = {
     { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
       "mean length of its usual fine-tuning samples, which attend within themselves where a "
       "measured row says that they are packed; 0: packed samples attend to all before them",
+      NULL },
+    { "holds_tensor_overlap", FIELD_BOOL, AT(holds_tensor_overlap), 0, 0, "false", "",
+      "its factors, or those it borrows, are of runs with layout.tp_overlap, priced without: "
+      "nothing more hides",
       NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
@@ -475,6 +479,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
+        .holds_tensor_overlap = f.holds_tensor_overlap,
         .packed_sample_tokens = f.packed_sample_tokens,
         .unfused_encoder = f.unfused_encoder,
         .dropout_apart = f.dropout_apart,

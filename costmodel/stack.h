@@ -134,6 +134,7 @@ struct stack {
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
     bool odd_vocabulary;          /* not padded: rows of logits may begin anywhere */
+    bool holds_tensor_overlap;    /* in its factors: layout.tp_overlap hides nothing more */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */

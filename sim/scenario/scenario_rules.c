@@ -500,6 +500,12 @@ void standing_assumptions(struct reader *r) {
                              "those of other samples (policy.batching.attention)"
                            : "sequences of packed samples attend only within their own sample; "
                              "padded ones to the padded length");
+    if (s->layout_fields.tp_overlap && s->stack != NULL && s->stack->holds_tensor_overlap)
+        scenario_assume(r, arena_format(s->arena,
+                                        "tp_overlap hides nothing more: the factors of stack %s "
+                                        "are of runs with it, so a run without is slower than "
+                                        "priced",
+                                        s->stack->name));
     scenario_assume(
         r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
            "weight- or input-gradient matmul");

@@ -21,9 +21,15 @@ int price_slot_paired_index(enum layer_kind kind) {
 
 int price_slot_single_index(enum layer_kind kind) {
     static const int indices[LAYER_KIND_COUNT] = {
-        [LAYER_PATCH_EMBEDDING] = 0,  [LAYER_VISION_BLOCK] = 1,    [LAYER_CONNECTOR] = 2,
-        [LAYER_LANGUAGE_BLOCK] = 0,   [LAYER_HEAD] = 1,            [LAYER_TEXT_PROJECTION] = 2,
-        [LAYER_DIFFUSION_HEAD] = 0,   [LAYER_TOKEN_EMBEDDING] = -1, [LAYER_DIFFUSION_BLOCK] = -1,
+        [LAYER_PATCH_EMBEDDING] = 0,
+        [LAYER_VISION_BLOCK] = 1,
+        [LAYER_CONNECTOR] = 2,
+        [LAYER_LANGUAGE_BLOCK] = 0,
+        [LAYER_HEAD] = 1,
+        [LAYER_TEXT_PROJECTION] = 2,
+        [LAYER_DIFFUSION_HEAD] = 0,
+        [LAYER_TOKEN_EMBEDDING] = -1,
+        [LAYER_DIFFUSION_BLOCK] = -1,
         [LAYER_LATENT_EMBEDDING] = -1,
     };
     return indices[kind];
@@ -190,7 +196,8 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
-    if (s->layout_fields.tp_overlap) overlap_tensor_parallel(table, &list, &place, out->operators);
+    if (s->layout_fields.tp_overlap && !(s->stack != NULL && s->stack->holds_tensor_overlap))
+        overlap_tensor_parallel(table, &list, &place, out->operators);
     for (int64_t i = 0; i < list.count; i++)
         if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
     out->fixed_ns = list_makespan_ns(out->operators, out->count);
@@ -296,8 +303,8 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     out->flop_fixed = model_layer_flop(model, layer, &fixed);
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
     for (int64_t link = 0; link < table->link_count; link++)
-        out->send_ns[link] = ns_from_seconds(
-            price_slot_send_price(table, kind, shape, &table->links[link]).seconds);
+        out->send_ns[link] =
+            ns_from_seconds(price_slot_send_price(table, kind, shape, &table->links[link]).seconds);
 }
 
 static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,
@@ -338,8 +345,7 @@ static void grow_places(struct axis *axis) {
     for (int64_t i = 0; i < axis->place_count; i++)
         axis->places[i].index = NO_SLOT;
     for (int64_t i = 0; i < old_count; i++)
-        if (old[i].index != NO_SLOT)
-            *find_place(axis, old[i].slot, old[i].other_tokens) = old[i];
+        if (old[i].index != NO_SLOT) *find_place(axis, old[i].slot, old[i].other_tokens) = old[i];
     free(old);
 }
 
@@ -377,8 +383,8 @@ static bool is_priced(const struct price_table *table, int a, bool pairs,
     const struct axis *axis = &table->axes[a];
     const int64_t slot = price_slot_find(axis, tokens);
     return slot != NO_SLOT &&
-           (!pairs || price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape)) !=
-                          NO_SLOT);
+           (!pairs ||
+            price_slot_find_pair(axis, slot, price_slot_other_tokens(table, a, shape)) != NO_SLOT);
 }
 
 static void add_slot(struct price_table *table, int a, int64_t tokens,

@@ -249,9 +249,10 @@ static int64_t matmul_ns(const struct step_fixture *f, int64_t m, int64_t n, int
  * rows, the scatter after `down` beside four of its own, a quarter of it after the last. */
 static void test_tensor_overlap(void **state) {
     (void)state;
-    static const char *const setups_of[][5] = {
-        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", NULL },
-        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm",
+    static const char *const setups_of[][6] = {
+        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", "layout.stack=none",
+          NULL },
+        { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", "layout.stack=none",
           "layout.tp_overlap=true", NULL },
     };
     int64_t layer_ns[2], exposed_ns[2], gather_ns = 0, scatter_ns = 0;
