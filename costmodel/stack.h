@@ -21,6 +21,10 @@
 #include "sim/base/json.h"
 
 /* What calibration left for one GPU family ("a100", a prefix of hardware names) and precision. */
+/* Bounds of a kernel_time_factor. */
+#define STACK_FACTOR_LEAST 0.1
+#define STACK_FACTOR_MOST  10.0
+
 struct stack_factor {
     const char *gpu;
     enum precision precision;

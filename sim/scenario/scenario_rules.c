@@ -15,6 +15,10 @@
 #define CHECKPOINT_S 30
 #define RESTART_MIN  15
 
+static bool is_given(const cJSON *section, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
+}
+
 bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
@@ -26,6 +30,10 @@ bool rule_layout(struct reader *r) {
             SUSPECT(r, scenario_member(section, "tp_overlap"), scenario_member(section, "sp")),
             r->err, "all-reduces cannot run beside a matmul in pieces",
             "tp_overlap needs sequence parallelism: sp must be true");
+    /* fully_shard has no ZeRO-1. */
+    if (!is_given(section, "zero_stage") && f->pp == 1 &&
+        strcmp(backend_at(f->backend)->name, "fsdp") == 0)
+        f->zero_stage = 3;
     r->rule = "zero-without-pipeline";
     if (f->zero_stage > 1 && f->pp > 1)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
@@ -388,10 +396,6 @@ static void odd_vocabulary_assumption(struct reader *r) {
                                     "do not begin on 8 bytes, for which cuBLAS has slow kernels "
                                     "only; a multiple of 64 a tensor-parallel rank avoids them",
                                     s->stack->name, (long)language->vocabulary));
-}
-
-static bool is_given(const cJSON *section, const char *key) {
-    return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
 }
 
 /* Settings of section what_if that wait for another one. */

@@ -281,6 +281,24 @@ static void warn_stand_in(struct stack_fit *fit, struct arena *arena, const stru
                                                  : "which stands in for it by layout alone"));
 }
 
+/* What a stack's file may hold (costmodel/stack.c). */
+static bool check_factor(const struct stack_fit_group *g, const struct fit_row *rows,
+                         int64_t row_count, int64_t group, struct error *err) {
+    const double f = g->factor.kernel_time_factor;
+    if (f >= STACK_FACTOR_LEAST && f <= STACK_FACTOR_MOST) return true;
+    const struct fit_row *row = NULL;
+    for (int64_t i = 0; i < row_count && row == NULL; i++)
+        if (rows[i].group == group) row = &rows[i];
+    error_set(err,
+              "%s on %s, %s: row %s and %ld others would need kernels of %.3g times the usual "
+              "time, outside %g to %g",
+              g->stack->name, g->factor.gpu, precision_name(g->factor.precision),
+              row != NULL ? row->run->row_id : "?", (long)g->row_count - 1, f, STACK_FACTOR_LEAST,
+              STACK_FACTOR_MOST);
+    return error_hint(err, "iter_time_s is seconds of an optimizer step; `ballast validate` shows "
+                           "each row beside its prediction");
+}
+
 static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                           const struct stack_fit_group *g) {
     const double f = g->factor.kernel_time_factor;
@@ -366,7 +384,7 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
                                         .factor = group->factor,
                                         .parameter_count = group->stack->attention_fitted ? 2 : 1,
                                         .err = err };
-        ok = fit_group(&problems[g], group);
+        ok = fit_group(&problems[g], group) && check_factor(group, rows, count, g, err);
         if (ok) fitted[g] = log(group->factor.kernel_time_factor);
         if (progress != NULL) progress(progress_context, g + 1, fit->group_count);
     }

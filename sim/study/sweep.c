@@ -212,9 +212,11 @@ static void run_destroy(struct sweep_run *run) {
 static const char **assumed_by_best(struct sweep_run *run) {
     struct sweep *sweep = run->sweep;
     struct error ignored = { 0 };
-    if (sweep->best_count == 0) return arena_array(sweep->arena, const char *, 1);
-    struct json *json =
-        sweep_file_scenario(sweep->file, sweep->rows[sweep->best[0]].row_index, &ignored);
+    const char **none = arena_array(sweep->arena, const char *, 1);
+    if (sweep->row_count == 0) return none;
+    /* Where no layout keeps all limits, those that keep one still need the band of memory. */
+    const int64_t chosen = sweep->best_count > 0 ? sweep->best[0] : 0;
+    struct json *json = sweep_file_scenario(sweep->file, sweep->rows[chosen].row_index, &ignored);
     struct scenario *s =
         json != NULL ? scenario_load_json(&run->scenario_options, json, &ignored) : NULL;
     struct shared *shared = s != NULL ? sweep_share_data(run->share, s) : NULL;
@@ -230,7 +232,7 @@ static const char **assumed_by_best(struct sweep_run *run) {
     for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)
         texts[at++] = arena_text(sweep->arena, s->assumptions[i]);
     scenario_destroy(s);
-    return texts;
+    return sweep->best_count > 0 ? texts : none;
 }
 
 static bool run_phases(struct sweep_run *run, struct error *err) {

@@ -85,6 +85,24 @@ static bool assumes(const struct scenario *s, const char *text) {
     return false;
 }
 
+/* PyTorch's fully_shard shards parameters too: no ZeRO-1 unless it is asked for. */
+static void test_fully_shard(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[4];
+        int64_t want;
+    } cases[] = {
+        { { "layout.backend=fsdp", "layout.pp=1", NULL }, 3 },
+        { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2", NULL }, 2 },
+        { { "layout.backend=deepspeed", "layout.pp=1", NULL }, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        assert_int_equal(s->layout.zero_stage, cases[i].want);
+        scenario_destroy(s);
+    }
+}
+
 /* The node is the hardware's where the cluster does not state it, with a cache and without. */
 static void test_node(void **state) {
     (void)state;
@@ -650,6 +668,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_that_are_no_scenario),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_fully_shard),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),
