@@ -148,6 +148,7 @@ for fold in $folds; do
         sed "s/\"infiniband\"/\"$fabric\"/" "$root/scenarios/hardware/fabrics/infiniband.json" > "$file"
     done
     for name in gemm attention nccl; do
+        [ "$(wc -l < "$work/test/$name.csv")" -gt 1 ] || continue
         "$ballast" calibrate check --quiet --scenarios "$work/scenarios" "$work/test/$name.csv" \
             -o "$work/priced.csv" > /dev/null
         # Profiles that were not fitted anew have seen these rows.

@@ -311,6 +311,52 @@ static bool by_relative(struct arena *arena, const struct collective_source *sou
     return true;
 }
 
+/* Another GPU's table times what this one takes more at the nearest rank count where both were measured,
+ * the mean of the kinds that no switch adds up: links differ. As it is where there is none. */
+static bool by_other_gpu(struct arena *arena, const struct collective_source *source,
+                         enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
+    static const enum operator_kind kinds[] = { OPERATOR_ALL_GATHER, OPERATOR_REDUCE_SCATTER,
+                                                OPERATOR_ALL_TO_ALL };
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    struct collective_fit own[KINDS], other[KINDS];
+    int64_t nearest = 0;
+    int pair_count = 0;
+    if (!measured(source, source->relative, op, rank_count, out)) return false;
+    for (int i = 0; i < RANK_COUNTS; i++) {
+        int found = 0;
+        if (nearest != 0 &&
+            doublings_apart(rank_counts[i], rank_count) > doublings_apart(nearest, rank_count))
+            continue;
+        for (int k = 0; k < KINDS; k++) {
+            struct collective_fit mine, theirs;
+            if (!measured(source, source->gpu, kinds[k], rank_counts[i], &mine) ||
+                !measured(source, source->relative, kinds[k], rank_counts[i], &theirs))
+                continue;
+            own[found] = mine;
+            other[found++] = theirs;
+        }
+        if (found == 0) continue;
+        nearest = rank_counts[i];
+        pair_count = found;
+    }
+    /* A send starts as fast and has its link alone: the ratio is that of the largest buffer. */
+    const bool by_link = op == OPERATOR_SEND;
+    const double latency_us = by_link ? out->time_us[0] : 0, largest = out->bytes[out->count - 1];
+    for (int64_t i = 0; i < out->count; i++) {
+        const double bytes = by_link ? largest : out->bytes[i];
+        double log_ratio = 0;
+        for (int p = 0; p < pair_count; p++)
+            log_ratio += log(time_at(&own[p], bytes) / time_at(&other[p], bytes)) / pair_count;
+        out->time_us[i] = latency_us + (out->time_us[i] - latency_us) * exp(log_ratio);
+    }
+    keep_ascending(out);
+    set_plateau(out);
+    out->rule = pair_count > 0 ? arena_format(arena, "%s times what %s takes more among %lld GPUs",
+                                              source->relative, source->gpu, (long long)nearest)
+                               : arena_format(arena, "measured on %s", source->relative);
+    return true;
+}
+
 bool fit_collective_or_derive(struct arena *arena, const struct collective_source *source,
                               enum operator_kind op, int64_t rank_count,
                               struct collective_fit *out) {
@@ -326,7 +372,5 @@ bool fit_collective_or_derive(struct arena *arena, const struct collective_sourc
                                  (long long)from.rank_count, source->gpu);
         return true;
     }
-    if (!measured(source, source->relative, op, rank_count, out)) return false;
-    out->rule = arena_format(arena, "measured on %s", source->relative);
-    return true;
+    return by_other_gpu(arena, source, op, rank_count, out);
 }

@@ -66,7 +66,10 @@ static void test_rules(void **state) {
           "4 GPUs of A100 times the ratio of 2 to 4 on H100" },
         { "of two as near, the larger", "L40S", "H100", OPERATOR_ALL_TO_ALL, 4, 60,
           "8 GPUs of L40S times the ratio of 4 to 8 on H100" },
-        { "from the relative alone", "H100", "H200", OPERATOR_SEND, 2, 70, "measured on H200" },
+        { "from the relative alone", "H100", "H200", OPERATOR_SEND, 2, 70,
+          "H200 times what H100 takes more among 4 GPUs" },
+        { "the relative's by how much slower this GPU is", "L40S", "H100", OPERATOR_ALL_GATHER, 4,
+          60, "H100 times what L40S takes more among 8 GPUs" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
