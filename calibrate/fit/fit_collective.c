@@ -159,7 +159,8 @@ struct collective_fit collective_by_line(const struct collective_fit *from, doub
     const double wire = collective_wire_factor(fit.op, (double)fit.rank_count);
     for (int64_t i = 0; i < fit.count; i++) {
         const double line_us = latency_us + fit.bytes[i] * wire / (bus_GB_per_s * 1e3);
-        fit.time_us[i] = fmax(from->time_us[0], fmin(line_us, from->time_us[i]));
+        const double table_us = from->rule ? line_us : from->time_us[i];
+        fit.time_us[i] = fmax(from->time_us[0], fmin(line_us, table_us));
     }
     keep_ascending(&fit);
     set_plateau(&fit);

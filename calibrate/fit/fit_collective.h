@@ -39,7 +39,8 @@ struct collective_fit collective_by_ring(const struct collective_fit *from, int6
 struct collective_fit collective_by_link(const struct collective_fit *from, double link_ratio,
                                          double cap_GB_per_s);
 
-/* Where `from` is slower, by a latency and a bus bandwidth, but no faster than its smallest. */
+/* By a latency and a bus bandwidth where `from` is slower or only derived, but no faster than its
+ * smallest. */
 struct collective_fit collective_by_line(const struct collective_fit *from, double latency_us,
                                          double bus_GB_per_s);
 

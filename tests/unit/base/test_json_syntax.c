@@ -103,7 +103,7 @@ static void test_a_nul_is_nothing_expected(void **state) {
     }
     static const char zeros[100];
     assert_true(json_is_binary(zeros, sizeof zeros));
-    assert_false(json_is_binary("{\n\t\"a\": 1\r\n}", 14));
+    assert_false(json_is_binary("{\n\t\"a\": 1\r\n}", 12));
     assert_int_equal(json_odd_number_at("[1.5\0x]", 8), 8);
 }
 

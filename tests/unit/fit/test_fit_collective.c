@@ -154,16 +154,19 @@ static void test_hidden(void **state) {
 /* 10 us and 20 GB/s where the table is slower, but not below its smallest time. */
 static void test_line(void **state) {
     (void)state;
-    const struct collective_fit table = { .op = OPERATOR_ALL_REDUCE,
-                                          .rank_count = 2,
-                                          .count = 4,
-                                          .bytes = { 1e3, 1e5, 1e6, 1e8 },
-                                          .time_us = { 12, 14, 100, 9000 } };
+    struct collective_fit table = { .op = OPERATOR_ALL_REDUCE,
+                                    .rank_count = 2,
+                                    .count = 4,
+                                    .bytes = { 1e3, 1e5, 1e6, 1e8 },
+                                    .time_us = { 12, 14, 100, 9000 } };
     const double want_us[] = { 12, 14, 60, 5010 };
     const struct collective_fit got = collective_by_line(&table, 10, 20);
     for (int i = 0; i < 4; i++)
         if (fabs(got.time_us[i] - want_us[i]) > 0.01)
             fail_msg("size %d: %g us, want %g", i, got.time_us[i], want_us[i]);
+    table.rule = "derived"; /* faster than the line, but nobody measured it */
+    table.time_us[1] = 12.5;
+    assert_true(fabs(collective_by_line(&table, 10, 20).time_us[1] - 15) < 0.01);
 }
 
 int main(void) {
