@@ -20,11 +20,11 @@
 #include "sim/base/field.h"
 #include "sim/base/json.h"
 
-/* What calibration left for one GPU family ("a100", a prefix of hardware names) and precision. */
 /* Bounds of a kernel_time_factor. */
 #define STACK_FACTOR_LEAST 0.1
 #define STACK_FACTOR_MOST  10.0
 
+/* What calibration left for one GPU family ("a100", a prefix of hardware names) and precision. */
 struct stack_factor {
     const char *gpu;
     enum precision precision;

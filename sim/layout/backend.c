@@ -34,6 +34,7 @@ static const struct backend backends[] = {
     { .name = "deepspeed",
       .help = "DeepSpeed ZeRO-0 to 3 without a pipeline",
       .usual_stack = "hf-deepspeed",
+      .usual_zero_stage = 1,
       .send_blocks_compute = true,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 2,
@@ -42,6 +43,7 @@ static const struct backend backends[] = {
     { .name = "fsdp",
       .help = "PyTorch FSDP: zero_stage 3 is full sharding, 2 keeps parameters gathered",
       .usual_stack = "pytorch-fsdp2",
+      .usual_zero_stage = 3, /* fully_shard has no ZeRO-1 */
       .send_blocks_compute = false,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
@@ -52,6 +54,7 @@ static const struct backend backends[] = {
     { .name = "megatron-deepspeed",
       .help = "TP with sequence parallel, DeepSpeed 1F1B pipeline, ZeRO-0 or 1",
       .usual_stack = "easyllm",
+      .usual_zero_stage = 1,
       .send_blocks_compute = true,
       .divides_sends = true,
       .gradient_bytes = 4,
@@ -64,6 +67,7 @@ static const struct backend backends[] = {
     { .name = "megatron-lm",
       .help = "Megatron-core pipeline, distributed optimizer as ZeRO-1",
       .usual_stack = "megatron-core",
+      .usual_zero_stage = 1,
       .send_blocks_compute = false,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
@@ -83,6 +87,13 @@ const char *const optimizer_names[] = { "adamw", "sgd-momentum", NULL };
 
 const struct backend *backend_at(int index) {
     return &backends[index];
+}
+
+int64_t backend_usual_zero_stage(const char *name, int64_t pp) {
+    int64_t stage = 1;
+    for (int i = 0; backend_names[i] != NULL && pp == 1; i++)
+        if (strcmp(backend_names[i], name) == 0) stage = backends[i].usual_zero_stage;
+    return stage;
 }
 
 const struct optimizer *optimizer_at(int index) {

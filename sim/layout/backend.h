@@ -21,8 +21,9 @@ struct backend {
      * one; 0 where the weight-gradient matmul adds in place. */
     double accumulate_bytes_moved;
     double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */
-    bool zero1_all_reduce; /* ZeRO-1 reduces whole gradients on every rank, not shards */
-    double gather_time;    /* of the ZeRO-1 parameter gather over one ring all-gather */
+    int64_t usual_zero_stage; /* where nothing is said and there is no pipeline */
+    bool zero1_all_reduce;    /* ZeRO-1 reduces whole gradients on every rank, not shards */
+    double gather_time;       /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
@@ -52,6 +53,8 @@ struct backend {
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */
 const struct backend *backend_at(int index);
+/* What is sharded where nobody says it: ZeRO-1 with a pipeline, and for a name of no backend. */
+int64_t backend_usual_zero_stage(const char *name, int64_t pp);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
  * `interleaved`: parts of the model take turns on each stage. */
 void backend_use_stack(struct backend *backend, const struct stack *stack, enum precision precision,

@@ -30,10 +30,8 @@ bool rule_layout(struct reader *r) {
             SUSPECT(r, scenario_member(section, "tp_overlap"), scenario_member(section, "sp")),
             r->err, "all-reduces cannot run beside a matmul in pieces",
             "tp_overlap needs sequence parallelism: sp must be true");
-    /* fully_shard has no ZeRO-1. */
-    if (!is_given(section, "zero_stage") && f->pp == 1 &&
-        strcmp(backend_at(f->backend)->name, "fsdp") == 0)
-        f->zero_stage = 3;
+    if (!is_given(section, "zero_stage"))
+        f->zero_stage = backend_usual_zero_stage(backend_names[f->backend], f->pp);
     r->rule = "zero-without-pipeline";
     if (f->zero_stage > 1 && f->pp > 1)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,

@@ -333,8 +333,8 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    const bool fsdp = strcmp(stack->backend, "fsdp") == 0;
-    row->zero_stage = measured_given(r->zero_stage, fsdp && row->pp == 1 ? 3 : 1);
+    row->zero_stage =
+        measured_given(r->zero_stage, backend_usual_zero_stage(stack->backend, row->pp));
     if (r->zero_stage < 0)
         measured_row_note(row, "zero_stage: %ld, as usual with %s", (long)row->zero_stage,
                           stack->name);

@@ -110,6 +110,20 @@ static inline void random_plan(struct step_fixture *f, struct random_mt *mt, con
                                  : RECOMPUTE_NONE;
 }
 
+/* Overrides of a language model sharded by FSDP on all GPUs, kernels as the profile has them. */
+static const char *const fully_sharded[] = { "model=internlm2-20b",   "layout.backend=fsdp",
+                                             "layout.zero_stage=3",   "layout.tp=1",
+                                             "layout.pp=1",           "layout.stack=none",
+                                             "policy.recompute=none", NULL };
+
+/* With a plan, the same in every test; the step model is the test's to make. */
+static inline void fixture_open_planned(struct step_fixture *f, const char *const *overrides) {
+    struct random_mt mt;
+    fixture_open(f, overrides);
+    random_mt_seed(&mt, 1);
+    random_plan(f, &mt, "1f1b");
+}
+
 static inline void fixture_plan(struct step_fixture *f, struct random_mt *mt,
                                 const char *schedule) {
     random_plan(f, mt, schedule);

@@ -8,15 +8,8 @@
 /* A list of shards costs the host a fixed time for each rank, in every gather and reduction. */
 static void test_shard_lists(void **state) {
     (void)state;
-    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                         "layout.zero_stage=3",   "layout.tp=1",
-                                         "layout.pp=1",           "layout.stack=none",
-                                         "policy.recompute=none", NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, fully_sharded);
     struct backend backend = *f.scenario->backend;
     f.scenario->backend = &backend;
     int64_t block = 0;
@@ -59,10 +52,7 @@ static void test_owner_broadcasts(void **state) {
                                       batches[i],
                                       NULL };
         struct step_fixture f;
-        fixture_open(&f, setup);
-        struct random_mt mt;
-        random_mt_seed(&mt, 1);
-        random_plan(&f, &mt, "1f1b");
+        fixture_open_planned(&f, setup);
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         const int64_t together_ns = f.step->gather_ns[0];
         struct backend backend = *f.scenario->backend;

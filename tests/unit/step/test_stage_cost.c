@@ -202,10 +202,7 @@ static void test_gathers_as_cast(void **state) {
     int64_t block_ns[2], root_ns[2], forward_ns[2];
     for (int cast = 0; cast < 2; cast++) {
         struct step_fixture f;
-        fixture_open(&f, setup);
-        struct random_mt mt;
-        random_mt_seed(&mt, 1);
-        random_plan(&f, &mt, "1f1b");
+        fixture_open_planned(&f, setup);
         struct backend backend = *f.scenario->backend;
         backend.overlap_cost = 1;
         backend.fp8_gather_saves = cast;
@@ -235,12 +232,8 @@ static void test_loss_of_a_stack(void **state) {
     static const double held[] = { NAN, 0.5, 2, 12 };
     double bytes[4];
     for (size_t i = 0; i < 4; i++) {
-        static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                             "layout.zero_stage=3",   "layout.tp=1",
-                                             "layout.pp=1",           "layout.stack=none",
-                                             "policy.recompute=none", NULL };
         struct step_fixture f;
-        fixture_open(&f, setup);
+        fixture_open(&f, fully_sharded);
         struct backend backend = *f.scenario->backend;
         backend.logit_bytes = held[i];
         f.scenario->backend = &backend;

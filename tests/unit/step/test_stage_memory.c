@@ -19,15 +19,8 @@ static void test_memory_sums(void **state) {
 /* FSDP on eight GPUs with what passes keep, in bytes. */
 static struct stage_memory settled(int64_t micro_batches, double update_bytes, double kept,
                                    struct stage_memory *before, double *gathered) {
-    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                         "layout.zero_stage=3",   "layout.tp=1",
-                                         "layout.pp=1",           "layout.stack=none",
-                                         "policy.recompute=none", NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, fully_sharded);
     struct backend backend = *f.scenario->backend;
     backend.update_bytes = update_bytes;
     f.scenario->backend = &backend;

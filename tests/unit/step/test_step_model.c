@@ -104,15 +104,8 @@ static void test_placeholder_gradients(void **state) {
 /* FSDP, in backward: the whole gradient of a block in bf16 and one more in the reduction's fp32. */
 static void test_unit_gradients(void **state) {
     (void)state;
-    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                         "layout.zero_stage=3",   "layout.tp=1",
-                                         "layout.pp=1",           "layout.stack=none",
-                                         "policy.recompute=none", NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, fully_sharded);
     const struct model *model = f.scenario->model;
     for (int64_t i = 0; i < model->layer_count; i++)
         f.plan.recompute[i] = RECOMPUTE_NONE;
@@ -137,15 +130,8 @@ static void test_unit_gradients(void **state) {
  * gathers. */
 static void test_reduces_once(void **state) {
     (void)state;
-    static const char *const setup[] = { "model=internlm2-20b",   "layout.backend=fsdp",
-                                         "layout.zero_stage=3",   "layout.tp=1",
-                                         "layout.pp=1",           "layout.stack=none",
-                                         "policy.recompute=none", NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, fully_sharded);
     struct backend backend = *f.scenario->backend;
     f.scenario->backend = &backend;
     const struct batch_shape shape =
@@ -185,10 +171,7 @@ static void test_replicas_last(void **state) {
                                          "layout.pp=1",           "layout.stack=none",
                                          "policy.recompute=none", NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, setup);
     struct backend backend = *f.scenario->backend;
     f.scenario->backend = &backend;
     const struct batch_shape shape =
@@ -239,10 +222,7 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
                                   nic,
                                   NULL };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, setup);
     struct backend backend = *f.scenario->backend;
     backend.overlap_cost = overlap_cost;
     backend.gather_copy_bytes = gather_copy_bytes;
@@ -291,10 +271,7 @@ static void test_sharded_copies(void **state) {
                                       "training.global_batch.micro_batches=64",
                                       NULL };
         struct step_fixture f;
-        fixture_open(&f, setup);
-        struct random_mt mt;
-        random_mt_seed(&mt, 1);
-        random_plan(&f, &mt, "1f1b");
+        fixture_open_planned(&f, setup);
         struct backend backend = *f.scenario->backend;
         backend.reduces_once = cases[i].once;
         f.scenario->backend = &backend;
@@ -322,10 +299,7 @@ static void test_gradient_passes(void **state) {
                                          "layout.stack=none", NULL };
     for (int reduced = 0; reduced < 2; reduced++) {
         struct step_fixture f;
-        fixture_open(&f, reduced ? language_setup : alone);
-        struct random_mt mt;
-        random_mt_seed(&mt, 1);
-        random_plan(&f, &mt, "1f1b");
+        fixture_open_planned(&f, reduced ? language_setup : alone);
         struct backend backend = *f.scenario->backend;
         f.scenario->backend = &backend;
         int64_t ns[3];
@@ -369,10 +343,7 @@ static void test_frozen_encoder(void **state) {
         NULL
     };
     struct step_fixture f;
-    fixture_open(&f, setup);
-    struct random_mt mt;
-    random_mt_seed(&mt, 1);
-    random_plan(&f, &mt, "1f1b");
+    fixture_open_planned(&f, setup);
     for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
         f.plan.recompute[i] =
             layer_can_recompute(f.scenario->model, i) ? RECOMPUTE_FULL : RECOMPUTE_NONE;
