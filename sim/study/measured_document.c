@@ -121,12 +121,11 @@ static double usual_nic_Gbit_per_s(const char *hardware) {
  * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392), and
  * those of eight V100 form a cube mesh. 0: a switch. */
 static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
-    static const char *const boards[] = { "a100", "h100", "h200" };
+    static const char *const boards[] = { "a100", "h100", "h200", "gh200" };
     if (strstr(hardware, "pcie") != NULL || strstr(hardware, "nvl") != NULL) return 0;
     if (strncmp(hardware, "v100", 4) == 0 && gpus_per_node == 8) return 8;
-    if (strncmp(hardware, "gh200", 5) == 0) return 4;
     for (size_t i = 0; i < sizeof boards / sizeof boards[0]; i++)
-        if (strncmp(hardware, boards[i], 4) == 0 && gpus_per_node == 4) return 4;
+        if (strncmp(hardware, boards[i], strlen(boards[i])) == 0 && gpus_per_node == 4) return 4;
     return 0;
 }
 
@@ -141,14 +140,14 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     if (node < 1 &&
         !hardware_node_gpus(row->context->arena, row->context->directory, hardware, &node, &unread))
         node = 1;
-    const int64_t built = node < r->gpu_count ? node : r->gpu_count;
+    const int64_t built = node < r->gpu_count ? node : r->gpu_count,
+                  mesh = mesh_gpus(row->out->gpu, node);
     node = hardware_node_share(node, r->gpu_count, row->tp);
     if (r->gpus_per_node < 1)
         measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
     else if (node != built)
         measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
-    const int64_t mesh = mesh_gpus(row->out->gpu, r->gpus_per_node);
     if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
     /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a
      * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */

@@ -388,18 +388,24 @@ static enum validation_skip choose_batch(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+/* The most parts of at least `length` tokens that are alike and divide among the ranks of cp; 1 if
+ * none do. */
+static int64_t count_parts(const struct measured_row *row, int64_t length) {
+    const int64_t tokens = row->language_tokens, shares = row->cp > 1 ? 2 * row->cp : 1;
+    for (int64_t parts = tokens / length; parts > 1; parts--)
+        if (tokens % parts == 0 && tokens / parts % shares == 0) return parts;
+    return 1;
+}
+
 /* A sequence of packed samples that attend within themselves costs what a micro-batch of as many
- * samples does. Parts are alike and divide among the ranks of cp. */
+ * samples does. */
 static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const int64_t usual = row->out->stack->packed_sample_tokens;
     const bool usual_holds = usual > 0 && measured_text_says(r->notes, "packed");
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual_holds ? usual : 0;
     if (length < 1 || length >= row->language_tokens || row->vision != NULL) return SKIP_NOTHING;
-    int64_t parts = row->language_tokens / length;
-    while (row->language_tokens % parts != 0 ||
-           row->language_tokens / parts % (row->cp > 1 ? 2 * row->cp : 1) != 0)
-        parts--;
+    const int64_t parts = count_parts(row, length);
     row->language_tokens /= parts;
     row->micro_batch *= parts;
     row->global_batch *= parts;
@@ -408,6 +414,11 @@ static enum validation_skip split_packed(struct measured_row *row) {
                           "sample_len: %ld, as %s fine-tunes: packed samples attend within "
                           "themselves",
                           (long)row->language_tokens, row->out->stack->name);
+    else if (row->language_tokens != length)
+        measured_row_note(row,
+                          "sample_len: %ld, the next from %ld on that divides the sequence and "
+                          "itself among the ranks of cp",
+                          (long)row->language_tokens, (long)length);
     return SKIP_NOTHING;
 }
 
