@@ -20,7 +20,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-enum { CALIBRATE_LINE_MAX = 64, CALIBRATE_NOTE_MAX = 16 };
+enum { CALIBRATE_LINE_MAX = 64, CALIBRATE_NOTE_MAX = 24 };
 
 /* One line for each fitted thing: how well it repeats what was measured. */
 struct calibrate_line {

@@ -121,12 +121,13 @@ static bool check_attentions(struct calibrate_job *job) {
     return true;
 }
 
-/* No link is faster than the memory that it reads. */
+/* No link is faster than the memory that it reads. One GPU alone copies nothing in place. */
 static bool check_collectives(struct calibrate_job *job) {
     const struct nccl_rows *all = &job->own->rows.nccl;
     for (int64_t i = 0; i < all->count; i++) {
         const struct nccl_row *row = &all->rows[i];
-        const double bytes_per_s = row->time_us > 0 ? row->bytes / (row->time_us * 1e-6) : 0;
+        const bool takes_time = row->n_gpus > 1 && row->time_us > 0;
+        const double bytes_per_s = takes_time ? row->bytes / (row->time_us * 1e-6) : 0;
         if (bytes_per_s > FASTEST_OF_PEAK * job->peaks->hbm_bytes_per_s)
             return error_set(job->err,
                              "%s of %g bytes in %g us moves more than %s's memory does: time_us is "

@@ -22,8 +22,9 @@
 #define FORWARD(seqlen, kv, us) "H20,bf16,fwd,1," seqlen ",32," kv ",128,128,1," us ",fa3,mine\n"
 #define SIX_FORWARD                                                                                \
     FORWARD("1024", "8", "110")                                                                    \
-    FORWARD("2048", "8", "380") FORWARD("4096", "8", "1400") FORWARD("8192", "8", "5400")          \
-        FORWARD("12288", "8", "12000") FORWARD("16384", "8", "21300")
+    FORWARD("2048", "8", "380")                                                                    \
+    FORWARD("4096", "8", "1400") FORWARD("8192", "8", "5400") FORWARD("12288", "8", "12000")       \
+        FORWARD("16384", "8", "21300")
 #define REDUCE(bytes, us, version)                                                                 \
     "H20,8,1,NVSwitch,all_reduce," bytes "," us ",0," version ",mine\n"
 #define STREAM(framework) "H20,stream-scale,1e9,270,0.9," framework ",mine\n"
@@ -43,6 +44,11 @@ static const struct {
     { "nccl", NCCL REDUCE("1048576", "40", "") REDUCE("1073741824", "4.7", ""), IN_ERROR,
       "all_reduce of 1.07374e+09 bytes in 4.7 us moves more than H20's memory does: time_us is "
       "in" },
+    { "nccl",
+      NCCL REDUCE("1048576", "40", "")
+          REDUCE("4194304", "70", "") "H20,1,1,,all_reduce,1073741824,0.4"
+                                      ",1,,mine\n",
+      IN_CURVES, "2 rows of H20 in " },
     { "membw", MEMBW STREAM("a") STREAM("b") STREAM("a"), IN_CURVES,
       "3 rows of H20 (streams, a (2), b (1)) in " },
     { "membw", MEMBW STREAM("a") "H20,stream-scale,1e9,270,91,a,mine\n", IN_ERROR,
