@@ -217,8 +217,7 @@ static const struct field stack_rows[] = {
     { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
       "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
     { "fp8_gather_bytes", FIELD_DOUBLE, AT(fp8_gather_bytes), 0, 4, "null", "bytes",
-      "gathered per parameter of a block with fp8 matmuls by ZeRO-1 and 2; null: 2, as bf16",
-      NULL },
+      "gathered per parameter of a block with fp8 matmuls; null: 2, as bf16", NULL },
     { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
       "held per parameter of a block with fp8 matmuls: copies of its matrices by rows and by "
       "columns, beside the weights",

@@ -161,7 +161,7 @@ struct stack {
     /* held and reduced where the matmuls run in these precisions; NaN: as above */
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
         fp16_accumulate_bytes_moved;
-    /* per parameter of a block with fp8 matmuls, as ZeRO-1 and 2 gather it; NaN: 2, as bf16 */
+    /* per parameter of a block with fp8 matmuls, as it is gathered; NaN: 2, as bf16 */
     double fp8_gather_bytes;
     /* per parameter of a block whose matmuls run in fp8: copies by rows and columns
      * that stay from the forward to the backward pass, beside the weight itself */

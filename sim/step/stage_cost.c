@@ -157,16 +157,6 @@ static void add_layers(enum layer_kind kind, int64_t count,
     cost->class_ns[TIME_PADDING] += (1 - useful) * (double)(passes_ns + recompute_ns);
 }
 
-/* FSDP, while a block runs backward: its whole gradient in bf16, and that of the block before it in
- * the precision of the reduction, on its way. */
-static double unit_gradient_bytes(const struct step_model *m, enum layer_kind kind) {
-    const struct backend *backend = m->scenario->backend;
-    const bool whole = m->sharded && m->scenario->layout.zero_stage == 3 && backend->unit_gradients;
-    return whole && layer_kind_is_block(kind)
-               ? m->largest_unit_bytes / 2 * (2 + backend->gradient_reduce_bytes)
-               : 0;
-}
-
 static void add_memory(const struct step_model *m, enum layer_kind kind,
                        const struct layer_time *time,
                        const int64_t recomputing[RECOMPUTE_KIND_COUNT], struct stage_cost *cost) {
@@ -181,7 +171,7 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
     cost->workspace_bytes = fmax(cost->workspace_bytes, working);
     /* Frozen with nothing trainable below: no backward, so nothing is kept or recomputed. */
     if (time->backward_ns == 0) return;
-    working += unit_gradient_bytes(m, kind);
+    if (layer_kind_is_block(kind)) working += m->unit_gradient_bytes;
     cost->workspace_bytes = fmax(cost->workspace_bytes, working);
     double whole = time->saved_bytes[RECOMPUTE_NONE];
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {

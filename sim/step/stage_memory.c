@@ -29,19 +29,30 @@ void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved
     memory->bytes[MEMORY_FRAGMENTATION] = reserved_fraction * stage_memory_allocated(memory);
 }
 
+void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory) {
+    const double late = m->late_gradient_bytes[stage];
+    memory->bytes[MEMORY_GRADIENTS] -= late;
+    stage_memory_add_fragmentation(memory, m->scenario->backend->reserved_fraction);
+    memory->bytes[MEMORY_FRAGMENTATION] += late;
+}
+
+static const struct stage_memory *fuller(const struct stage_memory *a,
+                                         const struct stage_memory *b) {
+    return stage_memory_allocated(b) > stage_memory_allocated(a) ? b : a;
+}
+
 void step_settle_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory) {
-    const double fraction = m->scenario->backend->reserved_fraction;
-    double *bytes = memory->bytes;
-    bytes[MEMORY_GRADIENTS] -= m->late_gradient_bytes[stage];
-    const double pass = stage_memory_allocated(memory);
-    const double pass_reserved = (1 + fraction) * pass + m->late_gradient_bytes[stage];
-    struct stage_memory update = m->static_memory[stage];
+    step_pass_memory(m, stage, memory);
+    const double reserved = stage_memory_reserved(memory);
+    /* The end of the last backward, whose own workspace does not come on top, and the update. */
+    const struct stage_memory last = m->static_memory[stage];
+    struct stage_memory update = last;
     update.bytes[MEMORY_WEIGHTS] -= m->gathered_weight_bytes[stage];
     update.bytes[MEMORY_WORKSPACE] = m->update_bytes[stage];
-    if (stage_memory_allocated(&update) > pass) *memory = update;
-    stage_memory_add_fragmentation(memory, fraction);
-    bytes[MEMORY_FRAGMENTATION] =
-        fmax(bytes[MEMORY_FRAGMENTATION], pass_reserved - stage_memory_allocated(memory));
+    *memory = *fuller(memory, fuller(&last, &update));
+    stage_memory_add_fragmentation(memory, m->scenario->backend->reserved_fraction);
+    memory->bytes[MEMORY_FRAGMENTATION] =
+        fmax(memory->bytes[MEMORY_FRAGMENTATION], reserved - stage_memory_allocated(memory));
 }
 
 double stage_memory_reserved(const struct stage_memory *memory) {

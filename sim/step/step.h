@@ -109,7 +109,10 @@ struct step_model {
     int64_t *unit_layer, unit_count;
     int64_t *unit_gather_ns, *unit_reduce_ns;               /* by unit */
     int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
-    double root_bytes, largest_unit_bytes;
+    double root_bytes, unit_bytes;                          /* gathered, of a unit the most */
+    /* FSDP, while a block runs backward: its whole gradient, as wide as its weights, and that of the
+     * block before it in the precision of the reduction, on its way */
+    double unit_gradient_bytes;
     double gather_moving, reduce_moving; /* shares that slow the compute beside (outer_price.h) */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
      * creation by whoever owns the oracle. */
@@ -132,9 +135,12 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
+/* Of a stage whose memory holds the classes of m->static_memory and what its passes keep: without the
+ * gradients that come later, whose blocks of the step before the allocator keeps. */
+void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
 /* Of a stage whose memory holds the classes of m->static_memory and the most that its passes keep:
- * the moment at which most is allocated, the passes before any gradient or the update, and what the
- * allocator reserves over the step. Blocks of gradients that were freed stay reserved: they are too
+ * the moment at which most is allocated, the passes before any gradient, the end of the last or the
+ * update, and what the allocator reserves over the step. Blocks of gradients that were freed stay reserved: they are too
  * small for activations (PyTorch's caching allocator). */
 void step_settle_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
 

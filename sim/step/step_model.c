@@ -26,6 +26,12 @@ static double gather_saves(const struct step_model *m, int64_t layer_index) {
     return as_cast ? m->scenario->backend->fp8_gather_saves : 0;
 }
 
+/* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
+static double weight_bytes(const struct model *model, int64_t layer_index) {
+    const struct layer *layer = &model->layers[layer_index];
+    return model->modules[layer->module_index].precision == PRECISION_FP32 ? 4 : 2;
+}
+
 static void count_layers(struct step_model *m) {
     const struct model *model = m->scenario->model;
     for (int64_t part = 0; part < m->part_count; part++) {
@@ -37,11 +43,7 @@ static void count_layers(struct step_model *m) {
                            m->plan->recompute[i]]++;
             m->last_kind[part] = kind;
             int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
-            /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
-            const enum precision precision =
-                model->modules[model->layers[i].module_index].precision;
-            bool whole = precision == PRECISION_FP32;
-            double bytes = (double)parameters * (whole ? 4 : 2);
+            const double bytes = (double)parameters * weight_bytes(model, i);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
@@ -119,10 +121,14 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
     return bytes;
 }
 
-/* Weights that are fp32 themselves have no second copy in the optimizer; the shares of ZeRO-3 are
- * that copy. */
+static bool shards_weights(const struct scenario *s) {
+    return s->layout.zero_stage == 3 || (s->layout.zero_stage == 2 && s->backend->unit_gradients);
+}
+
+/* Weights that are fp32 themselves have no second copy in the optimizer; where they are sharded, the
+ * shares are that copy. */
 static double spared_master_bytes(const struct step_model *m, int64_t stage) {
-    if (m->scenario->layout.zero_stage == 3 || m->scenario->backend->no_master_weights) return 0;
+    if (shards_weights(m->scenario) || m->scenario->backend->no_master_weights) return 0;
     const double above_bf16 =
         m->trainable_weight_bytes[stage] - 2 * (double)m->trainable_rank_parameters[stage];
     return 4 * above_bf16 / 2;
@@ -146,14 +152,12 @@ static double held_weight_bytes(struct step_model *m, int64_t stage) {
     const struct scenario *s = m->scenario;
     const double group = (double)s->layout.zero_group, all = m->weight_bytes[stage],
                  trainable = m->trainable_weight_bytes[stage];
-    const bool sharded =
-        s->layout.zero_stage == 3 || (s->layout.zero_stage == 2 && s->backend->unit_gradients);
-    if (!sharded) return all;
+    if (!shards_weights(s)) return all;
     const double shares =
         (all - trainable) / group + (s->backend->no_master_weights ? trainable / group : 0);
     if (s->backend->no_master_weights && s->layout.zero_group == 1) return all;
     m->gathered_weight_bytes[stage] = s->layout.zero_stage == 3
-                                          ? m->root_bytes + 2 * m->largest_unit_bytes
+                                          ? m->root_bytes + 2 * m->unit_bytes
                                           : all - trainable + m->gathered_bytes[stage];
     return m->gathered_weight_bytes[stage] + shares;
 }
@@ -347,10 +351,10 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
-    double root_gradients = 0, unit_gradients = 0, unit_gathered = 0, last_gradients = 0;
+    double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
-        double bytes = 2 * parameters;
+        const double bytes = weight_bytes(model, i) * parameters;
         double gradients = model_gradient_need(model, i).weight
                                ? parameters * s->backend->gradient_reduce_bytes
                                : 0;
@@ -362,10 +366,12 @@ static void price_units(struct arena *arena, struct step_model *m) {
         }
         int64_t unit = m->unit_count++;
         m->unit_layer[unit] = i;
-        m->largest_unit_bytes = fmax(m->largest_unit_bytes, bytes);
-        unit_gradients = fmax(unit_gradients, gradients);
         const double gathered = bytes - gather_saves(m, i) * parameters;
-        unit_gathered = fmax(unit_gathered, gathered);
+        m->unit_bytes = fmax(m->unit_bytes, gathered);
+        unit_gradients = fmax(unit_gradients, gradients);
+        if (gathers && gradients > 0 && s->backend->unit_gradients)
+            m->unit_gradient_bytes = fmax(m->unit_gradient_bytes,
+                                          bytes + parameters * s->backend->gradient_reduce_bytes);
         if (gathers)
             m->unit_gather_ns[unit] =
                 outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, gathered, &shards);
@@ -379,7 +385,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     if (gathers)
         m->root_gather_ns =
             outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
-    m->gather_moving = outer_gather_moving(m, unit_gathered);
+    m->gather_moving = outer_gather_moving(m, m->unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
     /* combined, not block by block */
     if (last_gradients > 0)
@@ -445,7 +451,7 @@ void step_model_record(const struct step_model *model, struct arena *arena,
                        struct outer_list *list) {
     struct step_model scratch = *model;
     scratch.record = list;
-    scratch.root_bytes = scratch.largest_unit_bytes = 0;
+    scratch.root_bytes = scratch.unit_bytes = scratch.unit_gradient_bytes = 0;
     scratch.unit_count = scratch.update_ns = 0;
     scratch.accumulate_ns = arena_array(arena, int64_t, model->part_count);
     scratch.synchronize_ns = arena_array(arena, int64_t, model->stage_count);

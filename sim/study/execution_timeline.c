@@ -126,7 +126,7 @@ static void write_memory(void *context, int64_t stage, int64_t time_ns, double b
     }
     struct stage_memory now = w->step->static_memory[stage];
     now.bytes[MEMORY_ACTIVATIONS] = bytes;
-    stage_memory_add_fragmentation(&now, w->step->scenario->backend->reserved_fraction);
+    step_pass_memory(w->step, stage, &now);
     t->memory[t->memory_count] =
         (struct memory_point_record){ .point_index = t->memory_count,
                                       .dp_rank = w->rank,

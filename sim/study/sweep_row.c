@@ -209,7 +209,7 @@ static double static_bytes(const struct step_model *step) {
     double most = 0;
     for (int64_t stage = 0; stage < step->stage_count; stage++) {
         struct stage_memory memory = step->static_memory[stage];
-        stage_memory_add_fragmentation(&memory, step->scenario->backend->reserved_fraction);
+        step_pass_memory(step, stage, &memory);
         most = fmax(most, stage_memory_device(&memory));
     }
     return most;

@@ -66,11 +66,82 @@ static void test_update_is_the_peak(void **state) {
     assert_true(fabs(memory.bytes[MEMORY_WORKSPACE] - update) < 1);
 }
 
+/* Where the update holds nothing besides, the last block's backward is: no activations are left, but
+ * all gradients and what is gathered. No point of the passes is above the peak. */
+static void test_last_backward_is_the_peak(void **state) {
+    (void)state;
+    struct stage_memory before;
+    double gathered;
+    const struct stage_memory memory = settled(1, 0, 1e6, &before, &gathered);
+    assert_true(memory.bytes[MEMORY_ACTIVATIONS] == 0);
+    before.bytes[MEMORY_ACTIVATIONS] = 0;
+    assert_true(stage_memory_allocated(&memory) == stage_memory_allocated(&before));
+}
+
+static void test_passes_stay_below_the_peak(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open_planned(&f, fully_sharded);
+    f.scenario->micro_batches_per_rank = 1;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    for (double kept = 0; kept < 1e11; kept += 1e10) {
+        struct stage_memory peak = f.step->static_memory[0], point = peak;
+        peak.bytes[MEMORY_ACTIVATIONS] = point.bytes[MEMORY_ACTIVATIONS] = kept;
+        step_settle_memory(f.step, 0, &peak);
+        step_pass_memory(f.step, 0, &point);
+        assert_true(point.bytes[MEMORY_GRADIENTS] == 0);
+        assert_true(stage_memory_device(&point) <= stage_memory_device(&peak));
+    }
+    fixture_close(&f);
+}
+
+/* Whether ZeRO-2 or ZeRO-3 of FSDP, the fp32 shares are the optimizer's copy; ZeRO-3 gathers weights in
+ * fp32 as such, and in fp8 as they were cast. */
+static void test_sharded_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *zero, *precision;
+        double gathered_bytes; /* a parameter of a block */
+    } cases[] = {
+        { "layout.zero_stage=2", "training.precision=fp32", 4 },
+        { "layout.zero_stage=3", "training.precision=fp32", 4 },
+        { "layout.zero_stage=3", "training.precision=bf16", 2 },
+        { "layout.zero_stage=3", "training.precision=fp8", 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *overrides[] = { "model=internlm2-20b",
+                                    "layout.backend=fsdp",
+                                    cases[i].zero,
+                                    "layout.tp=1",
+                                    "layout.pp=1",
+                                    "layout.stack=nemo-2025",
+                                    "cluster.hardware=h100-80g-sxm",
+                                    cases[i].precision,
+                                    NULL };
+        struct step_fixture f;
+        fixture_open_planned(&f, overrides);
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const double share = 12 * (double)f.step->trainable_rank_parameters[0] /
+                             (double)f.scenario->layout.zero_group;
+        assert_true(fabs(f.step->static_memory[0].bytes[MEMORY_OPTIMIZER] / share - 1) < 1e-9);
+        double parameters = 0;
+        for (int64_t l = 0; l < f.scenario->model->layer_count; l++)
+            if (layer_kind_is_block(f.scenario->model->layers[l].kind))
+                parameters =
+                    fmax(parameters, (double)layer_rank_parameters(f.scenario->model, l, 1));
+        assert_true(f.step->unit_bytes == cases[i].gathered_bytes * parameters);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_sums),
         cmocka_unit_test(test_loss_before_gradients),
         cmocka_unit_test(test_update_is_the_peak),
+        cmocka_unit_test(test_last_backward_is_the_peak),
+        cmocka_unit_test(test_passes_stay_below_the_peak),
+        cmocka_unit_test(test_sharded_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
