@@ -127,6 +127,9 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
             b->accumulate_bytes_moved = b->fp16_accumulate_bytes_moved;
         take(&b->accumulate_bytes_moved, stack->fp16_accumulate_bytes_moved);
     }
+    /* Megatron-core's own FSDP zeroes buffers that stay (param_and_grad_buffer.py, zero_grad). */
+    if (stack->backend != NULL && strncmp(stack->backend, "megatron", 8) == 0)
+        b->frees_gradients = false;
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->data_overlap_cost = stack->data_overlap_cost;

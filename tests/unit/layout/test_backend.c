@@ -125,6 +125,24 @@ static void test_sends_of_a_stack(void **state) {
     }
 }
 
+/* PyTorch's FSDP frees gradients; that of a stack of Megatron's keeps its buffers. */
+static void test_gradients_of_fsdp(void **state) {
+    (void)state;
+    static const struct {
+        const char *backend;
+        bool frees;
+    } cases[] = { { "fsdp", true }, { "megatron-lm", false }, { "megatron-deepspeed", false } };
+    int at = 0;
+    while (strcmp(backend_names[at], "fsdp") != 0)
+        at++;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack stack = { .backend = cases[i].backend };
+        struct backend b = *backend_at(at);
+        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
+        assert_int_equal(b.frees_gradients, cases[i].frees);
+    }
+}
+
 /* Where the collectives wait, the gathered input is kept: nothing gathers it again in backward. */
 static void test_gathered_inputs_follow_the_traffic(void **state) {
     (void)state;
@@ -172,6 +190,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizer_of_a_precision),
         cmocka_unit_test(test_sends_of_a_stack),
+        cmocka_unit_test(test_gradients_of_fsdp),
         cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_host_time_of_a_layout),
