@@ -167,6 +167,11 @@ static void write_assumptions(const struct report *r, const struct run_record *r
         fputs(". <code>ballast check</code> prints them.</p>\n", r->out);
         return;
     }
+    for (int64_t i = 0; s->warnings[i] != NULL; i++) {
+        fputs("<p class=\"tight\">Warning: ", r->out);
+        html_text(r->out, s->warnings[i]);
+        fputs("</p>\n", r->out);
+    }
     fputs("<ul>\n", r->out);
     write_data_notes(r, s);
     /* Stored, it is a choice of the scenario; the page names it whoever chose it. */

@@ -145,6 +145,9 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
     add_stack(o, e->scenario);
+    cJSON *warnings = cJSON_AddArrayToObject(o, "warnings");
+    for (int64_t i = 0; e->scenario->warnings[i] != NULL; i++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(e->scenario->warnings[i]));
     cJSON *assumptions = cJSON_AddArrayToObject(o, "assumptions");
     for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
         cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));

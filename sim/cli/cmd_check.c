@@ -17,10 +17,10 @@ static const struct option options_table[] = {
       "check action lists (plan --emit actions) independently of the simulator", NULL, 0, 0 },
 };
 
-static cJSON *assumptions_json(const struct scenario *s) {
+static cJSON *texts_json(const char *const *texts) {
     cJSON *list = cJSON_CreateArray();
-    for (int64_t i = 0; s->assumptions[i] != NULL; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(s->assumptions[i]));
+    for (int64_t i = 0; texts[i] != NULL; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
     return list;
 }
 
@@ -134,7 +134,8 @@ static int run(struct cli *cli, void *options) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddBoolToObject(object, "valid", true);
         cJSON_AddItemToObject(object, "resolved_scenario", resolved);
-        cJSON_AddItemToObject(object, "assumptions", assumptions_json(s));
+        cJSON_AddItemToObject(object, "warnings", texts_json(s->warnings));
+        cJSON_AddItemToObject(object, "assumptions", texts_json(s->assumptions));
         cJSON_AddItemToObject(object, "data_notes", notes_json(e->job));
         cJSON_AddNumberToObject(object, "samples", (double)data->sample_count);
         cJSON_AddStringToObject(object, "profile_id", cost_model_profile_id(s->cost_model));
@@ -154,6 +155,8 @@ static int run(struct cli *cli, void *options) {
             (long)s->micro_batches_per_rank);
         printf("data set %s: %ld samples (%s), %ld whole steps in a pass\n", data->name,
                (long)data->sample_count, data->status, (long)e->job->epoch_iterations);
+        for (int64_t i = 0; s->warnings[i] != NULL; i++)
+            printf("warning: %s\n", s->warnings[i]);
         puts("assumed:");
         for (int64_t i = 0; i < e->job->data_note_count; i++)
             printf("  - %s\n", e->job->data_notes[i]);

@@ -165,6 +165,8 @@ static void print_head(const struct execution *e) {
         printf("              close: 80 %% of measured peaks lie within %.0f %% of the predicted "
                "ones\n",
                r->memory_band_fraction * 100);
+    for (int64_t i = 0; s->warnings[i] != NULL; i++)
+        printf("  warning     %s\n", s->warnings[i]);
 }
 
 static void print_breakdown(const struct replay *r) {

@@ -145,10 +145,15 @@ cJSON *json_sweep(struct sweep *sweep) {
     if (sweep->top_count > 1) add_causes(o, &d);
     add_rows(o, "front", sweep, d.front, d.front_count);
     add_rows(o, "by_gpu_count", sweep, d.by_gpu_count, d.gpu_count_count);
+    add_rows(o, "fastest", sweep, &d.fastest, d.fastest >= 0);
+    add_rows(o, "cheapest", sweep, &d.cheapest, d.cheapest >= 0);
     add_rows(o, "cheapest_in_time", sweep, &d.cheapest_in_time, d.cheapest_in_time >= 0);
     add_rows(o, "fastest_in_budget", sweep, &d.fastest_in_budget, d.fastest_in_budget >= 0);
     add_rows(o, "roomy_in_time", sweep, &d.roomy_in_time, d.roomy_in_time >= 0);
     add_rows(o, "roomy_in_budget", sweep, &d.roomy_in_budget, d.roomy_in_budget >= 0);
+    cJSON *warnings = cJSON_AddArrayToObject(o, "warnings");
+    for (int64_t i = 0; sweep->warnings[i] != NULL; i++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(sweep->warnings[i]));
     cJSON *assumed = cJSON_AddArrayToObject(o, "assumptions");
     for (int64_t i = 0; sweep->assumed[i] != NULL; i++)
         cJSON_AddItemToArray(assumed, cJSON_CreateString(sweep->assumed[i]));
@@ -576,6 +581,27 @@ static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
     }
 }
 
+/* Why none is left of those that fit: by how much the nearest misses. */
+static void print_unkept(struct sweep *sweep, const struct sweep_decision *d) {
+    const struct sweep_file *f = sweep->file;
+    const bool late =
+        !isnan(f->deadline_days) && !(sweep->rows[d->fastest].total_days <= f->deadline_days);
+    const bool dear = !isnan(f->budget_usd) &&
+                      (d->cheapest < 0 || !(sweep->rows[d->cheapest].money_usd <= f->budget_usd));
+    if (late) {
+        printf("\nNo layout keeps the deadline of %.10g days. The fastest: ", f->deadline_days);
+        print_limit(sweep, d->fastest);
+    }
+    if (dear && d->cheapest >= 0) {
+        printf("\nNo layout keeps the budget of %.10g USD. The cheapest: ", f->budget_usd);
+        print_limit(sweep, d->cheapest);
+    }
+    if (dear && d->cheapest < 0) puts("\nNo layout that fits has a price to judge the budget by.");
+    if (!late && !dear)
+        printf("\nNo layout keeps both the deadline of %.10g days and the budget of %.10g USD.\n",
+               f->deadline_days, f->budget_usd);
+}
+
 void print_sweep(struct sweep *sweep) {
     struct sweep_decision d;
     sweep_decide(sweep, &d);
@@ -584,11 +610,11 @@ void print_sweep(struct sweep *sweep) {
     print_needing_code(sweep);
     print_rescaled(sweep);
     if (sweep->best_count == 0) {
-        puts(
-            sweep->valid == 0 ? "\nNo configuration is valid: nothing was simulated."
-            : d.gpu_count_count > 0
-                ? "\nNo layout keeps the deadline and the budget (or has the price to judge it by)."
-                : "\nNo layout fits into memory.");
+        if (d.gpu_count_count > 0)
+            print_unkept(sweep, &d);
+        else
+            puts(sweep->valid == 0 ? "\nNo configuration is valid: nothing was simulated."
+                                   : "\nNo layout fits into memory.");
     } else {
         print_best(sweep, shown_count(sweep));
         print_order(sweep, &d);
@@ -598,6 +624,9 @@ void print_sweep(struct sweep *sweep) {
     print_out_of_memory(sweep);
     print_by_gpu_count(sweep, &d);
     print_limits(sweep, &d);
+    if (sweep->warnings[0] != NULL) putchar('\n');
+    for (int64_t i = 0; sweep->warnings[i] != NULL; i++)
+        printf("warning: %s\n", sweep->warnings[i]);
     if (sweep->assumed[0] != NULL) puts("\nAssumed, of the first:");
     for (int64_t i = 0; sweep->assumed[i] != NULL; i++)
         printf("  - %s\n", sweep->assumed[i]);

@@ -1,4 +1,4 @@
-/* framework_limits.c - what Megatron-LM and DeepSpeed have no code for. */
+/* framework_limits.c - what Megatron-LM, DeepSpeed and FSDP have no code for. */
 #include "sim/scenario/framework_limits.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static void add(struct list *list, const char *rule, const char *text) {
 
 enum framework framework_of_backend(const char *backend) {
     if (strcmp(backend, "megatron-lm") == 0) return FRAMEWORK_MEGATRON;
-    return strstr(backend, "deepspeed") != NULL ? FRAMEWORK_DEEPSPEED : FRAMEWORK_OTHER;
+    return strstr(backend, "deepspeed") != NULL ? FRAMEWORK_DEEPSPEED : FRAMEWORK_FSDP;
 }
 
 static int64_t decoder_blocks(const struct model *model) {
@@ -95,11 +95,19 @@ static void deepspeed_limits(const struct scenario *s, struct arena *arena, stru
         add(list, "backend-schedule", "schedule \"gpipe\": DeepSpeed's pipeline runs 1F1B only");
 }
 
+/* fully_shard shards parameters and with them all else (ZeRO-3), or keeps them gathered (2). */
+static void fsdp_limits(const struct scenario *s, struct list *list) {
+    if (s->layout.zero_stage == 1 && s->layout.pp == 1)
+        add(list, "backend-zero",
+            "zero_stage 1: PyTorch's FSDP shards gradients too (zero_stage 2) or all (3)");
+}
+
 int64_t framework_limits(enum framework framework, const struct scenario *scenario,
                          struct arena *arena, struct framework_limit *limits) {
     struct list list = { .limits = limits };
     if (framework == FRAMEWORK_MEGATRON) megatron_limits(scenario, arena, &list);
     if (framework == FRAMEWORK_DEEPSPEED) deepspeed_limits(scenario, arena, &list);
+    if (framework == FRAMEWORK_FSDP) fsdp_limits(scenario, &list);
     return list.count;
 }
 
@@ -109,8 +117,8 @@ void backend_limits(struct reader *r) {
     const int64_t count =
         framework_limits(framework_of_backend(s->backend->name), s, s->arena, limits);
     for (int64_t i = 0; i < count; i++)
-        scenario_assume(r, arena_format(s->arena, "backend %s cannot run this: %s",
-                                        s->backend->name, limits[i].text));
+        scenario_warn(r, arena_format(s->arena, "backend %s cannot run this: %s", s->backend->name,
+                                      limits[i].text));
     if (count == 0) return;
     s->limit_rule = limits[0].rule;
     s->limit = arena_format(s->arena, "backend %s: %s", s->backend->name, limits[0].text);

@@ -12,7 +12,8 @@
 
 #include "sim/scenario/scenario.h"
 
-enum framework { FRAMEWORK_MEGATRON, FRAMEWORK_DEEPSPEED, FRAMEWORK_OTHER };
+/* FSDP: its options are those of whatever trains with it, so `plan --emit` has none. */
+enum framework { FRAMEWORK_MEGATRON, FRAMEWORK_DEEPSPEED, FRAMEWORK_FSDP };
 
 enum { FRAMEWORK_LIMIT_COUNT = 8 };
 
@@ -21,7 +22,7 @@ struct framework_limit {
     const char *text; /* what is asked for and does not exist, one sentence */
 };
 
-/* Whose options launch a job of this backend; OTHER: neither's. */
+/* Whose options launch a job of this backend. */
 enum framework framework_of_backend(const char *backend);
 /* Texts are static or the arena's. The scenario is read and its rules are kept. */
 int64_t framework_limits(enum framework framework, const struct scenario *scenario,

@@ -13,7 +13,7 @@
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
-enum { ASSUMPTION_LIMIT = 96 };
+enum { ASSUMPTION_LIMIT = 96, WARNING_LIMIT = 16 };
 
 const cJSON *scenario_present(const cJSON *node) {
     return node == NULL || cJSON_IsNull(node) ? NULL : node;
@@ -33,6 +33,11 @@ const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_
 void scenario_assume(struct reader *r, const char *text) {
     ballast_check(r->assumption_count + 1 < ASSUMPTION_LIMIT);
     r->s->assumptions[r->assumption_count++] = text;
+}
+
+void scenario_warn(struct reader *r, const char *text) {
+    ballast_check(r->warning_count + 1 < WARNING_LIMIT);
+    r->s->warnings[r->warning_count++] = text;
 }
 
 /* A bare string stands for a section with that name and defaults: make it the object. */
@@ -285,13 +290,16 @@ enum { SERVER_GPUS = 8 }; /* NVLink domains beyond it are racks, which are let i
 static void choose_node(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_cluster *f = &s->cluster_fields;
-    if (f->gpus_per_node > 0) return;
     struct error ignored = { 0 };
     int64_t domain = SERVER_GPUS;
     if (r->options->cache != NULL)
         scenario_cache_node_gpus(r->options->cache, s->directory, f->hardware, &domain, &ignored);
     else
         hardware_node_gpus(s->arena, s->directory, f->hardware, &domain, &ignored);
+    if (f->gpus_per_node > 0) {
+        warn_of_wide_nodes(r, domain);
+        return;
+    }
     f->gpus_per_node = domain;
     if (domain <= SERVER_GPUS) return;
     const int64_t share = hardware_node_share(domain, f->gpu_count, s->layout_fields.tp);
@@ -437,6 +445,7 @@ static bool read_all(struct reader *r) {
     if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
+    warn_of_foreign_price(r);
     backend_limits(r);
     return rule_rules_match(r);
 }
@@ -508,6 +517,7 @@ struct scenario *scenario_load_json(const struct scenario_options *options, stru
     s->path = arena_text(arena, json_name(json));
     s->directory = arena_text(arena, options->directory);
     s->assumptions = arena_array(arena, const char *, ASSUMPTION_LIMIT);
+    s->warnings = arena_array(arena, const char *, WARNING_LIMIT);
     struct reader reader = { .s = s, .options = options, .err = err };
     const bool ok = scenario_change(options, json, err) && read_all(&reader);
     if (!ok) {

@@ -130,6 +130,7 @@ struct scenario {
     /* What the backend cannot run of it and the rule's name (framework_limits.h); NULL: nothing. */
     const char *limit, *limit_rule;
     const char **assumptions; /* what was assumed, one sentence each, NULL at the end */
+    const char **warnings;    /* what may make the answer useless to who asks, likewise */
 };
 
 struct scenario_options {

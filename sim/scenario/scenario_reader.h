@@ -16,7 +16,7 @@ struct reader {
     struct error *err;
     struct scenario_top top;
     struct scenario_policy policy;
-    int64_t assumption_count;
+    int64_t assumption_count, warning_count;
     /* The rule being checked, by the name under which a sweep counts what breaks it; names are kept
      * from version to version. NULL while something else is read. */
     const char *rule;
@@ -36,6 +36,7 @@ const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_
                      sizeof((const cJSON *const[]){ __VA_ARGS__ }) / sizeof(const cJSON *))
 /* Static or arena text. */
 void scenario_assume(struct reader *r, const char *text);
+void scenario_warn(struct reader *r, const char *text);
 
 /* scenario_policies.c; in this order: a schedule depends on the layout, and all on the joint
  * policy. */
@@ -58,7 +59,10 @@ bool rule_iterations(struct reader *r);
 bool rule_what_if(struct reader *r);
 bool rule_schedule(struct reader *r);
 void standing_assumptions(struct reader *r);
-/* framework_limits.c: of the scenario's own backend; a note, because a price can still be asked. */
+/* scenario_warnings.c */
+void warn_of_wide_nodes(struct reader *r, int64_t domain);
+void warn_of_foreign_price(struct reader *r);
+/* framework_limits.c: of the scenario's own backend; a warning, because a price can still be asked. */
 void backend_limits(struct reader *r);
 /* scenario_cost_rules.c; last. */
 bool rule_rules_match(struct reader *r);

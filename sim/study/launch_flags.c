@@ -487,9 +487,9 @@ static const char *const framework_names[] = {
 
 void launch_flags_make(enum framework framework, const struct job *job, struct arena *arena,
                        struct launch_flags *out) {
-    ballast_check(framework != FRAMEWORK_OTHER);
+    ballast_check(framework != FRAMEWORK_FSDP);
     *out = (struct launch_flags){ .framework = framework_names[framework] };
-    if (framework_of_backend(job->scenario->backend->name) == FRAMEWORK_OTHER) {
+    if (framework_of_backend(job->scenario->backend->name) == FRAMEWORK_FSDP) {
         REFUSE(out,
                "layout.backend fsdp shards with PyTorch's fully_shard, which is configured in the "
                "training framework's own files: plans of megatron-lm, megatron-deepspeed and "
@@ -509,7 +509,7 @@ void launch_flags_make(enum framework framework, const struct job *job, struct a
 
 const char *launch_needs_code(const struct job *job, struct arena *arena) {
     const enum framework framework = framework_of_backend(job->scenario->backend->name);
-    if (framework == FRAMEWORK_OTHER) return NULL;
+    if (framework == FRAMEWORK_FSDP) return job->scenario->limit;
     struct launch_flags flags;
     launch_flags_make(framework, job, arena, &flags);
     return flags.refusal_count > 0 ? flags.refusals[0] : NULL;

@@ -31,7 +31,7 @@ struct launch_flags {
     const char *config, *pipeline_module;
 };
 
-/* Never FRAMEWORK_OTHER. What framework_limits() has stands first among the refusals. */
+/* Never FRAMEWORK_FSDP. What framework_limits() has stands first among the refusals. */
 void launch_flags_make(enum framework framework, const struct job *job, struct arena *arena,
                        struct launch_flags *out);
 /* The first refusal of the framework that the job's backend is; NULL: its options launch the plan,

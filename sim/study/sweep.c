@@ -208,11 +208,25 @@ static void run_destroy(struct sweep_run *run) {
     free(run);
 }
 
+/* What `run` prints of the best layout, and what concerns them all. */
+static void collect_warnings(struct sweep *sweep, const struct scenario *s) {
+    int64_t count = 1, at = 0;
+    for (int64_t i = 0; s != NULL && s->warnings[i] != NULL; i++)
+        count++;
+    const char **texts = arena_array(sweep->arena, const char *, count + 1);
+    const char *price = sweep_axes_price_warning(sweep->file);
+    if (price != NULL) texts[at++] = price;
+    for (int64_t i = 0; s != NULL && s->warnings[i] != NULL; i++)
+        texts[at++] = arena_text(sweep->arena, s->warnings[i]);
+    sweep->warnings = texts;
+}
+
 /* What the best layout takes for granted, as `run` prints it. */
 static const char **assumed_by_best(struct sweep_run *run) {
     struct sweep *sweep = run->sweep;
     struct error ignored = { 0 };
     const char **none = arena_array(sweep->arena, const char *, 1);
+    collect_warnings(sweep, NULL);
     if (sweep->row_count == 0) return none;
     /* Where no layout keeps all limits, those that keep one still need the band of memory. */
     const int64_t chosen = sweep->best_count > 0 ? sweep->best[0] : 0;
@@ -222,6 +236,7 @@ static const char **assumed_by_best(struct sweep_run *run) {
     struct shared *shared = s != NULL ? sweep_share_data(run->share, s) : NULL;
     sweep_share_fill(run->share, SHARE_DATA, run->pool);
     if (s != NULL) sweep->memory_band_fraction = cost_model_memory_band(s->cost_model);
+    collect_warnings(sweep, sweep->best_count > 0 ? s : NULL);
     const struct job *data = shared != NULL ? shared->job : NULL;
     int64_t count = data != NULL ? data->data_note_count : 0, at = 0;
     for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)

@@ -83,6 +83,7 @@ struct sweep {
     int64_t replays_out_of_memory; /* of layouts whose race fitted; not in `best` */
     bool answers_replayed;         /* deadline and budget are answered by replays */
     const char **assumed;          /* of best[0], notes on its data first; NULL at the end */
+    const char **warnings;         /* of best[0]; NULL at the end */
 };
 
 /* Members of a team other than 0 get the raced rows, and of the replays those that they made. */

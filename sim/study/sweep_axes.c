@@ -76,8 +76,7 @@ static void split_path(const char *text, char *path, size_t size, const char **s
 /* What no axis gives stands in the scenario: in its own file, in this one, or in --set. */
 static bool locate_in_base(const struct sweep_file *file, const char *path, const char *hint,
                            const char *said, struct error *err) {
-    const cJSON *inside =
-        cJSON_GetObjectItemCaseSensitive(json_root(file->json), "scenario");
+    const cJSON *inside = cJSON_GetObjectItemCaseSensitive(json_root(file->json), "scenario");
     const char *rest;
     const struct json *json = file->base;
     const cJSON *node = follow(json_root(file->base), strcmp(path, "/") == 0 ? "" : path, &rest);
@@ -158,8 +157,7 @@ static bool check_prices(const struct sweep_file *file, const struct prices *pri
                              "\"cluster\" a \"price_usd_per_gpu_hour\""
                            : "give \"cluster\" a \"price_usd_per_gpu_hour\"";
     const cJSON *root = json_root(file->json);
-    const cJSON *node =
-        cJSON_GetObjectItemCaseSensitive(root, ranks ? "objective" : "budget_usd");
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, ranks ? "objective" : "budget_usd");
     if (node != NULL)
         return json_error(file->json, node, err, hint,
                           "needs cluster.price_usd_per_gpu_hour, which no configuration has");
@@ -178,4 +176,27 @@ bool sweep_axes_check(const struct sweep_file *file, const struct scenario_optio
         }
     }
     return check_prices(file, &prices, err);
+}
+
+/* The values that an axis gives this path; 0: no axis does. */
+static int64_t values_of(const struct sweep_file *file, const char *path) {
+    for (int64_t a = 0; a < file->axis_count; a++)
+        for (int64_t p = 0; p < file->axes[a].path_count; p++)
+            if (strcmp(file->axes[a].paths[p], path) == 0) return file->axes[a].value_count;
+    return 0;
+}
+
+const char *sweep_axes_price_warning(const struct sweep_file *file) {
+    const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(json_root(file->base), "cluster");
+    const cJSON *price = cJSON_GetObjectItemCaseSensitive(cluster, "price_usd_per_gpu_hour");
+    if (!cJSON_IsNumber(price) || values_of(file, "cluster.price_usd_per_gpu_hour") > 0)
+        return NULL;
+    const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(cluster, "hardware");
+    const bool swapped =
+        json_is_overridden(file->base, hardware) && !json_is_overridden(file->base, price);
+    if (values_of(file, "cluster.hardware") < 2 && !swapped) return NULL;
+    return arena_format(file->arena,
+                        "one price, %.10g USD a GPU-hour, for every GPU: vary \"cluster.hardware, "
+                        "cluster.price_usd_per_gpu_hour\" together",
+                        price->valuedouble);
 }

@@ -13,4 +13,8 @@
 bool sweep_axes_check(const struct sweep_file *file, const struct scenario_options *options,
                       struct error *err);
 
+/* Where one price of the scenario is taken for GPUs that it does not stand beside; NULL otherwise.
+ * The file's text. */
+const char *sweep_axes_price_warning(const struct sweep_file *file);
+
 #endif

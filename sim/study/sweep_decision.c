@@ -56,6 +56,18 @@ static void find_by_gpu_count(struct sweep *sweep, struct sweep_decision *d) {
             d->by_gpu_count[d->gpu_count_count++] = order[i];
 }
 
+static void find_least(const struct sweep *sweep, struct sweep_decision *d) {
+    d->fastest = d->cheapest = -1;
+    for (int64_t i = 0; i < d->gpu_count_count; i++) {
+        const int64_t at = d->by_gpu_count[i];
+        const struct sweep_row_record *row = &sweep->rows[at];
+        if (d->fastest < 0 || row->total_days < sweep->rows[d->fastest].total_days) d->fastest = at;
+        if (!isnan(row->money_usd) &&
+            (d->cheapest < 0 || row->money_usd < sweep->rows[d->cheapest].money_usd))
+            d->cheapest = at;
+    }
+}
+
 static void find_causes(const struct sweep *sweep, struct sweep_decision *d) {
     if (sweep->top_count < 2) return;
     const struct run_record *winner = &sweep->top[0].record;
@@ -84,6 +96,7 @@ void sweep_decide(struct sweep *sweep, struct sweep_decision *decision) {
         find_roomy(sweep, decision->fastest_in_budget, SWEEP_FASTEST_IN_BUDGET);
     find_front(sweep, decision);
     find_by_gpu_count(sweep, decision);
+    find_least(sweep, decision);
     static const enum comparison_quantity quantities[] = {
         [SWEEP_TOTAL_DAYS] = COMPARISON_TOTAL_DAYS,
         [SWEEP_GPU_DAYS] = COMPARISON_GPU_DAYS,

@@ -14,6 +14,7 @@ struct sweep_decision {
     /* By number and kind of GPUs, rising: the fastest layout that fits. At one number the fastest takes the
      * fewest GPU-days; deadline and budget do not matter here. */
     int64_t *by_gpu_count, gpu_count_count;
+    int64_t fastest, cheapest; /* of these, in days and in money; -1: none fits, none has a price */
     int64_t cheapest_in_time;  /* least money (GPU-days without prices) that keeps the deadline */
     int64_t fastest_in_budget; /* -1: none, or no deadline or budget was given */
     /* The answers to the same questions that still fit if memory is the band's width more; -1 where

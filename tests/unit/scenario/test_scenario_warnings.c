@@ -1,0 +1,45 @@
+/* test_scenario_warnings.c - what is simulated as asked and seldom meant is said. */
+#include "tests/unit/scenario/scenario_fixture.h"
+
+static const char small[] = BALLAST_SOURCE_DIR "/tests/golden/input/small.json";
+static const char layouts[] = BALLAST_SOURCE_DIR "/scenarios/examples/internvl-6b-20b-isf.json";
+
+static const struct {
+    const char *path, *set[5];
+    const char *text; /* in the only warning; NULL: none */
+} cases[] = {
+    { small, { NULL }, NULL },
+    { layouts, { "cluster.gpus_per_node=16" }, "16 GPUs a node" },
+    { layouts, { "cluster.gpus_per_node=8" }, NULL },
+    { layouts, { "cluster.gpus_per_node=4" }, NULL },
+    { layouts,
+      { "cluster.hardware=gb200-186g-nvl72", "cluster.price_usd_per_gpu_hour=3",
+        "cluster.gpus_per_node=32" },
+      NULL },
+    /* a part of one server says nothing of its size */
+    { layouts, { "cluster.gpu_count=8", "cluster.gpus_per_node=16", "layout.dp=null" }, NULL },
+    { layouts, { "cluster.hardware=h100-80g-sxm" }, "2 USD a GPU-hour stands in the file" },
+    { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.price_usd_per_gpu_hour=3" }, NULL },
+    { layouts, { "cluster.price_usd_per_gpu_hour=3" }, NULL },
+};
+
+static void test_each(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        struct scenario_options options = { .directory = BALLAST_SOURCE_DIR "/scenarios",
+                                            .overrides = cases[i].set };
+        struct scenario *s = scenario_load(&options, cases[i].path, &err);
+        if (s == NULL) fail_msg("case %zu: %s", i, err.text);
+        const char *said = s->warnings[0];
+        if ((said == NULL) != (cases[i].text == NULL) ||
+            (said != NULL && (strstr(said, cases[i].text) == NULL || s->warnings[1] != NULL)))
+            fail_msg("case %zu: %s", i, said != NULL ? said : "no warning");
+        scenario_destroy(s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
