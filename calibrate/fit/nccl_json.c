@@ -102,6 +102,8 @@ static bool read_half(struct json_reader *r, const cJSON *result, const char *ke
         return json_error(r->json, wrong, r->err, NULL,
                           "the run found %.0f wrong values: its times are not to be trusted",
                           wrong_count);
+    const char *doubt = nccl_run_doubt(&r->run, r->arena, &one);
+    if (doubt != NULL) return complain(r, half, doubt);
     if (nccl_run_append(&r->run, r->arena, r->options, r->path, &one, r->out)) r->any_row = true;
     return true;
 }

@@ -142,6 +142,8 @@ static bool read_half(struct log_reader *r, double bytes, char *const *cells, bo
         return error_at(r->err, r->path, r->line, 0,
                         "the run found %.0f wrong values: its times are not to be trusted", wrong);
     const struct nccl_run_result result = { bytes, values[0], values[1], values[2], in_place };
+    const char *doubt = nccl_run_doubt(&r->run, r->arena, &result);
+    if (doubt != NULL) return complain(r, doubt);
     if (nccl_run_append(&r->run, r->arena, r->options, r->path, &result, r->out)) r->any_row = true;
     return true;
 }
@@ -202,6 +204,20 @@ static bool is_result(const char *text) {
     return digits > 0 && (text[digits] == '\0' || isspace((unsigned char)text[digits]));
 }
 
+/* As many cells as a result has, most of its last eight being numbers, and no size before them: a
+ * line that was edited or mixed with another. */
+static bool is_spoilt_result(struct log_reader *r, const char *text) {
+    char *cells[CELL_MAX];
+    const int count = cut_cells(arena_text(r->arena, text), cells);
+    if (*text == '#' || count < r->table_cell_count || count > 5 + r->table_cell_count)
+        return false;
+    int numbers = 0;
+    for (int i = count - r->table_cell_count; i < count; i++)
+        numbers +=
+            cells[i][strspn(cells[i], "0123456789.")] == '\0' || strcmp(cells[i], "N/A") == 0;
+    return numbers >= r->table_cell_count - 2;
+}
+
 static bool read_line(struct log_reader *r, char *text) {
     text = without_tag(text);
     nccl_run_read_program(&r->run, text);
@@ -217,7 +233,10 @@ static bool read_line(struct log_reader *r, char *text) {
     }
     if (is_rank_line(text)) return read_rank(r, text);
     if (is_table_header(text)) return read_table_header(r, text);
-    return !(r->table_cell_count && is_result(text)) || read_result(r, text);
+    if (!r->table_cell_count) return true;
+    if (is_result(text)) return read_result(r, text);
+    return !is_spoilt_result(r, text) ||
+           complain(r, "looks like a result and does not begin with a whole number of bytes");
 }
 
 bool nccl_log_read(struct arena *arena, const char *path, const struct nccl_log_options *options,

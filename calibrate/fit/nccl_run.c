@@ -2,6 +2,7 @@
 #include "calibrate/fit/nccl_run.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 #include "calibrate/fit/gpu_name.h"
 
@@ -85,6 +86,36 @@ const char *nccl_run_find_op(struct nccl_run *run, const struct nccl_log_options
     }
     *hint = "name it with --op, for example --op all_reduce";
     return "neither the log nor its file's name says which collective this is";
+}
+
+/* Bytes that each rank's links carry over the bytes of the size column. */
+static double bus_factor(const char *op, double n) {
+    if (strcmp(op, "all_reduce") == 0) return 2 * (n - 1) / n;
+    if (strcmp(op, "sendrecv") == 0 || strcmp(op, "broadcast") == 0) return 1;
+    return (n - 1) / n;
+}
+
+const char *nccl_run_doubt(const struct nccl_run *run, struct arena *arena,
+                           const struct nccl_run_result *result) {
+    /* rates are printed with two decimals, times with three digits or more */
+    const double slack = 0.02, rounding = 0.011, n = (double)run->rank_count;
+    if (result->bytes > 0 && !(result->time_us > 0))
+        return arena_format(arena, "%.0f bytes in no time", result->bytes);
+    if (!(result->bytes > 0)) return NULL;
+    const double rate = result->bytes / result->time_us * 1e-3;
+    if (fabs(rate - result->algbw_GB_per_s) > slack * rate + rounding)
+        return arena_format(arena,
+                            "%.0f bytes in %.10g us are %.4g GB/s, and its algbw is %.10g: one of "
+                            "them is not what nccl-tests printed",
+                            result->bytes, result->time_us, rate, result->algbw_GB_per_s);
+    const double bus = result->algbw_GB_per_s * bus_factor(run->op, n);
+    if (n > 1 && fabs(bus - result->busbw_GB_per_s) > slack * bus + 2 * rounding)
+        return arena_format(arena,
+                            "its busbw is %.10g GB/s where %s among %.0f ranks makes %.4g of an "
+                            "algbw of %.10g: ranks are missing above the table, or it is another "
+                            "collective",
+                            result->busbw_GB_per_s, run->op, n, bus, result->algbw_GB_per_s);
+    return NULL;
 }
 
 bool nccl_run_append(const struct nccl_run *run, struct arena *arena,

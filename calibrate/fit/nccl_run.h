@@ -3,6 +3,7 @@
  *     nccl_run_read_program(&run, "./build/all_reduce_perf");
  *     why = nccl_run_add_rank(&run, arena, &options, "node-1", 6, "NVIDIA H100 80GB HBM3");
  *     why = nccl_run_find_op(&run, &options, path, &hint);
+ *     why = nccl_run_doubt(&run, arena, &row);
  *     nccl_run_append(&run, arena, &options, path, &row, rows);
  *
  * A `why` is the sentence that says what is wrong, NULL where nothing is: each reader knows the place.
@@ -38,6 +39,10 @@ struct nccl_run_result {
     double bytes, time_us, algbw_GB_per_s, busbw_GB_per_s;
     bool in_place;
 };
+/* What a result says against itself or against the ranks above it: algbw is bytes over time, busbw
+ * that times a factor of the collective and the ranks (nccl-tests, doc/PERFORMANCE.md). */
+const char *nccl_run_doubt(const struct nccl_run *run, struct arena *arena,
+                           const struct nccl_run_result *result);
 /* Not of buffers too small to divide among the ranks, which have 0 bytes. False: no row. */
 bool nccl_run_append(const struct nccl_run *run, struct arena *arena,
                      const struct nccl_log_options *options, const char *path,

@@ -93,8 +93,9 @@ static void test_broken(void **state) {
 
 #define RANK(group, rank)                                                                          \
     "#  Rank  " rank " Group  " group " Pid  42 on  node1 device  " rank " [0x18] NVIDIA H20\n"
+#define HEADER "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
 #define TABLE                                                                                      \
-    "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"              \
+    HEADER                                                                                         \
     " 1024 256 float sum -1 12.3 0.08 0.08 N/A 12.1 0.08 0.08 N/A\n"
 #define STARTS(name) "# Collective test starting: " name "_perf\n# nThread 1 nGpus 1\n"
 
@@ -120,6 +121,27 @@ static void test_shapes(void **state) {
           ":10: error: a log of scatter_perf" },
         { "another program", "", STARTS("all_reduce") "# my_perf notes\n" RANK("0", "0") TABLE, 1,
           NULL },
+        { "a time of another row", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") HEADER
+          " 1048576 262144 float sum -1 120.3 87.2 87.2 0 121.0 8.67 8.67 0\n",
+          0, ":6: error: 1048576 bytes in 120.3 us are 8.716 GB/s, and its algbw is 87.2" },
+        { "a rank's line is missing", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") HEADER
+          " 1048576 262144 float sum -1 120.3 8.72 15.25 0 121.0 8.67 15.17 0\n",
+          0, "all_reduce among 2 ranks makes 8.72" },
+        { "no time", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") HEADER
+          " 1048576 262144 float sum -1 0.00 8.72 8.72 0 121.0 8.67 8.67 0\n",
+          0, "1048576 bytes in no time" },
+        { "a size in words", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE
+          " 1M 262144 float sum -1 120.3 8.72 8.72 0 121.0 8.67 8.67 0\n",
+          0, ":7: error: looks like a result and does not begin with a whole number of bytes" },
+        { "lines of NCCL_DEBUG", "",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE
+          "node1:42:57 [0] NCCL INFO Channel 00/24 : 0 1\n"
+          "node1:42:57 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1\n",
+          2, NULL },
         { "JSON", "", "{ \"version\": 1 }\n", 0, "hint: of JSON what nccl-tests write with -J" },
         { "empty", "", "", 0, "the file is empty" },
     };
