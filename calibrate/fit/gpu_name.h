@@ -46,11 +46,14 @@ static inline const char *gpu_name_short(const char *device) {
     return strncmp(device, "NVIDIA ", 7) == 0 ? device + 7 : device;
 }
 
-/* NULL for a GPU without a hardware file: measurements then carry the driver's short name. */
-static inline const struct gpu_name *gpu_name_find(const char *device) {
-    const char *given = gpu_name_short(device);
+/* By the driver's name or that of the measured tables. NULL for a GPU without a hardware file:
+ * measurements then carry the driver's short name. */
+static inline const struct gpu_name *gpu_name_find(const char *name) {
+    const char *given = gpu_name_short(name);
     for (int i = 0; i < GPU_NAME_COUNT; i++)
-        if (strcmp(gpu_name_table[i].device, given) == 0) return &gpu_name_table[i];
+        if (strcmp(gpu_name_table[i].device, given) == 0 ||
+            strcmp(gpu_name_table[i].measured, given) == 0)
+            return &gpu_name_table[i];
     return NULL;
 }
 

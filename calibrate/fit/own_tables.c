@@ -109,14 +109,6 @@ READ_TABLE(attention, MEASUREMENT_ATTENTION)
 READ_TABLE(nccl, MEASUREMENT_NCCL)
 READ_TABLE(membw, MEASUREMENT_MEMBW)
 
-/* The profile that a name in column `gpu` (or as the driver has it) is of; NULL: none. */
-static const char *profile_of(const char *gpu) {
-    for (int i = 0; i < GPU_NAME_COUNT; i++)
-        if (strcmp(gpu_name_table[i].measured, gpu) == 0) return gpu_name_table[i].profile;
-    const struct gpu_name *known = gpu_name_find(gpu);
-    return known != NULL ? known->profile : NULL;
-}
-
 static bool foreign_error(struct arena *arena, const struct own_tables *own, const char *profile,
                           struct error *err) {
     const char *held = "", *other = NULL;
@@ -126,8 +118,10 @@ static bool foreign_error(struct arena *arena, const struct own_tables *own, con
         held = arena_format(arena, "%s%s%s holds %s", held, held[0] != '\0' ? ", " : "", file->path,
                             file->gpus);
         const char *end = strstr(file->gpus, " (");
-        if (other == NULL && end != NULL)
-            other = profile_of(arena_format(arena, "%.*s", (int)(end - file->gpus), file->gpus));
+        if (other != NULL || end == NULL) continue;
+        const struct gpu_name *first =
+            gpu_name_find(arena_format(arena, "%.*s", (int)(end - file->gpus), file->gpus));
+        if (first != NULL) other = first->profile;
     }
     error_set(err, "no row is of %s, the GPU of --gpu %s: %s", own->gpu, profile, held);
     if (other != NULL && strcmp(other, profile) != 0)
