@@ -16,6 +16,7 @@ static void test_find(void **state) {
         { "NVIDIA H200", "H200-SXM" },
         { "A100-SXM4-40GB", "A100-SXM4-40GB" },
         { "NVIDIA H20", "H20" },
+        { "NVIDIA H20-3e", "H20-3e" },
         { "NVIDIA A100 80GB PCIe", "A100-PCIe-80GB" },
         { "NVIDIA GeForce RTX 4090", NULL },
         { "NVIDIA H100", NULL },
