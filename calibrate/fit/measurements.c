@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "sim/base/csv.h"
 #include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
@@ -87,6 +88,11 @@ static char *cut_cell(char *at, char **cell) {
 static bool read_header(struct reader *r, char *line, struct error *err) {
     bool seen[COLUMN_MAX] = { false };
     const char *given[COLUMN_MAX + 1] = { NULL };
+    const char *other = csv_other_separator(line);
+    if (other != NULL) {
+        error_at(err, r->path, r->header_line, 0, "its columns are divided by %s", other);
+        return error_hint(err, "save it with commas, and with decimal points");
+    }
     char *cell;
     for (char *at = line; at; r->cell_count++) {
         at = cut_cell(at, &cell);

@@ -67,7 +67,23 @@ static bool cut_row(struct cutter *c, struct error *err) {
     return true;
 }
 
+const char *csv_other_separator(const char *line) {
+    int commas = 0, semicolons = 0, tabs = 0;
+    for (; *line != '\0' && *line != '\n'; line++) {
+        commas += *line == ',';
+        semicolons += *line == ';';
+        tabs += *line == '\t';
+    }
+    if (commas > 0) return NULL;
+    return semicolons > 0 ? "semicolons" : tabs > 0 ? "tabs" : NULL;
+}
+
 static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
+    const char *other = csv_other_separator(c->at);
+    if (other != NULL) {
+        error_at(err, c->path, 1, 0, "its columns are divided by %s", other);
+        return error_hint(err, "save it with commas, and with decimal points");
+    }
     if (!cut_row(c, err)) return false;
     csv->column_count = c->count;
     csv->header = arena_array(c->arena, const char *, c->count);

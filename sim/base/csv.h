@@ -24,6 +24,9 @@ struct csv {
 
 /* Everything lives in the arena. A ragged row, an open quote or a repeated column is an error. */
 const struct csv *csv_load(struct arena *arena, const char *path, struct error *err);
+/* "semicolons" or "tabs": what the cells of this first line seem to be divided by instead of commas;
+ * NULL: no sign of it. The line ends at a line break or 0. */
+const char *csv_other_separator(const char *line);
 int64_t csv_column(const struct csv *csv, const char *name);
 const char *csv_cell(const struct csv *csv, int64_t row, int64_t column);
 /* Reports a mistake in a cell: file, line, column name. Always false. */

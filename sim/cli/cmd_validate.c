@@ -219,6 +219,39 @@ static void print_notes(const struct validation *v) {
                notes[i].text);
 }
 
+/* No layout is mispriced so far; a unit or a batch is. */
+enum { DOUBTFUL_TIMES = 3 };
+
+static bool is_doubtful(double measured, double predicted) {
+    return measured * DOUBTFUL_TIMES < predicted || predicted * DOUBTFUL_TIMES < measured;
+}
+
+static void print_doubts(const struct validation *v) {
+    int64_t times = 0, memories = 0, first_time = -1, first_memory = -1;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &v->rows[i];
+        if (row->skip != SKIP_NOTHING) continue;
+        if (!isnan(row->relative_error) &&
+            is_doubtful(row->measured->iter_time_s, row->predicted_s) && times++ == 0)
+            first_time = i;
+        if (!isnan(row->measured->peak_mem_GiB) &&
+            is_doubtful(row->measured->peak_mem_GiB, row->predicted_peak_GiB) && memories++ == 0)
+            first_memory = i;
+    }
+    if (times > 0)
+        printf(
+            "warning: %ld row%s more than %d times off (first %s): iter_time_s is in seconds, of "
+            "one optimizer step of the whole global_batch\n",
+            (long)times, times == 1 ? " is" : "s are", DOUBTFUL_TIMES,
+            v->rows[first_time].measured->row_id);
+    if (memories > 0)
+        printf(
+            "warning: the memory of %ld row%s more than %d times off (first %s): peak_mem_GiB is "
+            "in GiB, of the fullest GPU\n",
+            (long)memories, memories == 1 ? " is" : "s is", DOUBTFUL_TIMES,
+            v->rows[first_memory].measured->row_id);
+}
+
 static void print(const struct validation *v) {
     printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
            "80 % band", "memory GiB", "predicted");
@@ -250,6 +283,7 @@ static void print(const struct validation *v) {
            "*: something was fitted on the row (%ld). !: some operator is outside the measured "
            "range.\n",
            v->all.band_coverage * 100, v->all.median_half_width * 100, (long)v->all.calibrated);
+    print_doubts(v);
 }
 
 /* ---- the command ---- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "sim/base/csv.h"
 #include "sim/base/output_draft.h"
 #include "sim/base/utf8.h"
 #include "sim/data/output_source.h"
@@ -182,8 +183,7 @@ static bool read_sizes(struct csv_reader *r, const char *line_start, const struc
             while (p < end && *p >= '0' && *p <= '9' && sides[i] <= RECORD_MAX_SIDE)
                 sides[i] = sides[i] * 10 + (*p++ - '0');
             /* A ';' at the end leaves a size without digits. */
-            bool separated = i == 0 ? p < end && *p++ == 'x'
-                                    : p == end || (*p++ == ';' && p < end);
+            bool separated = i == 0 ? p < end && *p++ == 'x' : p == end || (*p++ == ';' && p < end);
             if (digits == p || !separated || sides[i] < 1 || sides[i] > RECORD_MAX_SIDE)
                 return fail_at(
                     r, line_start, digits,
@@ -363,6 +363,11 @@ static bool add_column(struct csv_reader *r, const char *line_start, const struc
 }
 
 static bool missing_column(struct csv_reader *r, const char *line_start, const char *problem) {
+    const char *other = csv_other_separator(line_start);
+    if (other != NULL) {
+        fail_at(r, line_start, line_start, "its columns are divided by %s", other);
+        return error_hint(r->err, "save it with commas, and with decimal points");
+    }
     fail_at(r, line_start, line_start, "%s", problem);
     char list[512] = "";
     for (int i = 0; i < r->column_count; i++) {

@@ -185,11 +185,12 @@ static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp
 static const char *const determinism_names[] = { "none", "kernels", "filled", NULL };
 static const struct field training_fields[] = {
     { "global_batch", FIELD_NODE, AT(global_batch), 0, 0, "null", "",
-      "{\"samples\": N} or {\"micro_batches\": N} of one optimizer step, over all ranks; default "
-      "1024 samples",
+      "{\"samples\": N}, or N alone, or {\"micro_batches\": N} of one optimizer step, over all "
+      "ranks; default 1024 samples",
       NULL },
     { "micro_batch", FIELD_NODE, AT(micro_batch), 0, 0, "null", "",
-      "{\"samples\": N} of one rank; default 1. A packing policy makes each group a micro-batch "
+      "{\"samples\": N}, or N alone, of one rank; default 1. A packing policy makes each group a "
+      "micro-batch "
       "and "
       "keeps their number per step, global_batch / micro_batch: a step then holds more samples "
       "than "
