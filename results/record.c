@@ -67,6 +67,8 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, left_out_fraction, REAL),
     COLUMN(run_record, dropped_fraction, REAL),
     COLUMN(run_record, asked_samples_per_step, COUNT),
+    COLUMN(run_record, memory_training_bytes, COUNT),
+    COLUMN(run_record, memory_training_high_bytes, COUNT),
 };
 
 static const struct record_column iteration_columns[] = {
@@ -183,6 +185,7 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, samples_per_step, REAL),
     COLUMN(sweep_row_record, asked_samples_per_step, COUNT),
     COLUMN(sweep_row_record, memory_bound_bytes, COUNT),
+    COLUMN(sweep_row_record, memory_training_bytes, COUNT),
 };
 
 static const struct record_column sweep_rejection_columns[] = {

@@ -46,7 +46,8 @@ struct run_record {
     double pair_band_fraction;
     double left_out_fraction; /* of the samples; total_days, gpu_days and money are of the others */
     double dropped_fraction;
-    int64_t asked_samples_per_step; /* negative: NULL */
+    int64_t asked_samples_per_step; /* negative: NULL, as those below */
+    int64_t memory_training_bytes, memory_training_high_bytes;
 };
 
 /* Last groups that are not full leave out a little; more than this share of the samples is another
@@ -140,6 +141,7 @@ struct sweep_row_record {
     double left_out_fraction, dropped_fraction, samples_per_step;
     int64_t asked_samples_per_step; /* negative: NULL */
     int64_t memory_bound_bytes;     /* the same */
+    int64_t memory_training_bytes;  /* the same */
 };
 
 struct sweep_rejection_record {

@@ -40,8 +40,12 @@ void report_figures(const struct report *r, const struct run_record *run) {
            arena_format(r->arena, "%.1f of %.0f GiB",
                         (double)run->memory_peak_bytes / BYTES_PER_GiB,
                         (double)run->memory_capacity_bytes / BYTES_PER_GiB),
-           arena_format(r->arena, "memory of the fullest GPU, on stage %lld",
-                        (long long)run->verdict_stage_index + 1));
+           arena_format(r->arena, "memory of the fullest GPU, on stage %lld%s",
+                        (long long)run->verdict_stage_index + 1,
+                        run->memory_training_bytes > run->memory_peak_bytes
+                            ? arena_format(r->arena, "; all epochs about %.1f",
+                                           (double)run->memory_training_bytes / BYTES_PER_GiB)
+                            : ""));
     fputs("</div>\n", r->out);
 }
 

@@ -21,9 +21,10 @@
 --  10  run.dropped_fraction, run.asked_samples_per_step; the same and samples_per_step in sweep_row.
 --  11  sweep.objective, sweep.deadline_days, sweep.budget_usd.
 --  12  sweep_row.memory_bound_bytes.
+--  13  run.memory_training_bytes, run.memory_training_high_bytes; sweep_row.memory_training_bytes.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 12;
+PRAGMA user_version = 13;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -88,7 +89,9 @@ CREATE TABLE run (
     pair_band_fraction         REAL,                -- two runs of this GPU and stack err against each other by a factor of no more than 1 + this
     left_out_fraction     REAL,                -- of the samples, that the batching policy gives to no rank; total_days is of the others
     dropped_fraction      REAL,                -- of those others, that the sampler leaves out of a pass because they fill no round of all ranks; total_days makes up for them by more steps
-    asked_samples_per_step INTEGER             -- as the scenario asks; NULL: it asks for micro-batches. sample_count / iteration_count is what a step holds
+    asked_samples_per_step INTEGER,            -- as the scenario asks; NULL: it asks for micro-batches. sample_count / iteration_count is what a step holds
+    memory_training_bytes INTEGER,             -- likely peak of the whole training, each epoch shuffled anew, which the verdict goes by; NULL: not known, the verdict is that of memory_peak_bytes
+    memory_training_high_bytes INTEGER         -- that one such training in ten exceeds
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -248,6 +251,7 @@ CREATE TABLE sweep_row (
     samples_per_step  REAL,                -- that a step holds, mean of a pass over the data
     asked_samples_per_step INTEGER,        -- that the scenario asks for; NULL: it asks for micro-batches
     memory_bound_bytes INTEGER,            -- that no step of a pass exceeds on any GPU; NULL: not known (pruned, or the policy plans each step)
+    memory_training_bytes INTEGER,         -- as in run; NULL: not replayed
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -423,10 +427,12 @@ CREATE VIEW sweep_result AS
 SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, replayed_iterations,
        gpu_count, step_time_mean_ms, step_time_p95_ms / step_time_p50_ms AS p95_over_p50, total_days,
        gpu_days, money_usd, on_demand_usd, mfu_fraction, band_fraction, verdict, memory_peak_bytes,
-       1.0 - memory_peak_bytes * 1.0 / memory_capacity_bytes AS memory_headroom_fraction, on_front,
+       1.0 - max(memory_peak_bytes, coalesce(memory_training_bytes, 0)) * 1.0
+         / memory_capacity_bytes AS memory_headroom_fraction, on_front,
        left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step,
        memory_bound_bytes,
-       verdict <> 'out of memory' AND memory_bound_bytes > memory_capacity_bytes AS may_run_out
+       verdict <> 'out of memory' AND memory_bound_bytes > memory_capacity_bytes AS may_run_out,
+       memory_training_bytes
 FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.

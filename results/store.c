@@ -12,6 +12,7 @@
 #include "upgrade_10_sql.h"
 #include "upgrade_11_sql.h"
 #include "upgrade_12_sql.h"
+#include "upgrade_13_sql.h"
 #include "upgrade_2_sql.h"
 #include "upgrade_3_sql.h"
 #include "upgrade_4_sql.h"
@@ -35,12 +36,11 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 
 /* What brings a file of version v to a later one; an empty file is version 0. Each sets
  * user_version. */
-static const char *const upgrades[STORE_SCHEMA_VERSION] = { schema_sql,    upgrade_2_sql,
-                                                            upgrade_3_sql, upgrade_4_sql,
-                                                            upgrade_5_sql, upgrade_6_sql,
-                                                            upgrade_7_sql, upgrade_8_sql,
-                                                            upgrade_9_sql, upgrade_10_sql,
-                                                            upgrade_11_sql, upgrade_12_sql };
+static const char *const upgrades[STORE_SCHEMA_VERSION] = {
+    schema_sql,     upgrade_2_sql,  upgrade_3_sql, upgrade_4_sql, upgrade_5_sql,
+    upgrade_6_sql,  upgrade_7_sql,  upgrade_8_sql, upgrade_9_sql, upgrade_10_sql,
+    upgrade_11_sql, upgrade_12_sql, upgrade_13_sql
+};
 
 static bool upgrade(struct db *db, struct error *err) {
     int64_t version;
@@ -369,8 +369,7 @@ static bool find_sweep(struct store *store, const struct sweep_record *sweep, in
     enum db_step step = db_step(store->db, find, err);
     bool ok = step != DB_ERROR;
     *sweep_id = step == DB_ROW ? sqlite3_column_int64(find, 0) : 0;
-    const bool stored_part =
-        step == DB_ROW && is_part((const char *)sqlite3_column_text(find, 5));
+    const bool stored_part = step == DB_ROW && is_part((const char *)sqlite3_column_text(find, 5));
     if (step == DB_ROW && !sqlite3_column_int(find, 1)) {
         ok = other_sweep(store, sweep->name,
                          is_part(sweep->definition) == stored_part ? "with another definition"

@@ -69,6 +69,9 @@ struct ballast_answer {
     /* where a mean step goes */
     double compute_ms, padding_ms, recompute_ms, communication_ms, bubble_ms, imbalance_ms,
         update_ms;
+    /* Likely peak of the whole training, each epoch shuffled anew, which the verdict goes by. NaN:
+     * not known, and the verdict is that of memory_peak_bytes. */
+    double memory_training_bytes;
 };
 
 /* Simulate a scenario file, or a scenario as text. `overrides` are "path=value" as of --set, NULL

@@ -118,6 +118,31 @@ static void print_throughput(const struct execution *e) {
     putchar('\n');
 }
 
+/* The peak above is of the steps that were replayed. */
+static void print_training_peak(const struct execution *e) {
+    const struct replay *r = e->replay;
+    const long epochs = (long)e->scenario->training_fields.epochs;
+    const double seen = stage_memory_device(&r->stages[r->verdict_stage].peak);
+    if (isnan(r->training.likely_bytes)) {
+        printf("              of the %s replayed, %s\n",
+               r->iteration_count == 1 ? "one step" : "steps",
+               e->job->step->iteration_planner != NULL
+                   ? "each planned by itself: others are not known"
+                   : "too few to tell of the others");
+        return;
+    }
+    if (r->training.high_bytes - seen < 0.05 * BYTES_PER_GiB) return; /* as printed */
+    printf("              the training (%ld epoch%s shuffled anew) needs ", epochs,
+           epochs == 1 ? "," : "s, each");
+    if (r->training.likely_bytes < r->training.bound_bytes)
+        printf("about %.1f GiB, %s %.1f\n", r->training.likely_bytes / BYTES_PER_GiB,
+               r->training.high_bytes < r->training.bound_bytes ? "one in ten more than"
+                                                                : "never more than",
+               r->training.high_bytes / BYTES_PER_GiB);
+    else
+        printf("up to %.1f GiB\n", r->training.bound_bytes / BYTES_PER_GiB);
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
@@ -161,6 +186,7 @@ static void print_head(const struct execution *e) {
            stage_memory_device(peak) / BYTES_PER_GiB,
            cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
            memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
+    print_training_peak(e);
     if (r->memory_close)
         printf("              close: 80 %% of measured peaks lie within %.0f %% of the predicted "
                "ones\n",

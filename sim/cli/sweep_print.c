@@ -49,7 +49,10 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     cJSON_AddStringToObject(o, "verdict", r->verdict);
     cJSON_AddNumberToObject(o, "memory_peak_bytes", (double)r->memory_peak_bytes);
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
-                            1 - (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes);
+                            1 - (double)sweep_row_memory_bytes(r) /
+                                    (double)r->memory_capacity_bytes);
+    add_number(o, "memory_training_bytes",
+               r->memory_training_bytes >= 0 ? (double)r->memory_training_bytes : NAN);
     add_number(o, "memory_bound_bytes",
                r->memory_bound_bytes >= 0 ? (double)r->memory_bound_bytes : NAN);
     if (sweep_row_memory_unknown(r))
@@ -261,7 +264,7 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
     else
         printf(" %7.3f", r->step_time_p95_ms / r->step_time_p50_ms);
     printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100, r->band_fraction * 100,
-           100 - 100 * (double)r->memory_peak_bytes / (double)r->memory_capacity_bytes,
+           100 - 100 * (double)sweep_row_memory_bytes(r) / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     print_limit_marks(sweep, r);
     print_marks(sweep, r);
@@ -420,10 +423,9 @@ static void print_needing_code(struct sweep *sweep) {
 static void print_out_of_memory(const struct sweep *sweep) {
     const int64_t count = sweep->replays_out_of_memory;
     if (count == 0) return;
-    printf(
-        "\n%ld replayed layout%s ran out of memory and %s left out: a later step needs more than "
-        "the race's\n",
-        (long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are");
+    printf("\n%ld replayed layout%s ran out of memory and %s left out: some step of the training "
+           "needs more than the race's\n",
+           (long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are");
 }
 
 /* "99.998 %": as many digits as tell it from certainty. */
@@ -552,7 +554,7 @@ static void print_room(struct sweep *sweep, int64_t answer, int64_t roomy) {
     const struct sweep_row_record *row = &sweep->rows[answer];
     const bool has_room = sweep_row_is_roomy(sweep, row);
     printf("  %.1f %% of the memory is free, and its band is +- %.0f %%%s\n",
-           100 - 100 * (double)row->memory_peak_bytes / (double)row->memory_capacity_bytes,
+           100 - 100 * (double)sweep_row_memory_bytes(row) / (double)row->memory_capacity_bytes,
            sweep->memory_band_fraction * 100, has_room ? "" : ": it may not fit");
     if (has_room) return;
     if (roomy < 0) {

@@ -8,7 +8,8 @@
 
 struct bound {
     const struct job *job;
-    int64_t window_count; /* of the job's those that are used */
+    const struct job_window *windows;
+    int64_t window_count; /* of them those that are used */
     struct layer_time times[JOB_WINDOW_LIMIT][LAYER_KIND_COUNT];
 };
 
@@ -29,17 +30,16 @@ static bool adds_up(const struct scenario *s) {
 static void use_windows(struct bound *b, int64_t count) {
     const struct job *job = b->job;
     for (; b->window_count < count; b->window_count++)
-        step_layer_times(job->step, &job->windows[b->window_count].shape,
-                         b->times[b->window_count]);
+        step_layer_times(job->step, &b->windows[b->window_count].shape, b->times[b->window_count]);
 }
 
 /* What a run of so many micro-batches holds at most: as runs of the lengths that were measured. */
 static double run_bytes(const struct bound *b, const struct chunk *chunk, int64_t length) {
     double bytes = 0;
     for (int64_t w = b->window_count - 1; w >= 0; w--) {
-        const int64_t whole = length / b->job->windows[w].length;
-        bytes += (double)(whole * b->job->windows[w].length) * chunk->activation_bytes[w];
-        length -= whole * b->job->windows[w].length;
+        const int64_t whole = length / b->windows[w].length;
+        bytes += (double)(whole * b->windows[w].length) * chunk->activation_bytes[w];
+        length -= whole * b->windows[w].length;
     }
     return bytes;
 }
@@ -86,8 +86,8 @@ static void fill_chunks(const struct bound *b, int64_t stage, struct chunk *chun
     for (int64_t c = 0; c < step->chunk_count; c++)
         for (int64_t w = 0; w < b->window_count; w++) {
             struct stage_cost cost;
-            step_stage_cost(step, c * step->stage_count + stage, &b->job->windows[w].shape,
-                            b->times[w], NULL, &cost);
+            step_stage_cost(step, c * step->stage_count + stage, &b->windows[w].shape, b->times[w],
+                            NULL, &cost);
             chunks[c].activation_bytes[w] = cost.activation_bytes;
             if (w == 0) chunks[c].workspace_bytes = cost.workspace_bytes;
         }
@@ -114,31 +114,45 @@ static double most_bytes(const struct bound *b, struct schedule_entry *entries,
     return most;
 }
 
-double memory_bound(const struct job *job, const struct replay *replay) {
-    const struct scenario *s = job->scenario;
-    const double seen = stage_memory_device(&replay->stages[replay->verdict_stage].peak);
-    if (replay->iteration_count >= job->epoch_iterations) return seen;
-    if (job->step->iteration_planner != NULL || job->plan.module_count > 0 ||
-        job->window_count == 0)
-        return NAN;
-    const int64_t count = s->micro_batches_per_rank, chunks = job->step->chunk_count;
-    struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)(2 * count * chunks));
+/* Of the windows the first alone, and all where it comes to more than all_above_bytes. */
+static double bound_of(const struct job *job, const struct job_window *windows, int64_t count,
+                       double all_above_bytes) {
+    const int64_t each = job->scenario->micro_batches_per_rank, chunks = job->step->chunk_count;
+    struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)(2 * each * chunks));
     struct chunk *in_flight = memory_alloc(sizeof *in_flight * (size_t)chunks);
-    bool *live = memory_alloc(sizeof *live * (size_t)(count * chunks));
+    bool *live = memory_alloc(sizeof *live * (size_t)(each * chunks));
     memset(in_flight, 0, sizeof *in_flight * (size_t)chunks);
-    memset(live, 0, sizeof *live * (size_t)(count * chunks));
+    memset(live, 0, sizeof *live * (size_t)(each * chunks));
     for (int64_t c = 0; c < chunks; c++)
-        in_flight[c].live = live + c * count;
-    struct bound b = { .job = job };
+        in_flight[c].live = live + c * each;
+    struct bound b = { .job = job, .windows = windows };
     use_windows(&b, 1);
     double bytes = most_bytes(&b, entries, in_flight);
     /* Runs of several are only looked at where it matters. */
-    if (bytes > cost_model_gpu(s->cost_model)->hbm_bytes && adds_up(s)) {
-        use_windows(&b, job->window_count);
+    if (bytes > all_above_bytes && adds_up(job->scenario)) {
+        use_windows(&b, count);
         bytes = most_bytes(&b, entries, in_flight);
     }
     free(live);
     free(in_flight);
     free(entries);
     return bytes;
+}
+
+static bool has_bound(const struct job *job) {
+    return job->step->iteration_planner == NULL && job->plan.module_count == 0;
+}
+
+double memory_bound(const struct job *job, const struct replay *replay) {
+    const double seen = stage_memory_device(&replay->stages[replay->verdict_stage].peak);
+    if (replay->iteration_count >= job->epoch_iterations) return seen;
+    if (!has_bound(job) || job->window_count == 0) return NAN;
+    return bound_of(job, job->windows, job->window_count,
+                    cost_model_gpu(job->scenario->cost_model)->hbm_bytes);
+}
+
+double memory_bound_of_shape(const struct job *job, const struct batch_shape *largest) {
+    if (!has_bound(job)) return NAN;
+    const struct job_window one = { 1, *largest };
+    return bound_of(job, &one, 1, INFINITY);
 }

@@ -16,4 +16,7 @@
  * micro-batches. */
 double memory_bound(const struct job *job, const struct replay *replay);
 
+/* The same where every micro-batch of every step is this one, which the job's prices know. */
+double memory_bound_of_shape(const struct job *job, const struct batch_shape *largest);
+
 #endif

@@ -12,6 +12,7 @@
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
 #include "sim/replay/goodput.h"
+#include "sim/replay/memory_bound.h"
 #include "sim/replay/rank_rounds.h"
 
 /* Keeps the stream of stragglers apart from others of the same seed. */
@@ -88,6 +89,7 @@ struct loop {
     struct replay *replay;
     struct iteration_sums *sums;
     struct worker *workers;
+    double *peak_bytes; /* iteration x rank: of its fullest GPU */
     int64_t *finish_ns; /* thread x stage: latest finish over ranks */
     int64_t update_ns;
     atomic_int_least64_t done;
@@ -245,6 +247,8 @@ static void add_rank(const struct iteration_place *at, int64_t rank, int64_t beg
     const struct step_model *step = at->loop->job->step;
     const int64_t count = at->loop->job->scenario->micro_batches_per_rank;
     const int64_t end_ns = begin_ns + outcome->makespan_ns;
+    double *peak_bytes =
+        &at->loop->peak_bytes[at->index * at->loop->job->batches.rank_count + rank];
     if (step->iteration_planner != NULL) {
         const int64_t planner_ns = ns_from_seconds(outcome->planner_s);
         if (planner_ns > out->planner_ns) out->planner_ns = planner_ns;
@@ -269,6 +273,7 @@ static void add_rank(const struct iteration_place *at, int64_t rank, int64_t beg
         const double bytes = stage_memory_device(memory);
         keep_peak(stage_sums, bytes, memory, at->index, rank);
         keep_least(stage_sums, bytes, memory, at->index, rank);
+        *peak_bytes = fmax(*peak_bytes, bytes);
     }
     for (int64_t part = 0; part < step->part_count; part++) {
         worker->parts[part].forward_ns += outcome->forward_ns[part];
@@ -465,7 +470,33 @@ static void utilisation(const struct job *job, struct replay *replay,
     replay->hfu_fraction = (flop + recompute_flop) / available;
 }
 
-static void judge_memory(const struct job *job, struct replay *replay) {
+/* Steps of a race stand for all by what they hold, not by chance; a planner of iterations may hold
+ * back micro-batches where many large ones meet. */
+static void extrapolate_peak(const struct job *job, double *peaks, struct replay *replay) {
+    const int64_t ranks = job->batches.rank_count;
+    struct training_peak *t = &replay->training;
+    *t = (struct training_peak){ NAN, NAN, INFINITY };
+    if (job->step->iteration_planner != NULL || job->window_count > 0) return;
+    const double draws =
+        job->epoch_steps * (double)job->scenario->training_fields.epochs * (double)ranks;
+    *t = training_peak_of(peaks, replay->iteration_count * ranks, draws);
+    struct batch_shape largest;
+    const double seen = stage_memory_device(&replay->stages[replay->verdict_stage].peak);
+    if (!(t->high_bytes > seen) || !training_peak_largest_shape(job, &largest)) return;
+    price_table_prepare(job->prices, &largest, 1);
+    const double bound = memory_bound_of_shape(job, &largest);
+    if (isnan(bound)) return;
+    t->bound_bytes = fmax(bound, seen);
+    t->likely_bytes = fmin(t->likely_bytes, t->bound_bytes);
+    t->high_bytes = fmin(t->high_bytes, t->bound_bytes);
+}
+
+double replay_verdict_bytes(const struct replay *replay) {
+    return fmax(stage_memory_device(&replay->stages[replay->verdict_stage].peak),
+                replay->training.likely_bytes);
+}
+
+static void judge_memory(const struct job *job, struct replay *replay, double *peaks) {
     double capacity = cost_model_gpu(job->scenario->cost_model)->hbm_bytes, worst = -1;
     for (int64_t stage = 0; stage < replay->stage_count; stage++) {
         double bytes = stage_memory_device(&replay->stages[stage].peak);
@@ -478,10 +509,14 @@ static void judge_memory(const struct job *job, struct replay *replay) {
         if (peak->bytes[class] > peak->bytes[replay->verdict_class])
             replay->verdict_class = (enum memory_class) class;
     double band = replay->memory_band_fraction = cost_model_memory_band(job->scenario->cost_model);
+    extrapolate_peak(job, peaks, replay);
+    worst = replay_verdict_bytes(replay);
     replay->memory_close = worst * (1 - band) <= capacity && worst * (1 + band) >= capacity;
-    replay->verdict = worst > capacity                           ? VERDICT_OUT_OF_MEMORY
-                      : worst > capacity * REPLAY_TIGHT_FRACTION ? VERDICT_TIGHT
-                                                                 : VERDICT_FITS;
+    replay->verdict =
+        worst > capacity ? VERDICT_OUT_OF_MEMORY
+        : worst > capacity * REPLAY_TIGHT_FRACTION || replay->training.high_bytes > capacity
+            ? VERDICT_TIGHT
+            : VERDICT_FITS;
 }
 
 static void merge_stages(const struct job *job, struct replay *replay, const struct loop *loop,
@@ -618,6 +653,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     struct loop loop = { .job = job, .options = options, .replay = replay };
     loop.update_ns = exposed_update_ns(job);
     loop.sums = arena_array(arena, struct iteration_sums, replay->iteration_count);
+    loop.peak_bytes = arena_array(arena, double, replay->iteration_count * job->batches.rank_count);
     loop.workers = arena_array(arena, struct worker, threads);
     loop.finish_ns = arena_array(arena, int64_t, replay->stage_count * threads);
     for (int t = 0; t < threads; t++) {
@@ -655,7 +691,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
         merge_stages(job, replay, &loop, threads);
         answer(job, replay);
         account_planner(replay, loop.sums, job->batches.rank_count);
-        judge_memory(job, replay);
+        judge_memory(job, replay, loop.peak_bytes);
         utilisation(job, replay, loop.sums);
         judge_step_time(job, replay);
         ok = options->answer_only || break_down(job, replay, loop.sums, loop.update_ns, err);

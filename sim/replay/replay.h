@@ -11,6 +11,7 @@
 #define BALLAST_SIM_REPLAY_REPLAY_H
 
 #include "sim/replay/job.h"
+#include "sim/replay/training_peak.h"
 
 struct replay_options {
     enum fidelity fidelity;
@@ -84,8 +85,11 @@ struct replay {
     enum verdict verdict;
     int64_t verdict_stage;
     enum memory_class verdict_class; /* the largest class on that stage, context aside */
-    double memory_band_fraction;     /* of its device memory; NaN: no measured runs tell */
-    bool memory_close;               /* the band reaches the capacity, from below or from above */
+    /* Of the whole training, all epochs, whichever way they are shuffled; the verdict's. NaN: too
+     * few steps to tell, or a policy plans each step by what it needs. */
+    struct training_peak training;
+    double memory_band_fraction; /* of its device memory; NaN: no measured runs tell */
+    bool memory_close;           /* the band reaches the capacity, from below or from above */
     double band_fraction;
     /* two such runs err against each other by a factor of no more than 1 + this; NaN: not known */
     double pair_band_fraction;
@@ -113,7 +117,11 @@ void replay_destroy(struct replay *replay);
 #define REPLAY_NEVER_DAYS 36500.0
 bool replay_never_finishes(const struct replay *replay);
 
-/* A GPU is tight above this share of its memory. */
+/* The device memory that the verdict holds against the capacity: the likely peak of the training,
+ * or where that is not known the peak that was replayed. */
+double replay_verdict_bytes(const struct replay *replay);
+
+/* A GPU is tight above this share of its memory, or where one training in ten does not fit. */
 #define REPLAY_TIGHT_FRACTION 0.92
 
 #endif

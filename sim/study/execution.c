@@ -306,6 +306,10 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->verdict_stage_index = r->verdict_stage;
     run->verdict_class = memory_class_name(r->verdict_class);
     run->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
+    if (!isnan(r->training.likely_bytes)) {
+        run->memory_training_bytes = llround(r->training.likely_bytes);
+        run->memory_training_high_bytes = llround(r->training.high_bytes);
+    }
     run->memory_capacity_bytes = llround(cost_model_gpu(s->cost_model)->hbm_bytes);
     run->band_fraction = r->band_fraction;
     run->pair_band_fraction = r->pair_band_fraction;

@@ -89,12 +89,12 @@ static bool finish(struct sweep_run *run, struct error *err) {
     sqlite3_stmt *mark = ok ? db_prepare(store_db(store),
                                          "UPDATE sweep_row SET on_front = ?1, verdict = ?4,"
                                          " memory_peak_bytes = ?5, memory_bound_bytes = ?6,"
-                                         " reason = ?7"
+                                         " reason = ?7, memory_training_bytes = ?8"
                                          " WHERE sweep_id = ?2 AND configuration = ?3"
                                          " AND (on_front IS NOT ?1 OR verdict IS NOT ?4"
                                          " OR memory_peak_bytes IS NOT ?5"
                                          " OR memory_bound_bytes IS NOT ?6"
-                                         " OR reason IS NOT ?7)",
+                                         " OR reason IS NOT ?7 OR memory_training_bytes IS NOT ?8)",
                                          err)
                             : NULL;
     ok = mark != NULL;
@@ -105,6 +105,7 @@ static bool finish(struct sweep_run *run, struct error *err) {
         sqlite3_bind_text(mark, 4, sweep->rows[i].verdict, -1, SQLITE_STATIC); /* NULL: pruned */
         bind_bytes(mark, 5, sweep->rows[i].memory_peak_bytes);
         bind_bytes(mark, 6, sweep->rows[i].memory_bound_bytes);
+        bind_bytes(mark, 8, sweep->rows[i].memory_training_bytes);
         const char *reason = sweep->rescaled[i] && sweep->rows[i].reason == NULL
                                  ? SWEEP_RESCALED
                                  : sweep->rows[i].reason;

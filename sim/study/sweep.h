@@ -100,6 +100,8 @@ bool sweep_row_memory_unknown(const struct sweep_row_record *row);
 /* Its plan cannot be said in the backend's own options (`reason`: the first refusal of plan --emit,
  * launch_flags.h). */
 bool sweep_row_needs_code(const struct sweep_row_record *row);
+/* That its verdict is about: replayed, the likely peak of the training. */
+int64_t sweep_row_memory_bytes(const struct sweep_row_record *row);
 /* It would fit if memory were the band's width more. */
 bool sweep_row_is_roomy(const struct sweep *sweep, const struct sweep_row_record *row);
 /* Whether it is one of those to choose from: it fits, stands for itself, leaves no samples out

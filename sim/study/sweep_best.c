@@ -58,8 +58,13 @@ bool sweep_row_needs_code(const struct sweep_row_record *row) {
     return row->verdict != NULL && row->reason != NULL;
 }
 
+int64_t sweep_row_memory_bytes(const struct sweep_row_record *row) {
+    return row->memory_training_bytes > row->memory_peak_bytes ? row->memory_training_bytes
+                                                               : row->memory_peak_bytes;
+}
+
 bool sweep_row_is_roomy(const struct sweep *sweep, const struct sweep_row_record *row) {
-    return (double)row->memory_peak_bytes * (1 + sweep->memory_band_fraction) <=
+    return (double)sweep_row_memory_bytes(row) * (1 + sweep->memory_band_fraction) <=
            (double)row->memory_capacity_bytes;
 }
 
@@ -110,6 +115,7 @@ static void share_verdicts(struct sweep *sweep) {
         sweep->rows[i].verdict = replayed->verdict;
         sweep->rows[i].memory_peak_bytes = replayed->memory_peak_bytes;
         sweep->rows[i].memory_bound_bytes = replayed->memory_bound_bytes;
+        sweep->rows[i].memory_training_bytes = replayed->memory_training_bytes;
     }
 }
 

@@ -128,6 +128,8 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
     row->band_fraction = r->band_fraction;
     row->verdict = verdict_name(r->verdict);
     row->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
+    if (!isnan(r->training.likely_bytes))
+        row->memory_training_bytes = llround(r->training.likely_bytes);
 }
 
 /* Different fields may come to the same layout: ZeRO-1 of one rank, a partition policy without a

@@ -252,6 +252,8 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "ALTER TABLE run DROP COLUMN left_out_fraction;"
         "ALTER TABLE run DROP COLUMN dropped_fraction;"
         "ALTER TABLE run DROP COLUMN asked_samples_per_step;"
+        "ALTER TABLE run DROP COLUMN memory_training_bytes;"
+        "ALTER TABLE run DROP COLUMN memory_training_high_bytes;"
         "ALTER TABLE sweep DROP COLUMN objective; ALTER TABLE sweep DROP COLUMN deadline_days;"
         "ALTER TABLE sweep DROP COLUMN budget_usd;"
         "PRAGMA user_version = 1;";
