@@ -84,6 +84,23 @@ static const char *stage_text(struct arena *arena, const struct planning *p,
     return list_text(arena, ms, p->stage_count);
 }
 
+/* On its fullest stage, with the largest micro-batch in every place. */
+static double worst_free_bytes(const struct planning *p, const struct planning_row *row) {
+    double least = INFINITY;
+    for (int64_t i = 0; i < p->stage_count; i++)
+        least = fmin(least, p->capacity_bytes - row->worst_bytes[i]);
+    return least;
+}
+
+/* What a row says of its memory: a plan may run out only in a later epoch than the one replayed. */
+static const char *memory_mark(const struct planning *p, const struct planning_row *row) {
+    if (row->verdict == VERDICT_FITS) return "";
+    if (row->verdict == VERDICT_TIGHT) return "  tight";
+    for (int64_t i = 0; i < p->stage_count; i++)
+        if (row->bytes[i] > p->capacity_bytes) return "  out of memory";
+    return "  out of memory in another shuffle";
+}
+
 static const char *free_text(struct arena *arena, const struct planning *p,
                              const struct planning_row *row) {
     double *GiB = arena_array(arena, double, p->stage_count);
@@ -94,6 +111,12 @@ static const char *free_text(struct arena *arena, const struct planning *p,
 
 static int widest(int width, const char *text) {
     return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+/* On one part all partition policies come to the same. */
+static bool is_left_out(const struct planning *p, const struct planning_row *row) {
+    return row->group == PLANNING_PARTITION && p->stage_count * p->chunk_count == 1 &&
+           row->refusal == NULL && !row->chosen;
 }
 
 static void print_group(const struct planning *p, enum planning_group group, struct arena *arena) {
@@ -108,23 +131,29 @@ static void print_group(const struct planning *p, enum planning_group group, str
         stages = widest(stages, stage_text(arena, p, row));
         room = widest(room, free_text(arena, p, row));
     }
-    printf("    %-14s %-*s  %-*s  %-*s %9s %12s%s\n", "policy", blocks,
+    printf("    %-14s %-*s  %-*s  %-*s %10s %9s %9s %11s%s\n", "policy", blocks,
            partition ? "blocks" : "recomp", stages, "stage ms (fwd + bwd)", room,
-           "free GiB by stage", "sent MiB", "iteration s", partition ? "  over the best" : "");
+           "free GiB by stage", "worst case", "sent MiB", "step s", "pipeline s",
+           partition ? "  over the best" : "");
     for (int64_t i = 0; i < p->row_count; i++) {
         const struct planning_row *row = &p->rows[i];
-        if (row->group != group) continue;
+        if (row->group != group || is_left_out(p, row)) continue;
         if (row->refusal != NULL) {
             printf("    %-14s %s\n", row->policy, row->refusal);
             continue;
         }
-        printf("  %c %-14s %-*s  %-*s  %-*s %9.1f %12.3f", row->chosen ? '*' : ' ', row->policy,
+        printf("  %c %-14s %-*s  %-*s  %-*s %10.1f %9.1f", row->chosen ? '*' : ' ', row->policy,
                blocks, counts_text(arena, partition ? row->blocks : row->recomputing, parts),
                stages, stage_text(arena, p, row), room, free_text(arena, p, row),
-               row->sent_bytes / BYTES_PER_MiB, row->seconds);
+               worst_free_bytes(p, row) / BYTES_PER_GiB, row->sent_bytes / BYTES_PER_MiB);
+        if (isnan(row->step_seconds))
+            printf(" %9s", "-");
+        else
+            printf(" %9.3f", row->step_seconds);
+        printf(" %11.3f", row->seconds);
         if (partition && isfinite(row->distance_fraction))
-            printf("  %8.2f %%", row->distance_fraction * 100);
-        puts(row->fits ? "" : "  out of memory");
+            printf("  %11.2f %%", row->distance_fraction * 100);
+        puts(memory_mark(p, row));
     }
 }
 
@@ -137,8 +166,9 @@ static void print_search(const struct planning *p) {
                (long)p->best_simulated, p->best_bound_seconds,
                (1 - p->best_bound_seconds / p->best_seconds) * 100);
     } else {
-        printf("  exact: the fastest of all partitions, proven by simulating %ld of them\n",
-               (long)p->best_simulated);
+        printf(
+            "  exact: the fastest pipeline of all partitions, proven by simulating %ld of them\n",
+            (long)p->best_simulated);
     }
 }
 
@@ -170,10 +200,10 @@ static void print_flags(const struct launch_flags *f) {
 static void print_plan(const struct job *job, const struct planning *p,
                        const struct launch_flags *flags, struct arena *arena) {
     const struct scenario *s = job->scenario;
-    printf("%s on %ld %s%s; %ld micro-batches an iteration\n", s->model->name,
-           (long)p->stage_count, p->stage_count == 1 ? "stage" : "stages",
+    printf("%s on %ld %s%s; %ld micro-batch%s an iteration\n", s->model->name, (long)p->stage_count,
+           p->stage_count == 1 ? "stage" : "stages",
            p->chunk_count > 1 ? arena_format(arena, " of %ld chunks", (long)p->chunk_count) : "",
-           (long)s->micro_batches_per_rank);
+           (long)s->micro_batches_per_rank, s->micro_batches_per_rank == 1 ? "" : "es");
     printf("mean micro-batch %ld tiles and %ld language tokens, largest %ld and %ld",
            (long)p->typical.vision_tiles, (long)p->typical.language_tokens,
            (long)p->largest.vision_tiles, (long)p->largest.language_tokens);
@@ -181,16 +211,31 @@ static void print_plan(const struct job *job, const struct planning *p,
         printf("; %ld video tokens, largest %ld", (long)p->typical.video_tokens,
                (long)p->largest.video_tokens);
     puts("\n");
-    printf("Partition policies with recompute %s (times of the mean micro-batch, memory of the "
-           "largest; * the scenario's)\n",
-           s->recompute.name);
+    if (p->replayed_steps > 0)
+        printf(
+            "step s and free GiB: mean and least of %ld replayed step%s, as `run` has them\n"
+            "worst case: what is free on the fullest stage if all micro-batches were the largest\n"
+            "stage ms and pipeline s: all micro-batches the mean one, before gradient "
+            "reduction\n\n",
+            (long)p->replayed_steps, p->replayed_steps == 1 ? "" : "s");
+    else
+        puts("A policy plans each step: times of the mean micro-batch, memory as if all were the "
+             "largest\n");
+    printf("Partition policies with recompute %s (* the scenario's)\n", s->recompute.name);
     print_group(p, PLANNING_PARTITION, arena);
-    print_search(p);
-    print_bmp_hint(p);
+    if (p->stage_count * p->chunk_count == 1) {
+        puts("  One stage holds all blocks: every partition policy comes to this one.");
+    } else {
+        print_search(p);
+        print_bmp_hint(p);
+    }
     printf("\nRecompute policies on [%s]\n",
            counts_text(arena, p->rows[0].blocks, p->stage_count * p->chunk_count));
     print_group(p, PLANNING_RECOMPUTE, arena);
-    print_flags(flags);
+    if (framework_of_backend(s->backend->name) == FRAMEWORK_FSDP)
+        printf("\nLaunch flags: none. %s\n", flags->refusals[0]);
+    else
+        print_flags(flags);
 }
 
 /* ---- JSON ---- */
@@ -213,6 +258,13 @@ static void add_texts(cJSON *o, const char *key, const char *const *texts, int64
         cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
 }
 
+static void add_number(cJSON *o, const char *key, double value) {
+    if (isnan(value))
+        cJSON_AddNullToObject(o, key);
+    else
+        cJSON_AddNumberToObject(o, key, value);
+}
+
 static cJSON *row_json(const struct planning *p, const struct planning_row *row) {
     static const char *const groups[] = { "own", "partition", "recompute" };
     cJSON *o = cJSON_CreateObject();
@@ -229,7 +281,12 @@ static cJSON *row_json(const struct planning *p, const struct planning_row *row)
     add_values(o, "forward_ms_by_stage", row->forward_seconds, p->stage_count, 1e3);
     add_values(o, "backward_ms_by_stage", row->backward_seconds, p->stage_count, 1e3);
     add_values(o, "device_GiB_by_stage", row->bytes, p->stage_count, 1 / BYTES_PER_GiB);
-    cJSON_AddBoolToObject(o, "fits", row->fits);
+    add_values(o, "worst_case_device_GiB_by_stage", row->worst_bytes, p->stage_count,
+               1 / BYTES_PER_GiB);
+    add_number(o, "training_GiB", row->training_bytes / BYTES_PER_GiB);
+    cJSON_AddBoolToObject(o, "fits", row->verdict != VERDICT_OUT_OF_MEMORY);
+    cJSON_AddStringToObject(o, "verdict", verdict_name(row->verdict));
+    add_number(o, "step_time_mean_ms", row->step_seconds * 1e3);
     cJSON_AddNumberToObject(o, "sent_MiB", row->sent_bytes / BYTES_PER_MiB);
     cJSON_AddNumberToObject(o, "iteration_ms", row->seconds * 1e3);
     if (isfinite(row->distance_fraction))
@@ -255,6 +312,7 @@ static cJSON *to_json(const struct planning *p, const struct launch_flags *megat
     cJSON_AddNumberToObject(o, "stage_count", (double)p->stage_count);
     cJSON_AddNumberToObject(o, "chunk_count", (double)p->chunk_count);
     cJSON_AddNumberToObject(o, "hbm_GiB", p->capacity_bytes / BYTES_PER_GiB);
+    cJSON_AddNumberToObject(o, "replayed_steps", (double)p->replayed_steps);
     if (p->best_seconds > 0) {
         cJSON_AddNumberToObject(o, "best_iteration_ms", p->best_seconds * 1e3);
         cJSON_AddNumberToObject(o, "best_bound_ms", p->best_bound_seconds * 1e3);
@@ -331,15 +389,17 @@ static bool check_options(const struct plan_options *o, struct error *err) {
 static bool warn_of_memory(struct execution *e, struct arena *arena, struct error *err) {
     struct planning_row own;
     if (!planning_own(e->job, arena, &own, err)) return false;
-    if (own.fits) return true;
+    if (own.verdict != VERDICT_OUT_OF_MEMORY) return true;
     int64_t fullest = 0;
     for (int64_t stage = 1; stage < e->job->plan.stage_count; stage++)
         if (own.bytes[stage] > own.bytes[fullest]) fullest = stage;
+    const double capacity = cost_model_gpu(e->scenario->cost_model)->hbm_bytes;
+    const bool later = own.bytes[fullest] <= capacity;
     fprintf(stderr,
-            "warning: this plan runs out of memory: stage %ld needs %.1f GiB for its largest "
-            "micro-batch, a GPU has %.1f\n",
-            (long)fullest + 1, own.bytes[fullest] / BYTES_PER_GiB,
-            cost_model_gpu(e->scenario->cost_model)->hbm_bytes / BYTES_PER_GiB);
+            "warning: this plan runs out of memory: stage %ld needs %s%.1f GiB%s, a GPU has %.1f\n",
+            (long)fullest + 1, later ? "about " : "",
+            (later ? own.training_bytes : own.bytes[fullest]) / BYTES_PER_GiB,
+            later ? " in some step of the training" : "", capacity / BYTES_PER_GiB);
     return true;
 }
 
@@ -375,8 +435,8 @@ static int run(struct cli *cli, void *options) {
     if (o->emit != EMIT_NOTHING && !warn_of_memory(e, cli->arena, &err)) {
         code = cli_error(&err);
     } else if (o->emit != EMIT_NOTHING) {
-        code = emit_flags(cli, o->emit == EMIT_MEGATRON ? &megatron : &deepspeed,
-                          o->schedule.output);
+        code =
+            emit_flags(cli, o->emit == EMIT_MEGATRON ? &megatron : &deepspeed, o->schedule.output);
     } else if (!planning_make(e->job, o->limit, cli->arena, &p, &err)) {
         code = cli_error(&err);
     } else if (cli->common.json) {

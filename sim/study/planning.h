@@ -6,13 +6,13 @@
  *
  * Row 0 is the job's own plan. Then each partition policy with the job's recompute policy, then
  * each recompute policy on the job's partition; parameters are the scenario's for its own policies
- * and the defaults for the others. Stage times and the iteration are those of the mean micro-batch,
- * memory that of the largest.
+ * and the defaults for the others. Stage times and the pipeline are those of the mean micro-batch;
+ * the step, memory and the verdict are those of the job's replay with the plan, as `run` has them.
  */
 #ifndef BALLAST_SIM_STUDY_PLANNING_H
 #define BALLAST_SIM_STUDY_PLANNING_H
 
-#include "sim/replay/job.h"
+#include "sim/replay/replay.h"
 
 enum planning_group { PLANNING_OWN, PLANNING_PARTITION, PLANNING_RECOMPUTE };
 
@@ -25,8 +25,13 @@ struct planning_row {
     int64_t *blocks, *recomputing;
     /* by stage: one micro-batch, forward and backward (recomputation included) */
     double *forward_seconds, *backward_seconds;
-    double *bytes; /* by stage, at the peak */
-    bool fits;
+    /* By stage, at the peak: of the steps replayed, and as if every micro-batch were the largest,
+     * element by element. The same where nothing was replayed (planning.replayed_steps). */
+    double *bytes, *worst_bytes;
+    double training_bytes; /* likely peak of all epochs, NaN: not known; see training_peak.h */
+    enum verdict verdict;
+    bool always_fits;         /* in the worst case too */
+    double step_seconds;      /* mean of the steps replayed; NaN: none were */
     double sent_bytes;        /* over all cuts, one micro-batch forward, all TP ranks */
     double seconds;           /* one iteration of one pipeline, before gradient reduction */
     double distance_fraction; /* partition rows: over the best of all; NaN where that is unknown */
@@ -35,6 +40,7 @@ struct planning_row {
 struct planning {
     int64_t stage_count, chunk_count;
     double capacity_bytes;
+    int64_t replayed_steps; /* 0: a policy plans each step, and rows tell its worst case alone */
     struct batch_shape typical, largest;
     struct planning_row *rows;
     int64_t row_count;
