@@ -140,8 +140,8 @@ bool step_part_has_backward(const struct step_model *model, int64_t part);
 void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
 /* Of a stage whose memory holds the classes of m->static_memory and the most that its passes keep:
  * the moment at which most is allocated, the passes before any gradient, the end of the last or the
- * update, and what the allocator reserves over the step. Blocks of gradients that were freed stay reserved: they are too
- * small for activations (PyTorch's caching allocator). */
+ * update, and what the allocator reserves over the step. Blocks of gradients that were freed stay
+ * reserved: they are too small for activations (PyTorch's caching allocator). */
 void step_settle_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,
