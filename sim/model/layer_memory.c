@@ -26,7 +26,7 @@
 #include "sim/model/model.h"
 
 #include "costmodel/stack.h"
-#include "sim/model/layer_division.h"
+#include "sim/model/layer_adapters.h"
 
 struct saved_list {
     const struct layer_division *d;
@@ -64,6 +64,16 @@ static void save_matmul_input(struct saved_list *list, const char *name, int64_t
     const double element = precision_is_quantised(precision) ? precision_bytes(precision)
                                                              : (double)list->d->element_bytes;
     if (list->need.weight) save_bytes(list, name, (double)rows * (double)columns * element);
+}
+
+/* What A's gradient reads, where the frozen layer beside it keeps nothing, and what B's reads. */
+static void save_for_adapters(struct saved_list *list, enum adapter_place place, const char *input,
+                              int64_t rows, int64_t columns) {
+    const struct module *m = list->d->module;
+    const int64_t count = adapter_count(m, place);
+    if (count == 0) return;
+    if (input != NULL && !list->need.weight) save(list, input, rows, columns);
+    save(list, "adapter", list->d->tokens, count * m->adapter_rank);
 }
 
 /* fp32 mean and reciprocal deviation of each row, or only the latter (RMS). */
@@ -141,6 +151,7 @@ static void block_saved(struct saved_list *list) {
     const int64_t input_rows =
         (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
     save_matmul_input(list, "qkv input", input_rows, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", input_rows, m->hidden);
     if (m->qk_norm) save(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
     save(list, "query, key, value", d->tokens,
          (d->attention_heads + 2 * d->attention_kv_heads) * m->head_dim);
@@ -159,6 +170,9 @@ static void block_saved(struct saved_list *list) {
         (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
          (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
         save_matmul_input(list, "proj input", d->tokens, d->query_width);
+    const bool keeps_output = d->attention != ATTENTION_NAIVE;
+    save_for_adapters(list, ADAPTER_OF_PROJ, keeps_output ? NULL : "attention output", d->tokens,
+                      d->query_width);
     save_branch_norm(list, "attention branch norm input", "attention branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
@@ -166,10 +180,12 @@ static void block_saved(struct saved_list *list) {
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
     save_matmul_input(list, "up input", input_rows, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_UP, "up input", input_rows, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
     if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
         save(list, "activated gate", d->tokens, d->ffn_width);
     save_matmul_input(list, "down input", d->tokens, d->ffn_width);
+    save_for_adapters(list, ADAPTER_OF_DOWN, "down input", d->tokens, d->ffn_width);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");

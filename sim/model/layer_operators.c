@@ -50,6 +50,7 @@
 #include <string.h>
 #include <stdlib.h>
 #include "sim/model/diffusion_layers.h"
+#include "sim/model/layer_adapters.h"
 #include "sim/model/layer_attention.h"
 #include "sim/model/layer_emitter.h"
 
@@ -109,6 +110,7 @@ static void block_forward(struct emitter *e) {
     emit_enter_forward(e, &emitter_attention_half);
     emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
+    emit_adapters_forward(e, ADAPTER_OF_QKV);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
     context_exchange_before(d, PASS_FORWARD, e->out);
@@ -117,6 +119,7 @@ static void block_forward(struct emitter *e) {
     context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
     emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_adapters_forward(e, ADAPTER_OF_PROJ);
     emit_leave_forward(e, &emitter_attention_half);
 
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_forward(e);
@@ -124,9 +127,11 @@ static void block_forward(struct emitter *e) {
     emit_enter_forward(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
+    emit_adapters_forward(e, ADAPTER_OF_UP);
     activation(e, PASS_FORWARD);
     emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+    emit_adapters_forward(e, ADAPTER_OF_DOWN);
     emit_leave_forward(e, &emitter_mlp_half);
 }
 
@@ -136,11 +141,13 @@ static void block_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     emit_leave_backward(e, &emitter_mlp_half);
+    emit_adapters_backward(e, ADAPTER_OF_DOWN);
     emit_cast(e, "down cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_cast_again(e, "down operand", CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     activation(e, PASS_BACKWARD);
+    emit_adapters_backward(e, ADAPTER_OF_UP);
     emit_linear_gradients(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
     emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
@@ -150,6 +157,7 @@ static void block_backward(struct emitter *e) {
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_backward(e);
 
     emit_leave_backward(e, &emitter_attention_half);
+    emit_adapters_backward(e, ADAPTER_OF_PROJ);
     emit_cast(e, "proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_cast_again(e, "proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
@@ -160,6 +168,7 @@ static void block_backward(struct emitter *e) {
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
     rotary(e, PASS_BACKWARD);
     qk_norm(e, PASS_BACKWARD);
+    emit_adapters_backward(e, ADAPTER_OF_QKV);
     emit_linear_gradients(e, &emitter_attention_half);
     emit_cast(e, "qkv cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->qkv_width);
     emit_cast_again(e, "qkv operand", CAST_OF_NORM, d->tokens, hidden);

@@ -18,6 +18,7 @@
 #include "sim/model/model.h"
 
 #include <string.h>
+#include "sim/model/layer_adapters.h"
 #include "sim/model/layer_division.h"
 
 /* ---- names ---- */
@@ -340,12 +341,31 @@ bool model_is_text_only(const struct model *model) {
            model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0;
 }
 
+static bool has_adapters(const struct model *model, int64_t layer_index) {
+    const struct layer *layer = &model->layers[layer_index];
+    return layer_kind_is_block(layer->kind) && model->modules[layer->module_index].adapter_rank > 0;
+}
+
+int64_t layer_rank_adapter_parameters(const struct model *model, int64_t layer_index, int64_t tp) {
+    if (!has_adapters(model, layer_index)) return 0;
+    const struct layer_division d = layer_division_weights(model, layer_index, tp);
+    return adapter_parameters(&d);
+}
+
+int64_t model_layer_trained_parameters(const struct model *model, int64_t layer_index) {
+    return model_gradient_need(model, layer_index).weight
+               ? model_layer_parameters(model, layer_index)
+               : layer_rank_adapter_parameters(model, layer_index, 1);
+}
+
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index) {
     ballast_check(layer_index >= 0 && layer_index < model->layer_count);
-    struct gradient_need need = { model->input_gradients && layer_index > 0, false };
+    struct gradient_need need = { .input = model->input_gradients && layer_index > 0 };
     for (int64_t i = 0; i < layer_index && !need.input; i++)
-        need.input = !model->modules[model->layers[i].module_index].frozen;
+        need.input =
+            !model->modules[model->layers[i].module_index].frozen || has_adapters(model, i);
     need.weight = !model->modules[model->layers[layer_index].module_index].frozen;
+    need.input = need.input || has_adapters(model, layer_index);
     return need;
 }
 

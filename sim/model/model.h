@@ -46,11 +46,28 @@ enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_GELU_NEW, F
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
+/* Linear layers that an adapter stands beside; q, k and v or their one matrix, gate and up
+ * likewise. */
+enum adapter_target {
+    ADAPTER_Q,
+    ADAPTER_K,
+    ADAPTER_V,
+    ADAPTER_QKV,
+    ADAPTER_PROJ,
+    ADAPTER_GATE,
+    ADAPTER_UP,
+    ADAPTER_GATE_UP,
+    ADAPTER_DOWN,
+    ADAPTER_TARGET_COUNT
+};
+
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
 struct module {
     enum module_role role;
-    const char *name; /* "InternViT-6B-448px" */
-    bool frozen;      /* no weight gradients, no optimizer state */
+    const char *name;         /* "InternViT-6B-448px" */
+    bool frozen;              /* no weight gradients, no optimizer state */
+    int64_t adapter_rank;     /* of low-rank adapters in all blocks of a frozen module; 0: none */
+    unsigned adapter_targets; /* 1 << enum adapter_target */
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
     /* Of language models and vision encoders: all blocks but these attend within a window, of so
@@ -302,11 +319,17 @@ int64_t model_clip_tokens(const struct model *model, int64_t clip_ms);
 /* Exact, biases, norms, class token and position table included. A tied head counts with the token
  * embedding. */
 int64_t model_layer_parameters(const struct model *model, int64_t layer_index);
+/* Of adapters, on one TP rank; 0 where the layer has none. Not among the layer's own. */
+int64_t layer_rank_adapter_parameters(const struct model *model, int64_t layer_index, int64_t tp);
+/* What the optimizer updates of the layer: its own parameters, its adapters' or none. */
+int64_t model_layer_trained_parameters(const struct model *model, int64_t layer_index);
 int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
 /* Neither an encoder nor a diffusion decoder. */
 bool model_is_text_only(const struct model *model);
-/* Layers count from 0. A layer needs its input gradient if any layer before it is trainable. */
+/* Layers count from 0. A layer needs its input gradient if any layer before it is trainable or has
+ * adapters, or it has some: the first adapted block's, which nothing reads, is counted as the
+ * others' (PEFT's checkpointed blocks compute it). */
 struct gradient_need model_gradient_need(const struct model *model, int64_t layer_index);
 
 /* Whether the head's logits have rows that do not begin on 8 bytes, for want of padding. */

@@ -161,6 +161,7 @@ static bool apply_model_options(struct reader *r) {
         if (role < 0) return false;
         model->modules[role].frozen = true;
     }
+    if (!scenario_apply_lora(r, model)) return false;
     const cJSON *precision = scenario_present(s->model_fields.precision);
     if (precision != NULL && !cJSON_IsObject(precision))
         return json_error(s->json, precision, r->err, "for example {\"vision\": \"fp8\"}",
@@ -183,7 +184,7 @@ static bool apply_model_options(struct reader *r) {
     }
     bool trainable = false;
     for (int64_t i = 0; i < model->layer_count; i++)
-        trainable = trainable || model_gradient_need(model, i).weight;
+        trainable = trainable || model_layer_trained_parameters(model, i) > 0;
     if (!trainable)
         return json_error(s->json, frozen, r->err, NULL,
                           "every module is frozen: nothing is left to train");

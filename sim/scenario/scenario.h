@@ -24,6 +24,7 @@
 struct scenario_model {
     const char *name;
     const cJSON *frozen;     /* list of roles */
+    const cJSON *lora;       /* adapters of the language model */
     bool input_gradients;    /* see struct model */
     const cJSON *precision;  /* role -> precision */
     const cJSON *definition; /* a model file's content; NULL: read the file `name` */

@@ -15,8 +15,8 @@ struct scenario_policy {
     const cJSON *batching, *partition, *recompute, *schedule, *joint;
 };
 
-extern const struct field_table scenario_top_table, scenario_model_table, scenario_dataset_table,
-    scenario_cluster_table, scenario_layout_table, scenario_training_table, scenario_policy_table,
-    scenario_simulate_table, scenario_what_if_table;
+extern const struct field_table scenario_top_table, scenario_model_table, scenario_lora_table,
+    scenario_dataset_table, scenario_cluster_table, scenario_layout_table, scenario_training_table,
+    scenario_policy_table, scenario_simulate_table, scenario_what_if_table;
 
 #endif

@@ -46,6 +46,9 @@ bool scenario_read_schedule(struct reader *r);
 bool scenario_read_partition(struct reader *r);
 bool scenario_read_recompute(struct reader *r);
 
+/* scenario_lora.c */
+bool scenario_apply_lora(struct reader *r, struct model *model);
+
 /* scenario_rules.c; in this order, each on what those before it resolved. */
 bool rule_tiling(struct reader *r);
 bool rule_rules(struct reader *r, const struct rule_list *rules);

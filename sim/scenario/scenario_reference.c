@@ -3,9 +3,11 @@
 #include "sim/scenario/scenario_fields.h"
 
 static const struct field_table *const sections[] = {
-    &scenario_top_table,     &scenario_model_table,    &scenario_dataset_table,
-    &scenario_cluster_table, &scenario_layout_table,   &scenario_training_table,
-    &scenario_policy_table,  &scenario_simulate_table, &rule_table,
+    &scenario_top_table,      &scenario_model_table,
+    &scenario_lora_table,     &scenario_dataset_table,
+    &scenario_cluster_table,  &scenario_layout_table,
+    &scenario_training_table, &scenario_policy_table,
+    &scenario_simulate_table, &rule_table,
     &scenario_what_if_table,
 };
 

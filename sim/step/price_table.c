@@ -186,8 +186,10 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         split.dropout_apart, split.whole_logits, split.odd_vocabulary,
         scenario->backend->divides_sends, group_text(arena, &tensor), group_text(arena, &context));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        key = arena_format(arena, "%s %d%d", key, model->modules[role].frozen,
-                           (int)model->modules[role].precision);
+        key = arena_format(arena, "%s %d%d %ld %u", key, model->modules[role].frozen,
+                           (int)model->modules[role].precision,
+                           (long)model->modules[role].adapter_rank,
+                           model->modules[role].adapter_targets);
     key = arena_format(arena, "%s %d", key, model->input_gradients);
     static const char *const placement[] = { "backend",
                                              "pp",

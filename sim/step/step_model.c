@@ -32,6 +32,20 @@ static double weight_bytes(const struct model *model, int64_t layer_index) {
     return model->modules[layer->module_index].precision == PRECISION_FP32 ? 4 : 2;
 }
 
+static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
+    const int64_t stage = part % m->stage_count,
+                  parameters = layer_rank_adapter_parameters(m->scenario->model, layer,
+                                                             m->scenario->layout.tp);
+    const double bytes = (double)parameters * weight_bytes(m->scenario->model, layer);
+    m->rank_parameters[stage] += parameters;
+    m->part_parameters[part] += parameters;
+    m->weight_bytes[stage] += bytes;
+    m->trainable_rank_parameters[stage] += parameters;
+    m->trainable_part_parameters[part] += parameters;
+    m->trainable_weight_bytes[stage] += bytes;
+    m->gathered_bytes[stage] += bytes;
+}
+
 static void count_layers(struct step_model *m) {
     const struct model *model = m->scenario->model;
     for (int64_t part = 0; part < m->part_count; part++) {
@@ -47,6 +61,7 @@ static void count_layers(struct step_model *m) {
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
+            count_adapters(m, part, i);
             if (!model_gradient_need(model, i).weight) continue;
             m->trainable_rank_parameters[stage] += parameters;
             m->trainable_weight_bytes[stage] += bytes;
@@ -355,9 +370,9 @@ static void price_units(struct arena *arena, struct step_model *m) {
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
         const double bytes = weight_bytes(model, i) * parameters;
-        double gradients = model_gradient_need(model, i).weight
-                               ? parameters * s->backend->gradient_reduce_bytes
-                               : 0;
+        const double adapters = (double)layer_rank_adapter_parameters(model, i, s->layout.tp);
+        const double trained = model_gradient_need(model, i).weight ? parameters : adapters;
+        double gradients = trained * s->backend->gradient_reduce_bytes;
         enum layer_kind kind = model->layers[i].kind;
         if (!layer_kind_is_block(kind)) {
             m->root_bytes += bytes;

@@ -342,8 +342,7 @@ static bool is_min_max(const struct job *job, const struct shape *s, struct aren
     for (int64_t block = 0; block < count; block++)
         for (int64_t i = partition_stage_start(model, block);
              i < partition_stage_start(model, block + 1); i++)
-            if (model_gradient_need(model, i).weight)
-                weights[block] += (double)model_layer_parameters(model, i);
+            weights[block] += (double)model_layer_trained_parameters(model, i);
     partition_min_max(arena, weights, count, s->parts, blocks);
     for (int64_t part = 0; part < s->parts; part++)
         if (blocks[part] != s->vision[part] + s->language[part]) return false;

@@ -67,6 +67,7 @@ static void add_model(cJSON *root, struct measured_row *row) {
     cJSON_AddStringToObject(definition, "source", "row of measured runs");
     add_language(definition, row);
     if (row->vision != NULL) add_vision(model, definition, row);
+    if (measured_has_lora(r)) measured_add_lora(model, row);
 }
 
 static void add_constant(cJSON *samples, const char *key, double value) {

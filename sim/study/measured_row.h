@@ -43,6 +43,12 @@ const char *measured_hardware_file(struct arena *arena, const char *path, const 
 const char *measured_encoder(const struct measured_context *context, const char *wanted);
 /* The shipped encoders that cut images into tiles, by name, with commas between. */
 const char *measured_encoder_names(const struct measured_context *context);
+/* measured_lora.c. Whether the row trains adapters: it gives a rank or targets, or its model or notes
+ * say LoRA; those beside weights of 4 or 8 bits, the column that says so, else NULL. */
+bool measured_has_lora(const struct measured_run *run);
+const char *measured_quantised_lora(const struct measured_run *run);
+/* Section `lora` of the row's model, with notes for what stands in empty cells. */
+void measured_add_lora(cJSON *model, struct measured_row *row);
 /* Mixtures of experts, and models with layers that are no transformer's, as their names tell. */
 bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);

@@ -74,6 +74,8 @@ static const struct column {
     { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
     { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },
     { "frozen", COLUMN_WORDS, AT(frozen), 0, 0 },
+    { "lora_rank", COLUMN_COUNT, AT(lora_rank), 0, 65536 },
+    { "lora_targets", COLUMN_TEXT, AT(lora_targets), 0, 0 },
     { "stack", COLUMN_TEXT, AT(stack), 0, 0 },
     { "outcome", COLUMN_WORD, AT(outcome), 0, 0 },
     { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s), 0, 0 },

@@ -32,7 +32,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
     [SKIP_LAYOUT] = "the layout does not add up",
     [SKIP_BATCH] = "the batch does not add up",
-    [SKIP_ADAPTER] = "adapters (LoRA) are not simulated",
+    [SKIP_ADAPTER] = "adapters beside quantised weights (QLoRA) are not simulated",
     [SKIP_VALUE] = "a value that cannot be",
     [SKIP_VISION] = "the vision encoder is not known",
     [SKIP_FEED_FORWARD] = "this kind of feed-forward layer is not simulated",
@@ -487,11 +487,10 @@ static enum validation_skip check_words(struct measured_row *row) {
         return skip_text(row, SKIP_EXPERTS, "ep", arena_format(arena, "%ld", (long)r->ep));
     if (measured_model_has_experts(arena, r->model))
         return skip_text(row, SKIP_EXPERTS, "model", r->model);
-    const bool adapter =
-        measured_text_says(r->model, "LoRA") || measured_text_says(r->model, "QLoRA");
-    if (adapter) return skip_text(row, SKIP_ADAPTER, "model", r->model);
-    if (measured_text_says(r->notes, "LoRA") || measured_text_says(r->notes, "QLoRA"))
-        return skip_text(row, SKIP_ADAPTER, "notes", r->notes);
+    const char *quantised = measured_quantised_lora(r);
+    if (quantised != NULL)
+        return skip_text(row, SKIP_ADAPTER, quantised,
+                         strcmp(quantised, "model") == 0 ? r->model : r->notes);
     if (measured_model_is_hybrid(arena, r->model))
         return skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
     if (measured_text_says(r->notes, "Mamba") || holds(r->notes, "NOT a pure transformer"))

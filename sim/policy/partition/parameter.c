@@ -60,8 +60,7 @@ static bool parameter_plan(const struct planner_oracle *oracle, const void *para
             enum layer_kind kind = model->layers[i].kind;
             bool glued = !layer_kind_is_block(kind);
             if (glued && p->method == METHOD_GREEDY) continue;
-            if (!model_gradient_need(model, i).weight) continue; /* trainable ones only */
-            weights[block] += (double)model_layer_parameters(model, i);
+            weights[block] += (double)model_layer_trained_parameters(model, i);
         }
     }
     int64_t *blocks = arena_array(oracle->arena, int64_t, plan->part_count);

@@ -1,0 +1,81 @@
+/* scenario_lora.c - section `lora` of a model: adapters beside the linear layers of its blocks. */
+#include <stddef.h>
+#include <string.h>
+
+#include "sim/scenario/scenario_reader.h"
+
+struct lora_fields {
+    int64_t rank;
+    const cJSON *targets;
+};
+
+#define AT(member) offsetof(struct lora_fields, member)
+static const struct field lora_rows[] = {
+    { "rank", FIELD_COUNT, AT(rank), 1, 65536, "8", "", "columns between the two matrices", NULL },
+    { "targets", FIELD_NODE, AT(targets), 0, 0, "null", "",
+      "linear layers with an adapter, as PEFT or Megatron call them: list of \"q_proj\", "
+      "\"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", \"up_proj\", \"down_proj\", "
+      "\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"; default [\"linear_qkv\"]",
+      NULL },
+};
+#undef AT
+const struct field_table scenario_lora_table = FIELD_TABLE(
+    "lora", "low-rank adapters (Hu et al. 2021) beside frozen linear layers", lora_rows);
+
+static const struct {
+    const char *name;
+    enum adapter_target target;
+} names[] = {
+    { "q_proj", ADAPTER_Q },         { "k_proj", ADAPTER_K },
+    { "v_proj", ADAPTER_V },         { "o_proj", ADAPTER_PROJ },
+    { "gate_proj", ADAPTER_GATE },   { "up_proj", ADAPTER_UP },
+    { "down_proj", ADAPTER_DOWN },   { "linear_qkv", ADAPTER_QKV },
+    { "linear_proj", ADAPTER_PROJ }, { "linear_fc1", ADAPTER_GATE_UP },
+    { "linear_fc2", ADAPTER_DOWN },
+};
+
+static bool read_target(struct reader *r, const cJSON *item, const struct module *language,
+                        unsigned *targets) {
+    const char *const hint = "for example [\"q_proj\", \"v_proj\"] or [\"linear_qkv\"]";
+    if (!cJSON_IsString(item))
+        return json_error(r->s->json, item, r->err, hint, "must be the name of a linear layer");
+    size_t i = 0;
+    while (i < sizeof names / sizeof names[0] && strcmp(names[i].name, item->valuestring) != 0)
+        i++;
+    if (i == sizeof names / sizeof names[0])
+        return json_error(r->s->json, item, r->err, hint, "unknown linear layer \"%s\"",
+                          item->valuestring);
+    if (names[i].target == ADAPTER_GATE && language->ffn != FFN_SWIGLU)
+        return json_error(r->s->json, item, r->err, NULL, "the blocks of %s have no gate",
+                          language->name);
+    if ((*targets & (1u << names[i].target)) != 0)
+        return json_error(r->s->json, item, r->err, NULL, "\"%s\" is named twice",
+                          item->valuestring);
+    *targets |= 1u << names[i].target;
+    return true;
+}
+
+bool scenario_apply_lora(struct reader *r, struct model *model) {
+    struct scenario *s = r->s;
+    const cJSON *section = scenario_present(s->model_fields.lora), *item;
+    if (section == NULL) return true;
+    struct module *language = &model->modules[MODULE_LANGUAGE];
+    if (language->layer_count == 0)
+        return json_error(s->json, section, r->err, NULL,
+                          "model \"%s\" has no language module to adapt", model->name);
+    struct lora_fields f;
+    if (!field_table_read(&scenario_lora_table, s->json, section, &f, s->arena, r->err))
+        return false;
+    const cJSON *targets = scenario_present(f.targets);
+    unsigned bits = targets == NULL ? 1u << ADAPTER_QKV : 0;
+    if (targets != NULL && (!cJSON_IsArray(targets) || targets->child == NULL))
+        return json_error(s->json, targets, r->err, "for example [\"linear_qkv\"]",
+                          "must be a list of linear layers");
+    cJSON_ArrayForEach(item, targets) {
+        if (!read_target(r, item, language, &bits)) return false;
+    }
+    language->frozen = true;
+    language->adapter_rank = f.rank;
+    language->adapter_targets = bits;
+    return true;
+}

@@ -1,0 +1,74 @@
+/* test_scenario_lora.c - section `lora`: what it makes of the language model, and its mistakes. */
+#include "tests/unit/scenario/scenario_fixture.h"
+
+#define MODEL_WITH(lora) "\"model\": { \"name\": \"internvl-6b-20b\", \"lora\": " lora " }"
+
+static void test_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        int64_t rank;
+        unsigned targets;
+    } cases[] = {
+        { MODEL_WITH("{}"), 8, 1u << ADAPTER_QKV },
+        { MODEL_WITH("{ \"rank\": 32, \"targets\": [\"q_proj\", \"o_proj\", \"down_proj\"] }"), 32,
+          1u << ADAPTER_Q | 1u << ADAPTER_PROJ | 1u << ADAPTER_DOWN },
+        { MODEL_WITH("{ \"targets\": [\"linear_proj\", \"linear_fc1\", \"linear_fc2\"] }"), 8,
+          1u << ADAPTER_PROJ | 1u << ADAPTER_GATE_UP | 1u << ADAPTER_DOWN },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, cases[i].model, NULL);
+        const struct module *m = &s->model->modules[MODULE_LANGUAGE];
+        if (!m->frozen || m->adapter_rank != cases[i].rank ||
+            m->adapter_targets != cases[i].targets)
+            fail_msg("case %zu: rank %lld, targets %x", i, (long long)m->adapter_rank,
+                     m->adapter_targets);
+        /* the encoder is trained, as without the section */
+        assert_false(s->model->modules[MODULE_VISION].frozen);
+        scenario_destroy(s);
+    }
+    struct scenario *s = load_valid(MODEL, NULL, NULL);
+    assert_int_equal(s->model->modules[MODULE_LANGUAGE].adapter_rank, 0);
+    scenario_destroy(s);
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    static const char hint[] = "for example [\"q_proj\", \"v_proj\"] or [\"linear_qkv\"]";
+    static const struct {
+        const char *name, *model, *want, *hint;
+    } cases[] = {
+        { "no layer of that name", MODEL_WITH("{ \"targets\": [\"qkv\"] }"),
+          "2:61: error: /model/lora/targets/0: unknown linear layer \"qkv\"", hint },
+        { "a number", MODEL_WITH("{ \"targets\": [3] }"),
+          "2:61: error: /model/lora/targets/0: must be the name of a linear layer", hint },
+        { "an empty list", MODEL_WITH("{ \"targets\": [] }"),
+          "2:49: error: /model/lora/targets: must be a list of linear layers",
+          "for example [\"linear_qkv\"]" },
+        { "twice", MODEL_WITH("{ \"targets\": [\"o_proj\", \"linear_proj\"] }"),
+          "2:71: error: /model/lora/targets/1: \"linear_proj\" is named twice", NULL },
+        { "no gate",
+          "\"model\": { \"name\": \"gpt-22b\", \"lora\": { \"targets\": [\"gate_proj\"] } }",
+          "2:53: error: /model/lora/targets/0: the blocks of GPT 22B have no gate", NULL },
+        { "rank 0", MODEL_WITH("{ \"rank\": 0 }"),
+          "2:57: error: /model/lora/rank: must be 1 to 65536, got 0",
+          "columns between the two matrices" },
+        { "unknown key", MODEL_WITH("{ \"alpha\": 16 }"),
+          "2:58: error: /model/lora/alpha: unknown key \"alpha\" in \"lora\"",
+          "one of: rank, targets" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_lines(MODEL, cases[i].model);
+        struct error err = { 0 };
+        if (load(NULL, &err) != NULL) fail_msg("%s was read", cases[i].name);
+        char want[256];
+        snprintf(want, sizeof want, "s.json:%s", cases[i].want);
+        check_message(cases[i].name, &err, want, cases[i].hint);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_values),
+                                        cmocka_unit_test(test_mistakes) };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
