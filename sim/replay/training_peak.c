@@ -72,13 +72,50 @@ static void take_largest(const struct dataset *d, int size, int64_t count, uint3
     }
 }
 
-bool training_peak_largest_shape(const struct job *job, struct batch_shape *out) {
-    const struct batching_policy *policy = job->scenario->batching.row;
+/* Of a policy that fills groups up to so many tokens; tiles are limited too, or come with tokens. */
+static bool packed_shape(const struct job *job, struct batch_shape *out) {
+    const struct scenario *s = job->scenario;
+    const struct dataset *d = job->dataset;
+    const struct batch_plan *plan = &job->batches;
+    const struct module *vision = &s->model->modules[MODULE_VISION],
+                        *language = &s->model->modules[MODULE_LANGUAGE];
+    if (d->vision_patches != NULL || d->clip_ms != NULL) return false;
+    const int64_t joined = batching_policy_groups_joined(s->batching.row, s->batching.parameters),
+                  tokens = joined * (plan->qt > 0 ? plan->qt : plan->sequence_tokens);
+    if (tokens == 0) return false;
+    double longest = 1, tiles_per_token = 0;
+    for (int64_t i = 0; i < d->sample_count; i++) {
+        const double length = (double)d->samples[i].language_tokens;
+        longest = fmax(longest, length);
+        tiles_per_token = fmax(tiles_per_token, (double)d->samples[i].vision_tiles / length);
+    }
+    if (plan->qt == 0 && !isfinite(tiles_per_token)) return false;
+    longest = plan->joint_attention ? (double)tokens : fmin(longest, (double)tokens);
+    struct batch_shape full = {
+        .language_tokens = tokens,
+        .useful_language_tokens = tokens,
+        /* sum of squares: at most as many of the longest as there is room for */
+        .language_square_sum = module_sequence_square(language, longest) * (double)tokens / longest,
+    };
+    if (vision->layer_count > 0) {
+        const double tile = (double)s->model->tile_vision_tokens;
+        full.vision_tiles =
+            plan->qt > 0 ? joined * plan->qv : (int64_t)ceil(tiles_per_token * (double)tokens);
+        full.vision_tokens = full.vision_tiles * s->model->tile_vision_tokens;
+        full.vision_square_sum = module_image_squares(vision, (double)full.vision_tokens,
+                                                      (double)full.vision_tiles * tile * tile);
+        full.connector_tokens = full.vision_tiles * s->model->tile_language_tokens;
+    }
+    const struct batch_shape both[] = { job->largest, full }; /* samples above a limit stay alone */
+    *out = batch_shape_largest(both, 2);
+    return true;
+}
+
+/* Of a policy that deals so many samples: those with most of each size. */
+static bool counted_shape(const struct job *job, struct batch_shape *out) {
     const int64_t count = job_samples_asked(job->scenario);
     const struct dataset *d = job->dataset;
-    if (policy->packs || job->batches.packed || job->largest.samples > count ||
-        d->sample_count < count)
-        return false;
+    if (job->largest.samples > count || d->sample_count < count) return false;
     uint32_t *samples = memory_alloc(sizeof *samples * (size_t)count);
     struct batch_shape shapes[SIZE_COUNT + 1] = { job->largest };
     int64_t shape_count = 1;
@@ -91,4 +128,9 @@ bool training_peak_largest_shape(const struct job *job, struct batch_shape *out)
     free(samples);
     *out = batch_shape_largest(shapes, shape_count);
     return true;
+}
+
+bool training_peak_largest_shape(const struct job *job, struct batch_shape *out) {
+    const struct batching_policy *policy = job->scenario->batching.row;
+    return policy->packs || job->batches.packed ? packed_shape(job, out) : counted_shape(job, out);
 }
