@@ -124,11 +124,13 @@ static void print_training_peak(const struct execution *e) {
     const long epochs = (long)e->scenario->training_fields.epochs;
     const double seen = stage_memory_device(&r->stages[r->verdict_stage].peak);
     if (isnan(r->training.likely_bytes)) {
-        printf("              of the %s replayed, %s\n",
-               r->iteration_count == 1 ? "one step" : "steps",
-               e->job->step->iteration_planner != NULL
-                   ? "each planned by itself: others are not known"
-                   : "too few to tell of the others");
+        printf(
+            "              of the %s replayed, %s", r->iteration_count == 1 ? "one step" : "steps",
+            e->job->step->iteration_planner != NULL ? "each planned by itself: others are not known"
+                                                    : "too few to tell of the others");
+        if (isfinite(r->training.bound_bytes))
+            printf(", which need up to %.1f GiB", r->training.bound_bytes / BYTES_PER_GiB);
+        putchar('\n');
         return;
     }
     if (r->training.high_bytes - seen < 0.05 * BYTES_PER_GiB) return; /* as printed */

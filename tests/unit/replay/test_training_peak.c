@@ -105,6 +105,30 @@ static void test_epochs_themselves(void **state) {
     }
 }
 
+/* One step tells nothing of the others but by the samples: a bound, or that they are all equal. */
+static void test_one_step(void **state) {
+    (void)state;
+    static const char *const overrides[] = { "policy.recompute=none", "simulate.iterations=1",
+                                             NULL };
+    struct replay *one = replay_seed(overrides, 1, 3);
+    assert_true(isnan(one->training.likely_bytes));
+    assert_true(one->training.bound_bytes > peak_of(one));
+    assert_true(isfinite(one->training.bound_bytes));
+    replay_destroy(one);
+    fixture_write("equal.csv", "vision_tiles,language_tokens\n");
+    FILE *file = fopen(fixture_path("equal.csv"), "a");
+    for (int i = 0; i < 200; i++)
+        fputs("3,1024\n", file);
+    fclose(file);
+    struct scenario *s = fixture_scenario("equal.csv", overrides);
+    struct job *job = fixture_job(s);
+    struct replay *equal = fixture_replay(job, FIDELITY_STAGE, 1);
+    assert_true(fabs(equal->training.high_bytes / peak_of(equal) - 1) < 1e-6);
+    replay_destroy(equal);
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
 /* The verdict is the training's: with more epochs it can only get worse. */
 static void test_verdict(void **state) {
     (void)state;
@@ -124,9 +148,8 @@ static void test_verdict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_law),
-        cmocka_unit_test(test_few_and_equal_ones),
-        cmocka_unit_test(test_epochs_themselves),
+        cmocka_unit_test(test_known_law),         cmocka_unit_test(test_few_and_equal_ones),
+        cmocka_unit_test(test_epochs_themselves), cmocka_unit_test(test_one_step),
         cmocka_unit_test(test_verdict),
     };
     return cmocka_run_group_tests(tests, begin, fixture_end);
