@@ -26,13 +26,13 @@ int64_t sharded_backward_ns(const struct sharded_pass *pass) {
     int64_t compute = pass->last.backward_ns, network = 0, before = 0;
     /* The first unit's gather starts at once, beside the head. */
     int64_t gathered = 0;
-    if (pass->unit_count > 0 && pass->units[pass->unit_count - 1].gather_ns > 0)
-        gathered = network = pass->units[pass->unit_count - 1].gather_ns;
+    if (pass->unit_count > 0 && pass->units[pass->unit_count - 1].gather_again_ns > 0)
+        gathered = network = pass->units[pass->unit_count - 1].gather_again_ns;
     for (int64_t i = pass->unit_count - 1; i >= 0; i--) {
         const struct sharded_unit *unit = &pass->units[i];
         int64_t ready = gathered;
-        if (i > 0 && pass->units[i - 1].gather_ns > 0)
-            gathered = network = later(network, before) + pass->units[i - 1].gather_ns;
+        if (i > 0 && pass->units[i - 1].gather_again_ns > 0)
+            gathered = network = later(network, before) + pass->units[i - 1].gather_again_ns;
         compute = later(compute, ready) + unit->backward_ns;
         if (unit->reduce_ns > 0) network = later(network, compute) + unit->reduce_ns;
         before = compute;

@@ -4,7 +4,9 @@
  * Each transformer block is a unit; all other layers form the root unit, which is gathered once per
  * pass pair and kept. The network runs one collective at a time: while a unit computes, the next
  * unit is gathered, at most two ahead; in backward a unit is gathered again and its gradients are
- * reduced behind it.
+ * reduced behind it. What no gradient passes through, as a frozen encoder, has no backward and is not
+ * gathered for one: the hooks hang on outputs that need a gradient (torch.distributed.fsdp,
+ * _register_pre_backward_hooks; DeepSpeed's PreBackwardFunction).
  *
  *     int64_t ns = sharded_forward_ns(&pass);
  *
@@ -21,6 +23,7 @@ struct sharded_unit {
     int64_t forward_ns, backward_ns; /* compute; recomputation is part of backward */
     int64_t gather_ns;               /* 0: not sharded */
     int64_t reduce_ns;               /* 0: frozen */
+    int64_t gather_again_ns; /* in backward; 0: not sharded, or no gradient passes through */
 };
 
 struct sharded_pass {

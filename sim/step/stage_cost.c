@@ -44,7 +44,7 @@ static double slowed_ns(const struct step_model *m, const struct sharded_pass *p
     /* The root is gathered once, in forward. */
     double gather_ns = (double)pass->root_gather_ns, reduce_ns = (double)pass->root_reduce_ns;
     for (int64_t i = 0; i < pass->unit_count; i++) {
-        gather_ns += 2 * (double)pass->units[i].gather_ns;
+        gather_ns += (double)(pass->units[i].gather_ns + pass->units[i].gather_again_ns);
         reduce_ns += (double)pass->units[i].reduce_ns;
     }
     const double whole_ns = gather_ns + reduce_ns, hidden_ns = fmax(whole_ns - exposed_ns, 0);
@@ -102,11 +102,14 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
              * it. */
             const struct outer_lists lists = outer_block_lists(m, i);
             const int64_t backward = time->backward_ns + again;
-            units[unit] = (struct sharded_unit){
-                time->forward_ns + copies.forward_ns + lists.forward_ns,
-                (backward > lists.reduce_ns ? backward : lists.reduce_ns) + lists.backward_ns,
-                m->unit_gather_ns[unit], reduces ? m->unit_reduce_ns[unit] : 0
-            };
+            const bool lists_again = m->unit_again_ns[unit] > 0;
+            units[unit] =
+                (struct sharded_unit){ time->forward_ns + copies.forward_ns + lists.forward_ns,
+                                       (backward > lists.reduce_ns ? backward : lists.reduce_ns) +
+                                           (lists_again ? lists.backward_ns : 0),
+                                       m->unit_gather_ns[unit],
+                                       reduces ? m->unit_reduce_ns[unit] : 0,
+                                       m->unit_again_ns[unit] };
             unit++;
         } else {
             /* A head stands after the blocks, everything else before them. */

@@ -107,7 +107,7 @@ struct step_model {
     /* ZeRO-2 and 3 (one stage): the blocks as units; NULL otherwise */
     bool sharded;
     int64_t *unit_layer, unit_count;
-    int64_t *unit_gather_ns, *unit_reduce_ns;               /* by unit */
+    int64_t *unit_gather_ns, *unit_again_ns, *unit_reduce_ns; /* by unit; again: for the backward */
     int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
     double root_bytes, unit_bytes;                          /* gathered, of a unit the most */
     /* FSDP, while a block runs backward: its whole gradient, as wide as its weights, and that of the

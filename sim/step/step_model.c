@@ -325,7 +325,7 @@ static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t 
 static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) {
     int64_t gather_ns = 0, reduce_ns = m->root_reduce_ns;
     for (int64_t unit = 0; unit < m->unit_count; unit++) {
-        gather_ns += m->unit_gather_ns[unit];
+        gather_ns += m->unit_again_ns[unit];
         reduce_ns += m->unit_reduce_ns[unit];
     }
     const int64_t last_ns = m->root_reduce_ns + (m->unit_count > 0 ? m->unit_reduce_ns[0] : 0);
@@ -358,13 +358,14 @@ static void price_units(struct arena *arena, struct step_model *m) {
     if (!m->sharded) return;
     bool gathers = s->layout.zero_stage == 3;
     struct communicator shards = layout_shard_group(&s->layout);
-    /* The root is gathered in forward only, other units again in backward. */
+    /* The root is gathered in forward only, units that have a backward again in it. */
     const double passes = (double)s->micro_batches_per_rank;
     const struct outer_call twice = { OUTER_REDUCTION, 0, 2 * passes, 1 },
                             once = { OUTER_REDUCTION, 0, passes, 1 },
                             reduce = { OUTER_REDUCTION, 0, step_reduces_once(m) ? 1 : passes, 1 };
     m->unit_layer = arena_array(arena, int64_t, model->layer_count);
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
+    m->unit_again_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
     double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
@@ -387,9 +388,12 @@ static void price_units(struct arena *arena, struct step_model *m) {
         if (gathers && gradients > 0 && s->backend->unit_gradients)
             m->unit_gradient_bytes = fmax(m->unit_gradient_bytes,
                                           bytes + parameters * s->backend->gradient_reduce_bytes);
+        const struct gradient_need need = model_gradient_need(model, i);
+        const bool again = need.input || need.weight;
         if (gathers)
-            m->unit_gather_ns[unit] =
-                outer_collective_ns(m, twice, OPERATOR_ALL_GATHER, gathered, &shards);
+            m->unit_gather_ns[unit] = outer_collective_ns(m, again ? twice : once,
+                                                          OPERATOR_ALL_GATHER, gathered, &shards);
+        if (again) m->unit_again_ns[unit] = m->unit_gather_ns[unit];
         if (gradients <= 0) continue;
         m->unit_reduce_ns[unit] = outer_shards_reduction_ns(m, reduce, gradients);
         if (s->backend->reduces_replicas_last)
