@@ -45,10 +45,10 @@ static void add_language(cJSON *definition, struct measured_row *row) {
 static void add_vision(cJSON *model, cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(definition, "vision", row->vision);
     cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
-    const bool shuffles = strncmp(row->vision, "internvit", 9) == 0;
-    cJSON_AddNumberToObject(connector, "merge", shuffles ? 2 : 1);
+    const int64_t merge = measured_image_merge(row);
+    cJSON_AddNumberToObject(connector, "merge", (double)merge);
     cJSON_AddStringToObject(connector, "inner", "language");
-    cJSON_AddBoolToObject(connector, "norm", shuffles);
+    cJSON_AddBoolToObject(connector, "norm", merge > 1);
     cJSON_AddStringToObject(connector, "source", "row of measured runs: two linear layers");
     cJSON *frozen = cJSON_AddArrayToObject(model, "frozen");
     static const char *const roles[] = { "vision", "connector", "language" };

@@ -26,6 +26,9 @@ static inline int64_t measured_given(int64_t value, int64_t fallback) {
     return value >= 0 ? value : fallback;
 }
 
+/* Patches along a side that the connector makes one token: the row's, else as usual. */
+int64_t measured_image_merge(const struct measured_row *row);
+
 /* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
  * MEASURED_NOTE_LIMIT are dropped. */
 void measured_row_note(struct measured_row *row, const char *format, ...)

@@ -73,6 +73,7 @@ static const struct column {
     { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },
     { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
     { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },
+    { "image_merge", COLUMN_COUNT, AT(image_merge), 1, 64 },
     { "frozen", COLUMN_WORDS, AT(frozen), 0, 0 },
     { "lora_rank", COLUMN_COUNT, AT(lora_rank), 0, 65536 },
     { "lora_targets", COLUMN_TEXT, AT(lora_targets), 0, 0 },

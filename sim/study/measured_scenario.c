@@ -217,6 +217,11 @@ static int64_t count_tiles(struct measured_row *row, int64_t side, int64_t patch
            tiles_along(height, side, patch);
 }
 
+/* Pixel shuffle where the encoder's family has it. */
+int64_t measured_image_merge(const struct measured_row *row) {
+    return measured_given(row->run.image_merge, strncmp(row->vision, "internvit", 9) == 0 ? 2 : 1);
+}
+
 static bool choose_samples(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool longest_alone = strchr(r->seq_len_text, ' ') != NULL; /* "2048 max" */
@@ -231,7 +236,7 @@ static bool choose_samples(struct measured_row *row) {
     if (!choose_encoder(row) || !read_encoder(row, &side, &patch)) return false;
     row->tiles = count_tiles(row, side, patch);
     if (!longest_alone) return true;
-    const int64_t merge = strncmp(row->vision, "internvit", 9) == 0 ? 2 : 1;
+    const int64_t merge = measured_image_merge(row);
     const int64_t tile_tokens = (side / patch / merge) * (side / patch / merge);
     const bool captions = strstr(r->frozen, "language") != NULL;
     if (row->tiles == 1) {
