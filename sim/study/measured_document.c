@@ -79,11 +79,13 @@ static void add_constant(cJSON *samples, const char *key, double value) {
 /* Steps of a shipped data set: enough for the mean step within 1 %. */
 enum { DATASET_STEPS = 500 };
 
-/* Every image is one tile, however large. */
+/* Every image is one tile, however large, unless it is cut. */
 static void add_dataset(cJSON *root, struct measured_row *row) {
     cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
     cJSON_AddStringToObject(dataset, "name", row->dataset);
-    if (strcmp(row->dataset, "llava-665k") == 0) {
+    if (row->anyres) {
+        cJSON_AddStringToObject(dataset, "tiling", "anyres-unpadded");
+    } else if (strcmp(row->dataset, "llava-665k") == 0) {
         cJSON_AddStringToObject(dataset, "tiling", "internvl");
         cJSON_AddNumberToObject(dataset, "max_tiles", 1);
     }

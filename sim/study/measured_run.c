@@ -193,7 +193,8 @@ static const char *pixels_of(struct arena *arena, const char *text) {
 static const char *text_mistake(struct arena *arena, const struct csv *csv, int64_t row,
                                 int64_t place, struct measured_run *run,
                                 const struct column *column) {
-    if (column->offset == AT(image_wh) && run->image_wh[0] != '\0') {
+    if (column->offset == AT(image_wh) && run->image_wh[0] != '\0' &&
+        strcmp(run->image_wh, "anyres") != 0) {
         const char *pixels = pixels_of(arena, run->image_wh);
         if (pixels == NULL) return mistake_at(arena, csv, row, place, "pixels as 336x336");
         run->image_wh = pixels;

@@ -162,6 +162,10 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
  * shipped coco-captions, and instructions with answers of llava-instruct-10k. */
 enum { CAPTION_TOKENS = 24, INSTRUCTION_TOKENS = 146 };
 
+/* An image of 640 x 480 pixels is five tiles of LLaVA-NeXT, of which 2,340 tokens are left without padding: as
+ * many as of four whole ones. Where images are drawn, each is cut by its own size. */
+enum { ANYRES_TILES = 4 };
+
 /* One image, one tile, and only the longest sample known. */
 static void draw_samples(struct measured_row *row, bool captions) {
     const struct measured_run *r = &row->run;
@@ -234,12 +238,17 @@ static bool choose_samples(struct measured_row *row) {
         return true;
     }
     if (!choose_encoder(row) || !read_encoder(row, &side, &patch)) return false;
-    row->tiles = count_tiles(row, side, patch);
+    const bool captions = strstr(r->frozen, "language") != NULL;
+    const bool cut = strcmp(r->image_wh, "anyres") == 0;
+    row->anyres = cut && longest_alone && !captions;
+    row->tiles = cut ? ANYRES_TILES : count_tiles(row, side, patch);
+    if (cut && !row->anyres)
+        measured_row_note(row, "image_wh: anyres: %d tiles, whose tokens an image of 4:3 has",
+                          ANYRES_TILES);
     if (!longest_alone) return true;
     const int64_t merge = measured_image_merge(row);
     const int64_t tile_tokens = (side / patch / merge) * (side / patch / merge);
-    const bool captions = strstr(r->frozen, "language") != NULL;
-    if (row->tiles == 1) {
+    if (row->tiles == 1 || row->anyres) {
         draw_samples(row, captions);
         return true;
     }
