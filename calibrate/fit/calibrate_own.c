@@ -282,6 +282,40 @@ static void left_out(struct calibrate_job *job, enum measurement_format table, i
                            job->own->gpu, which);
 }
 
+static bool has_table(enum operator_kind op, int64_t rank_count) {
+    for (int i = 0; i < RANK_COUNTS; i++)
+        if (calibrate_rank_counts[i] == rank_count) return op != OPERATOR_SEND || rank_count == 2;
+    return false;
+}
+
+/* Of the rows of this GPU that could be taken: why none of their collective and ranks was. */
+static void collectives_left_out(struct calibrate_job *job) {
+    static const enum operator_kind kinds[] = { OPERATOR_ALL_REDUCE, OPERATOR_ALL_GATHER,
+                                                OPERATOR_REDUCE_SCATTER, OPERATOR_ALL_TO_ALL,
+                                                OPERATOR_SEND };
+    const struct nccl_rows *all = &job->own->rows.nccl;
+    int64_t lone = 0, other_ranks = 0, nodes = 0;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct nccl_row *row = &all->rows[i];
+        if (strcmp(row->gpu, job->own->gpu) != 0 || row->in_place || !(row->time_us > 0)) continue;
+        nodes += row->n_nodes > 1;
+        if (row->n_nodes > 1) continue;
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            struct collective_fit fit;
+            if (!fit_collective_takes(row, job->own->gpu, kinds[k], row->n_gpus)) continue;
+            if (!has_table(kinds[k], row->n_gpus))
+                other_ranks++;
+            else if (!fit_collective(all->rows, all->count, job->own->gpu, kinds[k], row->n_gpus,
+                                     &fit))
+                lone++;
+        }
+    }
+    left_out(job, MEASUREMENT_NCCL, lone,
+             "the one size of their collective and ranks; a table needs two");
+    left_out(job, MEASUREMENT_NCCL, other_ranks, "tables are of 2, 4 and 8 GPUs, of sendrecv 2");
+    left_out(job, MEASUREMENT_NCCL, nodes, "of more than one node; tables are of one");
+}
+
 void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir) {
     const struct calibrate_tables *own = &job->own->rows;
     int64_t blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = 0, layouts = 0, low_attention = 0,
@@ -324,6 +358,7 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
     left_out(job, MEASUREMENT_ATTENTION, low_attention, "not bf16");
     left_out(job, MEASUREMENT_NCCL, blank[MEASUREMENT_NCCL],
              "n_gpus, bytes or time_us is blank or 0");
+    if (job->report->own_used[MEASUREMENT_NCCL]) collectives_left_out(job);
     left_out(job, MEASUREMENT_MEMBW, blank[MEASUREMENT_MEMBW], "fraction_of_peak is blank or 0");
     left_out(job, MEASUREMENT_MEMBW, norms,
              "norms that are not fused rms_norm of cudnn or torch_compile beyond 50 MB");

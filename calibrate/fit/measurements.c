@@ -11,6 +11,7 @@
 #include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
+#include "sim/base/utf8.h"
 
 enum { COLUMN_MAX = 32 };
 #define NUMBER_MAX 1e15 /* bytes, microseconds, sizes; beyond it they are no whole numbers */
@@ -57,8 +58,9 @@ static char *read_text(const char *path, char **text, size_t *size, struct error
         long line = 1;
         for (const char *c = *text; c < nul; c++)
             line += *c == '\n';
-        free(*text);
         error_at(err, path, line, 0, "a NUL byte: this is not a text file");
+        if (utf16_seems(*text, *size)) error_hint(err, UTF16_HINT);
+        free(*text);
         return NULL;
     }
     return strncmp(*text, "\xef\xbb\xbf", 3) == 0 ? *text + 3 : *text;

@@ -109,6 +109,7 @@ const struct csv *csv_load(struct arena *arena, const char *path, struct error *
     free(text);
     if (memchr(kept, '\0', size) != NULL) {
         error_at(err, path, 1, 0, "not a text file: it holds a zero byte");
+        if (utf16_seems(kept, size)) error_hint(err, UTF16_HINT);
         return NULL;
     }
     const char *bad = utf8_invalid(kept, size);

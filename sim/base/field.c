@@ -150,8 +150,8 @@ static bool unknown_key(const struct field_table *table, const struct json *json
         snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
     else
         list_names(table, "one of: ", hint, sizeof hint);
-    return json_error(json, node, err, hint, "unknown key \"%s\" in \"%s\"", node->string,
-                      table->name);
+    return json_key_error(json, node, err, hint, "unknown key \"%s\" in \"%s\"", node->string,
+                          table->name);
 }
 
 static const char *type_words[FIELD_TYPE_COUNT] = {

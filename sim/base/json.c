@@ -246,14 +246,13 @@ static int64_t index_in_text(const struct json *json, const struct trail *trail,
     return index;
 }
 
-bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
-                const char *format, ...) {
-    if (err == NULL) return false;
+enum blamed { BLAMED_VALUE, BLAMED_KEY };
+
+static bool report(const struct json *json, const cJSON *node, enum blamed blamed,
+                   struct error *err, const char *hint, const char *format, va_list args) {
     char message[2048];
-    va_list args;
-    va_start(args, format);
+    if (err == NULL) return false;
     vsnprintf(message, sizeof message, format, args);
-    va_end(args);
 
     struct trail trail = { .length = 0 };
     bool found = node != NULL && find_trail(json->root, node, &trail);
@@ -282,7 +281,12 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
     }
     size_t start = value_at, length = 1;
     bool scalar = node != NULL && trail.length > 0 && !cJSON_IsObject(node) && !cJSON_IsArray(node);
-    if (scalar) {
+    if (blamed == BLAMED_KEY && mark < value_at) {
+        struct scanner end = { json->text, json->size, mark };
+        skip_string(&end);
+        start = mark;
+        length = end.at - mark;
+    } else if (scalar) {
         struct scanner end = { json->text, json->size, value_at };
         skip_value(&end);
         length = end.at - value_at;
@@ -294,6 +298,24 @@ bool json_error(const struct json *json, const cJSON *node, struct error *err, c
     error_at(err, json->name, line, column, "%s: %s", path, message);
     append_excerpt(err, json->text, json->size, start, length, line);
     if (hint != NULL && hint[0] != '\0') error_hint(err, "%s", hint);
+    return false;
+}
+
+bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
+                const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    report(json, node, BLAMED_VALUE, err, hint, format, args);
+    va_end(args);
+    return false;
+}
+
+bool json_key_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
+                    const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    report(json, node, BLAMED_KEY, err, hint, format, args);
+    va_end(args);
     return false;
 }
 
@@ -322,8 +344,8 @@ static bool check_tree(const struct json *json, const cJSON *node, struct error 
         if (cJSON_IsObject(node)) {
             for (const cJSON *other = node->child; other != child; other = other->next)
                 if (strcmp(other->string, child->string) == 0)
-                    return json_error(json, child, err, "keep one of the two",
-                                      "duplicate key \"%s\"", child->string);
+                    return json_key_error(json, child, err, "keep one of the two",
+                                          "duplicate key \"%s\"", child->string);
         }
         if (!check_tree(json, child, err)) return false;
     }
@@ -361,6 +383,7 @@ struct json *json_parse(const char *name, const char *text, size_t size, struct 
         long line, column;
         line_and_column(json->text, (size_t)(first - json->text), &line, &column);
         error_at(err, json->name, line, column, "this is not a text file"); /* nothing to show */
+        if (utf16_seems(json->text, size)) error_hint(err, UTF16_HINT);
     } else if (nul != NULL) {
         syntax_error(json, (size_t)(nul - json->text), 1, "a NUL byte: this is not a text file", "",
                      err);

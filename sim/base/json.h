@@ -50,6 +50,10 @@ bool json_assign(struct json *json, const char *path, const cJSON *value);
 bool json_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The same about the key of `node`, which the marker then stands below. */
+bool json_key_error(const struct json *json, const cJSON *node, struct error *err, const char *hint,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* Whether --set gave this value, or something around it. */
 bool json_is_overridden(const struct json *json, const cJSON *node);
 

@@ -424,6 +424,29 @@ size_t json_too_deep_at(const char *text, size_t size, int limit) {
     return size;
 }
 
+size_t json_key_at(const char *text, size_t size, const char *key) {
+    const size_t length = strlen(key);
+    size_t found = size;
+    int depth = 0;
+    for (size_t at = 0; at < size;) {
+        if (text[at] != '"') {
+            depth += is_one_of(text[at], "{[");
+            depth -= is_one_of(text[at], "}]");
+            at++;
+            continue;
+        }
+        const size_t end = string_end(text, size, at);
+        size_t next = end;
+        while (next < size && is_space(text[next]))
+            next++;
+        if (depth == 1 && next < size && text[next] == ':' && end - at == length + 2 &&
+            memcmp(text + at + 1, key, length) == 0)
+            found = at;
+        at = end;
+    }
+    return found;
+}
+
 size_t json_odd_number_at(const char *text, size_t size) {
     for (size_t next = 0; next < size;) {
         const size_t start = next;

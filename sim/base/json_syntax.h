@@ -26,6 +26,9 @@ size_t json_escaped_nul_at(const char *text, size_t size);
 /* Offset of a number that JSON does not have ("04", "1.", "-.5") though cJSON reads it, or size. The
  * text was parsed before. */
 size_t json_odd_number_at(const char *text, size_t size);
+/* Offset of the last key of this name in the object that the text is, or size. The text was parsed
+ * before; a key with escapes is not found. */
+size_t json_key_at(const char *text, size_t size, const char *key);
 /* Nobody's text: a third of its beginning are control characters or bytes that are no UTF-8. */
 bool json_is_binary(const char *text, size_t size);
 

@@ -37,3 +37,10 @@ const char *utf8_invalid(const char *text, size_t size) {
     }
     return NULL;
 }
+
+bool utf16_seems(const char *text, size_t size) {
+    if (size < 4) return false;
+    if (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0) return true;
+    const bool even = text[0] == '\0' && text[2] == '\0', odd = text[1] == '\0' && text[3] == '\0';
+    return even != odd;
+}

@@ -385,8 +385,14 @@ static int run(struct cli *cli, void *options) {
         ok = print_page(cli, v, shipped, &err);
     else if (ok)
         print(v);
+    const int64_t simulated = v->all.simulated, rows = v->all.rows;
     validation_destroy(v);
-    return ok ? EXIT_DONE : cli_error(&err);
+    if (!ok) return cli_error(&err);
+    if (simulated > 0) return EXIT_DONE;
+    fprintf(stderr,
+            "warning: none of %lld row%s could be simulated, each says why: exit status 1\n",
+            (long long)rows, rows == 1 ? "" : "s");
+    return EXIT_FAILED;
 }
 
 const struct command command_validate = {

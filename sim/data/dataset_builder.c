@@ -304,6 +304,18 @@ static bool text_part(struct dataset_builder *b, const struct sample_record *r, 
                   (long long)b->dataset->tile_language_tokens);
 }
 
+/* language_tokens are all that the language model reads: text and what the images become. */
+static bool text_is_a_part(struct dataset_builder *b, const struct sample_record *r) {
+    if (r->language_tokens < 0 || r->text_tokens <= r->language_tokens) {
+        b->fewer_text_samples +=
+            r->text_tokens >= 0 && r->text_tokens < r->language_tokens && is_text_only(r);
+        return true;
+    }
+    return refuse(b, "language_tokens counts text and images together; leave one of the two out",
+                  "%lld text tokens are more than the sample's %lld language tokens",
+                  (long long)r->text_tokens, (long long)r->language_tokens);
+}
+
 static bool count_tokens(struct dataset_builder *b, const struct sample_record *r,
                          struct outcome *out) {
     if (b->tiling.kind == TILING_AS_FILE) return keep_file_counts(b, r, out);
@@ -466,7 +478,9 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
     if (record == NULL)
         return refuse(builder, NULL, "the overlay has no more rows of part \"%.60s\"", part_name);
     struct outcome out = { 0 };
-    if (!count_tokens(builder, record, &out) || !vision_fits(builder, record, &out)) return false;
+    if (!text_is_a_part(builder, record) || !count_tokens(builder, record, &out) ||
+        !vision_fits(builder, record, &out))
+        return false;
     if (out.tiles > RECORD_MAX_TILES || out.patches > UINT32_MAX ||
         out.language_tokens > UINT32_MAX || d->sample_count == UINT32_MAX)
         return refuse(builder, NULL, "a sample of %lld tiles and %lld tokens is too large",
@@ -539,6 +553,11 @@ static void describe_assumptions(struct dataset_builder *b) {
                              "token counts of %lld samples are estimated from their characters "
                              "(4.62 a token, 1.79 in Chinese, Japanese and Korean)",
                              (long long)b->estimated_samples);
+    if (b->fewer_text_samples > 0)
+        dataset_builder_note(b,
+                             "%lld samples without images have fewer text_tokens than "
+                             "language_tokens: the latter count",
+                             (long long)b->fewer_text_samples);
     if (b->cut_clips > 0)
         dataset_builder_note(b, "%lld clips are cut to %.6g s", (long long)b->cut_clips,
                              (double)b->clip_limit_ms / 1000);

@@ -52,7 +52,8 @@ struct dataset_builder {
     size_t part_slot_count;
     int64_t last_part;
     int64_t declared_part_count; /* by a description, before any record */
-    int64_t assumed_tiles, assumed_squares, cut_samples, cut_clips, estimated_samples;
+    int64_t assumed_tiles, assumed_squares, cut_samples, cut_clips, estimated_samples,
+        fewer_text_samples;
     int64_t sized_samples, one_tile_samples; /* whose image sizes the tiling leaves unused */
     char problem[256]; /* of the last failed add */
     const char *hint;  /* or NULL */

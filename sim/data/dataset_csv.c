@@ -426,7 +426,11 @@ static bool refuse_foreign_bytes(struct csv_reader *r, const char *from, const c
         line_start = p + 1;
     }
     r->line = line;
-    if (nul != NULL) return fail_at(r, line_start, bad, "a NUL byte: this is not a text file");
+    if (nul != NULL) {
+        fail_at(r, line_start, bad, "a NUL byte: this is not a text file");
+        return utf16_seems(line_start, (size_t)(to - line_start)) ? error_hint(r->err, UTF16_HINT)
+                                                                  : false;
+    }
     fail_at(r, line_start, bad, "a byte 0x%02X that is no UTF-8", (unsigned char)*bad);
     return error_hint(r->err, "save the file as UTF-8");
 }

@@ -31,7 +31,10 @@ struct json_reader {
     struct image_size *images; /* of the record being read */
     int64_t image_count, image_capacity;
     int64_t video_count;
-    long line, column; /* of the record being read */
+    long line, column; /* of the record being read, or of the key in it that is to blame */
+    const char *text;  /* of the record */
+    size_t length;
+    int64_t tiled, untold; /* records of counts that give their tiles, and that do not */
     struct error *err;
 };
 
@@ -45,6 +48,22 @@ static bool fail(struct json_reader *r, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return error_at(r->err, r->path, r->line, r->column, "%s", text);
+}
+
+/* Moves the reader's position to byte `offset` of the record. */
+static void advance(struct json_reader *r, size_t offset) {
+    for (size_t i = 0; i < offset; i++) {
+        r->column++;
+        if (r->text[i] != '\n') continue;
+        r->line++;
+        r->column = 1;
+    }
+}
+
+/* The record's key that a message is about: the last one where it stands twice. */
+static void blame(struct json_reader *r, const char *key) {
+    const size_t at = json_key_at(r->text, r->length, key);
+    if (at < r->length) advance(r, at);
 }
 
 /* ---- characters ---- */
@@ -95,12 +114,21 @@ static int64_t count_markers(const char *text) {
 
 static bool whole_number(struct json_reader *r, const char *key, const cJSON *node, int64_t max,
                          int64_t *value) {
-    if (!cJSON_IsNumber(node) || node->valuedouble != floor(node->valuedouble))
-        return fail(r, "%s must be a whole number", key);
-    if (node->valuedouble < 0 || node->valuedouble > (double)max)
+    const bool whole = cJSON_IsNumber(node) && node->valuedouble == floor(node->valuedouble);
+    if (whole && node->valuedouble >= 0 && node->valuedouble <= (double)max) {
+        *value = (int64_t)node->valuedouble;
+        return true;
+    }
+    if (node != NULL && node->string != NULL) blame(r, node->string);
+    if (whole)
         return fail(r, "%s must be 0 to %lld, got %.15g", key, (long long)max, node->valuedouble);
-    *value = (int64_t)node->valuedouble;
-    return true;
+    if (cJSON_IsString(node)) {
+        fail(r, "%s must be a whole number, got the text \"%.40s\"", key, node->valuestring);
+        return error_hint(r->err, "numbers stand without quotes");
+    }
+    if (cJSON_IsNumber(node))
+        return fail(r, "%s must be a whole number, got %.15g", key, node->valuedouble);
+    return fail(r, "%s must be a whole number", key);
 }
 
 static const struct number_key {
@@ -123,6 +151,10 @@ static bool read_numbers(struct json_reader *r, const cJSON *object, struct samp
             const struct number_key *k = &number_keys[i];
             if (strcmp(node->string, k->key) != 0) continue;
             int64_t *value = (int64_t *)((char *)record + k->offset);
+            if (*value >= 0) {
+                blame(r, k->key);
+                return fail(r, "\"%s\" repeats another key of this record", k->key);
+            }
             if (!whole_number(r, k->key, node, k->max, value)) return false;
         }
     return true;
@@ -275,6 +307,9 @@ static bool read_object(struct json_reader *r, const cJSON *object, struct sampl
         !apply_conversation(r, object, record) || !find_part(r, object, record))
         return false;
     if (item(object, "video") != NULL) r->video_count++;
+    r->tiled += record->vision_tiles >= 0;
+    r->untold += record->vision_tiles < 0 && r->image_count == 0 &&
+                 item(object, "conversations") == NULL && item(object, "messages") == NULL;
     /* A list of token counts says nothing of images: then the tile count decides. */
     bool says = r->image_count > 0 || record->vision_tiles < 0;
     record->image_count = says ? r->image_count : -1;
@@ -283,9 +318,13 @@ static bool read_object(struct json_reader *r, const cJSON *object, struct sampl
 }
 
 static bool read_pair(struct json_reader *r, const cJSON *pair, struct sample_record *record) {
-    if (cJSON_GetArraySize(pair) != 2)
+    if (cJSON_GetArraySize(pair) != 2 && !cJSON_IsObject(pair->child))
         return fail(r, "a short record must be [tiles, tokens], got %d items",
                     cJSON_GetArraySize(pair));
+    if (cJSON_IsObject(pair->child)) {
+        fail(r, "a list of records on one line");
+        return error_hint(r->err, "one record a line here; a list of records is a file *.json");
+    }
     return find_part(r, NULL, record) &&
            whole_number(r, "the tiles", pair->child, RECORD_MAX_TILES, &record->vision_tiles) &&
            whole_number(r, "the tokens", pair->child->next, RECORD_MAX_TOKENS,
@@ -308,35 +347,27 @@ static bool add_record(struct json_reader *r, const cJSON *node) {
     return false;
 }
 
-/* Moves the reader's position to byte `offset` of the record. */
-static void advance(struct json_reader *r, const char *text, size_t offset) {
-    for (size_t i = 0; i < offset; i++) {
-        r->column++;
-        if (text[i] != '\n') continue;
-        r->line++;
-        r->column = 1;
-    }
-}
-
 static bool on_element(void *context, const char *text, size_t length, long line, long column,
                        struct error *err) {
     struct json_reader *r = context;
     const char *end = text;
     r->line = line;
     r->column = column;
+    r->text = text;
+    r->length = length;
     r->err = err;
     cJSON *node = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     bool ok = node != NULL;
     const size_t odd = ok ? json_odd_number_at(text, length) : length;
     if (odd < length) {
-        advance(r, text, odd);
+        advance(r, odd);
         ok = fail(r, "not a number of JSON");
     } else if (ok) {
         ok = end == text + length || fail(r, "text behind the record");
     } else {
         struct json_fault fault;
         const bool found = json_syntax_fault(text, length, &fault);
-        advance(r, text, found ? fault.offset : (size_t)(end - text));
+        advance(r, found ? fault.offset : (size_t)(end - text));
         fail(r, "%s", found ? fault.text : "this is not JSON");
         if (found && fault.hint[0] != '\0') error_hint(err, "%s", fault.hint);
     }
@@ -383,6 +414,9 @@ bool dataset_json_read(struct dataset_builder *builder, const char *path, bool l
     if (ok && r.video_count > 0)
         dataset_builder_note(builder, "%lld records name a video: its frames are not counted",
                              (long long)r.video_count);
+    if (ok && r.tiled > 0 && r.untold > 0)
+        dataset_builder_note(builder, "%s: %lld of %lld records give no tiles: text alone", path,
+                             (long long)r.untold, (long long)(r.tiled + r.untold));
     json_splitter_free(&splitter);
     text_source_close(&source);
     free(r.images);

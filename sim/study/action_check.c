@@ -165,8 +165,8 @@ static bool only_keys(struct checker *c, const cJSON *object, const char *const 
         return json_error(c->json, object, c->err, NULL, "%s is an object { ... }", what);
     for (const cJSON *child = object->child; child != NULL; child = child->next)
         if (!is_in(keys, child->string))
-            return json_error(c->json, child, c->err, near_hint(c, child->string, keys),
-                              "unknown key \"%s\" in %s", child->string, what);
+            return json_key_error(c->json, child, c->err, near_hint(c, child->string, keys),
+                                  "unknown key \"%s\" in %s", child->string, what);
     return true;
 }
 

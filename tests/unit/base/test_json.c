@@ -171,15 +171,15 @@ static void test_duplicate_keys(void **state) {
         const char *name, *text, *want;
     } cases[] = {
         { "the second is marked", "{ \"tp\": 2,\n  \"pp\": 1,\n  \"tp\": 4 }",
-          "s.json:3:9: error: /tp: duplicate key \"tp\"\n     3 |   \"tp\": 4 }\n"
-          "       |         ^\n  hint: keep one of the two" },
+          "s.json:3:3: error: /tp: duplicate key \"tp\"\n     3 |   \"tp\": 4 }\n"
+          "       |   ^~~~\n  hint: keep one of the two" },
         { "within a list", "[ {}, { \"a\": {}, \"a\": [] } ]",
           "s.json:1:18: error: /1/a: duplicate key \"a\"\n     1 | [ {}, { \"a\": {}, \"a\": [] } "
           "]\n"
-          "       |                  ^\n  hint: keep one of the two" },
+          "       |                  ^~~\n  hint: keep one of the two" },
         { "in another spelling", "{ \"tp\": 2, \"t\\u0070\": 4 }",
-          "s.json:1:23: error: /tp: duplicate key \"tp\"\n     1 | { \"tp\": 2, \"t\\u0070\": 4 }\n"
-          "       |                       ^\n  hint: keep one of the two" },
+          "s.json:1:12: error: /tp: duplicate key \"tp\"\n     1 | { \"tp\": 2, \"t\\u0070\": 4 }\n"
+          "       |            ^~~~~~~~~\n  hint: keep one of the two" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error err = { 0 };

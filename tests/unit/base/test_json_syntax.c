@@ -105,6 +105,10 @@ static void test_a_nul_is_nothing_expected(void **state) {
     assert_true(json_is_binary(zeros, sizeof zeros));
     assert_false(json_is_binary("{\n\t\"a\": 1\r\n}", 12));
     assert_int_equal(json_odd_number_at("[1.5\0x]", 8), 8);
+    const char object[] = "{ \"b\": { \"a\": 1 }, \"c\": \"a\", \"a\" : 2 }";
+    const size_t size = sizeof object - 1;
+    assert_int_equal(json_key_at(object, size, "a"), strlen("{ \"b\": { \"a\": 1 }, \"c\": \"a\", "));
+    assert_int_equal(json_key_at(object, size, "d"), size);
 }
 
 int main(void) {

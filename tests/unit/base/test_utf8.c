@@ -39,10 +39,22 @@ static void test_ill_formed(void **state) {
                          cases[i].text + cases[i].at);
 }
 
+static void test_utf16(void **state) {
+    (void)state;
+    assert_true(utf16_seems("\xFF\xFE{\0\n\0", 6));
+    assert_true(utf16_seems("\xFE\xFF\0{", 4));
+    assert_true(utf16_seems("{\0\n\0", 4));
+    assert_true(utf16_seems("\0{\0\n", 4));
+    assert_false(utf16_seems("{\n}\n", 4));
+    assert_false(utf16_seems("\0\0\0\0", 4));
+    assert_false(utf16_seems("{\0", 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well_formed),
         cmocka_unit_test(test_ill_formed),
+        cmocka_unit_test(test_utf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

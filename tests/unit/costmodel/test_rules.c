@@ -43,7 +43,7 @@ static void test_mistakes(void **state) {
           "did you mean \"matmul\"? one of: any, matmul, attention, norm, elementwise, embedding, "
           "loss, optimizer, all-reduce, all-gather, reduce-scatter, all-to-all, send" },
         { "[{\"operater\": \"matmul\", \"factor\": 2}]",
-          "r.json:1:15: error: /0/operater: unknown key \"operater\" in \"rules\"",
+          "r.json:1:3: error: /0/operater: unknown key \"operater\" in \"rules\"",
           "did you mean \"operator\"?" },
         { "[{\"module\": \"audio\", \"factor\": 2}]",
           "r.json:1:13: error: /0/module: unknown module \"audio\"",

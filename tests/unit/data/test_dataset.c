@@ -353,7 +353,7 @@ static void broken_descriptions(void **state) {
         const char *name, *text, *want; /* want begins the message */
     } cases[] = {
         { "unknown key", "{\"name\": \"x\", \"fiel\": \"a.csv\"}",
-          "%s:1:23: error: /fiel: unknown key \"fiel\" in \"dataset\"" },
+          "%s:1:15: error: /fiel: unknown key \"fiel\" in \"dataset\"" },
         { "no file", "{\"name\": \"x\"}",
           "%s:1:1: error: /: a data set of samples needs either \"file\" or \"files\"" },
         { "absent file", "{\"name\": \"x\", \"file\": \"/absent.csv\"}",

@@ -156,13 +156,24 @@ static void broken_records(void **state) {
           "%s:2:1: error: a sample of no tokens, no images and no clip trains nothing\n"
           "  hint: leave it out, as training code does" },
         { "negative", "b.json", "[{\"vit_num\": -1, \"token_num\": 5}]",
-          "%s:1:2: error: vit_num must be 0 to 65535, got -1" },
+          "%s:1:3: error: vit_num must be 0 to 65535, got -1" },
         { "huge", "b.json", "[{\"vit_num\": 1, \"token_num\": 1e300}]",
-          "%s:1:2: error: token_num must be 0 to 100000000, got 1e+300" },
+          "%s:1:17: error: token_num must be 0 to 100000000, got 1e+300" },
         { "fraction", "b.json", "[{\"vit_num\": 1, \"token_num\": 5.5}]",
-          "%s:1:2: error: token_num must be a whole number" },
+          "%s:1:17: error: token_num must be a whole number, got 5.5" },
         { "text for a number", "b.json", "[{\"vit_num\": \"1\", \"token_num\": 5}]",
-          "%s:1:2: error: vit_num must be a whole number" },
+          "%s:1:3: error: vit_num must be a whole number, got the text \"1\"\n"
+          "  hint: numbers stand without quotes" },
+        { "a count twice", "b.jsonl", "{\"token_num\": 5}\n{\"token_num\": 5, \"token_num\": 6}",
+          "%s:2:18: error: \"token_num\" repeats another key of this record" },
+        { "two names of a count", "b.jsonl", "{\"token_num\": 5, \"llm_tokens\": 6}",
+          "%s:1:18: error: \"llm_tokens\" repeats another key of this record" },
+        { "a list of records on a line", "b.jsonl", "[{\"token_num\": 5}]",
+          "%s:1:1: error: a list of records on one line\n"
+          "  hint: one record a line here; a list of records is a file *.json" },
+        { "more text than all", "b.jsonl", "{\"text_tokens\": 30, \"language_tokens\": 20}",
+          "%s:1:1: error: 30 text tokens are more than the sample's 20 language tokens\n"
+          "  hint: language_tokens counts text and images together; leave one of the two out" },
         { "width alone", "b.jsonl", "{\"text_tokens\": 5, \"width\": 640}",
           "%s:1:1: error: the height of an image must be a whole number" },
         { "unequal size lists", "b.jsonl",
@@ -180,6 +191,22 @@ static void broken_records(void **state) {
         write_text(path, cases[i].text);
         assert_load_error(cases[i].name, path, NULL, cases[i].want);
     }
+}
+
+static void doubtful_records(void **state) {
+    (void)state;
+    struct error err = { 0 };
+    const char *path = scratch_path("doubt.jsonl");
+    write_text(path, "\xEF\xBB\xBF{\"vision_tiles\": 2, \"text_tokens\": 9}\r\n\r\n"
+                     "{\"text_tokens\": 5}\r\n{\"text_tokens\": 5, \"language_tokens\": 8}\r\n");
+    struct dataset *d = dataset_load(SCENARIOS, path, NULL, &err);
+    assert_non_null(d);
+    assert_int_equal(d->sample_count, 3);
+    assert_int_equal(d->note_count, 2);
+    assert_non_null(strstr(d->notes[0], ": 2 of 3 records give no tiles: text alone"));
+    assert_string_equal(d->notes[1], "1 samples without images have fewer text_tokens than "
+                                     "language_tokens: the latter count");
+    dataset_destroy(d);
 }
 
 static void broken_bytes(void **state) {
@@ -216,6 +243,7 @@ int main(void) {
         cmocka_unit_test(conversations),  cmocka_unit_test(lines_with_sizes),
         cmocka_unit_test(short_records),  cmocka_unit_test(lines_named_json),
         cmocka_unit_test(broken_records), cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(doubtful_records),
     };
     return cmocka_run_group_tests(tests, NULL, remove_scratch);
 }

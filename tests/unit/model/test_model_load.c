@@ -375,9 +375,9 @@ static const struct {
     { "unknown key of a change",
       "{ \"name\": \"t\", \"source\": \"s\",\n"
       "  \"language\": { \"module\": \"llama3-8b\", \"layers_count\": 3 } }",
-      "FILE:2:56: error: /language/layers_count: unknown key \"layers_count\" in \"module\"\n"
+      "FILE:2:40: error: /language/layers_count: unknown key \"layers_count\" in \"module\"\n"
       "     2 |   \"language\": { \"module\": \"llama3-8b\", \"layers_count\": 3 } }\n"
-      "       |                                                        ^\n"
+      "       |                                        ^~~~~~~~~~~~~~\n"
       "  hint: did you mean \"layer_count\"?\n"
       "  while loading the language module\n"
       "  while loading model 'FILE'" },

@@ -54,7 +54,7 @@ static void test_mistakes(void **state) {
           "2:57: error: /model/lora/rank: must be 1 to 65536, got 0",
           "columns between the two matrices" },
         { "unknown key", MODEL_WITH("{ \"alpha\": 16 }"),
-          "2:58: error: /model/lora/alpha: unknown key \"alpha\" in \"lora\"",
+          "2:49: error: /model/lora/alpha: unknown key \"alpha\" in \"lora\"",
           "one of: rank, targets" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
