@@ -211,7 +211,10 @@ static void take_answers(struct entry *e) {
     const struct replay *replay = e->execution->replay;
     if (replay != NULL) {
         e->band_fraction = replay->band_fraction;
-        if (replay->verdict == VERDICT_OUT_OF_MEMORY) e->overflowing_stage = replay->verdict_stage;
+        /* Of the steps that a paper measured, not of the training that its scenario would be. */
+        const struct stage_memory *peak = &replay->stages[replay->verdict_stage].peak;
+        if (stage_memory_device(peak) > cost_model_gpu(s->cost_model)->hbm_bytes)
+            e->overflowing_stage = replay->verdict_stage;
     }
     e->data_status = arena_text(e->arena, e->execution->job->dataset->status);
     int64_t count = 0;
