@@ -43,9 +43,10 @@ bool file_read(const char *path, char **text, size_t *size, struct error *err) {
         const char *reason = gzerror(file, &code);
         if (got == 0 && (code == Z_OK || code == Z_STREAM_END)) break;
         error_set(err, "cannot read %s: %s", path,
-                  code == Z_BUF_ERROR ? "the compressed file is cut short"
-                  : code == Z_ERRNO   ? strerror(errno)
-                                      : reason);
+                  code == Z_BUF_ERROR    ? "the compressed file is cut short"
+                  : code == Z_DATA_ERROR ? "the compressed file is damaged"
+                  : code == Z_ERRNO      ? strerror(errno)
+                                         : reason);
         gzclose(file);
         free(buffer);
         return false;
