@@ -64,6 +64,7 @@ static void test_find(void **state) {
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
         { "torchtitan-2025", "torchtitan", true },
         { "fsdp2", "pytorch-fsdp2", true },
+        { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
         { "my-hf-trainer", "hf-deepspeed", true },
         { "transformers-fsdp-2024", "hf-fsdp", true },
         { "transformers-fsdp-bf16-2024", "hf-bf16", true },
