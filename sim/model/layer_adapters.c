@@ -5,9 +5,11 @@
  * matmuls each, the factor, and the sum of two gradients of the input. Dropout of the input is not
  * counted.
  *
- * A column-parallel layer's B is divided with it and A is whole; a row-parallel layer's A is divided
- * and B computes the rows of its shard. The r columns between them are summed over ranks, forward
- * where A is divided, backward where B is.
+ * Tensor parallelism divides A's r columns and B's output beside a column-parallel layer, A's input
+ * and B's output beside a row-parallel one. The r columns between them are summed or gathered, each
+ * way once. B's output beside a row-parallel layer is gathered whole and cut to the rank's rows, and
+ * so is its gradient under sequence parallelism; without that, the gradient of a column-parallel
+ * layer's input is summed once more (gather_output and disable_grad_reduce of ParallelLinearAdapter).
  */
 #include "sim/model/layer_adapters.h"
 
@@ -34,20 +36,14 @@ static bool has(const struct module *module, int target) {
     return module->adapter_rank > 0 && (module->adapter_targets & (1u << target)) != 0;
 }
 
-static int64_t input_width(const struct layer_division *d, enum adapter_place place) {
-    switch (place) {
-    case ADAPTER_OF_PROJ:
-        return d->query_width;
-    case ADAPTER_OF_DOWN:
-        return d->ffn_width;
-    case ADAPTER_OF_QKV:
-    case ADAPTER_OF_UP:
-        break;
-    }
-    return d->module->hidden;
-}
+/* Of one rank. */
+struct shape {
+    int64_t in, a_columns, out; /* A: in -> a_columns; B: the adapter's rank -> out */
+    int64_t rows, whole_out;    /* of what joins the layer's own output */
+    bool row_parallel;
+};
 
-static int64_t output_width(const struct layer_division *d, int target) {
+static int64_t column_width(const struct layer_division *d, int target) {
     switch ((enum adapter_target)target) {
     case ADAPTER_Q:
         return d->query_width;
@@ -56,21 +52,34 @@ static int64_t output_width(const struct layer_division *d, int target) {
         return d->kv_width;
     case ADAPTER_QKV:
         return d->qkv_width;
-    case ADAPTER_GATE:
-    case ADAPTER_UP:
-        return d->ffn_width;
     case ADAPTER_GATE_UP:
         return d->up_width;
+    case ADAPTER_GATE:
+    case ADAPTER_UP:
     case ADAPTER_PROJ:
     case ADAPTER_DOWN:
     case ADAPTER_TARGET_COUNT:
         break;
     }
-    return d->module->hidden;
+    return d->ffn_width;
 }
 
-static bool is_row_parallel(enum adapter_place place) {
-    return place == ADAPTER_OF_PROJ || place == ADAPTER_OF_DOWN;
+static struct shape shape_of(const struct layer_division *d, int target) {
+    const enum adapter_place place = targets[target].place;
+    const int64_t hidden = d->module->hidden, rank = d->module->adapter_rank;
+    if (place == ADAPTER_OF_PROJ || place == ADAPTER_OF_DOWN)
+        return (struct shape){ .in = place == ADAPTER_OF_PROJ ? d->query_width : d->ffn_width,
+                               .a_columns = rank,
+                               .out = divide_up(hidden, d->tp),
+                               .rows = d->shard_tokens,
+                               .whole_out = hidden,
+                               .row_parallel = true };
+    const int64_t out = column_width(d, target);
+    return (struct shape){ .in = hidden,
+                           .a_columns = divide_up(rank, d->tp),
+                           .out = out,
+                           .rows = d->tokens,
+                           .whole_out = out };
 }
 
 int64_t adapter_count(const struct module *module, enum adapter_place place) {
@@ -81,52 +90,65 @@ int64_t adapter_count(const struct module *module, enum adapter_place place) {
 }
 
 int64_t adapter_parameters(const struct layer_division *d) {
+    const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++)
-        if (has(d->module, t))
-            count +=
-                d->module->adapter_rank * (input_width(d, targets[t].place) + output_width(d, t));
+    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
+        if (!has(d->module, t)) continue;
+        const struct shape s = shape_of(d, t);
+        count += s.in * s.a_columns + s.out * rank;
+    }
     return count;
 }
 
-/* The sum of the r columns over tensor-parallel ranks. */
-static void sum_ranks(struct emitter *e, enum operator_pass pass) {
-    emit_collective(e, "adapter all-reduce", OPERATOR_ALL_REDUCE, pass,
+/* The r columns over tensor-parallel ranks, once each way. */
+static void join_ranks(struct emitter *e, enum operator_pass pass, bool sums) {
+    emit_collective(e, sums ? "adapter all-reduce" : "adapter all-gather",
+                    sums ? OPERATOR_ALL_REDUCE : OPERATOR_ALL_GATHER, pass,
                     emit_gathered_bytes(e, e->d->tokens, e->d->module->adapter_rank));
 }
 
 void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
-    const int64_t rank = d->module->adapter_rank;
-    const bool divided_a = is_row_parallel(place);
-    const int64_t rows = divided_a ? d->shard_tokens : d->tokens;
+    const double output_bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
     for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
         if (!has(d->module, t) || targets[t].place != place) continue;
-        const int64_t out = output_width(d, t);
-        emit_linear_forward(e, targets[t].a, e->activation, d->tokens, rank, input_width(d, place));
-        if (divided_a) sum_ranks(e, PASS_FORWARD);
-        emit_linear_forward(e, targets[t].b, e->activation, rows, out, rank);
-        emit_stream(e, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, rows, out);
-        emit_stream(e, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, rows, out);
+        const struct shape s = shape_of(d, t);
+        emit_linear_forward(e, targets[t].a, e->activation, d->tokens, s.a_columns, s.in);
+        join_ranks(e, PASS_FORWARD, s.row_parallel);
+        emit_linear_forward(e, targets[t].b, e->activation, d->tokens, s.out,
+                            d->module->adapter_rank);
+        if (s.row_parallel)
+            emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                            output_bytes);
+        emit_stream(e, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows,
+                    s.whole_out);
+        emit_stream(e, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, s.rows, s.whole_out);
     }
 }
 
 void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
-    const int64_t rank = d->module->adapter_rank, in = input_width(d, place);
-    const bool divided_a = is_row_parallel(place);
-    const int64_t rows = divided_a ? d->shard_tokens : d->tokens;
+    const int64_t rank = d->module->adapter_rank;
+    const double hidden_bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
     struct emitter own = *e; /* A and B are trained whatever the layer is */
     own.need.weight = true;
     for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
         if (!has(d->module, t) || targets[t].place != place) continue;
-        const int64_t out = output_width(d, t);
-        emit_stream(&own, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, rows, out);
-        emit_linear_input_gradient(&own, targets[t].b, e->activation, rows, out, rank);
-        emit_linear_weight_gradient(&own, targets[t].b, e->activation, rows, out, rank);
-        if (!divided_a) sum_ranks(e, PASS_BACKWARD);
-        emit_linear_input_gradient(&own, targets[t].a, e->activation, d->tokens, rank, in);
-        emit_linear_weight_gradient(&own, targets[t].a, e->activation, d->tokens, rank, in);
-        emit_stream(&own, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->tokens, in);
+        const struct shape s = shape_of(d, t);
+        emit_stream(&own, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows,
+                    s.whole_out);
+        if (s.row_parallel && d->sequence_parallel)
+            emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
+                            hidden_bytes);
+        emit_linear_input_gradient(&own, targets[t].b, e->activation, d->tokens, s.out, rank);
+        emit_linear_weight_gradient(&own, targets[t].b, e->activation, d->tokens, s.out, rank);
+        join_ranks(e, PASS_BACKWARD, true);
+        emit_linear_input_gradient(&own, targets[t].a, e->activation, d->tokens, s.a_columns, s.in);
+        emit_linear_weight_gradient(&own, targets[t].a, e->activation, d->tokens, s.a_columns,
+                                    s.in);
+        if (!s.row_parallel && !d->sequence_parallel)
+            emit_collective(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
+                            hidden_bytes);
+        emit_stream(&own, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->tokens, s.in);
     }
 }

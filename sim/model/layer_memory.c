@@ -66,7 +66,9 @@ static void save_matmul_input(struct saved_list *list, const char *name, int64_t
     if (list->need.weight) save_bytes(list, name, (double)rows * (double)columns * element);
 }
 
-/* What A's gradient reads, where the frozen layer beside it keeps nothing, and what B's reads. */
+/* What A's gradient reads, gathered under sequence parallelism as NeMo keeps it
+ * (return_layernorm_output_gathered), where the frozen layer beside it keeps nothing; and what B's
+ * reads. */
 static void save_for_adapters(struct saved_list *list, enum adapter_place place, const char *input,
                               int64_t rows, int64_t columns) {
     const struct module *m = list->d->module;
@@ -151,7 +153,7 @@ static void block_saved(struct saved_list *list) {
     const int64_t input_rows =
         (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
     save_matmul_input(list, "qkv input", input_rows, m->hidden);
-    save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", input_rows, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm) save(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
     save(list, "query, key, value", d->tokens,
          (d->attention_heads + 2 * d->attention_kv_heads) * m->head_dim);
@@ -180,7 +182,7 @@ static void block_saved(struct saved_list *list) {
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
     save_matmul_input(list, "up input", input_rows, m->hidden);
-    save_for_adapters(list, ADAPTER_OF_UP, "up input", input_rows, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
     if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
         save(list, "activated gate", d->tokens, d->ffn_width);

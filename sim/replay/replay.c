@@ -482,13 +482,15 @@ static void extrapolate_peak(const struct job *job, double *peaks, struct replay
     *t = training_peak_of(peaks, replay->iteration_count * ranks, draws);
     struct batch_shape largest;
     const double seen = stage_memory_device(&replay->stages[replay->verdict_stage].peak);
-    if (t->high_bytes <= seen || !training_peak_largest_shape(job, &largest)) return;
+    if (!training_peak_largest_shape(job, &largest)) return;
     price_table_prepare(job->prices, &largest, 1);
     const double bound = memory_bound_of_shape(job, &largest);
     if (isnan(bound)) return;
     t->bound_bytes = fmax(bound, seen);
-    const bool known = !isnan(t->likely_bytes) || t->bound_bytes <= seen * (1 + 1e-9);
-    if (!known) return; /* too few peaks, and others may need more */
+    const bool others = t->bound_bytes > seen * (1 + 1e-9);
+    if (others && !(t->high_bytes > seen)) /* too few peaks, or all alike, and others need more */
+        t->likely_bytes = t->high_bytes = NAN;
+    if (others && isnan(t->likely_bytes)) return;
     t->likely_bytes = fmin(t->likely_bytes, t->bound_bytes); /* of a NaN the bound */
     t->high_bytes = fmin(t->high_bytes, t->bound_bytes);
 }

@@ -25,7 +25,8 @@ void warn_of_foreign_price(struct reader *r) {
     const cJSON *price = scenario_member(cluster, "price_usd_per_gpu_hour");
     if (isnan(f->price_usd_per_gpu_hour) || price == cluster ||
         json_is_overridden(s->json, price) ||
-        !json_is_overridden(s->json, scenario_member(cluster, "hardware")))
+        (!json_is_overridden(s->json, scenario_member(cluster, "hardware")) &&
+         !json_is_overridden(s->json, scenario_member(cluster, "name"))))
         return;
     scenario_warn(r,
                   arena_format(s->arena,

@@ -386,8 +386,8 @@ static void price_units(struct arena *arena, struct step_model *m) {
         m->unit_bytes = fmax(m->unit_bytes, gathered);
         unit_gradients = fmax(unit_gradients, gradients);
         if (gathers && gradients > 0 && s->backend->unit_gradients)
-            m->unit_gradient_bytes = fmax(m->unit_gradient_bytes,
-                                          bytes + parameters * s->backend->gradient_reduce_bytes);
+            m->unit_gradient_bytes =
+                fmax(m->unit_gradient_bytes, weight_bytes(model, i) * trained + gradients);
         const struct gradient_need need = model_gradient_need(model, i);
         const bool again = need.input || need.weight;
         if (gathers)

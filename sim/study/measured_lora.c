@@ -14,27 +14,56 @@
 
 enum { DEFAULT_RANK = 8 };
 
+static const char *const words[] = { "LoRA", "rsLoRA", "DoRA", NULL };
+
+static bool says_lora(const char *text) {
+    for (int i = 0; words[i] != NULL; i++)
+        if (measured_text_says(text, words[i])) return true;
+    return false;
+}
+
+/* A note may name LoRA beside a run that is none. */
+static bool note_means_lora(const char *notes) {
+    static const char *const others[] = { "full fine-tuning", "full finetuning", "full parameter",
+                                          "full-parameter",   "than LoRA",       "with LoRA below",
+                                          "to LoRA",          "vs LoRA",         "versus LoRA" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcasestr(notes, others[i]) != NULL) return false;
+    return says_lora(notes);
+}
+
 bool measured_has_lora(const struct measured_run *run) {
-    return run->lora_rank > 0 || run->lora_targets[0] != '\0' ||
-           measured_text_says(run->model, "LoRA") || measured_text_says(run->notes, "LoRA");
+    if (run->lora_rank == 0) return false;
+    return run->lora_rank > 0 || run->lora_targets[0] != '\0' || says_lora(run->model) ||
+           note_means_lora(run->notes);
 }
 
 const char *measured_quantised_lora(const struct measured_run *run) {
-    if (measured_text_says(run->model, "QLoRA")) return "model";
-    return measured_text_says(run->notes, "QLoRA") ? "notes" : NULL;
+    static const char *const signs[] = { "QLoRA", "Q-LoRA", "nf4", "bitsandbytes", "4-bit" };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        const bool alone = i < 2; /* the others speak of weights, adapted or not */
+        if (!alone && !measured_has_lora(run)) continue;
+        if (measured_text_says(run->model, signs[i])) return "model";
+        if (measured_text_says(run->notes, signs[i])) return "notes";
+    }
+    return NULL;
 }
 
-/* "rank 16", "rank of 16", "r=16"; 0: the text has none. */
+/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": within the clause that names it; 0:
+ * none there. */
 static int64_t rank_in(const char *text) {
-    static const char *const words[] = { "rank", "r=" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        for (const char *at = strcasestr(text, words[i]); at != NULL;
-             at = strcasestr(at + 1, words[i])) {
-            if (at != text && isalnum((unsigned char)at[-1])) continue;
-            const char *number = at + strlen(words[i]);
-            number += strspn(number, " =:of");
-            if (isdigit((unsigned char)*number)) return strtoll(number, NULL, 10);
-        }
+    const char *at = strcasestr(text, "LoRA");
+    if (at == NULL) return 0;
+    at += strlen("LoRA");
+    for (const char *end = at + strcspn(at, ";."); at < end; at++) {
+        if (isalnum((unsigned char)at[-1]) && at[-1] != 'A' && at[-1] != 'a') continue;
+        const size_t length =
+            strncasecmp(at, "rank", 4) == 0 ? 4 : tolower((unsigned char)*at) == 'r';
+        if (length == 0) continue;
+        const char *number = at + length;
+        number += strspn(number, " =:-");
+        if (isdigit((unsigned char)*number)) return strtoll(number, NULL, 10);
+    }
     return 0;
 }
 

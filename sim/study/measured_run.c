@@ -63,7 +63,7 @@ static const struct column {
     { "zero_group", COLUMN_COUNT, AT(zero_group), 0, 1e7 },
     { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 1e5 },
     { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 1e6 },
-    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 1e9 },
+    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 1e6 },
     { "precision", COLUMN_WORD, AT(precision), 0, 0 },
     { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
     { "attention", COLUMN_WORD, AT(attention), 0, 0 },

@@ -194,7 +194,9 @@ const char *sweep_axes_price_warning(const struct sweep_file *file) {
     const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(cluster, "hardware");
     const bool swapped =
         json_is_overridden(file->base, hardware) && !json_is_overridden(file->base, price);
-    if (values_of(file, "cluster.hardware") < 2 && !swapped) return NULL;
+    const bool varied =
+        values_of(file, "cluster.hardware") > 1 || values_of(file, "cluster.name") > 1;
+    if (!varied && !swapped) return NULL;
     return arena_format(file->arena,
                         "one price, %.10g USD a GPU-hour, for every GPU: vary \"cluster.hardware, "
                         "cluster.price_usd_per_gpu_hour\" together",

@@ -45,14 +45,15 @@ static void test_parameters(void **state) {
     }
 }
 
-/* On 4 ranks a column-parallel layer's B is divided and a row-parallel layer's A. */
+/* On 4 ranks: A's columns and B's output beside a column-parallel layer, A's input and B's output beside
+ * a row-parallel one. */
 static void test_rank_parameters(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     const struct model *m = adapted(arena, 16, BIT(ADAPTER_Q) | BIT(ADAPTER_DOWN));
     const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
     assert_int_equal(layer_rank_adapter_parameters(m, block, 4),
-                     16 * (HIDDEN + QUERY / 4) + 16 * (FFN / 4 + HIDDEN));
+                     16 / 4 * HIDDEN + 16 * QUERY / 4 + 16 * (FFN / 4 + HIDDEN / 4));
     assert_int_equal(layer_rank_adapter_parameters(m, fixture_layer(m, LAYER_HEAD), 4), 0);
     arena_destroy(arena);
 }
@@ -80,8 +81,9 @@ static double matmul_flop(const struct operator_list *list, const char *name) {
     return flop;
 }
 
-static struct operator_list operators_of(const struct model *m, int64_t tp, enum pass_set set) {
-    const struct tensor_split split = { .tp = tp, .sequence_parallel = tp > 1, .cp = 1 };
+static struct operator_list operators_of(const struct model *m, int64_t tp, bool sp,
+                                         enum pass_set set) {
+    const struct tensor_split split = { .tp = tp, .sequence_parallel = sp, .cp = 1 };
     const struct batch_shape shape = { .samples = 1,
                                        .language_tokens = TOKENS,
                                        .language_square_sum = (double)TOKENS * TOKENS,
@@ -101,9 +103,9 @@ static void test_work(void **state) {
     const double adapters =
         2.0 * TOKENS * 16 *
         (5 * HIDDEN + QUERY + 2 * KEY + QUERY + HIDDEN + 2 * FFN + FFN + HIDDEN);
-    struct operator_list forward = operators_of(m, 1, PASS_SET_FORWARD),
-                         backward = operators_of(m, 1, PASS_SET_BACKWARD),
-                         alone = operators_of(plain, 1, PASS_SET_FORWARD);
+    struct operator_list forward = operators_of(m, 1, false, PASS_SET_FORWARD),
+                         backward = operators_of(m, 1, false, PASS_SET_BACKWARD),
+                         alone = operators_of(plain, 1, false, PASS_SET_FORWARD);
     const double layer = matmul_flop(&alone, NULL);
     assert_true(matmul_flop(&forward, NULL) == layer + adapters);
     assert_true(matmul_flop(&backward, NULL) == layer + 2 * adapters);
@@ -114,25 +116,42 @@ static void test_work(void **state) {
     arena_destroy(arena);
 }
 
-/* The r columns are summed over ranks once a target: forward beside row-parallel layers, backward
- * beside the others. */
+/* The r columns travel once a target and pass; beside the two row-parallel layers the output too, each
+ * way with sequence parallelism; without it the five other inputs' gradients. */
 static void test_collectives(void **state) {
     (void)state;
+    static const struct {
+        bool sp;
+        enum pass_set set;
+        int64_t columns, outputs, inputs;
+    } cases[] = {
+        { true, PASS_SET_FORWARD, 7, 2, 0 },
+        { true, PASS_SET_BACKWARD, 7, 2, 0 },
+        { false, PASS_SET_FORWARD, 7, 2, 0 },
+        { false, PASS_SET_BACKWARD, 7, 0, 5 },
+    };
     struct arena *arena = arena_create();
     const struct model *m = adapted(arena, 16, EACH);
-    for (int set = 0; set < 2; set++) {
-        struct operator_list list = operators_of(m, 4, (enum pass_set)set);
-        int64_t count = 0;
-        for (int64_t i = 0; i < list.count; i++)
-            count += strcmp(list.operators[i].name, "adapter all-reduce") == 0;
-        assert_int_equal(count, set == PASS_SET_FORWARD ? 2 : 5);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct operator_list list = operators_of(m, 4, cases[c].sp, cases[c].set);
+        int64_t columns = 0, outputs = 0, inputs = 0;
+        for (int64_t i = 0; i < list.count; i++) {
+            const char *name = list.operators[i].name;
+            columns +=
+                strcmp(name, "adapter all-reduce") == 0 || strcmp(name, "adapter all-gather") == 0;
+            outputs += strcmp(name, "adapter output all-gather") == 0;
+            inputs += strcmp(name, "adapter input all-reduce") == 0;
+        }
+        if (columns != cases[c].columns || outputs != cases[c].outputs || inputs != cases[c].inputs)
+            fail_msg("case %zu: %lld, %lld, %lld", c, (long long)columns, (long long)outputs,
+                     (long long)inputs);
         operator_list_free(&list);
     }
     arena_destroy(arena);
 }
 
-static double saved(const struct model *m) {
-    const struct tensor_split split = { .tp = 1, .cp = 1 };
+static double saved(const struct model *m, int64_t tp) {
+    const struct tensor_split split = { .tp = tp, .sequence_parallel = tp > 1, .cp = 1 };
     const struct batch_shape shape = { .samples = 1,
                                        .language_tokens = TOKENS,
                                        .language_square_sum = (double)TOKENS * TOKENS,
@@ -146,7 +165,7 @@ static double saved(const struct model *m) {
 static void test_memory(void **state) {
     (void)state;
     struct arena *arena = arena_create();
-    const double least = saved(adapted(arena, 16, BIT(ADAPTER_PROJ)));
+    const double least = saved(adapted(arena, 16, BIT(ADAPTER_PROJ)), 1);
     static const struct {
         unsigned targets;
         int64_t columns; /* over those of the projection alone */
@@ -157,9 +176,13 @@ static void test_memory(void **state) {
         { EACH, 2 * HIDDEN + FFN + 6 * 16 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const double more = saved(adapted(arena, 16, cases[i].targets)) - least;
+        const double more = saved(adapted(arena, 16, cases[i].targets), 1) - least;
         if (more != 2.0 * TOKENS * (double)cases[i].columns) fail_msg("case %zu: %g", i, more);
     }
+    /* under sequence parallelism the gathered input, and the down layer's own share */
+    const double shared = saved(adapted(arena, 16, BIT(ADAPTER_PROJ)), 4),
+                 gathered = saved(adapted(arena, 16, BIT(ADAPTER_PROJ) | BIT(ADAPTER_Q)), 4);
+    assert_true(gathered - shared == 2.0 * TOKENS * (HIDDEN + 16));
     arena_destroy(arena);
 }
 

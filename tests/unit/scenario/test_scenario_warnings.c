@@ -2,6 +2,7 @@
 #include "tests/unit/scenario/scenario_fixture.h"
 
 static const char small[] = BALLAST_SOURCE_DIR "/tests/golden/input/small.json";
+static const char pack[] = BALLAST_SOURCE_DIR "/scenarios/examples/vlm-s-pack.json";
 static const char layouts[] = BALLAST_SOURCE_DIR "/scenarios/examples/internvl-6b-20b-isf.json";
 
 static const struct {
@@ -21,6 +22,7 @@ static const struct {
     { layouts, { "cluster.hardware=h100-80g-sxm" }, "2 USD a GPU-hour stands in the file" },
     { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.price_usd_per_gpu_hour=3" }, NULL },
     { layouts, { "cluster.price_usd_per_gpu_hour=3" }, NULL },
+    { pack, { "cluster.name=omnibal-h100-8x400g" }, "USD a GPU-hour stands in the file" },
 };
 
 static void test_each(void **state) {
