@@ -55,6 +55,29 @@ static bool read_target(struct reader *r, const cJSON *item, const struct module
     return true;
 }
 
+static const char *target_list(struct arena *arena, unsigned bits) {
+    const char *list = "";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const unsigned bit = 1u << names[i].target;
+        if ((bits & bit) == 0) continue;
+        list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "", names[i].name);
+        bits &= ~bit; /* o_proj is linear_proj too */
+    }
+    return list;
+}
+
+static void tell(struct reader *r, const struct model *model, const struct module *language) {
+    int64_t trained = 0;
+    for (int64_t i = 0; i < model->layer_count; i++)
+        trained += layer_rank_adapter_parameters(model, i, 1);
+    scenario_assume(r, arena_format(r->s->arena,
+                                    "lora: %.1f M parameters of rank %ld beside %s of %s, which is "
+                                    "frozen; kernels of their own, no dropout",
+                                    (double)trained / 1e6, (long)language->adapter_rank,
+                                    target_list(r->s->arena, language->adapter_targets),
+                                    language->name));
+}
+
 bool scenario_apply_lora(struct reader *r, struct model *model) {
     struct scenario *s = r->s;
     const cJSON *section = scenario_present(s->model_fields.lora), *item;
@@ -77,5 +100,6 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
     language->frozen = true;
     language->adapter_rank = f.rank;
     language->adapter_targets = bits;
+    tell(r, model, language);
     return true;
 }

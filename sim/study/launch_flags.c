@@ -155,6 +155,9 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
         if (s->model->modules[role].layer_count > 0 && s->model->modules[role].frozen)
             NOTE(out, "module %s is frozen: an option of the training script's own",
                  module_role_name((enum module_role)role));
+    if (s->model->modules[MODULE_LANGUAGE].adapter_rank > 0)
+        NOTE(out, "adapters of rank %ld (LoRA) are the training script's own too",
+             (long)s->model->modules[MODULE_LANGUAGE].adapter_rank);
 }
 
 /* validate_args: --overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce;

@@ -23,6 +23,10 @@ static void test_values(void **state) {
             m->adapter_targets != cases[i].targets)
             fail_msg("case %zu: rank %lld, targets %x", i, (long long)m->adapter_rank,
                      m->adapter_targets);
+        bool said = false;
+        for (int64_t k = 0; s->assumptions[k] != NULL; k++)
+            said = said || strncmp(s->assumptions[k], "lora: ", 6) == 0;
+        assert_true(said);
         /* the encoder is trained, as without the section */
         assert_false(s->model->modules[MODULE_VISION].frozen);
         scenario_destroy(s);
