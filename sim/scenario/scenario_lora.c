@@ -34,6 +34,17 @@ static const struct {
     { "linear_fc2", ADAPTER_DOWN },
 };
 
+/* Megatron's one matrix and what Transformers has apart. */
+static const struct {
+    unsigned whole, parts;
+    const char *what;
+} joint[] = {
+    { 1u << ADAPTER_QKV, 1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V,
+      "linear_qkv is q_proj, k_proj and v_proj" },
+    { 1u << ADAPTER_GATE_UP, 1u << ADAPTER_GATE | 1u << ADAPTER_UP,
+      "linear_fc1 is gate_proj and up_proj" },
+};
+
 static bool read_target(struct reader *r, const cJSON *item, const struct module *language,
                         unsigned *targets) {
     const char *const hint = "for example [\"q_proj\", \"v_proj\"] or [\"linear_qkv\"]";
@@ -52,6 +63,11 @@ static bool read_target(struct reader *r, const cJSON *item, const struct module
         return json_error(r->s->json, item, r->err, NULL, "\"%s\" is named twice",
                           item->valuestring);
     *targets |= 1u << names[i].target;
+    for (size_t k = 0; k < sizeof joint / sizeof joint[0]; k++)
+        if ((*targets & joint[k].whole) != 0 && (*targets & joint[k].parts) != 0)
+            return json_error(r->s->json, item, r->err, "name the matrix or its parts",
+                              "%s: with \"%s\" these weights would have two adapters",
+                              joint[k].what, item->valuestring);
     return true;
 }
 

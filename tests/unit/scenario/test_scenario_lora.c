@@ -51,6 +51,11 @@ static void test_mistakes(void **state) {
           "for example [\"linear_qkv\"]" },
         { "twice", MODEL_WITH("{ \"targets\": [\"o_proj\", \"linear_proj\"] }"),
           "2:71: error: /model/lora/targets/1: \"linear_proj\" is named twice", NULL },
+        { "a matrix and its part", MODEL_WITH("{ \"targets\": [\"linear_qkv\", \"q_proj\"] }"),
+          "2:75: error: /model/lora/targets/1: linear_qkv is q_proj, k_proj and v_proj: with "
+          "\"q_proj\" "
+          "these weights would have two adapters",
+          "name the matrix or its parts" },
         { "no gate",
           "\"model\": { \"name\": \"gpt-22b\", \"lora\": { \"targets\": [\"gate_proj\"] } }",
           "2:53: error: /model/lora/targets/0: the blocks of GPT 22B have no gate", NULL },
