@@ -32,7 +32,7 @@ struct stack_fields {
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
         rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
-        host_divided_forward_us, host_divided_backward_us, host_fp8_us;
+        host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu, *host_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
@@ -113,6 +113,8 @@ static const struct field stack_rows[] = {
       "the same of the backward", NULL },
     { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_us), 0, 1e6, "0", "us",
       "what fp8 matmuls add to the forward", NULL },
+    { "host_frozen_us", FIELD_DOUBLE, AT(host_frozen_us), 0, 1e6, "0", "us",
+      "what frozen weights take from the backward", NULL },
     { "host_gpu", FIELD_TEXT, AT(host_gpu), 0, 0, "\"\"", "",
       "what the names of the GPUs begin with that the host times hold for", NULL },
     { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
@@ -463,6 +465,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .host_divided_forward_s = f.host_divided_forward_us / 1e6,
         .host_divided_backward_s = f.host_divided_backward_us / 1e6,
         .host_fp8_s = f.host_fp8_us / 1e6,
+        .host_frozen_s = f.host_frozen_us / 1e6,
         .attention_forward_time = f.attention_forward_time,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,

@@ -123,6 +123,7 @@ struct stack {
     double host_sharded_s; /* what the hooks of ZeRO-3 on each of its modules add to either */
     double host_divided_forward_s, host_divided_backward_s; /* what TP's dispatch adds */
     double host_fp8_s;                                      /* what fp8 adds to the forward */
+    double host_frozen_s; /* what frozen weights take from the backward */
     const char *host_gpu; /* these on GPUs whose name begins so; "": on all */
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */

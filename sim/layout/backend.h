@@ -42,6 +42,7 @@ struct backend {
     double reserved_fraction, communicator_bytes;
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
+    double host_frozen_s;                   /* less in a backward without weight gradients */
     bool send_blocks_host; /* it launches nothing while the device still works on what was sent */
     enum stack_recompute recompute_style;
     enum stack_tensor_traffic tensor_traffic;

@@ -89,6 +89,13 @@ int64_t adapter_count(const struct module *module, enum adapter_place place) {
     return count;
 }
 
+int64_t adapters_of_block(const struct module *module) {
+    int64_t count = 0;
+    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++)
+        count += has(module, t);
+    return count;
+}
+
 int64_t adapter_parameters(const struct layer_division *d) {
     const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;

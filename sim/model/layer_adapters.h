@@ -19,6 +19,8 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place);
 void emit_adapters_backward(struct emitter *e, enum adapter_place place);
 /* Adapters of this place: 0 for none. */
 int64_t adapter_count(const struct module *module, enum adapter_place place);
+/* Adapters of one block: 0 for none. */
+int64_t adapters_of_block(const struct module *module);
 /* A and B of one rank. */
 int64_t adapter_parameters(const struct layer_division *d);
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "sim/base/units.h"
+#include "sim/model/layer_adapters.h"
 
 /* As prices_of(), in this table alone; NULL: not priced there. */
 static const struct kind_prices *own_prices(const struct price_table *table, enum layer_kind kind,
@@ -114,6 +115,26 @@ static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
 
+/* The host's time to launch a block's passes. One more kernel forward takes what one of the some 48
+ * of an eager block of Llama does (gpt-fast's model.py; 1.2 ms, docs/MODEL.md section 9a), half of
+ * it backward, where no Python runs. An adapter launches A, B, the factor and the sum, and backward
+ * either product twice. */
+static void launches_of(const struct price_table *table, enum layer_kind kind, int64_t *forward_ns,
+                        int64_t *backward_ns) {
+    enum { KERNEL_NS = 25000, ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
+    const struct backend *b = table->scenario->backend;
+    *forward_ns = ns_from_seconds(b->host_forward_s);
+    *backward_ns = ns_from_seconds(b->host_backward_s);
+    if (*forward_ns + *backward_ns == 0) return;
+    const struct model *model = table->scenario->model;
+    const struct module *module =
+        &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
+    if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
+    const int64_t adapters = adapters_of_block(module);
+    *forward_ns += adapters * ADAPTER_FORWARD * KERNEL_NS;
+    *backward_ns += adapters * ADAPTER_BACKWARD * KERNEL_NS / 2;
+}
+
 /* What a block's passes wait for the host, which launches ahead: together they take no less than
  * all their launches. The wait stands in the backward, where there is one. Where the host waits for
  * the device at each message between stages, it launches ahead within a pass alone, and a pass
@@ -122,11 +143,10 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
                                        const struct kind_prices *prices,
                                        const struct layer_time *time) {
     struct host_waits waits = { 0 };
-    const struct backend *b = table->scenario->backend;
-    const int64_t forward = ns_from_seconds(b->host_forward_s),
-                  backward = ns_from_seconds(b->host_backward_s);
-    if (!layer_kind_is_block(kind) || forward + backward == 0 || time->forward_ns == 0)
-        return waits;
+    if (!layer_kind_is_block(kind) || time->forward_ns == 0) return waits;
+    int64_t forward, backward;
+    launches_of(table, kind, &forward, &backward);
+    if (forward + backward == 0) return waits;
     if (time->backward_ns == 0) {
         waits.forward_ns = above_zero(forward - time->forward_ns);
         return waits;

@@ -168,6 +168,7 @@ static void test_host_time_of_a_layout(void **state) {
                                  .host_backward_s = 2,
                                  .host_sharded_s = 4,
                                  .host_fp8_s = 32,
+                                 .host_frozen_s = 0.5,
                                  .host_divided_forward_s = 8,
                                  .host_divided_backward_s = 16 };
     for (int way = 0; way < 4; way++) {
@@ -176,6 +177,7 @@ static void test_host_time_of_a_layout(void **state) {
         const double hooks = way & 1 ? 4 : 0;
         assert_true(b.host_forward_s == 1 + hooks + (way & 2 ? 8 : 0));
         assert_true(b.host_backward_s == 2 + hooks + (way & 2 ? 16 : 0));
+        assert_true(b.host_frozen_s == 0.5);
         struct backend fp8 = *backend_at(at);
         backend_use_stack(&fp8, &stack, PRECISION_FP8, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
         assert_true(fp8.host_forward_s == b.host_forward_s + 32);

@@ -372,6 +372,30 @@ static void test_host_launches_ahead_within_a_pass(void **state) {
     assert_int_equal(times[1].backward_ns, 2000000);
 }
 
+/* A backward without weight gradients launches less; three adapters launch 4 kernels of 25 us each
+ * forward, and 6 of half of that backward. */
+static void test_launches_of_frozen_blocks(void **state) {
+    (void)state;
+    static const char *const setups_of[][6] = {
+        { "model=llama3-8b", "layout.tp=1", "layout.pp=1", "layout.stack=megatron-core",
+          NULL },
+        { "model=llama3-8b", "layout.tp=1", "layout.pp=1", "layout.stack=megatron-core",
+          "model.lora={\"rank\":8,\"targets\":[\"q_proj\",\"v_proj\",\"down_proj\"]}", NULL },
+    };
+    static const int64_t expected_ns[] = { 4000000,
+                                           4000000 - 574000 + 3 * (4 * 25000 + 6 * 12500) };
+    for (int k = 0; k < 2; k++) {
+        struct step_fixture f;
+        fixture_open(&f, setups_of[k]);
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 64, 64.0 * 64.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time time;
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        assert_int_equal(time.forward_ns + time.backward_ns, expected_ns[k]);
+        fixture_close(&f);
+    }
+}
+
 /* A price does not depend on what was priced before: the table against each operator by itself. */
 static void test_prices_are_those_of_the_cost_model(void **state) {
     (void)state;
@@ -653,6 +677,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_hide_behind_matmuls),
         cmocka_unit_test(test_prices_are_those_of_the_cost_model),
         cmocka_unit_test(test_host_launches_ahead_within_a_pass),
+        cmocka_unit_test(test_launches_of_frozen_blocks),
         cmocka_unit_test(test_ring_hides_behind_attention),
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
