@@ -24,7 +24,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart, holds_tensor_overlap;
+    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples;
     int64_t packed_sample_tokens;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -163,6 +163,8 @@ static const struct field stack_rows[] = {
       "mean length of its usual fine-tuning samples, which attend within themselves where a "
       "measured row says that they are packed; 0: packed samples attend to all before them",
       NULL },
+    { "packs_samples", FIELD_BOOL, AT(packs_samples), 0, 0, "false", "",
+      "a measured row's sequences are packed samples unless it says how long those are", NULL },
     { "holds_tensor_overlap", FIELD_BOOL, AT(holds_tensor_overlap), 0, 0, "false", "",
       "its factors, or those it borrows, are of runs with layout.tp_overlap, priced without: "
       "nothing more hides",
@@ -483,6 +485,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .odd_vocabulary = f.odd_vocabulary,
         .holds_tensor_overlap = f.holds_tensor_overlap,
         .packed_sample_tokens = f.packed_sample_tokens,
+        .packs_samples = f.packs_samples,
         .unfused_encoder = f.unfused_encoder,
         .dropout_apart = f.dropout_apart,
         .divides_sends = f.divides_sends,
@@ -592,6 +595,22 @@ static bool in_a_word(char c) {
     return isalnum((unsigned char)c) != 0;
 }
 
+/* Sources write "Megatron LM" and "PyTorch_FSDP" where stacks have "megatron-lm" and
+ * "pytorch-fsdp". What does not fit in names nothing. */
+enum { STACK_NAME_MAX = 256 };
+static void plain_name(const char *name, char out[STACK_NAME_MAX]) {
+    size_t n = 0;
+    for (const char *c = name; *c != '\0' && n + 1 < STACK_NAME_MAX; c++) {
+        if (in_a_word(*c) || (*c == '.' && n > 0 && in_a_word(c[-1]) && in_a_word(c[1])))
+            out[n++] = (char)tolower((unsigned char)*c);
+        else if (n > 0 && out[n - 1] != '-')
+            out[n++] = '-';
+    }
+    while (n > 0 && out[n - 1] == '-')
+        n--;
+    out[n] = '\0';
+}
+
 /* "hf" is in "my-hf-2025", not in "chfx". A name may go on in digits: "fsdp2". */
 static bool holds_word(const char *name, const char *word) {
     const size_t length = strlen(word);
@@ -602,30 +621,46 @@ static bool holds_word(const char *name, const char *word) {
     return false;
 }
 
+static bool is_word(const char *name, const char *at, size_t length) {
+    return (at == name || !in_a_word(at[-1])) && !in_a_word(at[length]);
+}
+
+/* "25.04": containers and frameworks of NVIDIA are numbered by year and month. */
+static int64_t release_year(const char *name) {
+    for (const char *at = name; (at = strchr(at, '.')) != NULL; at++)
+        if (at - name >= 2 && strspn(at - 2, "0123456789") == 2 &&
+            strspn(at + 1, "0123456789") == 2 && is_word(name, at - 2, 5)) {
+            const long month = strtol(at + 1, NULL, 10), year = 2000 + strtol(at - 2, NULL, 10);
+            if (month >= 1 && month <= 12 && year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX)
+                return year;
+        }
+    return 0;
+}
+
 /* A word that begins or ends in letters is no year: "h2048", "2048x". */
 int64_t stack_name_year(const char *name) {
     for (const char *at = name; *at != '\0'; at++) {
         const size_t digits = strspn(at, "0123456789");
         if (digits == 0) continue;
         const int64_t year = digits == 4 ? strtol(at, NULL, 10) : 0;
-        if (year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX &&
-            (at == name || !in_a_word(at[-1])) && !in_a_word(at[4]))
-            return year;
+        if (year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX && is_word(name, at, 4)) return year;
         at += digits - 1;
     }
-    return 0;
+    return release_year(name);
 }
 
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
+    char plain[STACK_NAME_MAX];
     const int64_t year = stack_name_year(name), newest = 9999;
     const struct stack *best = NULL;
     size_t best_length = 0;
     int64_t best_distance = 0;
     bool alone = true;
     *exact = false;
+    plain_name(name, plain);
     for (int64_t i = 0; i < list->count; i++) {
         const struct stack *stack = list->stacks[i];
-        if (strcmp(stack->name, name) == 0) {
+        if (strcmp(stack->name, plain) == 0) {
             *exact = true;
             return stack;
         }
@@ -634,7 +669,7 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             const size_t length = strlen(*word);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
-            if (!holds_word(name, *word)) continue;
+            if (!holds_word(plain, *word)) continue;
             if (best != NULL && best != stack && length >= best_length)
                 alone = length > best_length;
             if (best != NULL && !better) continue;

@@ -138,6 +138,7 @@ struct stack {
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
+    bool packs_samples; /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;          /* not padded: rows of logits may begin anywhere */
     bool holds_tensor_overlap;    /* in its factors: layout.tp_overlap hides nothing more */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
@@ -202,12 +203,13 @@ struct stack_list {
 bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
                     struct error *err);
 
-/* The first year in a name, a whole word ("nemo-2025") of these; 0 if it has none. */
+/* The first year in a name, a whole word ("nemo-2025") of these, else that of a release ("25.04"); 0
+ * if it has none. */
 enum { STACK_YEAR_MIN = 2017, STACK_YEAR_MAX = 2035 };
 int64_t stack_name_year(const char *name);
-/* The stack that a source's own name ("llm-foundry-fsdp1") stands for: the same name, else the one
- * whose word it holds (the longest; of equal ones the nearest year, or the newest if the name
- * states none), else NULL. *exact: the name itself, or the word with that stack's year, or the word
+/* The stack that a source's own name ("LLM-Foundry FSDP1", in capitals or not, with any marks between
+ * its words) stands for: the same name, else the one whose word it holds (the longest; of equal ones
+ * the nearest year, or the newest if the name states none), else NULL. *exact: the name itself, or the word with that stack's year, or the word
  * of one stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact);
 

@@ -411,13 +411,20 @@ static int64_t count_parts(const struct measured_row *row, int64_t length) {
     return 1;
 }
 
+/* What the notes say of packing, or what the stack does. */
+static bool samples_packed(const struct measured_run *r, const struct stack *stack) {
+    return strcasestr(r->notes, "pack") == NULL
+               ? stack->packs_samples
+               : measured_text_says(r->notes, "packed") || measured_text_says(r->notes, "packing");
+}
+
 /* A sequence of packed samples that attend within themselves costs what a micro-batch of as many
  * samples does. */
 static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const int64_t usual = row->out->stack->packed_sample_tokens;
-    const bool usual_holds = usual > 0 && measured_text_says(r->notes, "packed");
-    const int64_t length = r->sample_len > 0 ? r->sample_len : usual_holds ? usual : 0;
+    const struct stack *stack = row->out->stack;
+    const int64_t usual = samples_packed(r, stack) ? stack->packed_sample_tokens : 0;
+    const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
     if (length < 1 || length >= row->language_tokens || row->vision != NULL) return SKIP_NOTHING;
     const int64_t parts = count_parts(row, length);
     row->language_tokens /= parts;
@@ -427,7 +434,7 @@ static enum validation_skip split_packed(struct measured_row *row) {
         measured_row_note(row,
                           "sample_len: %ld, as %s fine-tunes: packed samples attend within "
                           "themselves",
-                          (long)row->language_tokens, row->out->stack->name);
+                          (long)row->language_tokens, stack->name);
     else if (row->language_tokens != length)
         measured_row_note(row,
                           "sample_len: %ld, the next from %ld on that divides the sequence and "

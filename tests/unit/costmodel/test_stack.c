@@ -57,8 +57,20 @@ static void test_find(void **state) {
         { "nemo-2024x", "nemo-2025", false },
         { "nemo-20240101", "nemo-2025", false },
         { "nemo-4096-2024", "nemo-2024", true },
-        { "nemo", "nemo-2025", false }, /* of two, the newest */
-        { "nemo-25.04", "nemo-2025", false },
+        { "nemo", "nemo-2025", false },      /* of two, the newest */
+        { "nemo-25.04", "nemo-2025", true }, /* a release by year and month */
+        { "NeMo 24.07 (H100)", "nemo-2024", true },
+        { "nemo-24.13", "nemo-2025", false },
+        { "nemo-124.05", "nemo-2025", false },
+        { "Megatron-LM core_r0.9", "megatron-core", false },
+        { "Megatron Core 2024", "megatron-core-2024", true },
+        { "HuggingFace Trainer, FSDP", "hf-deepspeed", true },
+        { "(DeepSpeed)", "hf-deepspeed", true },
+        { "LLM Foundry", "llm-foundry-2023", true },
+        { "llm.c", "llm-c", true },
+        { "...", NULL, false },
+        { "ms-swift 3.6 (ZeRO-2)", "ms-swift", true },
+        { "Megatron-SWIFT 2025", "megatron-swift", true },
         { "nanotron", "nanotron", true },
         { "something else", NULL, false },
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
