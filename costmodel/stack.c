@@ -649,7 +649,13 @@ int64_t stack_name_year(const char *name) {
     return release_year(name);
 }
 
-const struct stack *stack_find(const struct stack_list *list, const char *name, bool *exact) {
+/* DeepSpeed's families divide no tensors and Megatron's run undivided as a special case. */
+static bool runs_usually(const struct stack *stack, bool divided) {
+    return strcmp(stack->backend, divided ? "deepspeed" : "megatron-lm") != 0;
+}
+
+const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
+                               bool *exact) {
     char plain[STACK_NAME_MAX];
     const int64_t year = stack_name_year(name), newest = 9999;
     const struct stack *best = NULL;
@@ -664,7 +670,9 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             *exact = true;
             return stack;
         }
-        const int64_t distance = llabs((year > 0 ? year : newest) - stack->year);
+        /* The layout decides between stacks of one year. */
+        const int64_t distance =
+            2 * llabs((year > 0 ? year : newest) - stack->year) + !runs_usually(stack, divided);
         for (const char **word = stack->words; *word != NULL; word++) {
             const size_t length = strlen(*word);
             const bool better =
@@ -678,6 +686,6 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             best_distance = distance;
         }
     }
-    *exact = best != NULL && (year > 0 ? best_distance == 0 : alone);
+    *exact = best != NULL && (year > 0 ? best->year == year : alone);
     return best;
 }

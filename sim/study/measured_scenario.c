@@ -119,19 +119,24 @@ static const char *stack_of_layout(const struct measured_run *r) {
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
+/* Where the stack's name says nothing, the source's may: "haotian-liu/LLaVA". */
 static void choose_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
+    const bool divided = measured_given(r->tp, 1) > 1 || measured_given(r->pp, 1) > 1;
     bool exact = false;
-    const struct stack *stack = r->stack[0] != '\0' ? stack_find(list, r->stack, &exact) : NULL;
+    const struct stack *stack = stack_find(list, r->stack, divided, &exact);
+    const bool named = stack != NULL;
+    if (!named) stack = stack_find(list, r->source, divided, &exact);
     row->out->known_stack = stack != NULL;
+    row->out->exact_stack = exact;
     if (stack == NULL) stack = stack_named(list, stack_of_layout(r));
     row->out->stack = stack;
-    row->out->exact_stack = exact;
-    if (r->stack[0] == '\0')
-        measured_row_note(row, "stack: none is named: taken for %s", stack->name);
-    else if (!exact)
-        measured_row_note(row, "stack \"%s\" is not known: taken for %s", r->stack, stack->name);
+    if (named && exact) return;
+    measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
+                      r->stack, r->stack[0] != '\0' ? "\"" : "",
+                      r->stack[0] != '\0' ? " is not known" : ": none is named", stack->name,
+                      !named && row->out->known_stack ? ", as its source" : "");
 }
 
 /* ---- hardware ---- */

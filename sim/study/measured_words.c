@@ -199,11 +199,23 @@ static bool denied(const char *text, const char *at) {
     return false;
 }
 
+/* "packing false", "packing: off" */
+static bool switched_off(const char *after) {
+    static const char *const words[] = { "false", "off" };
+    after += strspn(after, " :=");
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t length = strlen(words[i]);
+        if (strncasecmp(after, words[i], length) == 0 && !isalnum((unsigned char)after[length]))
+            return true;
+    }
+    return false;
+}
+
 bool measured_text_says(const char *text, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = strcasestr(text, word); at != NULL; at = strcasestr(at + 1, word))
         if ((at == text || !isalnum((unsigned char)at[-1])) &&
-            !isalnum((unsigned char)at[length]) && !denied(text, at))
+            !isalnum((unsigned char)at[length]) && !denied(text, at) && !switched_off(at + length))
             return true;
     return false;
 }

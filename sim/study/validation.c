@@ -360,7 +360,8 @@ static struct measured_run without_stack(struct arena *arena, const struct measu
                                          const struct stack_list *stacks) {
     struct measured_run anonymous = *run;
     bool exact;
-    const struct stack *stack = stack_find(stacks, run->stack, &exact);
+    const struct stack *stack = stack_find(stacks, run->stack, false, &exact);
+    anonymous.source = "";
     anonymous.stack = stack == NULL ? "" : arena_format(arena, "unknown-%ld", (long)stack->year);
     if (run->hardware[0] == '\0' && stack != NULL && stack->hardware != NULL)
         anonymous.hardware = stack->hardware;

@@ -69,8 +69,9 @@ static void test_find(void **state) {
         { "LLM Foundry", "llm-foundry-2023", true },
         { "llm.c", "llm-c", true },
         { "...", NULL, false },
-        { "ms-swift 3.6 (ZeRO-2)", "ms-swift", true },
+        { "ms-swift 3.6 (ZeRO-2)", "ms-swift", false },
         { "Megatron-SWIFT 2025", "megatron-swift", true },
+        { "modelscope/ms-swift", "ms-swift", false }, /* of two of one year, by the layout */
         { "nanotron", "nanotron", true },
         { "something else", NULL, false },
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
@@ -89,10 +90,30 @@ static void test_find(void **state) {
     struct stack_list list = all(arena);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool exact;
-        const struct stack *stack = stack_find(&list, cases[i].name, &exact);
+        const struct stack *stack = stack_find(&list, cases[i].name, false, &exact);
         const char *got = stack != NULL ? stack->name : "none";
         if (strcmp(got, cases[i].want != NULL ? cases[i].want : "none") || exact != cases[i].exact)
             fail_msg("%s: got %s, %s", cases[i].name, got, exact ? "exact" : "a relative");
+    }
+    arena_destroy(arena);
+}
+
+/* A layout chooses between stacks of one word and year alone. */
+static void test_find_by_layout(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        /* name, undivided, divided by TP or PP */
+        { "modelscope/ms-swift", "ms-swift", "megatron-swift" },
+        { "ms-swift-deepspeed-2025", "ms-swift", "ms-swift" },
+        { "transformers-deepspeed-2023", "hf-deepspeed", "hf-deepspeed" },
+        { "nemo-2024", "nemo-2024", "nemo-2024" },
+    };
+    struct arena *arena = arena_create();
+    struct stack_list list = all(arena);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool exact;
+        assert_string_equal(stack_find(&list, cases[i][0], false, &exact)->name, cases[i][1]);
+        assert_string_equal(stack_find(&list, cases[i][0], true, &exact)->name, cases[i][2]);
     }
     arena_destroy(arena);
 }
@@ -486,15 +507,11 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_kernel_traffic),
-        cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),
-        cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_prices),         cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),  cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

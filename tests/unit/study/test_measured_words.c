@@ -102,6 +102,9 @@ static void test_text_says(void **state) {
         { "full fine-tuning, not LoRA", false },
         { "no LoRA here, but LoRA there", true },
         { "non-LoRA", false },
+        { "LoRA: off", false },
+        { "LoRA=false, else the same", false },
+        { "LoRA offloads", true },
         { "", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
