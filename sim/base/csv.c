@@ -79,6 +79,8 @@ const char *csv_other_separator(const char *line) {
 }
 
 static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
+    if (*c->at == '{' || *c->at == '[')
+        return error_at(err, c->path, 1, 0, "this is JSON: a CSV file with a header is expected");
     const char *other = csv_other_separator(c->at);
     if (other != NULL) {
         error_at(err, c->path, 1, 0, "its columns are divided by %s", other);

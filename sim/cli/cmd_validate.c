@@ -84,11 +84,13 @@ static cJSON *row_json(const struct validation_row *r) {
     add_number(row, "band_high_s", r->band_high_s);
     cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
     cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
+    cJSON_AddBoolToObject(row, "doubtful", validation_time_doubtful(r));
     add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
     add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
     add_number(row, "memory_relative_error", r->memory_relative_error);
     cJSON_AddStringToObject(row, "memory_reading", memory_reading_name(r->reading));
     cJSON_AddBoolToObject(row, "memory_scored", validation_memory_counts(r));
+    cJSON_AddBoolToObject(row, "memory_doubtful", validation_memory_doubtful(r));
     cJSON_AddStringToObject(row, "outcome", r->measured->outcome);
     if (skipped)
         cJSON_AddNullToObject(row, "fits_predicted");
@@ -119,6 +121,9 @@ static cJSON *to_json(const struct validation *v) {
     cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
     for (int64_t i = 0; i < v->runs.count; i++)
         cJSON_AddItemToArray(rows, row_json(&v->rows[i]));
+    cJSON *warnings = cJSON_AddArrayToObject(o, "warnings");
+    for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(*warning));
     cJSON *groups = cJSON_AddArrayToObject(o, "groups");
     for (int64_t i = 0; i < v->group_count; i++) {
         cJSON *group = cJSON_CreateObject();
@@ -219,39 +224,6 @@ static void print_notes(const struct validation *v) {
                notes[i].text);
 }
 
-/* No layout is mispriced so far; a unit or a batch is. */
-enum { DOUBTFUL_TIMES = 3 };
-
-static bool is_doubtful(double measured, double predicted) {
-    return measured * DOUBTFUL_TIMES < predicted || predicted * DOUBTFUL_TIMES < measured;
-}
-
-static void print_doubts(const struct validation *v) {
-    int64_t times = 0, memories = 0, first_time = -1, first_memory = -1;
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (row->skip != SKIP_NOTHING) continue;
-        if (!isnan(row->relative_error) &&
-            is_doubtful(row->measured->iter_time_s, row->predicted_s) && times++ == 0)
-            first_time = i;
-        if (!isnan(row->measured->peak_mem_GiB) &&
-            is_doubtful(row->measured->peak_mem_GiB, row->predicted_peak_GiB) && memories++ == 0)
-            first_memory = i;
-    }
-    if (times > 0)
-        printf(
-            "warning: %ld row%s more than %d times off (first %s): iter_time_s is in seconds, of "
-            "one optimizer step of the whole global_batch\n",
-            (long)times, times == 1 ? " is" : "s are", DOUBTFUL_TIMES,
-            v->rows[first_time].measured->row_id);
-    if (memories > 0)
-        printf(
-            "warning: the memory of %ld row%s more than %d times off (first %s): peak_mem_GiB is "
-            "in GiB, of the fullest GPU\n",
-            (long)memories, memories == 1 ? " is" : "s is", DOUBTFUL_TIMES,
-            v->rows[first_memory].measured->row_id);
-}
-
 static void print(const struct validation *v) {
     printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
            "80 % band", "memory GiB", "predicted");
@@ -273,17 +245,18 @@ static void print(const struct validation *v) {
            (long)v->close[1][1], (long)v->confusion[1][0], (long)v->close[1][0],
            (long)(v->confusion[0][1] + v->confusion[0][0]), (long)v->confusion[0][0],
            (long)v->close[0][0]);
-    if (v->all.time.count == 0) {
+    if (v->all.time.count == 0)
         puts(v->all.simulated > 0 ? "No row has a step time to compare that nothing was fitted on."
                                   : "No row could be simulated: each says why.");
-        return;
-    }
-    printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to hold "
-           "80 %% of them; half of the bands are narrower than %.1f %%. "
-           "*: something was fitted on the row (%ld). !: some operator is outside the measured "
-           "range.\n",
-           v->all.band_coverage * 100, v->all.median_half_width * 100, (long)v->all.calibrated);
-    print_doubts(v);
+    else
+        printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
+               "hold 80 %% of them; half of the bands are narrower than %.1f %%. "
+               "*: something was fitted on the row (%ld). !: some operator is outside the measured "
+               "range.\n",
+               v->all.band_coverage * 100, v->all.median_half_width * 100,
+               (long)v->all.calibrated);
+    for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
+        printf("warning: %s\n", *warning);
 }
 
 /* ---- the command ---- */

@@ -329,6 +329,18 @@ static const char *unknown_column(struct arena *arena, const struct csv *csv, co
                         near != NULL ? near : "", near != NULL ? "\"?" : "");
 }
 
+static const char *header_at(const void *csv, size_t index) {
+    return ((const struct csv *)csv)->header[index];
+}
+
+static bool missing_column(const struct csv *csv, const char *name, struct error *err) {
+    const char *near = nearest_name(name, (size_t)csv->column_count, header_at, csv);
+    error_at(err, csv->path, 1, 0,
+             "the column \"%s\" is missing: this is not a file of measured runs", name);
+    return near != NULL && !known_column(near) ? error_hint(err, "is \"%.60s\" meant for it?", near)
+                                               : false;
+}
+
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err) {
     const struct csv *csv = csv_load(arena, path, err);
@@ -339,10 +351,7 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
         places[i] = csv_column(csv, columns[i].name);
     static const char *const needed[] = { "row_id", "hardware", "gpu_count", "iter_time_s" };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (csv_column(csv, needed[i]) < 0)
-            return error_at(err, csv->path, 1, 0,
-                            "the column \"%s\" is missing: this is not a file of measured runs",
-                            needed[i]);
+        if (csv_column(csv, needed[i]) < 0) return missing_column(csv, needed[i], err);
     if (csv->row_count == 0)
         return error_at(err, csv->path, 1, 0, "there is a header and no row below it");
     runs->notes = arena_array(arena, const char *, csv->column_count + 1);

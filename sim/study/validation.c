@@ -457,6 +457,55 @@ void validation_destroy(struct validation *v) {
     if (v != NULL) arena_destroy(v->arena);
 }
 
+/* ---- what can hardly be ---- */
+
+static bool is_doubtful(double measured, double predicted) {
+    return measured * VALIDATION_DOUBTFUL_TIMES < predicted ||
+           predicted * VALIDATION_DOUBTFUL_TIMES < measured; /* never of NaN */
+}
+
+bool validation_time_doubtful(const struct validation_row *row) {
+    return row->skip == SKIP_NOTHING && is_doubtful(row->measured->iter_time_s, row->predicted_s);
+}
+
+bool validation_memory_doubtful(const struct validation_row *row) {
+    return row->skip == SKIP_NOTHING &&
+           is_doubtful(row->measured->peak_mem_GiB, row->predicted_peak_GiB);
+}
+
+/* NULL: about no row. */
+static const char *doubts_about(const struct validation *v,
+                                bool (*doubtful)(const struct validation_row *row),
+                                const char *what, const char *column) {
+    int64_t count = 0, first = 0;
+    for (int64_t i = v->runs.count - 1; i >= 0; i--) {
+        if (!doubtful(&v->rows[i])) continue;
+        count++;
+        first = i;
+    }
+    if (count == 0) return NULL;
+    return arena_format(v->arena, "%s%ld row%s more than %d times off (first %s): %s", what,
+                        (long)count,
+                        count == 1        ? " is"
+                        : what[0] != '\0' ? "s is"
+                                          : "s are",
+                        VALIDATION_DOUBTFUL_TIMES, v->rows[first].measured->row_id, column);
+}
+
+const char **validation_doubts(const struct validation *v) {
+    const char **doubts = arena_array(v->arena, const char *, 3);
+    int64_t count = 0;
+    const char *times =
+        doubts_about(v, validation_time_doubtful, "",
+                     "iter_time_s is in seconds, of one optimizer step of the whole global_batch");
+    const char *memories = doubts_about(v, validation_memory_doubtful, "the memory of ",
+                                        "peak_mem_GiB is in GiB, of the fullest GPU");
+    if (times != NULL) doubts[count++] = times;
+    if (memories != NULL) doubts[count++] = memories;
+    doubts[count] = NULL;
+    return doubts;
+}
+
 /* ---- as records ---- */
 
 struct validation_record *validation_records(const struct validation *v, int64_t *count) {
