@@ -195,10 +195,9 @@ static void tile_images(struct dataset_builder *b, const struct sample_record *r
     }
     for (int64_t i = 0; i < r->image_count; i++) {
         const struct image_size *image = &r->images[i];
-        const int64_t tiles =
-            b->tiling.kind == TILING_INTERNVL
-                ? tiling_grids_tiles(&b->grids, image->width, image->height)
-                : tiling_anyres_tiles(&b->tiling, image->width, image->height);
+        const int64_t tiles = b->tiling.kind == TILING_INTERNVL
+                                  ? tiling_grids_tiles(&b->grids, image->width, image->height)
+                                  : tiling_anyres_tiles(&b->tiling, image->width, image->height);
         out->tiles += tiles;
         out->language_tokens +=
             b->tiling.kind == TILING_ANYRES_UNPADDED

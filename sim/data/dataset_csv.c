@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "sim/base/csv.h"
 #include "sim/base/output_draft.h"
+#include "sim/base/field.h"
 #include "sim/base/utf8.h"
 #include "sim/data/output_source.h"
 #include "sim/data/text_source.h"
@@ -354,12 +355,32 @@ static bool add_column(struct csv_reader *r, const char *line_start, const struc
     int column = r->column_count++;
     r->names[column] = name;
     r->roles[column] = role;
-    if (role == ROLE_IGNORED)
-        dataset_builder_note(r->builder, "%s: column \"%.60s\" is ignored", r->source.path, name);
-    else if (r->has[role])
+    if (role != ROLE_IGNORED && r->has[role])
         return fail_at(r, line_start, cell->text, "column \"%.60s\" repeats another column", name);
     r->has[role] = true;
     return true;
+}
+
+static const char *column_name_at(const void *names, size_t index) {
+    (void)names;
+    return column_names[index].name;
+}
+
+/* The column that an ignored one may have been meant for; NULL: none that the file lacks. */
+static const char *meant_by(const struct csv_reader *r, int column) {
+    const char *near = nearest_name(r->names[column], sizeof column_names / sizeof column_names[0],
+                                    column_name_at, NULL);
+    return near != NULL && !r->has[role_of(near)] ? near : NULL;
+}
+
+static void note_ignored_columns(struct csv_reader *r) {
+    for (int i = 0; i < r->column_count; i++) {
+        if (r->roles[i] != ROLE_IGNORED) continue;
+        const char *near = meant_by(r, i);
+        dataset_builder_note(r->builder, "%s: column \"%.60s\" is ignored%s%s%s", r->source.path,
+                             r->names[i], near != NULL ? "; did you mean \"" : "",
+                             near != NULL ? near : "", near != NULL ? "\"?" : "");
+    }
 }
 
 static bool missing_column(struct csv_reader *r, const char *line_start, const char *problem) {
@@ -369,6 +390,12 @@ static bool missing_column(struct csv_reader *r, const char *line_start, const c
         return error_hint(r->err, "save it with commas, and with decimal points");
     }
     fail_at(r, line_start, line_start, "%s", problem);
+    for (int i = 0; i < r->column_count; i++) {
+        const char *near = r->roles[i] == ROLE_IGNORED ? meant_by(r, i) : NULL;
+        if (near != NULL &&
+            (strstr(problem, near) != NULL || role_of(near) == ROLE_LANGUAGE_TOKENS))
+            return error_hint(r->err, "did you mean \"%s\" by \"%.60s\"?", near, r->names[i]);
+    }
     char list[512] = "";
     for (int i = 0; i < r->column_count; i++) {
         size_t used = strlen(list);
@@ -408,7 +435,9 @@ static bool read_header(struct csv_reader *r, const char **start) {
         if (*p == '\n') break;
     }
     *start = p + 1;
-    return check_columns(r, line_start);
+    if (!check_columns(r, line_start)) return false;
+    note_ignored_columns(r);
+    return true;
 }
 
 /* ---- the file ---- */

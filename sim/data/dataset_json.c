@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/base/field.h"
 #include "sim/base/json_syntax.h"
 #include "sim/data/json_splitter.h"
 #include "sim/data/text_source.h"
@@ -35,6 +36,7 @@ struct json_reader {
     const char *text;  /* of the record */
     size_t length;
     int64_t tiled, untold; /* records of counts that give their tiles, and that do not */
+    bool noted;            /* a misnamed key */
     struct error *err;
 };
 
@@ -160,6 +162,26 @@ static bool read_numbers(struct json_reader *r, const cJSON *object, struct samp
     return true;
 }
 
+static const char *number_key_at(const void *names, size_t index) {
+    (void)names;
+    return number_keys[index].key;
+}
+
+/* The first number of the record whose key is near one that it lacks, and that one; NULL: none. */
+static const cJSON *misnamed_number(const cJSON *object, const struct sample_record *record,
+                                    const char **meant) {
+    for (const cJSON *node = object->child; node != NULL; node = node->next) {
+        if (!cJSON_IsNumber(node)) continue;
+        *meant = nearest_name(node->string, sizeof number_keys / sizeof number_keys[0],
+                              number_key_at, NULL);
+        for (size_t i = 0; *meant != NULL && i < sizeof number_keys / sizeof number_keys[0]; i++)
+            if (strcmp(number_keys[i].key, *meant) == 0 &&
+                *(const int64_t *)((const char *)record + number_keys[i].offset) < 0)
+                return node;
+    }
+    return NULL;
+}
+
 /* ---- images ---- */
 
 static void add_image(struct json_reader *r, int64_t width, int64_t height) {
@@ -283,6 +305,10 @@ static bool apply_conversation(struct json_reader *r, const cJSON *object,
     if (record->text_tokens >= 0 || record->language_tokens >= 0) return true;
     if (messages == NULL) {
         fail(r, "the record has no token count and no conversation");
+        const char *meant;
+        const cJSON *node = misnamed_number(object, record, &meant);
+        if (node != NULL)
+            return error_hint(r->err, "did you mean \"%s\" by \"%.60s\"?", meant, node->string);
         return error_hint(r->err, "a record needs token_num, text_tokens or conversations");
     }
     record->text_tokens = TEMPLATE_START_TOKENS + TEMPLATE_MESSAGE_TOKENS * c.messages +
@@ -302,9 +328,22 @@ static bool find_part(struct json_reader *r, const cJSON *object, struct sample_
     return record->part >= 0 || fail(r, "more than %d different parts", DATASET_MAX_PARTS);
 }
 
+/* Records hold what they like, so only a number that seems meant for a count is told of, once. */
+static void note_misnamed(struct json_reader *r, const cJSON *object,
+                          const struct sample_record *record) {
+    const char *meant;
+    const cJSON *node = r->noted ? NULL : misnamed_number(object, record, &meant);
+    if (node == NULL) return;
+    r->noted = true;
+    dataset_builder_note(r->builder, "%s:%ld: \"%.60s\" is ignored; did you mean \"%s\"?", r->path,
+                         r->line, node->string, meant);
+}
+
 static bool read_object(struct json_reader *r, const cJSON *object, struct sample_record *record) {
-    if (!read_numbers(r, object, record) || !read_sizes(r, object) ||
-        !apply_conversation(r, object, record) || !find_part(r, object, record))
+    if (!read_numbers(r, object, record)) return false;
+    note_misnamed(r, object, record);
+    if (!read_sizes(r, object) || !apply_conversation(r, object, record) ||
+        !find_part(r, object, record))
         return false;
     if (item(object, "video") != NULL) r->video_count++;
     r->tiled += record->vision_tiles >= 0;

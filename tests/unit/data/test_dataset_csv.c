@@ -88,6 +88,9 @@ static void broken_tables(void **state) {
         { "no token column", "id,vision_tiles\n1,2\n",
           "%s:1:1: error: no column \"language_tokens\" or \"text_tokens\"\n"
           "  hint: the header's columns are: id, vision_tiles" },
+        { "a token column by another name", "image,text_token\n1,2\n",
+          "%s:1:1: error: no column \"language_tokens\" or \"text_tokens\"\n"
+          "  hint: did you mean \"text_tokens\" by \"text_token\"?" },
         { "no header", "3,800\n5,1400\n",
           "%s:1:1: error: no column \"language_tokens\" or \"text_tokens\"\n"
           "  hint: the header's columns are: 3, 800" },

@@ -151,6 +151,9 @@ static void broken_records(void **state) {
         { "no counts", "b.jsonl", "{\"id\": 1}\n",
           "%s:1:1: error: the record has no token count and no conversation\n"
           "  hint: a record needs token_num, text_tokens or conversations" },
+        { "a count by another name", "b.jsonl", "{\"id\": 1, \"text_token\": 5}\n",
+          "%s:1:1: error: the record has no token count and no conversation\n"
+          "  hint: did you mean \"text_tokens\" by \"text_token\"?" },
         { "a sample of nothing", "b.jsonl",
           "{\"token_num\": 5}\n{\"vit_num\": 0, \"token_num\": 0}\n",
           "%s:2:1: error: a sample of no tokens, no images and no clip trains nothing\n"
