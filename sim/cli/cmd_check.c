@@ -32,9 +32,11 @@ static cJSON *notes_json(const struct job *job) {
 }
 
 static void print_schedule(const struct action_check *check, const char *path) {
-    printf("%s: schedule of %s, %ld ranks, %ld micro-batches, %ld passes, %ld messages\n", path,
-           check->scenario, (long)check->rank_count, (long)check->micro_batch_count,
-           (long)check->pass_count, (long)check->message_count);
+    printf("%s: schedule of %s, %ld rank%s, %ld micro-batch%s, %ld passes, %ld message%s\n", path,
+           check->scenario, (long)check->rank_count, check->rank_count == 1 ? "" : "s",
+           (long)check->micro_batch_count, check->micro_batch_count == 1 ? "" : "es",
+           (long)check->pass_count, (long)check->message_count,
+           check->message_count == 1 ? "" : "s");
     printf("makespan %.3f s", seconds_from_ns(check->makespan_ns));
     if (check->executed_ns < INT64_MAX)
         printf(", executed %.3f s", seconds_from_ns(check->executed_ns));

@@ -117,8 +117,9 @@ static void print_path(const struct explanation *x) {
     printf("\nCritical path of iteration %ld, data-parallel rank %ld: %.1f ms\n",
            (long)x->iteration, (long)x->rank, (double)x->makespan_ns / NS_PER_MS);
     for (int64_t i = 0; i < x->path_count; i++)
-        printf("  stage %ld %-10s %6ld passes %12.1f ms %6.1f %%\n", (long)x->path[i].stage + 1,
-               x->path[i].kind, (long)x->path[i].task_count, (double)x->path[i].ns / NS_PER_MS,
+        printf("  stage %ld %-10s %6ld %-6s %12.1f ms %6.1f %%\n", (long)x->path[i].stage + 1,
+               x->path[i].kind, (long)x->path[i].task_count,
+               x->path[i].task_count == 1 ? "pass" : "passes", (double)x->path[i].ns / NS_PER_MS,
                100.0 * (double)x->path[i].ns / (double)x->makespan_ns);
 }
 

@@ -161,9 +161,9 @@ static void print_search(const struct planning *p) {
     if (p->best_seconds <= 0) {
         puts("  The best partition is not searched where chunks are interleaved.");
     } else if (p->best_bound_seconds < p->best_seconds) {
-        printf("  exact: the best of %ld partitions, then the search stopped (--limit); none is "
+        printf("  exact: the best of %ld partition%s, then the search stopped (--limit); none is "
                "faster than %.3f s, %.2f %% less\n",
-               (long)p->best_simulated, p->best_bound_seconds,
+               (long)p->best_simulated, p->best_simulated == 1 ? "" : "s", p->best_bound_seconds,
                (1 - p->best_bound_seconds / p->best_seconds) * 100);
     } else {
         printf(

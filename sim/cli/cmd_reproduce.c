@@ -296,8 +296,8 @@ static void print(const struct reproduction *r) {
         if (!isnan(v->relative_error))
             snprintf(error, sizeof error, "%+.1f %%", v->relative_error * 100);
         printf("%s %-58s %-8s %10s %10s %9s  %s", v->main && v->reading_count > 1 ? "*" : " ",
-               v->id + strlen(table) + 1, v->unit,
-               number_text(v->paper).text, number_text(v->simulated).text, error, v->scenario_file);
+               v->id + strlen(table) + 1, v->unit, number_text(v->paper).text,
+               number_text(v->simulated).text, error, v->scenario_file);
         for (int64_t k = 0; v->set[k] != NULL; k++)
             printf(" --set '%s'", v->set[k]);
         puts(v->calibrated_on ? " [calibrated on this row]"
@@ -310,10 +310,11 @@ static void print(const struct reproduction *r) {
     putchar('\n');
     for (int64_t i = 0; i < r->summary_count; i++) {
         const struct reproduction_summary *s = &r->summaries[i];
-        printf("%s: %ld rows, mean absolute error %.1f %%, worst %+.1f %% (%ld rows have no "
-               "relative error)\n",
-               s->table, (long)s->rows, s->mean_abs_relative_error * 100,
-               s->worst_relative_error * 100, (long)s->rows_without_relative_error);
+        printf("%s: %ld row%s, mean absolute error %.1f %%, worst %+.1f %% (%ld row%s no relative "
+               "error)\n",
+               s->table, (long)s->rows, s->rows == 1 ? "" : "s", s->mean_abs_relative_error * 100,
+               s->worst_relative_error * 100, (long)s->rows_without_relative_error,
+               s->rows_without_relative_error == 1 ? " has" : "s have");
         if (s->figures > 0) {
             fputs("  ", stdout);
             print_figures(s);
@@ -393,10 +394,11 @@ static void print_markdown(const struct reproduction *r) {
             if (v->note != NULL) printf(" %s", v->note);
             puts(" |");
         }
-        printf("\n%ld rows, mean absolute error %.1f %%, worst %+.1f %%, %ld rows without a "
+        printf("\n%ld row%s, mean absolute error %.1f %%, worst %+.1f %%, %ld row%s without a "
                "relative error.\n",
-               (long)s->rows, s->mean_abs_relative_error * 100, s->worst_relative_error * 100,
-               (long)s->rows_without_relative_error);
+               (long)s->rows, s->rows == 1 ? "" : "s", s->mean_abs_relative_error * 100,
+               s->worst_relative_error * 100, (long)s->rows_without_relative_error,
+               s->rows_without_relative_error == 1 ? "" : "s");
         if (s->figures > 0) {
             putchar('\n');
             print_figures(s);

@@ -59,14 +59,16 @@ static const char *module_name(const struct job *job, int64_t module) {
 
 static void print_plan(const struct job *job) {
     const struct job_plan *plan = &job->plan;
-    printf("%s on %ld pipeline ranks, %ld chunks on each\n", job->scenario->model->name,
-           (long)plan->stage_count, (long)plan->chunk_count);
+    printf("%s on %ld pipeline rank%s, %ld chunk%s on each\n", job->scenario->model->name,
+           (long)plan->stage_count, plan->stage_count == 1 ? "" : "s", (long)plan->chunk_count,
+           plan->chunk_count == 1 ? "" : "s");
     for (int64_t i = 0; i < plan->module_count; i++) {
-        printf("  %-8s %ld chunks a rank, ", module_name(job, i),
-               (long)plan->modules[i].chunk_count);
-        if (plan->modules[i].sub_batch > 0)
-            printf("sub-microbatches of at most %ld %s\n", (long)plan->modules[i].sub_batch,
-                   plan->modules[i].clips ? "clips" : "images");
+        const struct plan_module *m = &plan->modules[i];
+        printf("  %-8s %ld chunk%s a rank, ", module_name(job, i), (long)m->chunk_count,
+               m->chunk_count == 1 ? "" : "s");
+        if (m->sub_batch > 0)
+            printf("sub-microbatches of at most %ld %s%s\n", (long)m->sub_batch,
+                   m->clips ? "clip" : "image", m->sub_batch == 1 ? "" : "s");
         else
             puts("whole micro-batches");
     }
@@ -74,8 +76,8 @@ static void print_plan(const struct job *job) {
     for (int64_t chunk = 0; chunk < plan->chunk_count; chunk++) {
         printf("    chunk %ld ", (long)chunk);
         for (int64_t rank = 0; rank < plan->stage_count; rank++) {
-            int64_t recomputing, blocks = part_blocks(job, chunk * plan->stage_count + rank,
-                                                      &recomputing);
+            int64_t recomputing,
+                blocks = part_blocks(job, chunk * plan->stage_count + rank, &recomputing);
             printf("  %ld (%ld)", (long)blocks, (long)recomputing);
         }
         puts("");
@@ -112,8 +114,8 @@ static cJSON *plan_json(const struct job *job, const struct action_plan *plan) {
     cJSON *blocks = cJSON_AddArrayToObject(o, "blocks_by_part");
     for (int64_t part = 0; part < job->plan.part_count; part++) {
         int64_t recomputing;
-        cJSON_AddItemToArray(
-            blocks, cJSON_CreateNumber((double)part_blocks(job, part, &recomputing)));
+        cJSON_AddItemToArray(blocks,
+                             cJSON_CreateNumber((double)part_blocks(job, part, &recomputing)));
     }
     cJSON_AddNumberToObject(o, "makespan_ms", (double)plan->makespan_ns * 1e-6);
     if (plan->bound_ns > 0) {
@@ -180,8 +182,8 @@ static void print_convergence(const struct search_progress *p, const char *scena
         if (x->result.rollouts > most) most = x->result.rollouts;
         printf("  %-12s %9ld %9.3f %10.3f %9.2f %%  %ld schedules, %.3f s\n", name,
                (long)x->result.rollouts, x->result.wall_s, seconds_from_ns(x->result.best_ns),
-               ((double)x->result.best_ns / (double)p->bound_ns - 1) * 100,
-               (long)x->near_schedules, x->near_s);
+               ((double)x->result.best_ns / (double)p->bound_ns - 1) * 100, (long)x->near_schedules,
+               x->near_s);
     }
     printf("\n  best s after %9s", "schedules");
     for (int m = 0; m < SEARCH_METHOD_COUNT; m++)
@@ -239,8 +241,7 @@ int plan_schedule_convergence(struct cli *cli, const struct execution *e,
     struct error err = { 0 };
     struct search_progress_options options = { .iteration = o->iteration, .rollouts = o->rollouts };
     struct search_progress progress;
-    if (!search_progress_run(e->job, &options, cli->arena, &progress, &err))
-        return cli_error(&err);
+    if (!search_progress_run(e->job, &options, cli->arena, &progress, &err)) return cli_error(&err);
     if (cli->common.json)
         cli_print_json(convergence_json(&progress, o->iteration));
     else

@@ -308,9 +308,12 @@ static void print_left_out(const struct job *job) {
 static void print_dropped(const struct job *job) {
     const double fraction = job_dropped_fraction(job);
     if (fraction == 0) return;
+    char passes[32];
+    snprintf(passes, sizeof passes, "%.4g", job->epoch_steps / job->pass_steps);
     printf("  each pass of the sampler drops %.*f %% of the samples, which fill no round of all "
-           "ranks: an epoch of all of them takes %.4g passes\n",
-           cli_decimals(fraction * 100, 1), fraction * 100, job->epoch_steps / job->pass_steps);
+           "ranks: an epoch of all of them takes %s pass%s\n",
+           cli_decimals(fraction * 100, 1), fraction * 100, passes,
+           strcmp(passes, "1") == 0 ? "" : "es");
 }
 
 void print_answer(const struct execution *e) {

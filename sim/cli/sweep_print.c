@@ -568,7 +568,8 @@ static void print_room(struct sweep *sweep, int64_t answer, int64_t roomy) {
 static void print_limits(struct sweep *sweep, const struct sweep_decision *d) {
     const struct sweep_file *f = sweep->file;
     if (d->cheapest_in_time >= 0) {
-        printf("\nCheapest within %.10g days: ", f->deadline_days);
+        printf("\nCheapest within %.10g day%s: ", f->deadline_days,
+               f->deadline_days == 1 ? "" : "s");
         print_limit(sweep, d->cheapest_in_time);
         const struct sweep_row_record *row = &sweep->rows[d->cheapest_in_time];
         print_coin_toss(row, row->total_days, f->deadline_days);

@@ -15,7 +15,9 @@ static const struct field lora_rows[] = {
     { "targets", FIELD_NODE, AT(targets), 0, 0, "null", "",
       "linear layers with an adapter, as PEFT or Megatron call them: list of \"q_proj\", "
       "\"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", \"up_proj\", \"down_proj\", "
-      "\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"; default [\"linear_qkv\"]",
+      "\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"; or \"all-linear\": every "
+      "one "
+      "with _proj that the blocks have; default [\"linear_qkv\"]",
       NULL },
 };
 #undef AT
@@ -45,14 +47,34 @@ static const struct {
       "linear_fc1 is gate_proj and up_proj" },
 };
 
+/* PEFT: every linear layer but the head (tuners/tuners_utils.py, _maybe_include_all_linear_layers);
+ * of the language module alone, as all adapters here. */
+static const char all_linear[] = "all-linear";
+static unsigned all_linear_targets(const struct module *language) {
+    return 1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V | 1u << ADAPTER_PROJ |
+           (language->ffn == FFN_SWIGLU ? 1u << ADAPTER_GATE : 0) | 1u << ADAPTER_UP |
+           1u << ADAPTER_DOWN;
+}
+
+/* As the whole, or as the list's one item. */
+static bool is_all_linear(const cJSON *targets) {
+    if (cJSON_IsArray(targets) && cJSON_GetArraySize(targets) == 1) targets = targets->child;
+    return cJSON_IsString(targets) && strcmp(targets->valuestring, all_linear) == 0;
+}
+
 static bool read_target(struct reader *r, const cJSON *item, const struct module *language,
                         unsigned *targets) {
-    const char *const hint = "for example [\"q_proj\", \"v_proj\"] or [\"linear_qkv\"]";
+    const char *const hint =
+        "for example [\"q_proj\", \"v_proj\"], [\"linear_qkv\"] or \"all-linear\"";
     if (!cJSON_IsString(item))
         return json_error(r->s->json, item, r->err, hint, "must be the name of a linear layer");
     size_t i = 0;
     while (i < sizeof names / sizeof names[0] && strcmp(names[i].name, item->valuestring) != 0)
         i++;
+    if (strcmp(item->valuestring, all_linear) == 0)
+        return json_error(r->s->json, item, r->err, NULL,
+                          "\"%s\" stands alone: it is every linear layer of the blocks",
+                          all_linear);
     if (i == sizeof names / sizeof names[0])
         return json_error(r->s->json, item, r->err, hint, "unknown linear layer \"%s\"",
                           item->valuestring);
@@ -106,12 +128,14 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
     if (!field_table_read(&scenario_lora_table, s->json, section, &f, s->arena, r->err))
         return false;
     const cJSON *targets = scenario_present(f.targets);
-    unsigned bits = targets == NULL ? 1u << ADAPTER_QKV : 0;
-    if (targets != NULL && (!cJSON_IsArray(targets) || targets->child == NULL))
-        return json_error(s->json, targets, r->err, "for example [\"linear_qkv\"]",
+    const bool all = is_all_linear(targets);
+    unsigned bits = targets == NULL ? 1u << ADAPTER_QKV : all ? all_linear_targets(language) : 0;
+    if (targets != NULL && !all && (!cJSON_IsArray(targets) || targets->child == NULL))
+        return json_error(s->json, targets, r->err,
+                          "for example [\"linear_qkv\"] or \"all-linear\"",
                           "must be a list of linear layers");
     cJSON_ArrayForEach(item, targets) {
-        if (!read_target(r, item, language, &bits)) return false;
+        if (!all && !read_target(r, item, language, &bits)) return false;
     }
     language->frozen = true;
     language->adapter_rank = f.rank;

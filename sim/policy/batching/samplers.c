@@ -29,11 +29,13 @@ bool sampler_begin(const char *policy, const struct batch_request *request, stru
         return error_set(err, "%s: data set '%s' has %lld samples, but at most %d can be batched",
                          policy, dataset->name, (long long)dataset->sample_count, INT32_MAX);
     if (dataset->sample_count < request->dp * request->micro_batch) {
-        error_set(err,
-                  "%s: data set '%s' has %lld samples, too few for one micro-batch of %lld on each "
-                  "of %lld data-parallel ranks",
-                  policy, dataset->name, (long long)dataset->sample_count,
-                  (long long)request->micro_batch, (long long)request->dp);
+        error_set(
+            err,
+            "%s: data set '%s' has %lld sample%s, too few for one micro-batch of %lld on each "
+            "of %lld data-parallel ranks",
+            policy, dataset->name, (long long)dataset->sample_count,
+            dataset->sample_count == 1 ? "" : "s", (long long)request->micro_batch,
+            (long long)request->dp);
         return error_hint(err, "use fewer ranks, a smaller micro-batch or a larger data set");
     }
     plan->samples_in = dataset->sample_count;

@@ -3,6 +3,11 @@
 
 #define MODEL_WITH(lora) "\"model\": { \"name\": \"internvl-6b-20b\", \"lora\": " lora " }"
 
+enum {
+    ALL_LINEAR = 1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V | 1u << ADAPTER_PROJ |
+                 1u << ADAPTER_GATE | 1u << ADAPTER_UP | 1u << ADAPTER_DOWN
+};
+
 static void test_values(void **state) {
     (void)state;
     static const struct {
@@ -15,6 +20,10 @@ static void test_values(void **state) {
           1u << ADAPTER_Q | 1u << ADAPTER_PROJ | 1u << ADAPTER_DOWN },
         { MODEL_WITH("{ \"targets\": [\"linear_proj\", \"linear_fc1\", \"linear_fc2\"] }"), 8,
           1u << ADAPTER_PROJ | 1u << ADAPTER_GATE_UP | 1u << ADAPTER_DOWN },
+        { MODEL_WITH("{ \"rank\": 16, \"targets\": \"all-linear\" }"), 16, ALL_LINEAR },
+        { MODEL_WITH("{ \"targets\": [\"all-linear\"] }"), 8, ALL_LINEAR },
+        { "\"model\": { \"name\": \"gpt-22b\", \"lora\": { \"targets\": \"all-linear\" } }", 8,
+          ALL_LINEAR & ~(1u << ADAPTER_GATE) },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, cases[i].model, NULL);
@@ -28,7 +37,8 @@ static void test_values(void **state) {
             said = said || strncmp(s->assumptions[k], "lora: ", 6) == 0;
         assert_true(said);
         /* the encoder is trained, as without the section */
-        assert_false(s->model->modules[MODULE_VISION].frozen);
+        const struct module *vision = &s->model->modules[MODULE_VISION];
+        assert_true(vision->layer_count == 0 || !vision->frozen);
         scenario_destroy(s);
     }
     struct scenario *s = load_valid(MODEL, NULL, NULL);
@@ -38,7 +48,8 @@ static void test_values(void **state) {
 
 static void test_mistakes(void **state) {
     (void)state;
-    static const char hint[] = "for example [\"q_proj\", \"v_proj\"] or [\"linear_qkv\"]";
+    static const char hint[] =
+        "for example [\"q_proj\", \"v_proj\"], [\"linear_qkv\"] or \"all-linear\"";
     static const struct {
         const char *name, *model, *want, *hint;
     } cases[] = {
@@ -48,7 +59,12 @@ static void test_mistakes(void **state) {
           "2:61: error: /model/lora/targets/0: must be the name of a linear layer", hint },
         { "an empty list", MODEL_WITH("{ \"targets\": [] }"),
           "2:49: error: /model/lora/targets: must be a list of linear layers",
-          "for example [\"linear_qkv\"]" },
+          "for example [\"linear_qkv\"] or \"all-linear\"" },
+        { "all and one of them", MODEL_WITH("{ \"targets\": [\"q_proj\", \"all-linear\"] }"),
+          "2:71: error: /model/lora/targets/1: \"all-linear\" stands alone: it is every linear "
+          "layer "
+          "of the blocks",
+          NULL },
         { "twice", MODEL_WITH("{ \"targets\": [\"o_proj\", \"linear_proj\"] }"),
           "2:71: error: /model/lora/targets/1: \"linear_proj\" is named twice", NULL },
         { "a matrix and its part", MODEL_WITH("{ \"targets\": [\"linear_qkv\", \"q_proj\"] }"),
