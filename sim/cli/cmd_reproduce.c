@@ -519,14 +519,19 @@ static bool draw_pictures(struct cli *cli, const struct reproduction *r,
         return error_hint(err, "for example dip.figure13");
     }
     if (!cli_make_folder(o->pictures, NULL, err)) return false;
+    const char *names = "";
     for (int64_t i = 0; i < r->picture_count; i++) {
         const struct reproduction_picture *p = &r->pictures[i];
-        const char *path =
-            arena_format(cli->arena, "%s/%s.%s", o->pictures, p->table, format_names[o->format]);
+        const char *name = arena_format(cli->arena, "%s.%s", p->table, format_names[o->format]),
+                   *path = arena_format(cli->arena, "%s/%s", o->pictures, name);
+        names = arena_format(cli->arena, "%s%s%s", names, i > 0 ? ", " : "", name);
         bool ok = p->picture->kind == PICTURE_BARS ? draw_bars(cli, p, path, err)
                                                    : draw_lines(cli, p, path, err);
         if (!ok) return false;
     }
+    if (!cli->common.quiet)
+        fprintf(stderr, "%ld picture%s in %s: %s\n", (long)r->picture_count,
+                r->picture_count == 1 ? "" : "s", o->pictures, names);
     return true;
 }
 
@@ -562,19 +567,16 @@ static int run(struct cli *cli, void *options) {
             return cli_error(&err);
         }
     }
-    if ((o->plot != NULL && !draw(cli, r, o->plot, &err)) ||
-        (o->pictures != NULL && !draw_pictures(cli, r, o, &err))) {
-        reproduction_destroy(r);
-        return cli_error(&err);
-    }
     if (cli->common.json)
         cli_print_json(to_json(cli, r));
     else if (o->markdown)
         print_markdown(r);
     else
         print(r);
+    const bool drawn = (o->plot == NULL || draw(cli, r, o->plot, &err)) &&
+                       (o->pictures == NULL || draw_pictures(cli, r, o, &err));
     reproduction_destroy(r);
-    return EXIT_DONE;
+    return drawn ? EXIT_DONE : cli_error(&err);
 }
 
 const struct command command_reproduce = {
