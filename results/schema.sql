@@ -283,7 +283,8 @@ CREATE TABLE sweep_round (
     rejected_count      INTEGER NOT NULL, -- that are none, by a rule
     raced_count         INTEGER NOT NULL, -- priced
     pruned_count        INTEGER NOT NULL, -- valid, left out by a bound
-    best_total_days     REAL,             -- least so far of those that fit; NULL: none does yet
+    best_total_days     REAL,             -- least so far of those that fit, and of these that
+                                          -- need no code as soon as one does not; NULL: none does yet
     best_gpu_days       REAL,             -- the same of GPU-days
     best_money_usd      REAL,             -- the same of money; NULL: no price
     PRIMARY KEY (sweep_id, round_index)

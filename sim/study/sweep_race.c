@@ -200,16 +200,26 @@ static void add_incumbents(struct sweep_run *run, int64_t count) {
 
 /* ---- progress ---- */
 
-static void note_best(struct sweep_round_record *progress, const struct sweep_row_record *row) {
+static void forget_best(struct sweep_round_record *progress) {
+    progress->best_total_days = progress->best_gpu_days = progress->best_money_usd = NAN;
+}
+
+/* fmin() takes the number where the other is NaN. What needs code counts until something does not,
+ * as where the rows are ordered. */
+static void note_best(struct sweep_run *run, const struct sweep_row_record *row) {
+    struct sweep_round_record *progress = &run->progress;
     if (row->verdict == NULL || strcmp(row->verdict, "out of memory") == 0 ||
         record_leaves_out(row->left_out_fraction))
         return;
+    const bool launches = !sweep_row_needs_code(row);
+    if (!launches && run->launches) return;
+    if (launches && !run->launches) forget_best(progress);
+    run->launches = launches;
     progress->best_total_days = fmin(progress->best_total_days, row->total_days);
     progress->best_gpu_days = fmin(progress->best_gpu_days, row->gpu_days);
     progress->best_money_usd = fmin(progress->best_money_usd, row->money_usd);
 }
 
-/* fmin() takes the number where the other is NaN. */
 static bool note_round(struct sweep_run *run, int64_t count, struct error *err) {
     struct sweep *sweep = run->sweep;
     struct sweep_round_record *progress = &run->progress;
@@ -223,7 +233,7 @@ static bool note_round(struct sweep_run *run, int64_t count, struct error *err) 
         const bool pruned = strcmp(row->status, "pruned") == 0;
         progress->pruned_count += pruned;
         progress->raced_count += !pruned;
-        note_best(progress, row);
+        note_best(run, row);
     }
     bool ok = true;
     if (run->options->store != NULL && progress->round_index >= run->stored_rounds)
@@ -277,8 +287,8 @@ bool sweep_race(struct sweep_run *run, struct error *err) {
     const struct sweep_options *o = run->options;
     double start = wall_clock_s();
     bool ok = true;
-    run->progress.best_total_days = run->progress.best_gpu_days = run->progress.best_money_usd =
-        NAN;
+    forget_best(&run->progress);
+    run->launches = false;
     for (run->round_begin = 0; ok && run->round_begin < total; run->round_begin += SWEEP_ROUND) {
         int64_t count =
             total - run->round_begin < SWEEP_ROUND ? total - run->round_begin : SWEEP_ROUND;

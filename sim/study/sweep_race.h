@@ -38,6 +38,7 @@ struct sweep_run {
     struct configuration_table seen;  /* by this call */
     struct incumbents incumbents;
     struct sweep_round_record progress; /* of the rounds so far; round_index is the next one's */
+    bool launches;                      /* something of them fits and needs no code */
     int64_t stored_rounds;              /* that the database holds: those stay as they are */
     int64_t replay_count;               /* by this call */
     struct sweep_item items[SWEEP_ROUND];

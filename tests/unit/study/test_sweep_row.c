@@ -187,6 +187,32 @@ static void test_pruning_shards_join_to_the_same_answer(void **state) {
     store_close(into);
 }
 
+/* What the backend's options do not launch is no least, once something else is. */
+static void test_the_least_so_far_launches(void **state) {
+    (void)state;
+    struct store *store = open_store("least");
+    struct sweep_options options = options_with(store, 2);
+    options.top = 0;
+    sweep_destroy(must_run(&options, "tests/data/sweep/small-sweep.json"));
+    struct error err = { 0 };
+    int64_t cheaper, least;
+    assert_true(
+        db_integer(store_db(store),
+                   "SELECT count(*) FROM sweep_row WHERE verdict <> 'out of memory' AND "
+                   "reason IS NOT NULL AND gpu_days < (SELECT best_gpu_days FROM sweep_round "
+                   "ORDER BY round_index DESC LIMIT 1)",
+                   &cheaper, &err));
+    assert_true(cheaper > 0);
+    assert_true(db_integer(store_db(store),
+                           "SELECT (SELECT min(gpu_days) FROM sweep_row WHERE "
+                           "verdict <> 'out of memory' AND (reason IS NULL OR reason "
+                           "LIKE 'differs in training.micro_batch %')) = (SELECT best_gpu_days "
+                           "FROM sweep_round ORDER BY round_index DESC LIMIT 1)",
+                           &least, &err));
+    assert_int_equal(least, 1);
+    store_close(store);
+}
+
 static void test_a_changed_input_is_noticed(void **state) {
     (void)state;
     struct store *store = open_store("input");
@@ -265,6 +291,7 @@ int main(void) {
         cmocka_unit_test(test_threads_and_resuming_change_nothing),
         cmocka_unit_test(test_shards_join_to_the_whole),
         cmocka_unit_test(test_pruning_shards_join_to_the_same_answer),
+        cmocka_unit_test(test_the_least_so_far_launches),
         cmocka_unit_test(test_a_changed_input_is_noticed),
         cmocka_unit_test(test_a_full_disk_loses_nothing),
         cmocka_unit_test(test_two_writers),
