@@ -201,11 +201,11 @@ static bool denied(const char *text, const char *at) {
 
 /* "packing false", "packing: off" */
 static bool switched_off(const char *after) {
-    static const char *const words[] = { "false", "off" };
+    static const char *const signs[] = { "false", "off" };
     after += strspn(after, " :=");
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        const size_t length = strlen(words[i]);
-        if (strncasecmp(after, words[i], length) == 0 && !isalnum((unsigned char)after[length]))
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        const size_t length = strlen(signs[i]);
+        if (strncasecmp(after, signs[i], length) == 0 && !isalnum((unsigned char)after[length]))
             return true;
     }
     return false;
