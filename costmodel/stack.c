@@ -161,7 +161,8 @@ static const struct field stack_rows[] = {
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
     { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
       "mean length of its usual fine-tuning samples, which attend within themselves where a "
-      "measured row says that they are packed; 0: packed samples attend to all before them",
+      "measured row says that they are packed, or that it fine-tunes; 0: packed samples attend to "
+      "all before them",
       NULL },
     { "packs_samples", FIELD_BOOL, AT(packs_samples), 0, 0, "false", "",
       "a measured row's sequences are packed samples unless it says how long those are", NULL },
