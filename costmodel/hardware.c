@@ -9,7 +9,7 @@
 #include "sim/base/units.h"
 
 struct gpu_fields {
-    const char *name, *description, *curves;
+    const char *name, *description, *curves, *machine_of;
     double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, socket_GB_per_s, tdp_w,
         reserved_GiB;
@@ -50,6 +50,8 @@ static const struct field gpu_rows[] = {
       "driver and context: not usable by the framework", NULL },
     { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "", "efficiency curves, path beside this file",
       NULL },
+    { "machine_of", FIELD_TEXT, AT(machine_of), 0, 0, "\"\"", "",
+      "measured runs of this source ran here where they name the usual GPU", NULL },
     { "rules", FIELD_NODE, AT(rules), 0, 0, "null", "",
       "own figures in place of estimates, as in a scenario", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },

@@ -105,6 +105,28 @@ const char *measured_hardware(const struct measured_context *context, const char
     return best;
 }
 
+const char *measured_machine(const struct measured_context *context, const char *usual,
+                             const char *source) {
+    struct arena *arena = context->arena;
+    const char *folder = arena_format(arena, "%s/hardware", context->directory);
+    const size_t length = strlen(usual);
+    int64_t count;
+    const char **names = folder_names(arena, folder, ".json", &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (strncmp(names[i], usual, length) != 0 || names[i][length] != '-') continue;
+        struct error ignored = { 0 };
+        struct json *json =
+            json_load(arena_format(arena, "%s/%s.json", folder, names[i]), &ignored);
+        const char *owner =
+            json == NULL ? NULL
+                         : cJSON_GetStringValue(cJSON_GetObjectItem(json_root(json), "machine_of"));
+        const bool own = owner != NULL && owner[0] != '\0' && strcasestr(source, owner) != NULL;
+        json_destroy(json);
+        if (own) return names[i];
+    }
+    return usual;
+}
+
 bool measured_hardware_is_file(const char *wanted) {
     const size_t length = strlen(wanted);
     return length > 5 && strcmp(wanted + length - 5, ".json") == 0;

@@ -39,6 +39,9 @@ void measured_row_note(struct measured_row *row, const char *format, ...)
  * reason. */
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not);
+/* The profile of the source's own machine, where one is shipped ("machine_of"), else the usual one. */
+const char *measured_machine(const struct measured_context *context, const char *usual,
+                             const char *source);
 /* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
 bool measured_hardware_is_file(const char *wanted);
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);

@@ -156,8 +156,13 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
     }
     row->out->gpu = row->out->hardware = measured_hardware(row->context, wanted, &why_not);
     if (row->out->hardware == NULL) return skip_at(row, SKIP_HARDWARE, "hardware", why_not);
-    if (row->run.hardware[0] != '\0' && strcmp(row->out->hardware, wanted) != 0)
-        measured_row_note(row, "hardware %s is the profile %s", wanted, row->out->hardware);
+    const char *usual = row->out->hardware;
+    if (row->run.hardware[0] != '\0' && strcmp(usual, wanted) != 0)
+        measured_row_note(row, "hardware %s is the profile %s", wanted, usual);
+    row->out->gpu = row->out->hardware = measured_machine(row->context, usual, row->run.source);
+    if (row->out->hardware != usual)
+        measured_row_note(row, "hardware: %s, the machine of %s", row->out->hardware,
+                          row->run.source);
     return SKIP_NOTHING;
 }
 
