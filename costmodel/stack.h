@@ -134,13 +134,14 @@ struct stack {
     enum stack_linear_gradients linear_gradients;
     enum stack_unpads unpads;
     int64_t softmax_multiple; /* lengths that unfused attention's one kernel of a softmax takes */
+    bool softmax_needs_mask;  /* without a mask that kernel is not taken */
     bool dropout_apart;       /* a branch is dropped out before the kernel that adds it */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
-    bool packs_samples; /* a measured row is of packed samples unless it says sample_len */
-    bool odd_vocabulary;          /* not padded: rows of logits may begin anywhere */
-    bool holds_tensor_overlap;    /* in its factors: layout.tp_overlap hides nothing more */
+    bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
+    bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
+    bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */

@@ -43,7 +43,7 @@ struct layer_division layer_division_weights(const struct model *model, int64_t 
     const struct module *module = &model->modules[layer->module_index];
     struct layer_division d = { .module = module, .kind = layer->kind, .tp = tp, .cp = 1 };
     d.element_bytes = module->precision == PRECISION_FP32 ? 4 : 2;
-    d.causal = module->role == MODULE_LANGUAGE;
+    d.causal = module->role == MODULE_LANGUAGE && !module->bidirectional;
     if (module->role == MODULE_CONNECTOR) return d;
     d.heads = divide_up(module->heads, tp);
     d.kv_heads = divide_up(module->kv_heads, tp); /* one where kv_heads < tp: replicated */
@@ -114,10 +114,13 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
         d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
     }
     d.attention = tensor_split_attention(split, d.kind);
-    d.writes_softmax = d.attention == ATTENTION_NAIVE &&
-                       writes_softmax(shape, d.kind, split->softmax_multiple, d.module);
+    d.scales_softmax = !d.causal && split->softmax_needs_mask;
+    d.writes_softmax =
+        d.attention == ATTENTION_NAIVE &&
+        (d.scales_softmax || writes_softmax(shape, d.kind, split->softmax_multiple, d.module));
     d.context = split->context;
-    d.context_exchange = d.cp > 1 && (d.causal || d.kind == LAYER_DIFFUSION_BLOCK);
+    d.context_exchange =
+        d.cp > 1 && (d.module->role == MODULE_LANGUAGE || d.kind == LAYER_DIFFUSION_BLOCK);
     d.score_square_sum = d.square_sum;
     if (d.context_exchange && d.causal && split->context_unbalanced &&
         d.context != CONTEXT_ALL_TO_ALL)

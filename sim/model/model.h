@@ -89,6 +89,7 @@ struct module {
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
     int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
+    bool bidirectional; /* language model: all tokens attend to all (BERT, an encoder by itself) */
     /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of
      * the latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
@@ -229,9 +230,10 @@ struct tensor_split {
     bool unpads; /* the language model's fused attention reads samples without their padding */
     int64_t
         softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */
-    bool whole_logits;    /* the loss is computed on all logits, gathered from the TP ranks */
-    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
-    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
+    bool softmax_needs_mask; /* and without a mask it is none: scaled, cast and cast back */
+    bool whole_logits;       /* the loss is computed on all logits, gathered from the TP ranks */
+    bool odd_vocabulary;     /* not padded: rows of logits may begin anywhere */
+    bool dropout_apart;      /* a branch is dropped out before the kernel that adds it */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -94,6 +94,8 @@ static const struct field module_fields[] = {
       "rows of embedding and head (language)", NULL },
     { "tied_embeddings", FIELD_BOOL, AT(module.tied_embeddings), 0, 0, "false", "",
       "embedding and head share one table", NULL },
+    { "bidirectional", FIELD_BOOL, AT(module.bidirectional), 0, 0, "false", "",
+      "all tokens attend to all, without a causal mask (language; BERT)", NULL },
     { "logit_cap", FIELD_BOOL, AT(module.logit_cap), 0, 0, "false", "",
       "the head's logits pass a tanh before the loss (language; Gemma 2)", NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
@@ -321,6 +323,8 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
         return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
     if (m->tied_embeddings)
         return mistake(place, "tied_embeddings", err, NULL, "belongs to a language model");
+    if (m->bidirectional)
+        return mistake(place, "bidirectional", err, NULL, "belongs to a language model");
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
     m->vocabulary = 0;
     if (m->patch_size < 0)

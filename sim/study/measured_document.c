@@ -30,6 +30,7 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
     if (gpt) cJSON_AddStringToObject(language, "qkv_bias", "all");
     cJSON_AddBoolToObject(language, "linear_bias", gpt);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
@@ -236,9 +237,9 @@ static void add_training(cJSON *root, struct measured_row *row) {
     cJSON_AddNumberToObject(micro, "samples", (double)row->micro_batch);
     cJSON_AddStringToObject(training, "attention", row->attention);
     if (row->run.dropout >= 0) { /* the usual probability: kernels do not tell one from another */
-        const double probability = row->run.dropout > 0 ? USUAL_DROPOUT : 0;
-        cJSON_AddNumberToObject(training, "hidden_dropout", probability);
-        cJSON_AddNumberToObject(training, "attention_dropout", probability);
+        const bool hidden = row->run.dropout > 0, attention = row->run.dropout == 1;
+        cJSON_AddNumberToObject(training, "hidden_dropout", hidden ? USUAL_DROPOUT : 0);
+        cJSON_AddNumberToObject(training, "attention_dropout", attention ? USUAL_DROPOUT : 0);
     }
     if (row->run.deterministic[0] != '\0')
         cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);

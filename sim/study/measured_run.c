@@ -67,7 +67,7 @@ static const struct column {
     { "precision", COLUMN_WORD, AT(precision), 0, 0 },
     { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
     { "attention", COLUMN_WORD, AT(attention), 0, 0 },
-    { "dropout", COLUMN_COUNT, AT(dropout), 0, 1 },
+    { "dropout", COLUMN_COUNT, AT(dropout), 0, 2 },
     { "deterministic", COLUMN_TEXT, AT(deterministic), 0, 0 },
     { "overlap", COLUMN_WORDS, AT(overlap), 0, 0 },
     { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },

@@ -545,7 +545,7 @@ static enum validation_skip check_words(struct measured_row *row) {
         row->out->skip_detail = r->mistake;
         return SKIP_VALUE;
     }
-    static const char *const modalities[] = { "text", "vision+text", NULL };
+    static const char *const modalities[] = { "text", "vision+text", "encoder", NULL };
     if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
     static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
                                                  "relu2", "swiglu",   NULL };

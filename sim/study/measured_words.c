@@ -11,6 +11,7 @@ static const struct word {
     const char *column, *word, *spellings;
 } words[] = {
     { "modality", "text", "text-only llm lm language language-only" },
+    { "modality", "encoder", "encoder-only bidirectional bert" },
     { "modality", "vision+text",
       "text+vision image+text text+image vision-text image-text text-image vision-language vlm "
       "mllm "

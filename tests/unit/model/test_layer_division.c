@@ -75,6 +75,48 @@ static void test_encoder_softmax(void **state) {
     arena_destroy(arena);
 }
 
+/* Apex's kernel of NeMo's own layers takes no attention without a mask: scaled apart instead. */
+static void test_softmax_without_mask(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llava-1.6-7b");
+    struct batch_shape shape = model_batch_shape(m, 1, 3, 4096, 4096.0 * 4096);
+    struct tensor_split split = split_of(1, false);
+    split.attention = ATTENTION_NAIVE;
+    split.softmax_multiple = 1;
+    split.softmax_needs_mask = true;
+    expect_softmax(m, LAYER_VISION_BLOCK, &shape, split, 28, 32, 16 * 3 * 577.0 * 577);
+    expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, 4, 6, 32 * 4096.0 * 4096);
+    arena_destroy(arena);
+}
+
+/* No causal mask: twice the FLOP of fused attention, and a softmax without a mask. */
+static void test_bidirectional(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char path[256];
+    struct error err = { 0 };
+    const struct model *m = fixture_text(
+        arena,
+        "{\"name\": \"bert\", \"language\": {\"name\": \"bert\", \"role\": \"language\", "
+        "\"layer_count\": 2, \"hidden\": 1024, \"ffn_hidden\": 4096, \"heads\": 16, \"ffn\": "
+        "\"gelu\", \"norm\": \"layer\", \"position\": \"none\", \"vocabulary\": 1000, "
+        "\"bidirectional\": true, \"source\": \"test\"}, \"source\": \"test\"}",
+        path, sizeof path, &err);
+    if (m == NULL) fail_msg("%s", err.text);
+    struct batch_shape shape = model_batch_shape(m, 4, 0, 4 * 512, 4 * 512.0 * 512);
+    struct tensor_split split = split_of(1, false);
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD, both);
+    const double flop = find_operator(&list, "attention", PASS_FORWARD)->flop;
+    assert_true(flop == 4 * 4 * 512.0 * 512 * 1024);
+    operator_list_free(&list);
+    split.attention = ATTENTION_NAIVE;
+    split.softmax_multiple = 3;
+    expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, 20, 24, 16 * 4 * 512.0 * 512);
+    arena_destroy(arena);
+}
+
 /* Apart, dropout writes what the sum reads: two tensors more, forward alone, and none without it. */
 static void test_dropout_apart(void **state) {
     (void)state;
@@ -105,10 +147,9 @@ static void test_dropout_apart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_softmax),
-        cmocka_unit_test(test_saved_softmax),
-        cmocka_unit_test(test_encoder_softmax),
-        cmocka_unit_test(test_dropout_apart),
+        cmocka_unit_test(test_text_softmax),    cmocka_unit_test(test_saved_softmax),
+        cmocka_unit_test(test_encoder_softmax), cmocka_unit_test(test_softmax_without_mask),
+        cmocka_unit_test(test_bidirectional),   cmocka_unit_test(test_dropout_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
