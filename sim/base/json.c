@@ -25,6 +25,7 @@ struct override {
     const char *option; /* "--set" */
     char *path;         /* "/cluster/gpu_count" */
     char *assignment;   /* "cluster.gpu_count=64", as the user wrote it */
+    char *before;       /* the text that stood there; NULL: none, or no text */
 };
 
 static char *text_copy(const char *text, size_t length) {
@@ -234,6 +235,15 @@ bool json_is_overridden(const struct json *json, const cJSON *node) {
     return override_of(json, path) != NULL;
 }
 
+const char *json_text_before(const struct json *json, const cJSON *node) {
+    char path[1024];
+    const char *before = NULL;
+    json_path(json, node, path, sizeof path);
+    for (const struct override *o = json->overrides; o != NULL; o = o->next)
+        if (strcmp(o->path, path) == 0) before = o->before; /* of the oldest */
+    return before;
+}
+
 /* Where step `i` of the trail is in the text, in which what was removed still stands. */
 static int64_t index_in_text(const struct json *json, const struct trail *trail, int i) {
     struct trail above = *trail;
@@ -434,6 +444,7 @@ void json_destroy(struct json *json) {
         struct override *next = json->overrides->next;
         free(json->overrides->path);
         free(json->overrides->assignment);
+        free(json->overrides->before);
         free(json->overrides);
         json->overrides = next;
     }
@@ -506,9 +517,10 @@ static cJSON *walk_path(cJSON *at, char *path, char **key) {
 }
 
 static void remember_override(struct json *json, const char *option, const char *assignment,
-                              size_t path_length) {
+                              size_t path_length, char *before) {
     struct override *o = memory_alloc(sizeof *o);
     o->next = json->overrides;
+    o->before = before;
     o->option = option;
     o->assignment = text_copy(assignment, strlen(assignment));
     o->path = memory_alloc(path_length + 2);
@@ -582,6 +594,8 @@ bool json_override_by(struct json *json, const char *option, const char *assignm
     if (ok) {
         cJSON *value = parse_value(text);
         cJSON *old = child_of(at, key);
+        char *before =
+            cJSON_IsString(old) ? text_copy(old->valuestring, strlen(old->valuestring)) : NULL;
         if (cJSON_IsObject(at) && old == NULL) {
             cJSON_AddItemToObject(at, key, value);
         } else if (cJSON_IsObject(at)) {
@@ -594,7 +608,7 @@ bool json_override_by(struct json *json, const char *option, const char *assignm
             ok = error_set(err, "%s %s: the list has no item \"%s\"", option, assignment, key);
         }
         if (ok) {
-            remember_override(json, option, assignment, (size_t)(equals - assignment));
+            remember_override(json, option, assignment, (size_t)(equals - assignment), before);
             ok = check_tree(json, value, err);
         }
     }

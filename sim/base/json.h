@@ -57,6 +57,9 @@ bool json_key_error(const struct json *json, const cJSON *node, struct error *er
 /* Whether --set gave this value, or something around it. */
 bool json_is_overridden(const struct json *json, const cJSON *node);
 
+/* The text that stood in the file where --set gave this very value; NULL: none. */
+const char *json_text_before(const struct json *json, const cJSON *node);
+
 /* Writes the slash path of a node ("/cluster/gpu_count") into text. */
 void json_path(const struct json *json, const cJSON *node, char *text, size_t size);
 

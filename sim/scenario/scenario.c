@@ -95,7 +95,8 @@ static bool merge_cluster_file(struct reader *r) {
             return true;
         return relocate(r, name, "cluster", name->valuestring);
     }
-    if (cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL)
+    r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
+    if (r->hardware_is_the_clusters)
         cJSON_AddStringToObject(section, "hardware", preset.hardware);
     add_missing_number(section, "gpu_count", (double)preset.gpu_count);
     if (preset.network.gpus_per_node > 0)

@@ -21,6 +21,7 @@ struct reader {
      * from version to version. NULL while something else is read. */
     const char *rule;
     bool micro_batch_missing;
+    bool hardware_is_the_clusters;                   /* the scenario names no GPU itself */
     const cJSON *precision_nodes[MODULE_ROLE_COUNT]; /* where a module's own precision stands */
 };
 

@@ -1,5 +1,6 @@
 /* scenario_warnings.c - what is simulated as asked and is seldom what was meant. */
 #include <math.h>
+#include <string.h>
 
 #include "sim/base/arena.h"
 #include "sim/scenario/scenario_reader.h"
@@ -17,17 +18,36 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain) {
                                (long)f->gpus_per_node, f->hardware, (long)domain));
 }
 
+/* The GPU that the file names, itself or by a cluster, where --set gave another of either; "": none.
+ */
+static const char *hardware_in_file(struct reader *r) {
+    struct scenario *s = r->s;
+    const cJSON *cluster = r->top.cluster, *hardware = scenario_member(cluster, "hardware"),
+                *name = scenario_member(cluster, "name");
+    const bool named = json_is_overridden(s->json, name);
+    const char *own = json_text_before(s->json, hardware);
+    if (own == NULL && !json_is_overridden(s->json, hardware) &&
+        !(named && r->hardware_is_the_clusters))
+        own = s->cluster_fields.hardware;
+    if (own != NULL) return own;
+    const char *preset_name = named ? json_text_before(s->json, name) : name->valuestring;
+    struct cluster_preset preset;
+    return preset_name != NULL &&
+                   cluster_preset_read(s->arena, s->directory, preset_name, &preset, NULL)
+               ? preset.hardware
+               : "";
+}
+
 /* A price goes with the GPU that stands beside it; another GPU seldom costs the same. */
 void warn_of_foreign_price(struct reader *r) {
     struct scenario *s = r->s;
     const struct scenario_cluster *f = &s->cluster_fields;
     const cJSON *cluster = r->top.cluster;
     const cJSON *price = scenario_member(cluster, "price_usd_per_gpu_hour");
-    if (isnan(f->price_usd_per_gpu_hour) || price == cluster ||
-        json_is_overridden(s->json, price) ||
-        (!json_is_overridden(s->json, scenario_member(cluster, "hardware")) &&
-         !json_is_overridden(s->json, scenario_member(cluster, "name"))))
+    if (isnan(f->price_usd_per_gpu_hour) || price == cluster || json_is_overridden(s->json, price))
         return;
+    const char *in_file = hardware_in_file(r);
+    if (in_file[0] == '\0' || strcmp(in_file, f->hardware) == 0) return;
     scenario_warn(r,
                   arena_format(s->arena,
                                "%.10g USD a GPU-hour stands in the file for the GPU named there: "

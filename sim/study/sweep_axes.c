@@ -192,8 +192,11 @@ const char *sweep_axes_price_warning(const struct sweep_file *file) {
     if (!cJSON_IsNumber(price) || values_of(file, "cluster.price_usd_per_gpu_hour") > 0)
         return NULL;
     const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(cluster, "hardware");
+    const char *before = json_text_before(file->base, hardware);
+    const bool same =
+        before != NULL && cJSON_IsString(hardware) && strcmp(before, hardware->valuestring) == 0;
     const bool swapped =
-        json_is_overridden(file->base, hardware) && !json_is_overridden(file->base, price);
+        json_is_overridden(file->base, hardware) && !same && !json_is_overridden(file->base, price);
     const bool varied =
         values_of(file, "cluster.hardware") > 1 || values_of(file, "cluster.name") > 1;
     if (!varied && !swapped) return NULL;

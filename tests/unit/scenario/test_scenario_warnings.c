@@ -22,6 +22,12 @@ static const struct {
     { layouts, { "cluster.hardware=h100-80g-sxm" }, "2 USD a GPU-hour stands in the file" },
     { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.price_usd_per_gpu_hour=3" }, NULL },
     { layouts, { "cluster.price_usd_per_gpu_hour=3" }, NULL },
+    { layouts, { "cluster.hardware=a100-80g-sxm" }, NULL }, /* as it is */
+    { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.hardware=a100-80g-sxm" }, NULL },
+    { pack, { "cluster.name=dip-h20", "cluster.hardware=h800-80g-sxm" }, NULL },
+    { pack, { "cluster.name=dip-h800" }, NULL },
+    { pack, { "cluster.hardware=h800-80g-sxm" }, NULL }, /* its cluster's */
+    { pack, { "cluster.hardware=h20-96g" }, "USD a GPU-hour stands in the file" },
     { pack, { "cluster.name=omnibal-h100-8x400g" }, "USD a GPU-hour stands in the file" },
 };
 
