@@ -2,7 +2,10 @@
  * schema.sql. test_record.c holds this file and schema.sql to each other. */
 #include "results/record.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
+#include <string.h>
+#include "costmodel/cost_model.h"
 
 #define COLUMN(record, member, type)                                                               \
     { #member, RECORD_##type, offsetof(struct record, member) }
@@ -99,24 +102,15 @@ static const struct record_column memory_columns[] = {
 };
 
 static const struct record_column price_columns[] = {
-    COLUMN(price_record, price_index, INTEGER),
-    COLUMN(price_record, layer_kind, TEXT),
-    COLUMN(price_record, operator, TEXT),
-    COLUMN(price_record, kind, TEXT),
-    COLUMN(price_record, pass, TEXT),
-    COLUMN(price_record, shape, TEXT),
-    COLUMN(price_record, calls_per_step, REAL),
-    COLUMN(price_record, rank_fraction, REAL),
-    COLUMN(price_record, flop, REAL),
-    COLUMN(price_record, memory_bytes, REAL),
-    COLUMN(price_record, network_bytes, REAL),
-    COLUMN(price_record, price_s, REAL),
-    COLUMN(price_record, launch_s, REAL),
-    COLUMN(price_record, efficiency_fraction, REAL),
-    COLUMN(price_record, bound, TEXT),
-    COLUMN(price_record, source, TEXT),
-    COLUMN(price_record, inside_range, BOOL),
-    COLUMN(price_record, band_fraction, REAL),
+    COLUMN(price_record, price_index, INTEGER), COLUMN(price_record, layer_kind, TEXT),
+    COLUMN(price_record, operator, TEXT),       COLUMN(price_record, kind, TEXT),
+    COLUMN(price_record, pass, TEXT),           COLUMN(price_record, shape, TEXT),
+    COLUMN(price_record, calls_per_step, REAL), COLUMN(price_record, rank_fraction, REAL),
+    COLUMN(price_record, flop, REAL),           COLUMN(price_record, memory_bytes, REAL),
+    COLUMN(price_record, network_bytes, REAL),  COLUMN(price_record, price_s, REAL),
+    COLUMN(price_record, launch_s, REAL),       COLUMN(price_record, efficiency_fraction, REAL),
+    COLUMN(price_record, bound, TEXT),          COLUMN(price_record, source, TEXT),
+    COLUMN(price_record, inside_range, BOOL),   COLUMN(price_record, band_fraction, REAL),
 };
 
 static const struct record_column span_columns[] = {
@@ -291,6 +285,28 @@ const struct record_table record_tables[RECORD_TABLE_COUNT] = {
 
 bool record_leaves_out(double left_out_fraction) {
     return left_out_fraction > RECORD_LEFT_OUT_TOLERATED;
+}
+
+static const char *known_precision(const cJSON *node) {
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        if (cJSON_IsString(node) &&
+            strcmp(precision_name((enum precision)p), node->valuestring) == 0)
+            return precision_name((enum precision)p);
+    return NULL;
+}
+
+static const cJSON *member(const cJSON *object, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+const char *record_mfu_precision(const char *resolved_scenario) {
+    cJSON *scenario = resolved_scenario != NULL ? cJSON_Parse(resolved_scenario) : NULL;
+    const cJSON *own = member(member(scenario, "model"), "precision");
+    const char *name = known_precision(member(own, "diffusion_decoder"));
+    if (name == NULL) name = known_precision(member(own, "language"));
+    if (name == NULL) name = known_precision(member(member(scenario, "training"), "precision"));
+    cJSON_Delete(scenario);
+    return name;
 }
 
 struct run_record run_record_empty(void) {

@@ -131,7 +131,10 @@ static bool write_run_row(const struct report *r, int64_t index) {
                      arena_format(r->arena, "\xc2\xb1 %.0f %%", run->band_fraction * 100));
     const double spread = run->step_time_p95_ms / run->step_time_p50_ms;
     html_number_cell(out, spread, arena_format(r->arena, "%.3f", spread));
-    html_number_cell(out, run->mfu_fraction, report_percent(r, run->mfu_fraction));
+    const char *peak = report_odd_peak(run);
+    html_number_cell(out, run->mfu_fraction,
+                     arena_format(r->arena, peak != NULL ? "%s (%s)" : "%s",
+                                  report_percent(r, run->mfu_fraction), peak));
     const double peak_GiB = (double)run->memory_peak_bytes / BYTES_PER_GiB;
     html_number_cell(out, run->memory_peak_bytes < 0 ? NAN : peak_GiB,
                      report_number(r, peak_GiB, 1));

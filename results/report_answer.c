@@ -34,8 +34,10 @@ void report_figures(const struct report *r, const struct run_record *run) {
     if (isfinite(run->money_usd))
         figure(r, arena_format(r->arena, "%s USD", report_number(r, run->money_usd, 2)),
                "at the scenario's price");
+    const char *peak = report_odd_peak(run);
     figure(r, report_percent(r, run->mfu_fraction),
-           arena_format(r->arena, "MFU; HFU %s", report_percent(r, run->hfu_fraction)));
+           arena_format(r->arena, "MFU%s%s; HFU %s", peak != NULL ? " of the peak in " : "",
+                        peak != NULL ? peak : "", report_percent(r, run->hfu_fraction)));
     figure(r,
            arena_format(r->arena, "%.1f of %.0f GiB",
                         (double)run->memory_peak_bytes / BYTES_PER_GiB,

@@ -31,6 +31,11 @@ const char *report_percent(const struct report *r, double fraction) {
     return isfinite(fraction) ? arena_format(r->arena, "%.1f %%", fraction * 100) : "";
 }
 
+const char *report_odd_peak(const struct run_record *run) {
+    const char *precision = record_mfu_precision(run->resolved_scenario);
+    return precision != NULL && strstr(precision, "16") == NULL ? precision : NULL;
+}
+
 bool report_is_done(const struct run_record *run) {
     return run->status != NULL && strcmp(run->status, "done") == 0;
 }

@@ -33,11 +33,11 @@ struct report {
     const struct report_options *options;
     const struct run_record *const *runs;
     int64_t run_count;
-    int64_t best, second;          /* index in runs; -1: none */
+    int64_t best, second; /* index in runs; -1: none */
     /* By index: its section what_if is not the defaults. Such a run is the best only among its
      * like. */
     const bool *supposes;
-    int64_t passed_over; /* candidates that suppose something, where others do not */
+    int64_t passed_over;           /* candidates that suppose something, where others do not */
     char folder[64];               /* of pictures, while the page is made */
     bool no_pictures;              /* gnuplot is missing: said once */
     struct amount_unit time, work; /* of the tables: of days and of GPU-days */
@@ -57,6 +57,8 @@ struct run_setup {
 const char *report_number(const struct report *r, double value, int digits);
 const char *report_step_text(const struct report *r, double ms);
 const char *report_percent(const struct report *r, double fraction);
+/* The precision whose peak the run's MFU is of; NULL in 16 bits, which people mean by it. */
+const char *report_odd_peak(const struct run_record *run);
 
 bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
@@ -75,9 +77,9 @@ const char *report_breach_of(const struct report *r, double days, double money_u
 /* Why its sweep does not choose it; NULL: it may. */
 const char *report_no_choice(const struct report *r, const struct run_record *run);
 bool report_wish_read(struct report *r);
-bool report_wish_limits(const struct report *r); /* a deadline or a budget was given */
+bool report_wish_limits(const struct report *r);       /* a deadline or a budget was given */
 const char *report_wish_words(const struct report *r); /* "the deadline", "deadline and budget" */
-bool report_wish_write(const struct report *r);  /* both, and what keeps them */
+bool report_wish_write(const struct report *r);        /* both, and what keeps them */
 void report_verdict_tag(FILE *out, const struct run_record *run);
 const char *report_column(sqlite3_stmt *row, int index); /* its text, "?" for none */
 bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *setup);

@@ -175,6 +175,24 @@ static void print_in_money(const struct comparison_run *runs, const struct compa
     }
 }
 
+/* Said where it is not the peak in 16 bits, which people mean by MFU. */
+static void print_peaks(const struct comparison_run *runs, int64_t count) {
+    bool other = false;
+    for (int64_t i = 0; i < count; i++) {
+        const char *precision = record_mfu_precision(runs[i].record.resolved_scenario);
+        other = other || (precision != NULL && strstr(precision, "16") == NULL);
+    }
+    if (!other) return;
+    const char *first = record_mfu_precision(runs[0].record.resolved_scenario);
+    printf("MFU: of the peak in %s", first != NULL ? first : "what is not stored");
+    for (int64_t i = 1; i < count; i++) {
+        const char *precision = record_mfu_precision(runs[i].record.resolved_scenario);
+        if (precision != first)
+            printf("; of run %ld: %s", (long)i + 1, precision != NULL ? precision : "not stored");
+    }
+    putchar('\n');
+}
+
 /* "Software stack: nemo-2025", and of those that have another one which. */
 static void print_stacks(const struct comparison_run *runs, int64_t count, struct arena *arena) {
     const char *first = comparison_stack(&runs[0], arena);
@@ -219,6 +237,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     print_runs(runs, rows, count, unit);
     if (money != NULL) print_in_money(runs, money, count);
     print_stacks(runs, count, arena);
+    print_peaks(runs, count);
     print_causes(rows, count, unit);
     putchar('\n');
     for (int64_t i = 0; warnings[i] != NULL; i++)
@@ -275,6 +294,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         if (!isnan(r->money_usd)) cJSON_AddNumberToObject(row, "money_usd", r->money_usd);
         cJSON_AddNumberToObject(row, "step_time_mean_ms", r->step_time_mean_ms);
         cJSON_AddNumberToObject(row, "mfu_fraction", r->mfu_fraction);
+        const char *precision = record_mfu_precision(r->resolved_scenario);
+        if (precision != NULL) cJSON_AddStringToObject(row, "mfu_precision", precision);
         cJSON_AddStringToObject(row, "verdict", r->verdict);
         if (!isnan(r->left_out_fraction))
             cJSON_AddNumberToObject(row, "samples_left_out_fraction", r->left_out_fraction);

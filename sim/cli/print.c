@@ -179,8 +179,10 @@ static void print_head(const struct execution *e) {
     printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
            cli_thousands(r->samples, samples));
     print_throughput(e);
-    printf("  utilisation MFU %.1f %%, HFU %.1f %%\n", r->mfu_fraction * 100,
-           r->hfu_fraction * 100);
+    const bool half = r->mfu_precision == PRECISION_BF16 || r->mfu_precision == PRECISION_FP16;
+    printf("  utilisation MFU %.1f %%, HFU %.1f %%%s%s\n", r->mfu_fraction * 100,
+           r->hfu_fraction * 100, half ? "" : " of the peak in ",
+           half ? "" : precision_name(r->mfu_precision));
     print_planner(r);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
     printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, most of it %s (%.1f GiB)\n",

@@ -459,12 +459,10 @@ static void utilisation(const struct job *job, struct replay *replay,
         flop += sums[i].model_flop;
         recompute_flop += sums[i].recompute_flop;
     }
-    double peak =
-        0; /* the precision of the last module sets the peak that utilisation is held against */
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         if (s->model->modules[role].layer_count > 0)
-            peak =
-                cost_model_gpu(s->cost_model)->peak_flop_per_s[s->model->modules[role].precision];
+            replay->mfu_precision = s->model->modules[role].precision;
+    const double peak = cost_model_gpu(s->cost_model)->peak_flop_per_s[replay->mfu_precision];
     double available = peak * (double)layout_rank_count(&s->layout) * replay->step_time_mean_s * n;
     replay->mfu_fraction = flop / available;
     replay->hfu_fraction = (flop + recompute_flop) / available;

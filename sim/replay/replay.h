@@ -78,6 +78,7 @@ struct replay {
     double
         checkpoint_interval_s; /* NaN: no GPU fails; INFINITY: done before the first checkpoint */
     double mfu_fraction, hfu_fraction;
+    enum precision mfu_precision; /* whose peak they are of: the last module's */
     double classes_s[REPLAY_CLASS_COUNT];
     int64_t stage_count, part_count;
     struct stage_outcome *stages;

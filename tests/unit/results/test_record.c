@@ -178,12 +178,41 @@ static void test_volatile_names_exist(void **state) {
     free(text);
 }
 
+static void test_mfu_precision(void **state) {
+    (void)state;
+    static const struct {
+        const char *scenario, *want;
+    } cases[] = {
+        { NULL, NULL },
+        { "{", NULL },
+        { "{ \"training\": { \"precision\": \"bf8\" } }", NULL },
+        { "{ \"training\": { \"precision\": \"fp8\" } }", "fp8" },
+        { "{ \"model\": \"m\", \"training\": { \"precision\": \"bf16\" } }", "bf16" },
+        { "{ \"model\": { \"precision\": { \"vision\": \"fp8\" } },"
+          " \"training\": { \"precision\": \"bf16\" } }",
+          "bf16" },
+        { "{ \"model\": { \"precision\": { \"language\": \"fp8\" } },"
+          " \"training\": { \"precision\": \"bf16\" } }",
+          "fp8" },
+        { "{ \"model\": { \"precision\": { \"language\": \"fp8\","
+          " \"diffusion_decoder\": \"fp4\" } }, \"training\": { \"precision\": \"bf16\" } }",
+          "fp4" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = record_mfu_precision(cases[i].scenario);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            fail_msg("case %zu: %s", i, got != NULL ? got : "none");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_table_view_and_column_is_explained),
         cmocka_unit_test(test_units_end_the_names),
         cmocka_unit_test(test_columns_are_those_of_the_schema),
         cmocka_unit_test(test_schema_version_is_that_of_the_code),
+        cmocka_unit_test(test_mfu_precision),
         cmocka_unit_test(test_volatile_names_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
