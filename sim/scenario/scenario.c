@@ -447,6 +447,7 @@ static bool read_all(struct reader *r) {
     if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
+    warn_of_fast_nics(r);
     warn_of_foreign_price(r);
     backend_limits(r);
     return rule_rules_match(r);

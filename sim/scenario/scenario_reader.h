@@ -65,6 +65,7 @@ bool rule_schedule(struct reader *r);
 void standing_assumptions(struct reader *r);
 /* scenario_warnings.c */
 void warn_of_wide_nodes(struct reader *r, int64_t domain);
+void warn_of_fast_nics(struct reader *r);
 void warn_of_foreign_price(struct reader *r);
 /* framework_limits.c: of the scenario's own backend; a warning, because a price can still be asked. */
 void backend_limits(struct reader *r);

@@ -18,6 +18,21 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain) {
                                (long)f->gpus_per_node, f->hardware, (long)domain));
 }
 
+/* What a node's NICs have together stands where a GPU's share is asked for. */
+void warn_of_fast_nics(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_cluster *f = &s->cluster_fields;
+    const double rate = f->nic_Gbit_per_s_per_gpu;
+    if (rate <= SCENARIO_MOST_NIC_Gbit_per_s || f->gpu_count <= f->gpus_per_node) return;
+    scenario_warn(
+        r, arena_format(s->arena,
+                        "NICs of %.10g Gbit/s for each GPU (cluster.nic_Gbit_per_s_per_gpu): "
+                        "no server has more than %d; if a node of %ld GPUs has that, %.10g "
+                        "is a GPU's share",
+                        rate, SCENARIO_MOST_NIC_Gbit_per_s, (long)f->gpus_per_node,
+                        rate / (double)f->gpus_per_node));
+}
+
 /* The GPU that the file names, itself or by a cluster, where --set gave another of either; "": none.
  */
 static const char *hardware_in_file(struct reader *r) {

@@ -160,6 +160,9 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     const double rate = stated ? r->nic_Gbit_per_s_per_gpu : usual_nic_Gbit_per_s(row->out->gpu);
     if (!stated && several)
         measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as usual with %s", rate, hardware);
+    if (rate > SCENARIO_MOST_NIC_Gbit_per_s && several)
+        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g is more than any GPU has: of a node?",
+                          rate);
     cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
     /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
     const double shared = fmax(1, floor((double)node * rate / 100));
