@@ -26,6 +26,9 @@ struct log_reader {
     long line;
     struct nccl_run run; /* that the present line belongs to */
     long group; /* of the run's first rank; ranks of others have communicators of their own */
+    /* GPUs of a process by the header's nThread and nGpus (0: not said), and by the rank lines */
+    long process_gpus, rank_line_count, process_count;
+    const char *process;  /* of the last rank line, to its host's end; NULL: it names none */
     int table_cell_count; /* from the first `time` on; 0: no table yet */
     bool has_wrong;       /* the cell after busbw counts wrong values */
     bool any_table, any_row;
@@ -33,7 +36,10 @@ struct log_reader {
 
 static void forget_run(struct log_reader *r) {
     r->run.gpu = NULL;
+    if (r->run.rank_count > 0) r->process_gpus = 0;
     r->run.rank_count = r->run.node_count = 0;
+    r->rank_line_count = r->process_count = 0;
+    r->process = NULL;
     r->table_cell_count = 0;
 }
 
@@ -67,6 +73,26 @@ static void read_version(struct log_reader *r, const char *text) {
     if (code > 0) r->run.version = nccl_run_version(r->arena, code);
 }
 
+/* "# nThread 1 nGpus 8 minBytes 8 ..." */
+static void read_sizes(struct log_reader *r, const char *text) {
+    long threads, gpus;
+    const bool said = sscanf(text, "# nThread %ld nGpus %ld", &threads, &gpus) == 2;
+    r->process_gpus = said && threads > 0 && threads < 1000 && gpus < 1000 ? threads * gpus : 0;
+}
+
+/* The ranks of a process stand one after another. */
+static void count_process(struct log_reader *r, const char *text, const char *host_end) {
+    const char *pid = strstr(text, "Pid");
+    r->rank_line_count++;
+    if (pid == NULL || pid > host_end) {
+        r->process_gpus = 0;
+        return;
+    }
+    const char *process = arena_format(r->arena, "%.*s", (int)(host_end - pid), pid);
+    r->process_count += r->process == NULL || strcmp(process, r->process) != 0;
+    r->process = process;
+}
+
 /* "#  Rank  0 Group  0 Pid  1234 on  node-1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3"; false
  * where this is not such a line. */
 static bool is_rank_line(const char *text) {
@@ -79,8 +105,9 @@ static bool read_rank(struct log_reader *r, const char *text) {
     const char *group_text = strstr(text, "Group");
     const long group = group_text ? strtol(group_text + strlen("Group"), NULL, 10) : 0;
     if (r->run.rank_count == 0) r->group = group;
-    if (group != r->group) return true;
     host += strspn(host, " ");
+    count_process(r, text, host + strcspn(host, " "));
+    if (group != r->group) return true;
     const char *device = bracket ? bracket + 1 + strspn(bracket + 1, " ") : "";
     const char *why =
         nccl_run_add_rank(&r->run, r->arena, r->options, host, strcspn(host, " "), device);
@@ -120,6 +147,16 @@ static bool check_run(struct log_reader *r) {
     if (r->run.rank_count == 0)
         return complain(r, "no \"Rank ... on ... device\" line stands above the table, so the "
                            "number of GPUs is not known");
+    /* One GPU each: containers may give all processes of a host one number. */
+    const long said = r->process_count * r->process_gpus;
+    if (r->process_gpus > 0 && r->rank_line_count != said &&
+        (r->process_gpus > 1 || r->rank_line_count < said))
+        return error_at(
+            r->err, r->path, r->line, 0,
+            "the ranks above the table are %ld GPUs of %ld process%s, its \"# nThread\" "
+            "line says %ld for each",
+            r->rank_line_count, r->process_count, r->process_count == 1 ? "" : "es",
+            r->process_gpus);
     return true;
 }
 
@@ -225,6 +262,7 @@ static bool read_line(struct log_reader *r, char *text) {
     if (strncmp(text, "# nThread", 9) == 0 || strstr(text, "# Using devices")) {
         /* Ranks that follow are of a new run; the collective may have been named just before. */
         forget_run(r);
+        if (text[2] == 'n') read_sizes(r, text);
         return true;
     }
     if (strncmp(text, "# Out of bounds", 15) == 0 || strncmp(text, "# Avg bus", 9) == 0) {

@@ -129,6 +129,16 @@ static void test_shapes(void **state) {
           STARTS("all_reduce") RANK("0", "0") RANK("0", "1") HEADER
           " 1048576 262144 float sum -1 120.3 8.72 15.25 0 121.0 8.67 15.17 0\n",
           0, "all_reduce among 2 ranks makes 8.72" },
+        { "a list of other ranks than the header's", "",
+          "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 2\n" RANK("0", "0")
+              RANK("0", "1") TABLE "# nThread 1 nGpus 4\n" RANK("0", "0") RANK("0", "1") TABLE,
+          0,
+          ":11: error: the ranks above the table are 2 GPUs of 1 process, its \"# nThread\" line "
+          "says 4 for each" },
+        { "threads", "",
+          "# Collective test starting: all_reduce_perf\n# nThread 2 nGpus 1\n" RANK("0", "0")
+              RANK("0", "1") TABLE,
+          2, NULL },
         { "no time", "",
           STARTS("all_reduce") RANK("0", "0") RANK("0", "1") HEADER
           " 1048576 262144 float sum -1 0.00 8.72 8.72 0 121.0 8.67 8.67 0\n",
