@@ -73,7 +73,6 @@ static const struct {
     { "H100-PCIe-80GB", "h100-80g-pcie" },
     { "A100-SXM4", "a100-80g-sxm" },
     { "A100", "a100-80g-sxm" },
-    { "H100-SXM5-96GB", "h100-96g-sxm" },
     { "H100", "h100-80g-sxm" },
     { "H800-SXM5", "h800-80g-sxm" },
     { "V100", "v100-32g-sxm" },

@@ -27,6 +27,9 @@ static const struct gpu_name gpu_name_table[] = {
     { "A100-PCIE-40GB", "A100-PCIe-40GB", "a100-40g-pcie", 1555 },
     { "A800-SXM4-80GB", "A800-SXM4-80GB", "a800-80g-sxm", 2039 },
     { "H100 80GB HBM3", "H100-SXM5-80GB", "h100-80g-sxm", 3350 },
+    /* Its driver says "NVIDIA H100" alone (pytorch/torchtitan, pull request 554), as tables say of
+     * the part of 80 GB: calibrate import takes --gpu H100-SXM5-96GB. */
+    { "H100-SXM5-96GB", "H100-SXM5-96GB", "h100-96g-sxm", 2400 },
     { "H100 PCIe", "H100-PCIe", "h100-80g-pcie", 2000 },
     { "H100 NVL", "H100-NVL", "h100-94g-nvl", 3938 },
     { "GH200 480GB", "GH200", "gh200-96g", 4000 },
@@ -34,7 +37,7 @@ static const struct gpu_name gpu_name_table[] = {
     { "H200", "H200-SXM", "h200-141g-sxm", 4800 },
     { "H20-3e", "H20-3e", "h20-141g", 4800 },
     { "H20", "H20", "h20-96g", 4000 },
-    { "B200", "B200-SXM", "b200-180g-sxm", 7700 },
+    { "B200", "B200-SXM", "b200-180g-sxm", 7700 }, /* and of b200-180g-sxm-slow */
     { "B300", "B300-SXM", "b300-288g-sxm", 8000 },
     { "GB300", "GB300", "gb300-288g-nvl72", 8000 },
     { "GB200", "GB200", "gb200-186g-nvl72", 8000 },

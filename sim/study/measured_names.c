@@ -6,6 +6,7 @@
  * common.
  */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,30 @@ const char *measured_machine(const struct measured_context *context, const char 
         if (own) return names[i];
     }
     return usual;
+}
+
+/* Of a part "80g"; 0: none is a size. */
+static long memory_size(const struct parts *parts) {
+    for (int64_t i = 0; i < parts->count; i++) {
+        char *end;
+        const long size = strtol(parts->text[i], &end, 10);
+        if (end > parts->text[i] && strcmp(end, "g") == 0 && size > 0) return size;
+    }
+    return 0;
+}
+
+const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile) {
+    /* Beside the name of a GH200 stands the memory of its processor. */
+    static const long processors[] = { 120, 240, 480 };
+    /* B200 is sold as of 180 or 192 GB, B300 as of 270 or 288, H200 of 141 or 144. */
+    const double alike = 0.07;
+    const struct parts of = cut(arena, wanted), own = cut(arena, profile);
+    const long size = memory_size(&of), has_size = memory_size(&own);
+    const double apart = fabs((double)(size - has_size));
+    if (size == 0 || has_size == 0 || apart <= alike * (double)has_size) return "";
+    for (size_t i = 0; has(&own, "gh200") && i < sizeof processors / sizeof processors[0]; i++)
+        if (size == processors[i]) return "";
+    return arena_format(arena, "; its memory is %ld GB, not %ld", has_size, size);
 }
 
 bool measured_hardware_is_file(const char *wanted) {

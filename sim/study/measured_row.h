@@ -42,6 +42,9 @@ const char *measured_hardware(const struct measured_context *context, const char
 /* The profile of the source's own machine, where one is shipped ("machine_of"), else the usual one. */
 const char *measured_machine(const struct measured_context *context, const char *usual,
                              const char *source);
+/* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its profile;
+ * "" where none is said, or it is another way to count the same chips. */
+const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
 /* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
 bool measured_hardware_is_file(const char *wanted);
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);

@@ -158,7 +158,8 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
     if (row->out->hardware == NULL) return skip_at(row, SKIP_HARDWARE, "hardware", why_not);
     const char *usual = row->out->hardware;
     if (row->run.hardware[0] != '\0' && strcmp(usual, wanted) != 0)
-        measured_row_note(row, "hardware %s is the profile %s", wanted, usual);
+        measured_row_note(row, "hardware %s is the profile %s%s", wanted, usual,
+                          measured_other_memory(row->context->arena, wanted, usual));
     row->out->gpu = row->out->hardware = measured_machine(row->context, usual, row->run.source);
     if (row->out->hardware != usual)
         measured_row_note(row, "hardware: %s, the machine of %s", row->out->hardware,
