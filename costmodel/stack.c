@@ -25,7 +25,7 @@ struct stack_fields {
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
     bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples, softmax_needs_mask;
-    int64_t packed_sample_tokens;
+    int64_t packed_sample_tokens, zero_stage;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
@@ -59,7 +59,9 @@ static const struct field stack_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
-      "a source's stack whose name holds one of these is this one", NULL },
+      "a source's stack whose name holds one of these is this one; of a word with blanks, all "
+      "parts",
+      NULL },
     { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
     { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
       NULL },
@@ -67,6 +69,8 @@ static const struct field stack_rows[] = {
       "of measured runs that do not name their GPU", NULL },
     { "recompute", FIELD_TEXT, AT(recompute), 0, 0, "\"none\"", "",
       "of measured runs that do not say", NULL },
+    { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "null", "",
+      "of measured runs without a pipeline that do not say; null: the backend's usual one", NULL },
     { "partition", FIELD_TEXT, AT(partition), 0, 0, "\"layer\"", "",
       "policy.partition of a scenario that names none", NULL },
     { "recompute_style", FIELD_CHOICE, AT(recompute_style), 0, 0, "\"whole\"", "",
@@ -410,6 +414,7 @@ static bool is_cause(const char *name) {
         "factors",     "sources",           "overlap_gradient_reduce",
         "memory_rows", "attention_fitted",  "overlap_parameter_gather",
         "gpt_dropout", "one_place",         "partition",
+        "zero_stage",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(others[i], name) == 0) return false;
@@ -446,6 +451,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .backend = f.backend,
         .hardware = f.hardware,
         .recompute = f.recompute,
+        .zero_stage = f.zero_stage,
         .partition = f.partition,
         .relative = f.relative,
         .recompute_style = (enum stack_recompute)f.recompute_style,
@@ -625,6 +631,21 @@ static bool holds_word(const char *name, const char *word) {
     return false;
 }
 
+/* A word of the files with blanks names several, which stand anywhere: "hf fsdp" is in
+ * "hf-trainer-2024-fsdp". */
+static bool holds_words(const char *name, const char *words) {
+    char part[STACK_NAME_MAX];
+    for (const char *at = words; *at != '\0'; at += *at == ' ') {
+        const size_t length = strcspn(at, " ");
+        if (length >= sizeof part) return false;
+        memcpy(part, at, length);
+        part[length] = '\0';
+        if (!holds_word(name, part)) return false;
+        at += length;
+    }
+    return true;
+}
+
 static bool is_word(const char *name, const char *at, size_t length) {
     return (at == name || !in_a_word(at[-1])) && !in_a_word(at[length]);
 }
@@ -681,7 +702,7 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
             const size_t length = strlen(*word);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
-            if (!holds_word(plain, *word)) continue;
+            if (!holds_words(plain, *word)) continue;
             if (best != NULL && best != stack && length >= best_length)
                 alone = length > best_length;
             if (best != NULL && !better) continue;

@@ -106,6 +106,7 @@ struct stack {
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
+    int64_t zero_stage; /* without a pipeline; -1: the backend's usual one */
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */

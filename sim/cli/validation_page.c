@@ -126,7 +126,7 @@ static const char blanks[] =
     "V100; below 100 GPUs share a "
     "NIC |\n"
     "| sp, recompute, overlap, dropout | as the stack's file says |\n"
-    "| zero_stage | 3 for FSDP without pipeline, else 1 |\n"
+    "| zero_stage | as the stack's file says, else 3 for FSDP without pipeline, else 1 |\n"
     "| micro_batch, global_batch | from the others of global_batch = micro_batch x grad_accum x "
     "dp; micro_batch else 1 |\n"
     "| precision | bf16, fp16 on V100 |\n"

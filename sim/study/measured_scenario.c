@@ -355,11 +355,15 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+static int64_t usual_zero_stage(const struct stack *stack, int64_t pp) {
+    const bool stated = stack->zero_stage >= 0 && (pp == 1 || stack->zero_stage < 2);
+    return stated ? stack->zero_stage : backend_usual_zero_stage(stack->backend, pp);
+}
+
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    row->zero_stage =
-        measured_given(r->zero_stage, backend_usual_zero_stage(stack->backend, row->pp));
+    row->zero_stage = measured_given(r->zero_stage, usual_zero_stage(stack, row->pp));
     if (r->zero_stage < 0)
         measured_row_note(row, "zero_stage: %ld, as usual with %s", (long)row->zero_stage,
                           stack->name);

@@ -64,9 +64,21 @@ static void test_find(void **state) {
         { "nemo-124.05", "nemo-2025", false },
         { "Megatron-LM core_r0.9", "megatron-core", false },
         { "Megatron Core 2024", "megatron-core-2024", true },
-        { "HuggingFace Trainer, FSDP", "hf-deepspeed", true },
+        { "HuggingFace Trainer, FSDP", "hf-fsdp", true }, /* words that stand apart */
+        { "FSDP by Lightning", "hf-fsdp", true },
+        { "PyTorch Lightning", "hf-ddp", true }, /* its usual strategy */
+        { "Lightning Thunder", "thunder", true },
+        { "NeMo Lightning 2025", "nemo-2025", true },
+        { "llama-factory DDP", "hf-ddp", true },
+        { "LLaMA-Factory 2024", "llama-factory", true },
+        { "chfx fsdp", "pytorch-fsdp2", true },
+        { "fms-fsdp-2024", "fms-fsdp", true },
+        { "jax-fsdp-2025", "jax-fsdp", true },
+        { "NeMo 1.23", "nemo-2024", true },
+        { "mcore r0.6", "megatron-core-2024", true },
         { "(DeepSpeed)", "hf-deepspeed", true },
-        { "LLM Foundry", "llm-foundry-2023", true },
+        { "LLM Foundry", "llm-foundry-2024", false },
+        { "llm-foundry-2023", "llm-foundry-2023", true },
         { "llm.c", "llm-c", true },
         { "...", NULL, false },
         { "ms-swift 3.6 (ZeRO-2)", "ms-swift", false },
@@ -85,6 +97,7 @@ static void test_find(void **state) {
         { "transformers-foak-bf16-2024", "hf-unsloth-bf16", true },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
+        { "transformersfsdp", NULL, false },
     };
     struct arena *arena = arena_create();
     struct stack_list list = all(arena);
