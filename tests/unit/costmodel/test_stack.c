@@ -84,6 +84,10 @@ static void test_find(void **state) {
         { "ms-swift 3.6 (ZeRO-2)", "ms-swift", false },
         { "Megatron-SWIFT 2025", "megatron-swift", true },
         { "modelscope/ms-swift", "ms-swift", false }, /* of two of one year, by the layout */
+        { "KempnerInstitute/KempnerForge", "kempnerforge", true },
+        { "mlcommons/training_results_v5.1 (NVIDIA)", "nemo-2025", true },
+        { "arXiv 2312.12391 (vTrain)", "megatron-deepspeed-2023", true },
+        { "QwenLM/Qwen", "qwen-deepspeed", true },
         { "nanotron", "nanotron", true },
         { "something else", NULL, false },
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
