@@ -20,6 +20,26 @@
 /* Long enough for another process to store a run with all its rows, even on a slow disk. */
 enum { BUSY_TIMEOUT_MS = 10000 };
 
+/* Our statements name what store_open() found or made: what is missing was taken away since. */
+static bool lacks(const struct db *db, const char *message, struct error *err) {
+    static const struct {
+        const char *mark, *what;
+    } signs[] = { { "no such table: ", "table or view" },
+                  { "no such column: ", "column" },
+                  { "has no column named ", "column" } };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        const char *name = strstr(message, signs[i].mark);
+        if (name == NULL) continue;
+        name += strlen(signs[i].mark);
+        if (strncmp(name, "main.", 5) == 0) name += 5;
+        error_set(err, "database '%s' lacks the %s \"%s\", which was there when it was made",
+                  db->path, signs[i].what, name);
+        error_hint(err, "another program changed it: use a copy of before, or another file");
+        return true;
+    }
+    return false;
+}
+
 /* What went wrong, told from the primary result code and the system's errno. SQLite's own words are
  * added only where they say more than the sentence, and the SQL only where it is to blame. */
 bool db_error(struct db *db, const char *sql, struct error *err) {
@@ -73,6 +93,10 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
         internal = false;
         break;
     default:
+        if (lacks(db, message, err)) {
+            internal = false;
+            break;
+        }
         error_set(err, "database '%s' refused a statement", db->path);
         error_context(err, "SQLite %d: %s%s%s", code, message, sql != NULL ? "; in: " : "",
                       sql != NULL ? sql : "");
@@ -203,8 +227,8 @@ void db_close(struct db *db) {
         /* Folds the log in. Not possible while another process reads; then the last one to close
          * does it, and nothing is lost either way. */
         sqlite3_busy_timeout(db->handle, 0);
-        logged = sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) !=
-                 SQLITE_OK;
+        logged =
+            sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK;
     }
     const bool unused = db->created && is_unused(db, logged);
     sqlite3_close(db->handle);

@@ -83,10 +83,25 @@ static bool check_or_upgrade(struct db *db, struct error *err) {
     return true;
 }
 
+static char *select_sql(const struct record_table *table, const char *key);
+
+/* Before work whose results go there: every table that rows are written to, with its columns. */
+static bool check_tables(struct db *db, struct error *err) {
+    bool ok = true;
+    for (int t = 0; ok && t < RECORD_TABLE_COUNT; t++) {
+        char *sql = select_sql(&record_tables[t], NULL);
+        sqlite3_stmt *statement = db_prepare(db, sql, err);
+        ok = statement != NULL;
+        sqlite3_finalize(statement);
+        sqlite3_free(sql);
+    }
+    return ok;
+}
+
 struct store *store_open(const char *path, enum db_mode mode, struct error *err) {
     struct db *db = db_open(path, mode, err);
     if (db == NULL) return NULL;
-    if (!check_or_upgrade(db, err)) {
+    if (!check_or_upgrade(db, err) || (mode == DB_WRITE && !check_tables(db, err))) {
         db_close(db);
         return NULL;
     }

@@ -150,8 +150,8 @@ static void test_runs_are_found(void **state) {
 
 static void test_a_sweep_resumes(void **state) {
     struct fixture *f = *state;
-    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2,
-                                  "gpu_days", 3.5, NAN };
+    struct sweep_record sweep = { 0,           "tp", NULL,       "0.1.0", "abc", "ballast sweep",
+                                  "{\"a\":1}", 2,    "gpu_days", 3.5,     NAN };
     struct sweep_row_record rows[2] = { sample_sweep_row("a", 0), sample_sweep_row("b", 1) };
     rows[0].reason = "cannot fit";
     struct store *store = must_open(f, DB_WRITE);
@@ -209,8 +209,8 @@ static void test_another_sweep_of_the_same_name(void **state) {
         { "{\"a\":1}", "0.1.0", "def",
           "sweep \"tp\" in '%s' was begun by another version of Ballast, 0.1.0 commit abc" },
     };
-    struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{\"a\":1}", 2,
-                                  "gpu_days", 3.5, NAN };
+    struct sweep_record sweep = { 0,           "tp", NULL,       "0.1.0", "abc", "ballast sweep",
+                                  "{\"a\":1}", 2,    "gpu_days", 3.5,     NAN };
     struct store *store = must_open(f, DB_WRITE);
     int64_t id;
     must(f, store_begin_sweep(store, &sweep, &id, &f->err));
@@ -275,6 +275,27 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
     assert_int_equal(count_of(store, tables), objects);
     assert_int_equal(count_of(store, text), length);
     assert_int_equal(count_of(store, "SELECT count(*) FROM run"), 1);
+    store_close(store);
+}
+
+/* What another program took away is said in a sentence: before anything is written, and where it is
+ * read. */
+static void test_a_table_that_was_dropped(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "r", 400, &f->err));
+    must(f, db_execute(store_db(store),
+                       "ALTER TABLE run DROP COLUMN inputs; DROP TABLE validation;", &f->err));
+    store_close(store);
+    assert_null(store_open(f->path, DB_WRITE, &f->err));
+    assert_false(f->err.internal);
+    if (strstr(f->err.text, "lacks the column \"inputs\"") == NULL) fail_msg("%s", f->err.text);
+    store = must_open(f, DB_READ);
+    assert_null(db_prepare(store_db(store), "SELECT * FROM validation", &f->err));
+    assert_false(f->err.internal);
+    if (strstr(f->err.text, "lacks the table or view \"validation\"") == NULL ||
+        strstr(f->err.text, "SELECT") != NULL)
+        fail_msg("%s", f->err.text);
     store_close(store);
 }
 
@@ -460,6 +481,7 @@ int main(void) {
         TEST(test_a_sweep_resumes),
         TEST(test_another_sweep_of_the_same_name),
         TEST(test_an_older_database_is_brought_up_to_date),
+        TEST(test_a_table_that_was_dropped),
         TEST(test_views_derive),
         TEST(test_keys_and_checks_hold),
         TEST(test_killed_in_the_middle_of_a_run),
