@@ -473,6 +473,28 @@ static enum validation_skip split_packed(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+/* No run has so much in a step; a row at either bound takes some 5 s of one core. */
+#define MOST_SAMPLES 5e7
+#define MOST_PASSES  4e6
+
+static enum validation_skip bound_batch(struct measured_row *row) {
+    struct arena *arena = row->context->arena;
+    const double samples = (double)row->global_batch,
+                 chunks = (double)row->pp * (row->vpp > 1 ? (double)row->vpp : 1),
+                 passes = samples / (double)row->micro_batch / (double)row->dp * chunks;
+    if (samples > MOST_SAMPLES)
+        return skip_at(
+            row, SKIP_VALUE, row->run.sample_len > 0 ? "sample_len" : "global_batch",
+            arena_format(arena, "%.0f samples in a step, more than %.0f", samples, MOST_SAMPLES));
+    if (passes > MOST_PASSES)
+        return skip_at(row, SKIP_VALUE, "global_batch",
+                       arena_format(arena,
+                                    "%.0f passes of micro-batches through the stages of a pipeline "
+                                    "in a step, more than %.0f",
+                                    passes, MOST_PASSES));
+    return SKIP_NOTHING;
+}
+
 static enum validation_skip choose_recompute(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     row->recompute_layers = -1;
@@ -493,7 +515,7 @@ static enum validation_skip choose_recompute(struct measured_row *row) {
 
 static enum validation_skip place(struct measured_row *row) {
     static enum validation_skip (*const steps[])(struct measured_row *) = {
-        choose_degrees, choose_sharding, choose_batch, split_packed, choose_recompute
+        choose_degrees, choose_sharding, choose_batch, split_packed, bound_batch, choose_recompute
     };
     enum validation_skip skip = SKIP_NOTHING;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && skip == SKIP_NOTHING; i++)
