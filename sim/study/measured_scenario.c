@@ -119,7 +119,7 @@ static const char *stack_of_layout(const struct measured_run *r) {
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
-/* Where the stack's name says nothing, the source's may: "haotian-liu/LLaVA". */
+/* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void choose_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
@@ -127,7 +127,7 @@ static void choose_stack(struct measured_row *row) {
     bool exact = false;
     const struct stack *stack = stack_find(list, r->stack, divided, &exact);
     const bool named = stack != NULL;
-    if (!named) stack = stack_find(list, r->source, divided, &exact);
+    if (r->stack[0] == '\0') stack = stack_find(list, r->source, divided, &exact);
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = exact;
     if (stack == NULL) stack = stack_named(list, stack_of_layout(r));
