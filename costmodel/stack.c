@@ -24,7 +24,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples, softmax_needs_mask;
+    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples;
     int64_t packed_sample_tokens, zero_stage;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -153,8 +153,6 @@ static const struct field stack_rows[] = {
       "lengths that the one kernel of unfused attention's softmax takes are multiples of this; "
       "others are cast, masked and cast back by kernels of their own",
       NULL },
-    { "softmax_needs_mask", FIELD_BOOL, AT(softmax_needs_mask), 0, 0, "false", "",
-      "attention without a mask, as an encoder's, is scaled, cast and cast back so too", NULL },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
@@ -488,7 +486,6 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
         .unpads = (enum stack_unpads)f.unpads,
         .softmax_multiple = f.softmax_multiple,
-        .softmax_needs_mask = f.softmax_needs_mask,
         .reduces_once = f.reduces_once,
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,

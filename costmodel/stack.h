@@ -135,7 +135,6 @@ struct stack {
     enum stack_linear_gradients linear_gradients;
     enum stack_unpads unpads;
     int64_t softmax_multiple; /* lengths that unfused attention's one kernel of a softmax takes */
-    bool softmax_needs_mask;  /* without a mask that kernel is not taken */
     bool dropout_apart;       /* a branch is dropped out before the kernel that adds it */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */

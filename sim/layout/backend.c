@@ -165,7 +165,6 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->linear_gradients = stack->linear_gradients;
     b->unpads = stack->unpads;
     b->softmax_multiple = stack->softmax_multiple;
-    b->softmax_needs_mask = stack->softmax_needs_mask;
     b->whole_logits = stack->whole_logits;
     b->odd_vocabulary = stack->odd_vocabulary;
     b->unfused_encoder = stack->unfused_encoder;

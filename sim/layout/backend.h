@@ -50,7 +50,6 @@ struct backend {
     enum stack_linear_gradients linear_gradients;
     enum stack_unpads unpads;
     int64_t softmax_multiple; /* see struct stack; 0: any length */
-    bool softmax_needs_mask;
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

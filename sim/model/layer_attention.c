@@ -16,8 +16,7 @@
  *     forward    scores    Q K'       2 head_dim S FLOP    s (A + K + S) bytes
  *                softmax   scale, mask and softmax in one kernel: one read, one write  2 s S;
  *                          lengths that it does not take (a stack's softmax_multiple): 12 bytes a
- *                          score to fp32 and back, 8 (backward 12) there, 8 for a mask; so too
- *                          what has no mask where a stack's softmax_needs_mask, 8 for a scale
+ *                          score to fp32 and back, 8 (backward 12) there, 8 for a mask
  *                dropout   reads, writes, and writes a mask of one byte               (2 s + 1) S
  *                values    P V        as scores
  *     backward   the gradients of P and V, of Q and K: four matmuls, each as scores
@@ -113,14 +112,13 @@ static enum operator_form softmax_form(const struct naive_attention *a) {
                                      : FORM_CAUSAL_SOFTMAX;
 }
 
-/* Forward scale, mask and softmax are one kernel, or: cast to fp32, masked in place or scaled,
- * softmax, cast back. Backward the one kernel, or: cast, softmax, mask or scale, cast. */
+/* Forward scale, mask and softmax are one kernel, or: cast to fp32, masked in place, softmax, cast
+ * back. Backward the one kernel, or: cast, softmax, mask, cast. */
 static void softmax(const struct naive_attention *a) {
     const double element = precision_bytes(a->precision), whole = 4, cast = element + whole;
     const bool forward = a->pass == PASS_FORWARD;
     const double one = forward ? 2 * element : 3 * element;
-    const bool masked = a->d->causal || a->d->scales_softmax;
-    const double apart = 2 * cast + (forward ? 2 : 3) * whole + (masked ? 2 * whole : 0);
+    const double apart = 2 * cast + (forward ? 2 : 3) * whole + (a->d->causal ? 2 * whole : 0);
     if (a->d->writes_softmax)
         stream_scores(a, "attention softmax", FORM_OTHER, apart);
     else

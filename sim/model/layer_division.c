@@ -32,7 +32,7 @@ int64_t connector_patch_width(const struct module *connector) {
 }
 
 int64_t batch_patch_count(const struct module *vision, const struct batch_shape *shape) {
-    return shape->vision_tokens - (vision->class_token ? shape->vision_tiles : 0);
+    return shape->vision_tokens - module_extra_tokens(vision) * shape->vision_tiles;
 }
 
 struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
@@ -114,10 +114,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
         d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
     }
     d.attention = tensor_split_attention(split, d.kind);
-    d.scales_softmax = !d.causal && split->softmax_needs_mask;
-    d.writes_softmax =
-        d.attention == ATTENTION_NAIVE &&
-        (d.scales_softmax || writes_softmax(shape, d.kind, split->softmax_multiple, d.module));
+    d.writes_softmax = d.attention == ATTENTION_NAIVE &&
+                       writes_softmax(shape, d.kind, split->softmax_multiple, d.module);
     d.context = split->context;
     d.context_exchange =
         d.cp > 1 && (d.module->role == MODULE_LANGUAGE || d.kind == LAYER_DIFFUSION_BLOCK);

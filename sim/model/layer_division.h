@@ -27,7 +27,6 @@ struct layer_division {
     enum stack_linear_gradients linear_gradients;
     bool unpads;             /* q, k and v are gathered for attention, its result is scattered */
     bool writes_softmax;     /* unfused attention casts and masks its scores by kernels apart */
-    bool scales_softmax;     /* which has no mask, and a kernel apart that scales it */
     int64_t element_bytes;   /* of an activation */
     int64_t tokens;          /* rows of the layer inside a TP region */
     int64_t shard_tokens;    /* rows outside: divided by tp under sequence parallelism */

@@ -186,7 +186,7 @@ static void patch_embedding_forward(struct emitter *e) {
                 patch_width);
     emit_linear_forward(e, "patch embedding", e->activation, d->shard_tokens, m->hidden,
                         patch_width);
-    if (m->class_token || m->position == POSITION_LEARNED)
+    if (module_extra_tokens(m) > 0 || m->position == POSITION_LEARNED)
         emit_stream(e, "patch position", OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, d->shard_tokens,
                     m->hidden);
     if (m->embedding_norm)

@@ -281,7 +281,7 @@ static int64_t division_parameters(const struct layer_division *d, bool tied_hea
     int64_t embedding_norm = m->embedding_norm ? norm_parameters(m, m->hidden) : 0;
     switch (d->kind) {
     case LAYER_PATCH_EMBEDDING:
-        return (module_patch_width(m) + (m->patch_bias ? 1 : 0) + (m->class_token ? 1 : 0)) *
+        return (module_patch_width(m) + (m->patch_bias ? 1 : 0) + module_extra_tokens(m)) *
                    m->hidden +
                positions + embedding_norm;
     case LAYER_VISION_BLOCK:

@@ -96,7 +96,8 @@ struct module {
     int64_t temporal_patch; /* frames in one patch */
     bool patch_bias;
     bool class_token;
-    int64_t merge; /* connector joins merge x merge patches into one language token */
+    int64_t register_tokens; /* a tile's, besides: learned, and dropped by the connector too */
+    int64_t merge;           /* connector joins merge x merge patches into one language token */
     /* connector: widths in -> inner -> out; inner 0: a single linear layer */
     int64_t connector_in, connector_inner, connector_out;
     bool connector_norm;
@@ -230,10 +231,9 @@ struct tensor_split {
     bool unpads; /* the language model's fused attention reads samples without their padding */
     int64_t
         softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */
-    bool softmax_needs_mask; /* and without a mask it is none: scaled, cast and cast back */
-    bool whole_logits;       /* the loss is computed on all logits, gathered from the TP ranks */
-    bool odd_vocabulary;     /* not padded: rows of logits may begin anywhere */
-    bool dropout_apart;      /* a branch is dropped out before the kernel that adds it */
+    bool whole_logits;    /* the loss is computed on all logits, gathered from the TP ranks */
+    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */
@@ -303,6 +303,10 @@ const char *recompute_kind_name(enum recompute_kind kind);
 /* Tiles of the model's own size, each a sequence of its own in the encoder. */
 /* Squared lengths as attention of the mean block counts them, less where blocks have windows: of
  * causal sequences twice the pairs that see each other, of images the pairs. */
+/* Tokens of a tile that are no patches: class token and registers. */
+static inline int64_t module_extra_tokens(const struct module *vision) {
+    return (vision->class_token ? 1 : 0) + vision->register_tokens;
+}
 double module_sequence_square(const struct module *module, double length);
 double module_image_squares(const struct module *module, double patches, double square_sum);
 struct batch_shape model_batch_shape(const struct model *model, int64_t samples,

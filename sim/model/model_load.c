@@ -118,6 +118,8 @@ static const struct field module_fields[] = {
       "the patch convolution has a bias", NULL },
     { "class_token", FIELD_BOOL, AT(module.class_token), 0, 0, "false", "",
       "one more token per tile, dropped by the connector", NULL },
+    { "register_tokens", FIELD_COUNT, AT(module.register_tokens), 0, 1e4, "0", "tokens",
+      "so many more, learned and dropped likewise (DINOv2)", NULL },
     { "precision", FIELD_CHOICE, AT(module.precision), 0, 0, "\"bf16\"", "", "of its matmuls",
       precision_choices },
     { "source", FIELD_TEXT, AT(module.source), 0, 0, NULL, "",
@@ -308,6 +310,8 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "image_size", err, NULL, "belongs to a vision encoder");
     if (m->class_token)
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
+    if (m->register_tokens > 0)
+        return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
     if (m->vocabulary < 0)
         return mistake(place, "vocabulary", err, "rows of the token embedding",
                        "a language model needs \"vocabulary\"");
@@ -369,6 +373,8 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
     if (m->class_token)
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
+    if (m->register_tokens > 0)
+        return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
     if (m->layer_scale)
         return mistake(place, "layer_scale", err, "its gates follow the timestep",
                        "a diffusion decoder has no learned scale of its branches");
@@ -396,7 +402,7 @@ static bool refuse_latent_keys(struct module *m, const struct module_place *plac
 
 static int64_t tile_tokens(const struct module *vision) {
     int64_t side = vision->image_size / vision->patch_size;
-    return side * side + (vision->class_token ? 1 : 0);
+    return side * side + module_extra_tokens(vision);
 }
 
 static bool resolve_module(const struct loader *loader, struct module_row *row,

@@ -593,7 +593,6 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .linear_gradients = s->backend->linear_gradients,
         .unpads = unpads_attention(s),
         .softmax_multiple = s->backend->softmax_multiple,
-        .softmax_needs_mask = s->backend->softmax_needs_mask,
         .whole_logits = s->backend->whole_logits,
         .odd_vocabulary = s->backend->odd_vocabulary,
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),

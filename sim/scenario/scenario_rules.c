@@ -561,7 +561,7 @@ bool rule_tiling(struct reader *r) {
     s->tiling.tile_language_tokens = s->model->tile_language_tokens;
     s->tiling.patch_pixels = vision->patch_size;
     if (vision->merge > 0) s->tiling.merge = vision->merge;
-    s->fixed_tiles = vision->class_token || vision->position == POSITION_LEARNED;
+    s->fixed_tiles = module_extra_tokens(vision) > 0 || vision->position == POSITION_LEARNED;
     r->rule = "tile-size";
     if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;
     return json_error(s->json, scenario_member(r->top.dataset, "tiling"), r->err,

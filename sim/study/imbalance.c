@@ -35,7 +35,7 @@ static struct spread spread_of_all(const struct moments *by_stage, int64_t stage
 
 static double patches_of(const struct execution *e, const struct batch_shape *shape) {
     const struct module *vision = &e->scenario->model->modules[MODULE_VISION];
-    return (double)(shape->vision_tokens - vision->class_token * shape->vision_tiles);
+    return (double)(shape->vision_tokens - module_extra_tokens(vision) * shape->vision_tiles);
 }
 
 struct collected {

@@ -42,13 +42,15 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
 
-/* LLaVA's connector, and pixel shuffle where the encoder's family has it. */
+/* LLaVA's connector, and pixel shuffle where the encoder's family has it; what makes an image one
+ * token, as CLIP's text tower reads it here, averages its patches and is one linear layer. */
 static void add_vision(cJSON *model, cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(definition, "vision", row->vision);
     cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
     const int64_t merge = measured_image_merge(row);
     cJSON_AddNumberToObject(connector, "merge", (double)merge);
-    cJSON_AddStringToObject(connector, "inner", "language");
+    cJSON_AddStringToObject(connector, "inner", row->pools ? "none" : "language");
+    if (row->pools) cJSON_AddBoolToObject(connector, "pool", true);
     cJSON_AddBoolToObject(connector, "norm", merge > 1);
     cJSON_AddStringToObject(connector, "source", "row of measured runs: two linear layers");
     cJSON *frozen = cJSON_AddArrayToObject(model, "frozen");

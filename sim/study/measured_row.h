@@ -19,6 +19,7 @@ struct measured_row {
     int64_t tiles, language_tokens; /* of a sample, where all are alike */
     const char *dataset;            /* a shipped one; NULL: samples of one length */
     bool by_modality;               /* its batches are LLaVA's */
+    bool pools;                     /* an image becomes one token, of the mean of its patches */
     bool anyres;                    /* its images are cut as LLaVA-NeXT's, unpadded */
 };
 

@@ -252,6 +252,7 @@ static bool choose_samples(struct measured_row *row) {
     const bool captions = strstr(r->frozen, "language") != NULL;
     const bool cut = strcmp(r->image_wh, "anyres") == 0;
     row->anyres = cut && longest_alone && !captions;
+    row->pools = side / patch > 1 && measured_image_merge(row) == side / patch;
     row->tiles = cut ? ANYRES_TILES : count_tiles(row, side, patch);
     if (cut && !row->anyres)
         measured_row_note(row, "image_wh: anyres: %d tiles, whose tokens an image of 4:3 has",

@@ -140,7 +140,8 @@ static double max_vision_tokens(struct quantity_source *s, int64_t index) {
     if (s->execution->job->dataset->vision_patches != NULL)
         return (double)balance(s)->max_vision_tiles;
     const struct model *model = s->execution->scenario->model;
-    int64_t patches = model->tile_vision_tokens - model->modules[MODULE_VISION].class_token;
+    int64_t patches =
+        model->tile_vision_tokens - module_extra_tokens(&model->modules[MODULE_VISION]);
     return (double)(balance(s)->max_vision_tiles * patches);
 }
 

@@ -75,21 +75,6 @@ static void test_encoder_softmax(void **state) {
     arena_destroy(arena);
 }
 
-/* Apex's kernel of NeMo's own layers takes no attention without a mask: scaled apart instead. */
-static void test_softmax_without_mask(void **state) {
-    (void)state;
-    struct arena *arena = arena_create();
-    const struct model *m = fixture_model(arena, "llava-1.6-7b");
-    struct batch_shape shape = model_batch_shape(m, 1, 3, 4096, 4096.0 * 4096);
-    struct tensor_split split = split_of(1, false);
-    split.attention = ATTENTION_NAIVE;
-    split.softmax_multiple = 1;
-    split.softmax_needs_mask = true;
-    expect_softmax(m, LAYER_VISION_BLOCK, &shape, split, 28, 32, 16 * 3 * 577.0 * 577);
-    expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, 4, 6, 32 * 4096.0 * 4096);
-    arena_destroy(arena);
-}
-
 /* No causal mask: twice the FLOP of fused attention, and a softmax without a mask. */
 static void test_bidirectional(void **state) {
     (void)state;
@@ -148,8 +133,8 @@ static void test_dropout_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_softmax),    cmocka_unit_test(test_saved_softmax),
-        cmocka_unit_test(test_encoder_softmax), cmocka_unit_test(test_softmax_without_mask),
-        cmocka_unit_test(test_bidirectional),   cmocka_unit_test(test_dropout_apart),
+        cmocka_unit_test(test_encoder_softmax), cmocka_unit_test(test_bidirectional),
+        cmocka_unit_test(test_dropout_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,22 @@ static void test_all_fields(void **state) {
     arena_destroy(arena);
 }
 
+/* Eight class tokens of NeMo's: one and seven registers, in the sequence, the table and the weights. */
+static void test_registers(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_module(arena, "vision", "nemo-clip-vit-g-14-224");
+    const struct module *v = &m->modules[MODULE_VISION];
+    assert_int_equal(v->register_tokens, 7);
+    assert_int_equal(m->tile_vision_tokens, 256 + 8);
+    assert_int_equal(v->position_count, 264);
+    const int64_t h = 1408, f = 6144;
+    const int64_t block = 4 * h * h + 2 * h * f + 9 * h + f;
+    assert_int_equal(module_parameters(m, MODULE_VISION),
+                     40 * block + (3 * 14 * 14 + 8 + 264) * h + 2 * h);
+    arena_destroy(arena);
+}
+
 /* ---- text models inside another document ---- */
 
 /* What stands beside "role" and "source" in the definition of a language model. */
@@ -567,6 +583,7 @@ static void test_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_registers),
         cmocka_unit_test(test_text_models),
         cmocka_unit_test(test_feed_forward_kinds),
         cmocka_unit_test(test_named_module_in_document),
