@@ -130,6 +130,10 @@ static bool check_path(const char *path, enum db_mode mode, struct error *err) {
         error_set(err, "database '%s' would keep nothing", path);
         return error_hint(err, "name a file");
     }
+    if (strcmp(path, "-") == 0) {
+        error_set(err, "database '-' is no name of a file");
+        return error_hint(err, "\"./-\" is one");
+    }
     struct stat status;
     if (stat(path, &status) != 0) {
         bool missing = errno == ENOENT || errno == ENOTDIR;

@@ -151,13 +151,24 @@ static int folder_code(const char *path) {
     return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
 }
 
+/* Elsewhere "-" is the standard output; a file of that name is nobody's wish. */
+static bool is_dash(struct error *err, const char *path) {
+    if (strcmp(path, "-") != 0) return false;
+    error_set(err, "cannot write -: it is no name of a file");
+    error_hint(err, "leave the option out where stdout is its default, or name the file ./-");
+    return true;
+}
+
 bool error_check_output(struct error *err, const char *path) {
     struct stat status;
     int code;
+    if (is_dash(err, path)) return false;
     if (stat(path, &status) == 0) {
         /* Some write the file itself, some put another in its place: either right will do. */
-        if (S_ISDIR(status.st_mode)) code = EISDIR;
-        else code = access(path, W_OK) == 0 ? 0 : folder_code(path);
+        if (S_ISDIR(status.st_mode))
+            code = EISDIR;
+        else
+            code = access(path, W_OK) == 0 ? 0 : folder_code(path);
     } else {
         code = errno != ENOENT || is_link_to_nothing(path) ? errno : folder_code(path);
     }
@@ -176,10 +187,14 @@ bool error_check_output_file(struct error *err, const char *path) {
 bool error_check_output_folder(struct error *err, const char *path) {
     struct stat status;
     int code;
+    if (is_dash(err, path)) return false;
     if (stat(path, &status) == 0) {
-        if (!S_ISDIR(status.st_mode)) code = EEXIST;
-        else if (access(path, W_OK | X_OK) == 0) return true;
-        else return error_system(err, "cannot write in the folder %s", path);
+        if (!S_ISDIR(status.st_mode))
+            code = EEXIST;
+        else if (access(path, W_OK | X_OK) == 0)
+            return true;
+        else
+            return error_system(err, "cannot write in the folder %s", path);
     } else {
         code = errno != ENOENT || is_link_to_nothing(path) ? errno : folder_code(path);
     }

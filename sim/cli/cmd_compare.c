@@ -60,6 +60,14 @@ static bool load_variant(struct cli *cli, const char *path, const char *changes,
         error_set(err, "--variant '%s' changes nothing", changes);
         return error_hint(err, "for example --variant layout.tp=4");
     }
+    for (int64_t i = 0; i < count; i++) {
+        const size_t length = strcspn(variant[i], "=");
+        for (int64_t k = 0; k < i; k++) {
+            if (strncmp(variant[k], variant[i], length + 1) != 0) continue;
+            error_set(err, "--variant '%s' sets %.*s twice", changes, (int)length, variant[i]);
+            return error_hint(err, "another variant is another --variant");
+        }
+    }
     struct scenario_options options = cli->scenario_options;
     options.variant = variant;
     if (!replay(cli, &options, path, run, err))

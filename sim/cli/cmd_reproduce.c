@@ -539,6 +539,10 @@ static int run(struct cli *cli, void *options) {
     const struct reproduce_options *o = options;
     struct error err = { 0 };
     struct store *store = NULL;
+    if (o->markdown && cli->common.json) {
+        error_set(&err, "--markdown and --json are two forms of the answer: name one");
+        return cli_error(&err);
+    }
     if (o->pictures != NULL && !error_check_output_folder(&err, o->pictures))
         return cli_error(&err);
     if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)

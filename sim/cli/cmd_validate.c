@@ -253,8 +253,7 @@ static void print(const struct validation *v) {
                "hold 80 %% of them; half of the bands are narrower than %.1f %%. "
                "*: something was fitted on the row (%ld). !: some operator is outside the measured "
                "range.\n",
-               v->all.band_coverage * 100, v->all.median_half_width * 100,
-               (long)v->all.calibrated);
+               v->all.band_coverage * 100, v->all.median_half_width * 100, (long)v->all.calibrated);
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         printf("warning: %s\n", *warning);
 }
@@ -340,6 +339,10 @@ static int run(struct cli *cli, void *options) {
     int64_t path_count = cli->arguments.count;
     const char *const *paths = cli->arguments.positional;
     const bool shipped = path_count == 0;
+    if (o->markdown && cli->common.json) {
+        error_set(&err, "--markdown and --json are two forms of the answer: name one");
+        return cli_error(&err);
+    }
     if (shipped && !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);
     if (o->scenario != NULL) return print_scenario(cli, paths, path_count, o->scenario);

@@ -19,26 +19,10 @@
 
 /* One a line, so that branches that add one do not collide. */
 static const struct command *const table[] = {
-    &command_bench,
-    &command_calibrate,
-    &command_check,
-    &command_compare,
-    &command_completion,
-    &command_dataset,
-    &command_explain,
-    &command_export,
-    &command_man,
-    &command_merge,
-    &command_model,
-    &command_pack,
-    &command_plan,
-    &command_plot,
-    &command_report,
-    &command_reproduce,
-    &command_run,
-    &command_sweep,
-    &command_trace,
-    &command_validate,
+    &command_bench,     &command_calibrate, &command_check,  &command_compare, &command_completion,
+    &command_dataset,   &command_explain,   &command_export, &command_man,     &command_merge,
+    &command_model,     &command_pack,      &command_plan,   &command_plot,    &command_report,
+    &command_reproduce, &command_run,       &command_sweep,  &command_trace,   &command_validate,
     &command_version,
 };
 enum { COMMAND_COUNT = sizeof table / sizeof table[0] };
@@ -133,17 +117,15 @@ const char *cli_run_name(const struct cli *cli, const char *scenario_name) {
 }
 
 bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error *err) {
-    return !cli_has_overrides(cli) ||
-           error_set(err, "--%s changes a scenario, and %s takes none",
-                     cli->common.set.count == 0 ? "unset" : "set", what);
+    return !cli_has_overrides(cli) || error_set(err, "--%s changes a scenario, and %s takes none",
+                                                cli->common.set.count == 0 ? "unset" : "set", what);
 }
 
-bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank,
-                    struct error *err) {
+bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, struct error *err) {
     const int64_t iterations = e->job->epoch_iterations, ranks = e->job->batches.rank_count;
     if (iteration < 0 || iteration >= iterations)
-        return error_set(err, "--iteration %ld: the epoch has iterations 0 to %ld",
-                         (long)iteration, (long)iterations - 1);
+        return error_set(err, "--iteration %ld: the epoch has iterations 0 to %ld", (long)iteration,
+                         (long)iterations - 1);
     if (rank >= 0 && rank < ranks) return true;
     return error_set(err, "--rank %ld: the layout has data-parallel ranks 0 to %ld", (long)rank,
                      (long)ranks - 1);
@@ -271,6 +253,34 @@ static void print_help(const struct command *command) {
     if (command->print_more != NULL) command->print_more(stdout);
 }
 
+static const struct command *find_command(const char *name, struct error *err) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(table[i]->name, name) == 0) return table[i];
+    const char *near = nearest_name(name, COMMAND_COUNT, command_name, NULL);
+    error_set(err, "unknown command \"%s\"", name);
+    if (near != NULL)
+        error_hint(err, "did you mean \"%s\"?", near);
+    else
+        error_hint(err, "`ballast --help` lists the commands");
+    return NULL;
+}
+
+/* "help", "help COMMAND" */
+static int help(int argc, char **argv) {
+    struct error err = { 0 };
+    const struct command *command = argc > 0 ? find_command(argv[0], &err) : NULL;
+    if (argc > 1) {
+        error_set(&err, "help takes one command, got %d", argc);
+        return cli_error(&err);
+    }
+    if (argc == 1 && command == NULL) return cli_error(&err);
+    if (command != NULL)
+        print_help(command);
+    else
+        print_overview(stdout);
+    return EXIT_DONE;
+}
+
 static const char *joined(struct arena *arena, int argc, char **argv) {
     const char *line = "ballast";
     for (int i = 1; i < argc; i++)
@@ -342,6 +352,7 @@ int main(int argc, char **argv) {
     keep_freed_memory();
     /* A reader that goes away (ballast ... | head) must come back as a failed write. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* and so must a limit on the size of files */
     struct cli cli = { .arena = arena_create() };
     cli.provenance.command_line = joined(cli.arena, argc, argv);
     int code = EXIT_USAGE;
@@ -352,25 +363,12 @@ int main(int argc, char **argv) {
         print_overview(stderr);
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
                strcmp(argv[1], "help") == 0) {
-        print_overview(stdout);
-        code = EXIT_DONE;
+        code = help(argc - 2, argv + 2);
     } else {
         const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-        const struct command *found = NULL;
-        for (size_t i = 0; i < COMMAND_COUNT && found == NULL; i++)
-            if (strcmp(table[i]->name, name) == 0) found = table[i];
-        if (found != NULL) {
-            code = run_command(found, &cli, argc - 2, argv + 2);
-        } else {
-            struct error err = { 0 };
-            const char *near = nearest_name(name, COMMAND_COUNT, command_name, NULL);
-            error_set(&err, "unknown command \"%s\"", name);
-            if (near != NULL)
-                error_hint(&err, "did you mean \"%s\"?", near);
-            else
-                error_hint(&err, "`ballast --help` lists the commands");
-            code = cli_error(&err);
-        }
+        struct error err = { 0 };
+        const struct command *found = find_command(name, &err);
+        code = found != NULL ? run_command(found, &cli, argc - 2, argv + 2) : cli_error(&err);
     }
     /* What was reported already needs no second message. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE && !reader_is_gone()) {
