@@ -119,15 +119,25 @@ static const char *stack_of_layout(const struct measured_run *r) {
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
+/* "FSDP, not compiled": the same framework's eager kernels are another stack. */
+static const char *stack_name(const struct measured_row *row) {
+    static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
+    const struct measured_run *r = &row->run;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (measured_text_denies(r->notes, words[i]))
+            return arena_format(row->context->arena, "%s-eager", r->stack);
+    return r->stack;
+}
+
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void choose_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
     const bool divided = measured_given(r->tp, 1) > 1 || measured_given(r->pp, 1) > 1;
     bool exact = false;
-    const struct stack *stack = stack_find(list, r->stack, divided, &exact);
+    const struct stack *stack = stack_find(list, stack_name(row), divided, &exact);
     const bool named = stack != NULL;
-    if (r->stack[0] == '\0') stack = stack_find(list, r->source, divided, &exact);
+    if (r->stack[0] == '\0' && !named) stack = stack_find(list, r->source, divided, &exact);
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = exact;
     if (stack == NULL) stack = stack_named(list, stack_of_layout(r));

@@ -212,11 +212,21 @@ static bool switched_off(const char *after) {
     return false;
 }
 
-bool measured_text_says(const char *text, const char *word) {
+/* Whether the text holds the word by itself, denied or not. */
+static bool holds_word(const char *text, const char *word, bool wanted_denied) {
     const size_t length = strlen(word);
     for (const char *at = strcasestr(text, word); at != NULL; at = strcasestr(at + 1, word))
         if ((at == text || !isalnum((unsigned char)at[-1])) &&
-            !isalnum((unsigned char)at[length]) && !denied(text, at) && !switched_off(at + length))
+            !isalnum((unsigned char)at[length]) &&
+            (denied(text, at) || switched_off(at + length)) == wanted_denied)
             return true;
     return false;
+}
+
+bool measured_text_says(const char *text, const char *word) {
+    return holds_word(text, word, false);
+}
+
+bool measured_text_denies(const char *text, const char *word) {
+    return holds_word(text, word, true);
 }

@@ -31,5 +31,7 @@ bool measured_count_word(struct arena *arena, const char *column, const char *ce
 /* Whether the text holds the word by itself, no "no", "not" or "without" before it and no "false" or
  * "off" behind. */
 bool measured_text_says(const char *text, const char *word);
+/* Whether it holds the word with one of those. */
+bool measured_text_denies(const char *text, const char *word);
 
 #endif

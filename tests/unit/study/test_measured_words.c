@@ -110,6 +110,9 @@ static void test_text_says(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (measured_text_says(cases[i].text, "LoRA") != cases[i].says)
             fail_msg("\"%s\"", cases[i].text);
+    assert_true(measured_text_denies("no LoRA here, but LoRA there", "LoRA"));
+    assert_false(measured_text_denies("LoRA", "LoRA"));
+    assert_false(measured_text_denies("without adapters", "LoRA"));
 }
 
 int main(void) {
