@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/generation.h"
 #include "costmodel/step_band.h"
 #include "sim/study/measured_words.h"
 
@@ -43,8 +44,8 @@ const char *validation_skip_name(enum validation_skip skip) {
 }
 
 /* What names that tell nothing stand for: stack_of_layout(). */
-static const char *const fallback_stacks[] = { "hf-deepspeed", "hf-fsdp", "pytorch-fsdp2",
-                                               "megatron-2022", "megatron-core" };
+static const char *const fallback_stacks[] = { "hf-deepspeed",  "hf-fsdp",       "pytorch-fsdp2",
+                                               "megatron-2022", "megatron-core", "nemo-2025" };
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
     for (int64_t i = 0; i < list->count; i++)
@@ -110,12 +111,24 @@ static bool named_until(const char *stack, int64_t last) {
     return year > 0 && year <= last;
 }
 
+static bool on_blackwell(const struct measured_row *row) {
+    const char *ignored = "", *wanted = row->run.hardware;
+    const char *gpu = measured_hardware_is_file(wanted)
+                          ? measured_hardware_file(row->context->arena, wanted, &ignored)
+                          : measured_hardware(row->context, wanted, &ignored);
+    return gpu != NULL && gpu_generation_of(gpu) == GENERATION_BLACKWELL;
+}
+
 /* For names that tell nothing. PyTorch compiles since March 2023 (2.0): what shards parameters and
- * names a year up to then is eager. */
-static const char *stack_of_layout(const struct measured_run *r) {
+ * names a year up to then is eager. Runs in 8 and 4 bits on Blackwell are those of NVIDIA's recipes
+ * and of MLPerf's logs made with them, in CUDA graphs. */
+static const char *stack_of_layout(const struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const bool few_bits = strcmp(r->precision, "fp8") == 0 || strcmp(r->precision, "fp4") == 0;
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
     if (r->zero_stage == 3 && measured_given(r->tp, 1) == 1)
         return named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
+    if (few_bits && on_blackwell(row)) return "nemo-2025";
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
@@ -140,7 +153,7 @@ static void choose_stack(struct measured_row *row) {
     if (r->stack[0] == '\0' && !named) stack = stack_find(list, r->source, divided, &exact);
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = exact;
-    if (stack == NULL) stack = stack_named(list, stack_of_layout(r));
+    if (stack == NULL) stack = stack_named(list, stack_of_layout(row));
     row->out->stack = stack;
     if (named && exact) return;
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
