@@ -57,6 +57,16 @@ const char *nearest_name(const char *wanted, size_t count,
     return best_distance <= (limit > 2 ? limit : 2) ? best : NULL;
 }
 
+const char *nearest_hint(struct arena *arena, const char *wanted, size_t count,
+                         const char *(*name_at)(const void *names, size_t index),
+                         const void *names) {
+    const char *near = nearest_name(wanted, count, name_at, names), *list = "one of:";
+    if (near != NULL) return arena_format(arena, "did you mean \"%s\"?", near);
+    for (size_t i = 0; i < count; i++)
+        list = arena_format(arena, "%s%s %s", list, i > 0 ? "," : "", name_at(names, i));
+    return list;
+}
+
 static const char *list_name(const void *names, size_t index) {
     return ((const char *const *)names)[index];
 }

@@ -57,8 +57,8 @@ struct field_table {
 
 /* Reads every field of `object` (NULL: all defaults) into `out`. Unknown keys, wrong types, values
  * out of range and missing required fields are errors with position, reason and nearest name. */
-bool field_table_read(const struct field_table *table, const struct json *json,
-                      const cJSON *object, void *out, struct arena *arena, struct error *err);
+bool field_table_read(const struct field_table *table, const struct json *json, const cJSON *object,
+                      void *out, struct arena *arena, struct error *err);
 /* The same, for an object that has one more key, which the caller reads (NULL: none). */
 bool field_table_read_beside(const struct field_table *table, const struct json *json,
                              const cJSON *object, const char *other_key, void *out,
@@ -75,6 +75,10 @@ bool name_is_plain(const char *name);
 /* The name among `count` names nearest to `wanted` by edit distance, or NULL if none is near.
  * name_at(names, i) returns the i-th. */
 const char *nearest_name(const char *wanted, size_t count,
+                         const char *(*name_at)(const void *names, size_t index),
+                         const void *names);
+/* The hint to an unknown name: "did you mean "tp"?", or all there are: "one of: tp, pp". */
+const char *nearest_hint(struct arena *arena, const char *wanted, size_t count,
                          const char *(*name_at)(const void *names, size_t index),
                          const void *names);
 const char *nearest_in_list(const char *wanted, const char *const *names); /* NULL at the end */

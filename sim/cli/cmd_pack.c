@@ -319,9 +319,8 @@ static bool converge(struct cli *cli, const struct pack_options *o, const struct
             cJSON_AddItemToArray(rows, row);
         } else {
             printf("  %6ld %10ld %10ld %10ld %15.3f %12.4f %14.4f\n", (long)n,
-                   (long)plan.group_count, (long)plan.full_group_count,
-                   (long)plan.leftover_dropped, b.average_batch_size, b.dist_ratio_vision,
-                   b.dist_ratio_language);
+                   (long)plan.group_count, (long)plan.full_group_count, (long)plan.leftover_dropped,
+                   b.average_batch_size, b.dist_ratio_vision, b.dist_ratio_language);
         }
         batch_plan_free(&plan);
     }
@@ -329,10 +328,10 @@ static bool converge(struct cli *cli, const struct pack_options *o, const struct
         cli_print_json(rows);
     else
         cJSON_Delete(rows);
-    return ok && (o->output == NULL ||
-                  plot_convergence(o->output,
-                                   arena_format(cli->arena, "%s: ISF by passes", d->name), passes,
-                                   count, err));
+    return ok &&
+           (o->output == NULL ||
+            plot_convergence(o->output, arena_format(cli->arena, "%s: ISF by passes", d->name),
+                             passes, count, err));
 }
 
 static const char *batching_name(const void *list, size_t index) {
@@ -347,12 +346,8 @@ static int run(struct cli *cli, void *options) {
     if (policy == NULL) {
         size_t count;
         const struct batching_policy *const *list = batching_policies(&count);
-        const char *near = nearest_name(o->policy, count, batching_name, list);
         error_set(&err, "unknown batching policy \"%s\"", o->policy);
-        if (near != NULL)
-            error_hint(&err, "did you mean \"%s\"?", near);
-        else
-            error_hint(&err, "docs/SCENARIOS.md lists the policies");
+        error_hint(&err, "%s", nearest_hint(cli->arena, o->policy, count, batching_name, list));
         return cli_error(&err);
     }
     void *parameters = NULL;

@@ -64,13 +64,16 @@ const struct planner *planner_find(enum planner_slot slot, const char *name) {
     return NULL;
 }
 
-const char *planner_nearest(enum planner_slot slot, const char *name) {
-    const char *names[sizeof table / sizeof table[0] + 1];
+static const char *name_at(const void *names, size_t index) {
+    return ((const char *const *)names)[index];
+}
+
+const char *planner_hint(struct arena *arena, enum planner_slot slot, const char *name) {
+    const char *names[sizeof table / sizeof table[0]];
     size_t count = 0;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i]->slot == slot) names[count++] = table[i]->name;
-    names[count] = NULL;
-    return nearest_in_list(name, names);
+    return nearest_hint(arena, name, count, name_at, names);
 }
 
 const char *planner_slot_name(enum planner_slot slot) {

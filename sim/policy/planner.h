@@ -247,8 +247,8 @@ const struct planner *planner_find(enum planner_slot slot, const char *name); /*
 /* Adds a row of a plug-in, found by name but not listed; it stays. Before any other thread starts.
  * False: there is no room. */
 bool planner_register(const struct planner *planner);
-/* Nearest name in the slot, or NULL. */
-const char *planner_nearest(enum planner_slot slot, const char *name);
+/* The nearest name in the slot, or all of them, as a hint. */
+const char *planner_hint(struct arena *arena, enum planner_slot slot, const char *name);
 const char *planner_slot_name(enum planner_slot slot);
 
 #endif

@@ -65,9 +65,7 @@ static bool policy_parameters(struct reader *r, const cJSON *node, size_t size,
 }
 
 static bool unknown_policy(struct reader *r, const char *slot, const cJSON *node, const char *name,
-                           const char *near) {
-    const char *hint = near != NULL ? arena_format(r->s->arena, "did you mean \"%s\"?", near)
-                                    : "docs/SCENARIOS.md lists the policies";
+                           const char *hint) {
     return json_error(r->s->json, node, r->err, hint, "unknown %s policy \"%s\"", slot, name);
 }
 
@@ -104,7 +102,7 @@ bool scenario_read_batching(struct reader *r) {
         size_t count;
         const struct batching_policy *const *list = batching_policies(&count);
         return unknown_policy(r, "batching", name_node, choice->name,
-                              nearest_name(choice->name, count, batching_name, list));
+                              nearest_hint(r->s->arena, choice->name, count, batching_name, list));
     }
     choice->row = row;
     choice->table = row->parameters;
@@ -126,7 +124,7 @@ bool scenario_read_schedule(struct reader *r) {
         size_t count;
         const struct schedule_policy *const *list = schedule_policies(&count);
         return unknown_policy(r, "schedule", name_node, choice->name,
-                              nearest_name(choice->name, count, schedule_name, list));
+                              nearest_hint(r->s->arena, choice->name, count, schedule_name, list));
     }
     return policy_parameters(r, node, 0, choice);
 }
@@ -148,7 +146,7 @@ static bool read_planner(struct reader *r, enum planner_slot slot, const cJSON *
     const struct planner *row = planner_find(slot, choice->name);
     if (row == NULL)
         return unknown_policy(r, planner_slot_name(slot), name_node, choice->name,
-                              planner_nearest(slot, choice->name));
+                              planner_hint(r->s->arena, slot, choice->name));
     choice->row = row;
     choice->table = row->parameters;
     if (!policy_parameters(r, node, row->parameters_size, choice)) return false;

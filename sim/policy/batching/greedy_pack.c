@@ -93,11 +93,13 @@ bool greedy_pack_deal(const char *policy, const struct batch_request *request,
                       struct batch_plan *plan, struct error *err) {
     const int64_t dp = request->dp;
     if (plan->group_count < dp) {
-        error_set(err, "%s: only %lld micro-batches for %lld data-parallel ranks", policy,
-                  (long long)plan->group_count, (long long)dp);
+        error_set(err, "%s: only %lld micro-batch%s for %lld data-parallel rank%s", policy,
+                  (long long)plan->group_count, plan->group_count == 1 ? "" : "es", (long long)dp,
+                  dp == 1 ? "" : "s");
         if (plan->oversize_skipped > 0)
-            return error_hint(err, "%lld samples are beyond a limit of the policy",
-                              (long long)plan->oversize_skipped);
+            return error_hint(err, "%lld sample%s beyond a limit of the policy",
+                              (long long)plan->oversize_skipped,
+                              plan->oversize_skipped == 1 ? " is" : "s are");
         return error_hint(err, "use fewer ranks or a larger data set");
     }
     plan->rank_count = dp;

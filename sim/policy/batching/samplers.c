@@ -85,8 +85,9 @@ bool sampler_deal_groups(enum sampler sampler, uint32_t seed, const char *policy
                          const struct batch_request *request, struct batch_plan *plan,
                          struct error *err) {
     if (plan->group_count < request->dp) {
-        error_set(err, "%s: only %lld micro-batches for %lld data-parallel ranks", policy,
-                  (long long)plan->group_count, (long long)request->dp);
+        error_set(err, "%s: only %lld micro-batch%s for %lld data-parallel rank%s", policy,
+                  (long long)plan->group_count, plan->group_count == 1 ? "" : "es",
+                  (long long)request->dp, request->dp == 1 ? "" : "s");
         return error_hint(err, "use fewer ranks, a larger data set or smaller micro-batches");
     }
     plan->rank_count = request->dp;

@@ -229,8 +229,8 @@ static void no_clips(void **state) {
     samples[0].language_tokens = 9000;
     err = (struct error){ 0 };
     assert_false(plan_try("pack", "{}", &request, &plan, &err));
-    assert_string_equal(err.text, "pack: only 0 micro-batches for 1 data-parallel ranks\n"
-                                  "  hint: 1 samples are beyond a limit of the policy");
+    assert_string_equal(err.text, "pack: only 0 micro-batches for 1 data-parallel rank\n"
+                                  "  hint: 1 sample is beyond a limit of the policy");
 }
 
 int main(void) {

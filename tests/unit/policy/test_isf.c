@@ -469,7 +469,7 @@ static void impossible_requests(void **state) {
         { "too few samples", "{}", "too few", "fewer ranks", { { 1, 9 }, { 1, 9 } }, 2, 3, 1 },
         { "too few groups",
           "{}",
-          "only 1 micro-batches for 2",
+          "only 1 micro-batch for 2",
           "fewer ranks",
           { { 1, 9 }, { 1, 9 } },
           2,

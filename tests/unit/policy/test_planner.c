@@ -29,23 +29,26 @@ static void test_find(void **state) {
     assert_null(planner_find(PLANNER_PARTITION, ""));
 }
 
-static void test_nearest(void **state) {
+static void test_hint(void **state) {
     (void)state;
     static const struct {
         enum planner_slot slot;
         const char *name, *want;
     } cases[] = {
-        { PLANNER_PARTITION, "layr", "layer" },
-        { PLANNER_PARTITION, "encoder_first", "encoder-first" },
-        { PLANNER_PARTITION, "full", NULL },
-        { PLANNER_RECOMPUTE, "ful", "full" },
-        { PLANNER_RECOMPUTE, "encoder-first", NULL },
+        { PLANNER_PARTITION, "layr", "did you mean \"layer\"?" },
+        { PLANNER_PARTITION, "encoder_first", "did you mean \"encoder-first\"?" },
+        { PLANNER_PARTITION, "full",
+          "one of: bmp, cumulative, encoder-first, exact, layer, manual, parameter, profile, "
+          "uneven-flop" },
+        { PLANNER_RECOMPUTE, "ful", "did you mean \"full\"?" },
+        { PLANNER_RECOMPUTE, "encoder-first",
+          "one of: adaptive, full, modules, none, selective, stages, uniform" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *got = planner_nearest(cases[i].slot, cases[i].name);
-        if (got == NULL ? cases[i].want != NULL
-                        : cases[i].want == NULL || strcmp(got, cases[i].want) != 0)
-            fail_msg("%s: got %s", cases[i].name, got != NULL ? got : "none");
+        struct arena *arena = arena_create();
+        const char *got = planner_hint(arena, cases[i].slot, cases[i].name);
+        if (strcmp(got, cases[i].want) != 0) fail_msg("%s: got %s", cases[i].name, got);
+        arena_destroy(arena);
     }
     for (int slot = 0; slot < PLANNER_SLOT_COUNT; slot++)
         assert_true(strlen(planner_slot_name((enum planner_slot)slot)) > 0);
@@ -55,7 +58,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_find),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_hint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,7 +273,7 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"isf\"?" },
         { "policy: unknown, none near", POLICY, "\"policy\": { \"batching\": \"wheels\" }",
           "7:25: error: /policy/batching: unknown batching policy \"wheels\"",
-          "docs/SCENARIOS.md lists the policies" },
+          "one of: clip-group, device-group, isf, length-group, pack, random" },
         { "policy: unknown partition", POLICY, "\"policy\": { \"partition\": \"encoder-frist\" }",
           "7:26: error: /policy/partition: unknown partition policy \"encoder-frist\"",
           "did you mean \"encoder-first\"?" },
