@@ -68,19 +68,31 @@ static bool cut_row(struct cutter *c, struct error *err) {
 }
 
 const char *csv_other_separator(const char *line) {
-    int commas = 0, semicolons = 0, tabs = 0;
+    int commas = 0, semicolons = 0, tabs = 0, bars = 0;
     for (; *line != '\0' && *line != '\n'; line++) {
         commas += *line == ',';
         semicolons += *line == ';';
         tabs += *line == '\t';
+        bars += *line == '|';
     }
     if (commas > 0) return NULL;
-    return semicolons > 0 ? "semicolons" : tabs > 0 ? "tabs" : NULL;
+    return semicolons > 0 ? "semicolons" : tabs > 0 ? "tabs" : bars > 0 ? "bars" : NULL;
+}
+
+bool csv_lone_returns(const char *line) {
+    int alone = 0; /* one may stand before a column that a tool added to a file of CR LF */
+    for (; *line != '\0' && *line != '\n'; line++)
+        alone += line[0] == '\r' && line[1] != '\n';
+    return alone > 1;
 }
 
 static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     if (*c->at == '{' || *c->at == '[')
         return error_at(err, c->path, 1, 0, "this is JSON: a CSV file with a header is expected");
+    if (csv_lone_returns(c->at)) {
+        error_at(err, c->path, 1, 0, CSV_LONE_RETURNS);
+        return error_hint(err, CSV_LONE_RETURNS_HINT);
+    }
     const char *other = csv_other_separator(c->at);
     if (other != NULL) {
         error_at(err, c->path, 1, 0, "its columns are divided by %s", other);

@@ -24,9 +24,14 @@ struct csv {
 
 /* Everything lives in the arena. A ragged row, an open quote or a repeated column is an error. */
 const struct csv *csv_load(struct arena *arena, const char *path, struct error *err);
-/* "semicolons" or "tabs": what the cells of this first line seem to be divided by instead of commas;
+/* "semicolons", "tabs" or "bars": what the cells of this first line seem to be divided by instead of commas;
  * NULL: no sign of it. The line ends at a line break or 0. */
 const char *csv_other_separator(const char *line);
+/* Whether lines end with a carriage return alone, as on an old Macintosh: the first line, up to a
+ * line feed or 0, holds several. */
+bool csv_lone_returns(const char *line);
+#define CSV_LONE_RETURNS      "its lines end with a carriage return alone"
+#define CSV_LONE_RETURNS_HINT "save it with line feeds"
 int64_t csv_column(const struct csv *csv, const char *name);
 const char *csv_cell(const struct csv *csv, int64_t row, int64_t column);
 /* Reports a mistake in a cell: file, line, column name. Always false. */

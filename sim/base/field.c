@@ -45,8 +45,8 @@ const char *nearest_name(const char *wanted, size_t count,
         const char *name = name_at(names, i);
         int distance = edit_distance(wanted, name);
         /* A name that contains the wanted text, or the other way, is near whatever its length. */
-        if (strlen(wanted) >= 3 && (strstr(name, wanted) != NULL || strstr(wanted, name) != NULL) &&
-            distance > 2)
+        if (strlen(wanted) >= 3 && name[0] != '\0' &&
+            (strstr(name, wanted) != NULL || strstr(wanted, name) != NULL) && distance > 2)
             distance = 2;
         if (distance < best_distance) {
             best_distance = distance;

@@ -428,6 +428,10 @@ static bool read_header(struct csv_reader *r, const char **start) {
     r->line = 1;
     if (strncmp(p, "\xEF\xBB\xBF", 3) == 0) p += 3; /* the mark that Excel writes */
     const char *line_start = p;
+    if (csv_lone_returns(line_start)) {
+        fail_at(r, line_start, line_start, CSV_LONE_RETURNS);
+        return error_hint(r->err, CSV_LONE_RETURNS_HINT);
+    }
     for (;; p++) {
         struct cell cell;
         if (!read_cell(r, line_start, p, &cell) || !add_column(r, line_start, &cell)) return false;

@@ -91,6 +91,12 @@ static void broken_tables(void **state) {
         { "a token column by another name", "image,text_token\n1,2\n",
           "%s:1:1: error: no column \"language_tokens\" or \"text_tokens\"\n"
           "  hint: did you mean \"text_tokens\" by \"text_token\"?" },
+        { "bars", "text_tokens|vision_tiles\n1|2\n",
+          "%s:1:1: error: its columns are divided by bars\n"
+          "  hint: save it with commas, and with decimal points" },
+        { "lines of an old Macintosh", "text_tokens,vision_tiles\r1,2\r3,4\r",
+          "%s:1:1: error: its lines end with a carriage return alone\n"
+          "  hint: save it with line feeds" },
         { "no header", "3,800\n5,1400\n",
           "%s:1:1: error: no column \"language_tokens\" or \"text_tokens\"\n"
           "  hint: the header's columns are: 3, 800" },
@@ -536,9 +542,8 @@ static void write_to_nowhere(void **state) {
     struct dataset *d = load_or_fail("mathvista-testmini", NULL);
     struct error err = { 0 };
     assert_false(dataset_write_csv(d, "/nonexistent/folder/x.csv", &err));
-    assert_string_equal(err.text,
-                        "cannot write /nonexistent/folder/x.csv: there is no folder "
-                        "'/nonexistent/folder'");
+    assert_string_equal(err.text, "cannot write /nonexistent/folder/x.csv: there is no folder "
+                                  "'/nonexistent/folder'");
     assert_false(err.internal);
     dataset_destroy(d);
 }
