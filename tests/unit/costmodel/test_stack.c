@@ -243,14 +243,13 @@ static void test_prices(void **state) {
     const struct price a = cost_model_price(plain, &norm, NULL),
                        b = cost_model_price(with, &norm, NULL);
     assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
-    /* rotary, softmax and other element-wise kernels by their names */
+    /* rotary, softmax and other element-wise kernels by their names; stated bytes as they are */
     static const struct {
         const char *name;
         double traffic;
-    } kernels[] = { { "activation", 1.5 },
-                    { "rotary", 4 },
-                    { "attention softmax", 5 },
-                    { "linear gradients", 1 } };
+    } kernels[] = { { "activation", 1.5 },          { "rotary", 4 },
+                    { "attention softmax", 5 },     { "linear gradients", 1 },
+                    { "gradient accumulation", 1 }, { "copies of reduced gradients", 1 } };
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
         const struct operator_work kernel = operator_streaming(
             kernels[i].name, OPERATOR_ELEMENTWISE, PASS_FORWARD, PRECISION_BF16, 1e9);
