@@ -1,4 +1,7 @@
 /* cmd_report.c - stored or simulated runs as one HTML page. */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,6 +105,45 @@ static bool simulate(struct cli *cli, const char *db, struct error *err) {
     return ok;
 }
 
+/* ---- the database of runs that are simulated for a page ---- */
+
+/* What a handler may touch: the file and what SQLite keeps beside it. */
+enum { MADE_FILES = 4 };
+static char made[MADE_FILES][PATH_MAX];
+
+static void remove_made(void) {
+    for (int i = 0; i < MADE_FILES; i++)
+        unlink(made[i]);
+}
+
+static void stop(int number) {
+    remove_made();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* In TMPDIR, else in /tmp. A program that is stopped leaves nothing there. */
+static bool make_database(struct error *err) {
+    const char *folder = getenv("TMPDIR");
+    if (folder == NULL || folder[0] == '\0') folder = "/tmp";
+    if (strlen(folder) > PATH_MAX / 2)
+        return error_set(err, "the folder that TMPDIR names is too long a name");
+    snprintf(made[0], sizeof made[0], "%s/ballast-report-XXXXXX", folder);
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction old;
+        sigaction(signals[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN) signal(signals[i], stop); /* as under nohup */
+    }
+    const int descriptor = mkstemp(made[0]);
+    if (descriptor < 0) return error_system(err, "cannot make a temporary database in %s", folder);
+    close(descriptor);
+    static const char *const beside[MADE_FILES] = { "", "-wal", "-shm", "-journal" };
+    for (int i = 1; i < MADE_FILES; i++)
+        snprintf(made[i], sizeof made[i], "%.*s%s", PATH_MAX - 10, made[0], beside[i]);
+    return true;
+}
+
 static bool write_page(struct cli *cli, const struct report_cli_options *o, const char *db,
                        const char *shown_db, bool all, int64_t *count, struct error *err) {
     struct store *store = store_open(db, DB_READ, err);
@@ -150,24 +192,16 @@ static int run(struct cli *cli, void *options) {
         return cli_error(&err);
     }
     if ((given || all) && !cli_refuse_overrides(cli, "a stored run", &err)) return cli_error(&err);
-    char made[] = "/tmp/ballast-report-XXXXXX";
     bool ok = error_check_output_file(&err, o->output);
     const bool simulated = ok && !given && !all;
     if (simulated) {
-        int descriptor = mkstemp(made);
-        ok = descriptor >= 0 || error_system(&err, "cannot make a temporary database");
-        if (descriptor >= 0) close(descriptor);
-        ok = ok && simulate(cli, made, &err);
+        ok = make_database(&err) && simulate(cli, made[0], &err);
     }
     int64_t count = 0;
-    const char *db = given ? o->db : all ? first : made;
+    const char *db = given ? o->db : all ? first : made[0];
     ok =
         ok && write_page(cli, o, db, simulated ? "results.db" : db, all || simulated, &count, &err);
-    if (simulated) {
-        unlink(made);
-        unlink(arena_format(cli->arena, "%s-wal", made));
-        unlink(arena_format(cli->arena, "%s-shm", made));
-    }
+    if (simulated) remove_made();
     if (!ok) return cli_error(&err);
     if (cli->common.json) {
         cli_print_output(cli, o->output, "runs", count);
