@@ -97,6 +97,14 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
             internal = false;
             break;
         }
+        if (strstr(message, "malformed JSON") !=
+            NULL) { /* SQLite's json1 on what we stored whole */
+            error_set(err, "database '%s' holds a scenario or definition that is no JSON",
+                      db->path);
+            error_hint(err, "another program changed it: use a copy of before, or another file");
+            internal = false;
+            break;
+        }
         error_set(err, "database '%s' refused a statement", db->path);
         error_context(err, "SQLite %d: %s%s%s", code, message, sql != NULL ? "; in: " : "",
                       sql != NULL ? sql : "");

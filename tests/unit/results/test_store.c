@@ -299,6 +299,22 @@ static void test_a_table_that_was_dropped(void **state) {
     store_close(store);
 }
 
+static void test_a_scenario_that_was_changed(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    must(f, sample_store_run(store, "r", 400, &f->err));
+    must(f,
+         db_execute(store_db(store),
+                    "PRAGMA ignore_check_constraints = 1; UPDATE run SET resolved_scenario = '{'",
+                    &f->err));
+    int64_t value;
+    assert_false(db_integer(store_db(store), "SELECT tp FROM run_setup", &value, &f->err));
+    assert_false(f->err.internal);
+    if (strstr(f->err.text, "that is no JSON") == NULL || strstr(f->err.text, "SELECT") != NULL)
+        fail_msg("%s", f->err.text);
+    store_close(store);
+}
+
 static bool sum_first_column(void *context, sqlite3_stmt *row, struct error *err) {
     (void)err;
     *(double *)context += sqlite3_column_double(row, 0);
@@ -482,6 +498,7 @@ int main(void) {
         TEST(test_another_sweep_of_the_same_name),
         TEST(test_an_older_database_is_brought_up_to_date),
         TEST(test_a_table_that_was_dropped),
+        TEST(test_a_scenario_that_was_changed),
         TEST(test_views_derive),
         TEST(test_keys_and_checks_hold),
         TEST(test_killed_in_the_middle_of_a_run),
