@@ -19,7 +19,7 @@
 
 struct stack_fields {
     const char *name, *description, *backend, *hardware, *recompute, *relative, *partition;
-    const cJSON *words, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
+    const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
@@ -61,6 +61,10 @@ static const struct field stack_rows[] = {
     { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
       "parts",
+      NULL },
+    { "runs", FIELD_NODE, AT(runs), 0, 0, "null", "",
+      "measured runs of the same backend whose source and id hold one of these are of this one, "
+      "whatever year or family they name",
       NULL },
     { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
     { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
@@ -406,12 +410,25 @@ static bool check_sources(const struct json *json, const cJSON *sources, struct 
 /* What says how a stack is found, or fills in measured runs only, is no cause of a price. */
 static bool is_cause(const char *name) {
     static const char *const others[] = {
-        "name",        "description",       "words",
-        "year",        "backend",           "hardware",
-        "recompute",   "sequence_parallel", "relative",
-        "factors",     "sources",           "overlap_gradient_reduce",
-        "memory_rows", "attention_fitted",  "overlap_parameter_gather",
-        "gpt_dropout", "one_place",         "partition",
+        "name",
+        "description",
+        "words",
+        "runs",
+        "year",
+        "backend",
+        "hardware",
+        "recompute",
+        "sequence_parallel",
+        "relative",
+        "factors",
+        "sources",
+        "overlap_gradient_reduce",
+        "memory_rows",
+        "attention_fitted",
+        "overlap_parameter_gather",
+        "gpt_dropout",
+        "one_place",
+        "partition",
         "zero_stage",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -530,6 +547,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
     };
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
+           read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
            read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
@@ -710,4 +728,17 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
     }
     *exact = best != NULL && (year > 0 ? best->year == year : alone);
     return best;
+}
+
+const struct stack *stack_of_run(const struct stack_list *list, const struct stack *named,
+                                 const char *run) {
+    char plain[STACK_NAME_MAX];
+    plain_name(run, plain);
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct stack *stack = list->stacks[i];
+        if (strcmp(stack->backend, named->backend) != 0) continue;
+        for (const char **words = stack->runs; *words != NULL; words++)
+            if (holds_words(plain, *words)) return stack;
+    }
+    return named;
 }

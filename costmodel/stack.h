@@ -102,6 +102,7 @@ struct stack_cause {
 struct stack {
     const char *name, *description;
     const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
+    const char **runs;  /* the same of a measured run's source and id */
     int64_t year;
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
@@ -215,6 +216,11 @@ int64_t stack_name_year(const char *name);
  * word with that stack's year, or the word of one stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
                                bool *exact);
+
+/* The stack that a measured run is known to be of by its source and id ("dgxc-benchmarking
+ * dgxc_v24.11.1_8b"), where one of the same backend says so, else the named one. */
+const struct stack *stack_of_run(const struct stack_list *list, const struct stack *named,
+                                 const char *run);
 
 /* A stack on one GPU and precision: what the pricing needs. */
 struct stack_use {

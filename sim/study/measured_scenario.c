@@ -154,7 +154,11 @@ static void choose_stack(struct measured_row *row) {
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = exact;
     if (stack == NULL) stack = stack_named(list, stack_of_layout(row));
-    row->out->stack = stack;
+    const char *run = arena_format(row->context->arena, "%s %s", r->source, r->row_id);
+    row->out->stack = row->out->known_stack ? stack_of_run(list, stack, run) : stack;
+    if (row->out->stack != stack)
+        measured_row_note(row, "stack: %s, not %s, as its id says", row->out->stack->name,
+                          stack->name);
     if (named && exact) return;
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
                       r->stack, r->stack[0] != '\0' ? "\"" : "",

@@ -115,6 +115,27 @@ static void test_find(void **state) {
     arena_destroy(arena);
 }
 
+/* Sources that name every release alike are told apart by the ids of their rows. */
+static void test_stack_of_run(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        /* source and id, stack that the row names, stack of the run */
+        { "NVIDIA/dgxc-benchmarking dgxc_v24.11.1_8b", "nemo-2025", "nemo-2024" },
+        { "NVIDIA/dgxc-benchmarking dgxc_v25.04_8b", "nemo-2025", "nemo-2025" },
+        { "elsewhere dgxc_v24.11.1_8b", "nemo-2025", "nemo-2025" },
+        { "NVIDIA/dgxc-benchmarking dgxc_v24.11.1_maxtext_70b", "jax-fsdp", "maxtext" },
+        { "NVIDIA/dgxc-benchmarking dgxc_v24.11.1_paxml_5b", "jax-fsdp", "jax-fsdp" },
+    };
+    struct arena *arena = arena_create();
+    struct stack_list list = all(arena);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool exact;
+        const struct stack *named = stack_find(&list, cases[i][1], false, &exact);
+        assert_string_equal(stack_of_run(&list, named, cases[i][0])->name, cases[i][2]);
+    }
+    arena_destroy(arena);
+}
+
 /* A layout chooses between stacks of one word and year alone. */
 static void test_find_by_layout(void **state) {
     (void)state;
@@ -523,11 +544,17 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_kernel_traffic),
-        cmocka_unit_test(test_prices),         cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),  cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find_by_layout),
+        cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),
+        cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
