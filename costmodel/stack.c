@@ -25,7 +25,7 @@ struct stack_fields {
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
     bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples;
-    int64_t packed_sample_tokens, zero_stage;
+    int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
@@ -190,6 +190,9 @@ static const struct field stack_rows[] = {
       NULL },
     { "waits_for_sends", FIELD_BOOL, AT(waits_for_sends), 0, 0, "false", "",
       "a stage computes nothing while it sends to the next", NULL },
+    { "blocking_launches_gpus", FIELD_COUNT, AT(blocking_launches_gpus), 0, 10000000, "0", "GPUs",
+      "jobs of so many GPUs and more wait for each kernel (CUDA_LAUNCH_BLOCKING=1); 0: none do",
+      NULL },
     { "overlaps_interleaved_sends", FIELD_BOOL, AT(overlaps_interleaved_sends), 0, 0, "false", "",
       "but not where parts of the model take turns on each stage", NULL },
     { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
@@ -514,6 +517,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .dropout_apart = f.dropout_apart,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
+        .blocking_launches_gpus = f.blocking_launches_gpus,
         .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,

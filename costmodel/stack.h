@@ -145,6 +145,8 @@ struct stack {
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
+    /* On so many GPUs and more each kernel is waited for (CUDA_LAUNCH_BLOCKING); 0: never. */
+    int64_t blocking_launches_gpus;
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
     bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
     bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */

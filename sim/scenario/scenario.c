@@ -96,8 +96,7 @@ static bool merge_cluster_file(struct reader *r) {
         return relocate(r, name, "cluster", name->valuestring);
     }
     r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
-    if (r->hardware_is_the_clusters)
-        cJSON_AddStringToObject(section, "hardware", preset.hardware);
+    if (r->hardware_is_the_clusters) cJSON_AddStringToObject(section, "hardware", preset.hardware);
     add_missing_number(section, "gpu_count", (double)preset.gpu_count);
     if (preset.network.gpus_per_node > 0)
         add_missing_number(section, "gpus_per_node", (double)preset.network.gpus_per_node);
@@ -267,14 +266,16 @@ static bool load_stack(struct reader *r) {
 }
 
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name: the
- * scenario may name a file. */
-static void capture_graphs(struct scenario *s) {
+ * scenario may name a file. Its large jobs may wait for each kernel. */
+static void choose_launches(struct scenario *s) {
     if (s->stack == NULL) return;
     const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
-    if (strncmp(gpu, family, strlen(family)) == 0) return;
+    const bool captured = strncmp(gpu, family, strlen(family)) != 0;
+    const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    backend->host_forward_s = backend->host_backward_s = 0;
+    if (captured) backend->host_forward_s = backend->host_backward_s = 0;
+    backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
     s->backend = backend;
 }
 
@@ -370,7 +371,7 @@ static bool read_files(struct reader *r) {
                    : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
                               s->cluster_fields.hardware);
     }
-    capture_graphs(s);
+    choose_launches(s);
     return rule_tiling(r) && check_dataset(r);
 }
 

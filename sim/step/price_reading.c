@@ -138,7 +138,8 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
 /* What a block's passes wait for the host, which launches ahead: together they take no less than
  * all their launches. The wait stands in the backward, where there is one. Where the host waits for
  * the device at each message between stages, it launches ahead within a pass alone, and a pass
- * takes no less than its own launches. `time` is the device's. */
+ * takes no less than its own launches. A host that waits for each kernel launches nothing meanwhile.
+ * `time` is the device's. */
 static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
                                        const struct kind_prices *prices,
                                        const struct layer_time *time) {
@@ -147,6 +148,14 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
     int64_t forward, backward;
     launches_of(table, kind, &forward, &backward);
     if (forward + backward == 0) return waits;
+    if (table->scenario->backend->blocking_launches) {
+        waits.forward_ns = forward;
+        waits.backward_ns = time->backward_ns > 0 ? backward : 0;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
+                waits.recompute_ns[how] = forward;
+        return waits;
+    }
     if (time->backward_ns == 0) {
         waits.forward_ns = above_zero(forward - time->forward_ns);
         return waits;

@@ -125,6 +125,10 @@ static void test_stack_of_run(void **state) {
         { "elsewhere dgxc_v24.11.1_8b", "nemo-2025", "nemo-2025" },
         { "NVIDIA/dgxc-benchmarking dgxc_v24.11.1_maxtext_70b", "jax-fsdp", "maxtext" },
         { "NVIDIA/dgxc-benchmarking dgxc_v24.11.1_paxml_5b", "jax-fsdp", "jax-fsdp" },
+        { "bigscience-workshop/bigscience tr11_L633", "megatron-deepspeed-2021",
+          "megatron-deepspeed-bloom" },
+        { "arXiv 2201.11990 (MT-NLG) mtnlg_280", "megatron-deepspeed-2021",
+          "megatron-deepspeed-2021" },
     };
     struct arena *arena = arena_create();
     struct stack_list list = all(arena);

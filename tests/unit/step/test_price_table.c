@@ -377,8 +377,7 @@ static void test_host_launches_ahead_within_a_pass(void **state) {
 static void test_launches_of_frozen_blocks(void **state) {
     (void)state;
     static const char *const setups_of[][6] = {
-        { "model=llama3-8b", "layout.tp=1", "layout.pp=1", "layout.stack=megatron-core",
-          NULL },
+        { "model=llama3-8b", "layout.tp=1", "layout.pp=1", "layout.stack=megatron-core", NULL },
         { "model=llama3-8b", "layout.tp=1", "layout.pp=1", "layout.stack=megatron-core",
           "model.lora={\"rank\":8,\"targets\":[\"q_proj\",\"v_proj\",\"down_proj\"]}", NULL },
     };
@@ -642,6 +641,33 @@ static void test_a_mean_of_almost_no_images(void **state) {
     fixture_close(&f);
 }
 
+/* BLOOM's jobs of 160 GPUs and more wait for each kernel, so that the host's 1.2 ms a pass come on top
+ * of the device's time; on fewer it launches ahead. */
+static void test_blocking_launches(void **state) {
+    (void)state;
+    static const char *const jobs[][8] = {
+        { "model=llama3-8b", "layout.tp=8", "cluster.hardware=a100-80g-sxm",
+          "cluster.gpu_count=128", "layout.backend=megatron-deepspeed",
+          "layout.stack=megatron-deepspeed-bloom", "policy.recompute=full", NULL },
+        { "model=llama3-8b", "layout.tp=8", "cluster.hardware=a100-80g-sxm",
+          "cluster.gpu_count=256", "layout.backend=megatron-deepspeed",
+          "layout.stack=megatron-deepspeed-bloom", "policy.recompute=full", NULL },
+    };
+    enum { PASS_NS = 1200000 };
+    for (int k = 0; k < 2; k++) {
+        struct step_fixture f;
+        fixture_open(&f, jobs[k]);
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
+        price_table_prepare(f.prices, &shape, 1);
+        struct host_waits waits;
+        price_table_host_waits(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &waits);
+        assert_int_equal(waits.forward_ns, k * PASS_NS);
+        assert_int_equal(waits.backward_ns, k * PASS_NS);
+        assert_int_equal(waits.recompute_ns[RECOMPUTE_FULL], k * PASS_NS);
+        fixture_close(&f);
+    }
+}
+
 /* hf-deepspeed needs 1.2 ms to launch a pass, and 2.6 ms more on ZeRO-3: no block's passes together
  * are shorter, and where the device has more to do nothing is waited for. */
 static void test_launches_of_the_host(void **state) {
@@ -682,6 +708,7 @@ int main(void) {
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
         cmocka_unit_test(test_launches_of_the_host),
+        cmocka_unit_test(test_blocking_launches),
         cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),
