@@ -23,6 +23,9 @@
  * Peak memory: the same share of all readings that tell what a run needed and that no cause of a
  * stack was read from, whatever their kind.
  *
+ * A quantile is the wider of two: over the rows, and with each source counted once, because a run
+ * to come may be of a source like any of these, whichever has the most rows.
+ *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
  */
@@ -40,6 +43,7 @@
 
 struct residual {
     double size, weight;
+    double of_source; /* its share of its source's weight */
 };
 
 static int compare_sizes(const void *a, const void *b) {
@@ -47,15 +51,20 @@ static int compare_sizes(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* NaN without residuals. */
+/* The wider of the quantiles over the rows and over the sources; NaN without residuals. */
 static double quantile(struct residual *residuals, int64_t count) {
-    double total = 0, sum = 0;
-    for (int64_t i = 0; i < count; i++)
+    /* Shares that come to 0.8 but for rounding are 0.8. */
+    const double share = SHARE * (1 - 1e-12);
+    double total = 0, sources = 0, sum = 0, sum_of_sources = 0;
+    for (int64_t i = 0; i < count; i++) {
         total += residuals[i].weight;
+        sources += residuals[i].of_source;
+    }
     qsort(residuals, (size_t)count, sizeof *residuals, compare_sizes);
     for (int64_t i = 0; i < count; i++) {
         sum += residuals[i].weight;
-        if (sum >= SHARE * total) return residuals[i].size;
+        sum_of_sources += residuals[i].of_source;
+        if (sum >= share * total && sum_of_sources >= share * sources) return residuals[i].size;
     }
     return NAN;
 }
@@ -94,6 +103,15 @@ static bool same_place(const struct validation_row *a, const struct validation_r
            strncmp(a->hardware, b->hardware, strcspn(a->hardware, "-") + 1) == 0;
 }
 
+/* 1 over the rows of the class that are of the source of row i. */
+static double share_of_source(const struct class *c, int64_t i) {
+    int64_t rows = 0;
+    for (int64_t k = 0; k < c->v->runs.count; k++)
+        rows += held_back(c, k) &&
+                strcmp(c->v->rows[k].measured->source, c->v->rows[i].measured->source) == 0;
+    return 1 / (double)rows;
+}
+
 /* Of all held-back rows but those of one source (NULL: of all); range -1: inside and outside. */
 static double pooled(const struct class *c, const char *but_source, int range) {
     const struct validation *v = c->v;
@@ -103,7 +121,7 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        list[count++] = (struct residual){ residual_of(c, i), 1 };
+        list[count++] = (struct residual){ residual_of(c, i), 1, share_of_source(c, i) };
     }
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count) : NAN;
@@ -124,15 +142,20 @@ static double own_width(const struct class *c, int64_t like, int64_t *rows) {
     const struct validation *v = c->v;
     struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
     int64_t count = 0, others = 0;
+    double other_sources = 0;
     *rows = 0;
-    for (int64_t i = 0; i < v->runs.count; i++)
-        others += held_back(c, i) && !same_place(&v->rows[i], &v->rows[like]);
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        if (!held_back(c, i) || same_place(&v->rows[i], &v->rows[like])) continue;
+        others++;
+        other_sources += share_of_source(c, i);
+    }
     for (int64_t i = 0; i < v->runs.count; i++) {
         if (!held_back(c, i)) continue;
         const bool own = same_place(&v->rows[i], &v->rows[like]);
         *rows += own;
         list[count++] =
-            (struct residual){ residual_of(c, i), own ? 1 : POOL_ROWS / (double)others };
+            (struct residual){ residual_of(c, i), own ? 1 : POOL_ROWS / (double)others,
+                               own ? 1 : POOL_ROWS / other_sources * share_of_source(c, i) };
     }
     const double width = quantile(list, count);
     free(list);
@@ -195,7 +218,7 @@ static double memory_width(const struct validation *v) {
         const struct validation_row *row = &v->rows[i];
         if (!validation_memory_counts(row)) continue;
         const double residual = row->measured->peak_mem_GiB / row->predicted_peak_GiB - 1;
-        list[count++] = (struct residual){ fabs(residual), 1 };
+        list[count++] = (struct residual){ fabs(residual), 1, 1 };
     }
     const double width = quantile(list, count);
     free(list);

@@ -116,8 +116,31 @@ static void test_kernel_not_known(void **state) {
     arena_destroy(arena);
 }
 
+/* One source's five good rows do not hide the two others, of one row each: 6 of 7 rows are 0.05 at
+ * most, but 3 sources' shares reach 0.8 with the third alone. */
+static void test_sources_count_once(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    double near[ROWS], far[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        near[i] = 1.01;
+        far[i] = i < ROWS_OF_SOURCE ? 1.01 : i < 2 * ROWS_OF_SOURCE ? 1.05 : 1.08;
+    }
+    struct validation v = make(arena, near, 1, true, true),
+                      no_factors = make(arena, far, 1, true, false),
+                      no_name = make(arena, far, 1, false, false);
+    for (int i = ROWS_OF_SOURCE; i < ROWS; i++)
+        if (i % ROWS_OF_SOURCE > 0) no_factors.rows[i].relative_error = NAN;
+    struct bands_report report;
+    cJSON *bands = validation_bands(&v, &no_factors, &no_name, &report);
+    assert_true(fabs(number(bands, "relative_inside") - 0.08) < 1e-9);
+    cJSON_Delete(bands);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_classes),
-                                        cmocka_unit_test(test_kernel_not_known) };
+                                        cmocka_unit_test(test_kernel_not_known),
+                                        cmocka_unit_test(test_sources_count_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
