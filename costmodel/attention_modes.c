@@ -8,6 +8,8 @@
  * FlashAttention-2 on Hopper: 1.75 and 1.625 times what the profile holds, which is the third (arXiv
  * 2407.08608: 1.5 to 2.0 and 1.5 to 1.75).
  *
+ * The first FlashAttention takes twice the second's time (arXiv 2307.08691).
+ *
  * Dropout in the kernel (forward and backward, p = 0.1): cuDNN 0.594 to 0.614 ms on H200, 0.480 to
  * 0.525 on B300 (TransformerEngine issue 3312, sbhd); FlashAttention-2 0.695 to 0.728 on GB200
  * (pull request 3313), heads of 128. A score draws one random number whatever its head's size, its
@@ -26,6 +28,13 @@
  *     written, and read by a matmul.
  *   cuDNN on Blackwell: 1.14, the median of GB200 and GB300 (1.09 to 1.20; NVIDIA/cudnn-frontend,
  *     attention.csv).
+ *
+ * A mask in memory (PyTorch's scaled_dot_product_attention with attn_mask: FlashAttention takes
+ * none, so its memory-efficient kernel runs, over all pairs): per pair 2.01 and 1.52 times
+ * FlashAttention-2 on a GPU that makes 150 and 133 TFLOP/s with it, 2.63 and 2.45 on an RTX PRO 6000
+ * at 331 and 270 (meta-pytorch/attention-gym, examples/benchmark.py: causal, 16 samples of 8,192
+ * tokens, 16 heads of 64; the printed times of two machines). Their geometric means; no data-centre
+ * GPU after A100 was found.
  *
  * FlashAttention-2 on Blackwell: 361 TFLOP/s forward (B200, 16 heads of 128, 8,192 tokens;
  * meta-pytorch/tritonbench pull request 171) and 334 backward (flash-attention issue 1589, heads of
@@ -46,6 +55,9 @@
 #define DROPOUT_HEAD_DIM                    128 /* of the measurements */
 #define FLASH_2_HOPPER_FORWARD              1.75
 #define FLASH_2_HOPPER_BACKWARD             1.625
+#define FLASH_1                             2
+#define MASKED_PAIR_FORWARD                 2.30
+#define MASKED_PAIR_BACKWARD                1.93
 enum {
     KEY_BLOCK = 128, /* keys of a thread block; 64 for heads above 128 */
     SCORE_BYTES = 2,
@@ -135,7 +147,9 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL) return 0;
     if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
     const enum gpu_generation generation = gpu_generation_of(gpu->name);
-    const bool flash_2 = named == ATTENTION_KERNEL_FLASH_2;
+    const bool masked = named == ATTENTION_KERNEL_MASKED;
+    const bool first = named == ATTENTION_KERNEL_FLASH_1;
+    const bool flash_2 = masked || first || named == ATTENTION_KERNEL_FLASH_2;
     const bool stands_in =
         generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
     const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL) ||
@@ -149,6 +163,12 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
                                                      : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
     else if (flash_2 && generation == GENERATION_HOPPER)
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
+    if (first) p->compute_s *= FLASH_1;
+    if (masked) {
+        p->compute_s *=
+            (work->causal ? 2 : 1) * (forward ? MASKED_PAIR_FORWARD : MASKED_PAIR_BACKWARD);
+        p->inside_range = false;
+    }
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash, work->head_dim);
     if (work->deterministic && !forward) {
         moved_s = fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);

@@ -95,6 +95,9 @@ static void core_attention_saved(struct saved_list *list) {
     if (d->attention == ATTENTION_FLASH) {
         save_bytes(list, "attention log-sum-exp",
                    4.0 * (double)d->tokens * (double)d->attention_heads);
+        /* each block casts the mask for itself (PyTorch, convert_boolean_attn_mask) */
+        if (d->attention_kernel == ATTENTION_KERNEL_MASKED)
+            save_bytes(list, "attention bias", (double)d->element_bytes * d->square_sum);
         return;
     }
     /* in fp32 it is kept for its own backward, cast back for the matmul where nothing drops it */

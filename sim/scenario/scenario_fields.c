@@ -181,7 +181,8 @@ const struct field_table scenario_layout_table =
 
 #define AT(member) offsetof(struct scenario_training, member)
 /* As enum training_attention counts them. */
-static const char *const attention_names[] = { "flash", "naive", "flash-2", "flash-3", NULL };
+static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
+                                               "masked", "flash-1", NULL };
 /* As enum precision counts them. */
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 /* As enum determinism counts them. */
@@ -203,8 +204,10 @@ static const struct field training_fields[] = {
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
       precision_names },
     { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"flash\"", "",
-      "core attention in one fused kernel, that of the stack or FlashAttention-2 or 3, or naive: "
-      "matmul, softmax and matmul over scores in memory, as Megatron-LM before FlashAttention",
+      "core attention in one fused kernel, that of the stack or by name FlashAttention of 2022, 2 "
+      "or 3; masked: PyTorch's that reads a mask of all pairs (attn_mask of "
+      "scaled_dot_product_attention); naive: matmul, softmax and matmul over scores in memory, as "
+      "Megatron-LM before FlashAttention",
       attention_names },
     { "hidden_dropout", FIELD_DOUBLE, AT(hidden_dropout), 0, 1, "null", "",
       "probability of dropout after the embedding and both halves of each block of the language "

@@ -620,7 +620,7 @@ bool rule_attention(struct reader *r) {
     const int attention = s->training_fields.attention;
     const bool third = attention == TRAINING_FLASH_3;
     r->rule = "attention-kernel";
-    if (!third && attention != TRAINING_FLASH_2) return true;
+    if (!third && attention != TRAINING_FLASH_2 && attention != TRAINING_FLASH_1) return true;
     const enum gpu_generation make = gpu_generation_of(gpu->name);
     if (make == GENERATION_UNKNOWN || (third ? make == GENERATION_HOPPER : make > GENERATION_VOLTA))
         return true;
@@ -630,6 +630,9 @@ bool rule_attention(struct reader *r) {
                       r->err,
                       third ? "\"flash-2\", or \"flash\": the kernel of the stack"
                             : "\"flash\": the kernel of the stack",
-                      "FlashAttention-%d runs on %s, not on %s", third ? 3 : 2,
+                      "FlashAttention-%d runs on %s, not on %s",
+                      third                           ? 3
+                      : attention == TRAINING_FLASH_2 ? 2
+                                                      : 1,
                       third ? "Hopper GPUs alone" : "Ampere and later GPUs", gpu->name);
 }

@@ -195,6 +195,10 @@ static void megatron_training(const struct job *job, struct arena *arena,
     enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
     if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
+    if (training->attention == TRAINING_MASKED)
+        NOTE(out, "training.attention masked: PyTorch's own kernel, for which there is no flag");
+    if (training->attention == TRAINING_FLASH_1)
+        NOTE(out, "training.attention flash-1: the package flash_attn before 2.0");
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         FLAG(out, "--attention-backend flash");
     const char *gpu = cost_model_gpu(s->cost_model)->name;
@@ -424,6 +428,10 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         NOTE(out, "training.attention flash-%d: attn_implementation of the model",
              training->attention == TRAINING_FLASH_2 ? 2 : 3);
+    if (training->attention == TRAINING_MASKED)
+        NOTE(out, "training.attention masked: attn_implementation sdpa, with a mask in memory");
+    if (training->attention == TRAINING_FLASH_1)
+        NOTE(out, "training.attention flash-1: PyTorch 2.0 or 2.1 with attn_implementation sdpa");
     if (!is_adam(job))
         NOTE(out, "training.optimizer sgd-momentum: build it in the training script");
     if (training->deterministic != DETERMINISM_NONE)

@@ -605,7 +605,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
                                                  "relu2", "swiglu",   NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
-    static const char *const kernels[] = { "flash", "flash-2", "flash-3", "naive", NULL };
+    static const char *const kernels[] = { "flash",  "flash-1", "flash-2", "flash-3",
+                                           "masked", "naive",   NULL };
     if (!is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
     static const char *const norms[] = { "layer", "rms", NULL };
     note_unknown(row, "norm", r->norm, norms, "that of ffn is taken");

@@ -40,12 +40,16 @@ static const struct word {
       "flash-attention flash-attn flashattention flashattn fa fused fused-attention fused-attn "
       "sdpa "
       "cudnn triton xformers memory-efficient mem-efficient flex flex-attention te" },
+    { "attention", "flash-1",
+      "flash1 fa1 fa-1 flash-attention-1 flash-attn-1 flashattention-1 flashattention1 flash-attn1 "
+      "flash-attention1" },
     { "attention", "flash-2",
       "flash2 fa2 fa-2 flash-attention-2 flash-attn-2 flashattention-2 flashattention2 flash-attn2 "
       "flash-attention2" },
     { "attention", "flash-3",
       "flash3 fa3 fa-3 flash-attention-3 flash-attn-3 flashattention-3 flashattention3 flash-attn3 "
       "flash-attention3" },
+    { "attention", "masked", "sdpa-mask sdpa-with-mask masked-sdpa attn-mask" },
     { "attention", "naive", "eager unfused non-flash math vanilla standard torch" },
     { "schedule", "1f1b", "one-f-one-b pipedream-flush non-interleaved 1f1b-non-interleaved" },
     { "schedule", "interleaved", "interleaved-1f1b 1f1b-interleaved virtual-pipeline" },

@@ -127,6 +127,12 @@ static void test_named_kernels(void **state) {
         { "a100-80g-sxm", f, ATTENTION_KERNEL_FLASH_2, 1e-3 },
         { "h100-80g-sxm", f, ATTENTION_KERNEL_FLASH_2, 1.75e-3 },
         { "gh200", b, ATTENTION_KERNEL_FLASH_2, 1.625e-3 },
+        { "a100-80g-sxm", f, ATTENTION_KERNEL_FLASH_1, 2e-3 },
+        { "h100-80g-sxm", b, ATTENTION_KERNEL_FLASH_1, 2 * 1.625e-3 },
+        /* all pairs: twice a causal kernel's */
+        { "a100-80g-sxm", f, ATTENTION_KERNEL_MASKED, 2 * 2.30e-3 },
+        { "h100-80g-sxm", f, ATTENTION_KERNEL_MASKED, 2 * 2.30 * 1.75e-3 },
+        { "h100-80g-sxm", b, ATTENTION_KERNEL_MASKED, 2 * 1.93 * 1.625e-3 },
         { "h100-80g-sxm", b, ATTENTION_KERNEL_FLASH_3, 1e-3 },
         { "b200-180g-sxm", f, ATTENTION_KERNEL_FLASH_2, flop / 361e12 },
         { "gb200-186g-nvl72", b, ATTENTION_KERNEL_FLASH_2, 2.5 * flop / 334e12 },

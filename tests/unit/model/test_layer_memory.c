@@ -34,6 +34,10 @@ static void test_34_sbh(void **state) {
         if (got != sbh * (10.0 - 2.0 + 24.0 / t) + statistics)
             fail_msg("tp %lld without SP: %.4f s b h", (long long)tp, got / sbh);
         assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) == 2 * sbh);
+        /* a mask in memory, in 16 bits, whole on each rank */
+        split.attention_kernel = ATTENTION_KERNEL_MASKED;
+        assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - got ==
+                    2 * 2048.0 * 2048.0);
     }
     arena_destroy(arena);
 }

@@ -198,7 +198,7 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"ring\"? one of: all-gather, ring, all-to-all" },
         { "unknown attention", TRAINING, "\"training\": { \"attention\": \"native\" }",
           "6:28: error: /training/attention: unknown attention \"native\"",
-          "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3" },
+          "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3, masked, flash-1" },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
           "5:45: error: /layout/zero_stage: ZeRO-3 is simulated without a pipeline only: pp must "
           "be 1, got 4",
