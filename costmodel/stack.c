@@ -18,7 +18,8 @@
 #include "sim/base/units.h"
 
 struct stack_fields {
-    const char *name, *description, *backend, *hardware, *recompute, *relative, *partition;
+    const char *name, *description, *backend, *hardware, *recompute, *relative, *partition,
+        *pipeline_stack;
     const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
@@ -264,6 +265,8 @@ static const struct field stack_rows[] = {
       "buffers of one communicator of collectives", NULL },
     { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
       "measured runs whose memory a cause here was read from", NULL },
+    { "pipeline_stack", FIELD_TEXT, AT(pipeline_stack), 0, 0, "null", "",
+      "the stack that measured rows of it with a pipeline are of", NULL },
     { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
       "the stack whose factors hold while this one has none", NULL },
     { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
@@ -423,6 +426,7 @@ static bool is_cause(const char *name) {
         "recompute",
         "sequence_parallel",
         "relative",
+        "pipeline_stack",
         "factors",
         "sources",
         "overlap_gradient_reduce",
@@ -472,6 +476,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .zero_stage = f.zero_stage,
         .partition = f.partition,
         .relative = f.relative,
+        .pipeline_stack = f.pipeline_stack,
         .recompute_style = (enum stack_recompute)f.recompute_style,
         .sequence_parallel = f.sequence_parallel,
         .gpt_dropout = f.gpt_dropout,

@@ -188,6 +188,7 @@ struct stack {
     /* what the file states of pricing and memory, in its order; not what only measured runs take */
     struct stack_cause *causes;
     int64_t cause_count;
+    const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
     const char *relative; /* whose factors hold while it has none; NULL: none */
     bool borrows;         /* the factors are its relative's */
     struct stack_factor *factors;

@@ -159,7 +159,7 @@ static void print_head(const struct execution *e) {
     if (l->cp > 1) snprintf(context, sizeof context, ", CP %ld", (long)l->cp);
     printf("  %ld x %s: TP %ld%s, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
            cost_model_gpu(s->cost_model)->name, (long)l->tp, context, (long)l->pp, (long)l->dp,
-           (long)l->zero_stage, s->backend->name);
+           (long)s->layout_fields.zero_stage, s->backend->name);
     int64_t parts = e->job->plan.part_count, blocks[parts];
     partition_blocks(s->model, &e->job->plan, blocks);
     printf("  policies: batching %s, partition %s [", s->batching.name, s->partition.name);

@@ -21,6 +21,9 @@ struct backend {
      * one; 0 where the weight-gradient matmul adds in place. */
     double accumulate_bytes_moved;
     double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */
+    /* ZeRO-2 and 3 go with a pipeline: what was gathered stays until the last backward, in which
+     * alone gradients are reduced. */
+    bool gathers_once_beside_pipeline;
     int64_t usual_zero_stage; /* where nothing is said and there is no pipeline */
     bool zero1_all_reduce;    /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;       /* of the ZeRO-1 parameter gather over one ring all-gather */

@@ -19,6 +19,19 @@ static bool is_given(const cJSON *section, const char *key) {
     return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
 }
 
+/* What FSDP gathered it keeps beside a pipeline, and gradients add up whole in the precision of their
+ * reduction (fsdp_param.py, to_accumulated_grad_if_needed): bf16 and fp32 read, fp32 written. */
+static void gather_once(struct reader *r) {
+    struct scenario *s = r->s;
+    struct backend *backend = arena_new(s->arena, struct backend);
+    *backend = *s->backend;
+    backend->gradient_bytes = fmax(backend->gradient_bytes, backend->gradient_reduce_bytes);
+    backend->accumulate_bytes_moved = 2 + 2 * backend->gradient_reduce_bytes;
+    s->backend = backend;
+    scenario_assume(r, "beside a pipeline FSDP gathers parameters once a step and keeps them, and "
+                       "reduces gradients in the last backward alone, as ZeRO-1 with both hidden");
+}
+
 bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
@@ -33,11 +46,14 @@ bool rule_layout(struct reader *r) {
     if (!is_given(section, "zero_stage"))
         f->zero_stage = backend_usual_zero_stage(backend_names[f->backend], f->pp);
     r->rule = "zero-without-pipeline";
-    if (f->zero_stage > 1 && f->pp > 1)
+    const bool gathers_once = f->zero_stage > 1 && f->pp > 1;
+    if (gathers_once && !backend_at(f->backend)->gathers_once_beside_pipeline)
         return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
-                          "ZeRO-1 goes with pipelines",
-                          "ZeRO-%ld is simulated without a pipeline only: pp must be 1, got %ld",
-                          (long)f->zero_stage, (long)f->pp);
+                          "ZeRO-1 goes with pipelines, and any stage with backend fsdp",
+                          "ZeRO-%ld of backend %s goes without a pipeline only: pp must be 1, got "
+                          "%ld",
+                          (long)f->zero_stage, backend_names[f->backend], (long)f->pp);
+    if (gathers_once) gather_once(r);
     int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
     if (f->dp < 0) {
         r->rule = "gpus-divide";
@@ -90,16 +106,17 @@ bool rule_layout(struct reader *r) {
         return json_error(s->json, scenario_member(section, "zero_group"), r->err, NULL,
                           "zero_group %ld does not divide the %ld data-parallel ranks",
                           (long)f->zero_group, (long)shards);
-    s->layout = (struct layout){ .tp = f->tp,
-                                 .pp = f->pp,
-                                 .cp = f->cp,
-                                 .dp = f->dp,
-                                 .sequence_parallel = f->sp && f->tp > 1,
-                                 .zero_stage = f->zero_stage,
-                                 .zero_group = f->zero_group,
-                                 .overlap_gradient_reduce = f->overlap_gradient_reduce,
-                                 .overlap_parameter_gather = f->overlap_parameter_gather,
-                                 .gpus_per_node = node };
+    s->layout =
+        (struct layout){ .tp = f->tp,
+                         .pp = f->pp,
+                         .cp = f->cp,
+                         .dp = f->dp,
+                         .sequence_parallel = f->sp && f->tp > 1,
+                         .zero_stage = gathers_once ? 1 : f->zero_stage,
+                         .zero_group = f->zero_group,
+                         .overlap_gradient_reduce = gathers_once || f->overlap_gradient_reduce,
+                         .overlap_parameter_gather = gathers_once || f->overlap_parameter_gather,
+                         .gpus_per_node = node };
     return true;
 }
 

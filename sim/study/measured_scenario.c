@@ -159,6 +159,11 @@ static void choose_stack(struct measured_row *row) {
     if (row->out->stack != stack)
         measured_row_note(row, "stack: %s, not %s, as its id says", row->out->stack->name,
                           stack->name);
+    const char *piped = measured_given(r->pp, 1) > 1 ? row->out->stack->pipeline_stack : NULL;
+    if (piped != NULL && stack_named(list, piped) != NULL) {
+        row->out->stack = stack_named(list, piped);
+        measured_row_note(row, "stack: %s, as %s runs pipelines", piped, stack->name);
+    }
     if (named && exact) return;
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
                       r->stack, r->stack[0] != '\0' ? "\"" : "",
@@ -395,7 +400,7 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
     if (r->zero_stage < 0)
         measured_row_note(row, "zero_stage: %ld, as usual with %s", (long)row->zero_stage,
                           stack->name);
-    if (row->zero_stage > 1 && row->pp > 1)
+    if (row->zero_stage > 1 && row->pp > 1 && strcmp(stack->backend, "fsdp") != 0)
         return skip_at(row, SKIP_LAYOUT, "zero_stage",
                        arena_format(row->context->arena,
                                     "ZeRO-%ld on %ld pipeline stages is not simulated",
@@ -416,6 +421,23 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+/* A trainer built on torch.distributed.pipelining is given a rank's whole batch of a step and splits
+ * it itself: until 2024 into as many micro-batches as stages, then into single samples (torchtitan,
+ * pipeline_parallel_microbatches, pipeline_parallel_microbatch_size). So where one micro-batch would
+ * be all that a pipeline has, the row states that whole batch. */
+static void split_pipeline_batch(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const int64_t local = row->global_batch / row->dp;
+    if (row->pp == 1 || strcmp(row->backend, "fsdp") != 0 || row->global_batch % row->dp != 0)
+        return;
+    if (r->micro_batch < 1 ? r->grad_accum > 0 : r->micro_batch < local || local == 1) return;
+    const int64_t samples = row->out->stack->year > 2024 ? 1 : local / row->pp;
+    if (samples < 1 || local % samples != 0) return;
+    row->micro_batch = samples;
+    measured_row_note(row, "micro_batch: %ld, as the pipeline splits a rank's %ld samples",
+                      (long)samples, (long)local);
+}
+
 /* global_batch = micro_batch x grad_accum x dp: what a source leaves out follows from the others. */
 static enum validation_skip choose_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -432,6 +454,7 @@ static enum validation_skip choose_batch(struct measured_row *row) {
         measured_row_note(row, "micro_batch: %ld%s", (long)row->micro_batch,
                           r->grad_accum > 0 ? ", of global_batch, grad_accum and dp" : "");
     if (r->global_batch < 1) measured_row_note(row, "global_batch: micro_batch x grad_accum x dp");
+    split_pipeline_batch(row);
     if (row->global_batch % (row->micro_batch * row->dp) != 0)
         return skip_at(row, SKIP_BATCH, "global_batch",
                        arena_format(arena,

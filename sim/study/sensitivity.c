@@ -39,8 +39,8 @@ static const char *no_sequence_parallel(const struct scenario *s, struct arena *
 
 static const char *hidden_reduction(const struct scenario *s, struct arena *arena) {
     (void)arena;
-    bool exposed = s->layout.dp > 1 && s->layout_fields.zero_stage < 2 &&
-                   !s->layout_fields.overlap_gradient_reduce;
+    bool exposed =
+        s->layout.dp > 1 && s->layout.zero_stage < 2 && !s->layout.overlap_gradient_reduce;
     return exposed ? "layout.overlap_gradient_reduce=true" : NULL;
 }
 

@@ -103,6 +103,24 @@ static void test_fully_shard(void **state) {
     }
 }
 
+/* Beside a pipeline FSDP keeps what it gathered and reduces once a step: ZeRO-1 with both hidden, and
+ * gradients that add up whole in fp32. */
+static void test_fully_shard_beside_a_pipeline(void **state) {
+    (void)state;
+    struct scenario *s = load_valid(
+        MODEL, NULL,
+        (const char *[]){ "layout.backend=fsdp", "layout.pp=2", "layout.zero_stage=3", NULL });
+    assert_int_equal(s->layout_fields.zero_stage, 3);
+    assert_int_equal(s->layout.zero_stage, 1);
+    assert_true(s->layout.overlap_gradient_reduce && s->layout.overlap_parameter_gather);
+    assert_true(s->backend->gradient_bytes == 4 && s->backend->accumulate_bytes_moved == 10);
+    bool said = false;
+    for (const char *const *text = s->assumptions; *text != NULL; text++)
+        said |= strstr(*text, "beside a pipeline FSDP gathers") != NULL;
+    assert_true(said);
+    scenario_destroy(s);
+}
+
 /* The node is the hardware's where the cluster does not state it, with a cache and without. */
 static void test_node(void **state) {
     (void)state;
@@ -669,6 +687,7 @@ int main(void) {
         cmocka_unit_test(test_files_that_are_no_scenario),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_fully_shard),
+        cmocka_unit_test(test_fully_shard_beside_a_pipeline),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_the_usual_stack),

@@ -200,9 +200,9 @@ static void test_rules_in_the_file(void **state) {
           "6:28: error: /training/attention: unknown attention \"native\"",
           "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3, masked, flash-1" },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
-          "5:45: error: /layout/zero_stage: ZeRO-3 is simulated without a pipeline only: pp must "
-          "be 1, got 4",
-          "ZeRO-1 goes with pipelines" },
+          "5:45: error: /layout/zero_stage: ZeRO-3 of backend megatron-lm goes without a pipeline "
+          "only: pp must be 1, got 4",
+          "ZeRO-1 goes with pipelines, and any stage with backend fsdp" },
         { "iterations zero", SIMULATE, "\"simulate\": { \"iterations\": 0 }",
           "8:29: error: /simulate/iterations: must be \"epoch\" or a number of steps from 1 to 1e9",
           "\"epoch\" replays the whole data set" },
@@ -542,9 +542,10 @@ static void test_rules_in_overrides(void **state) {
           "\"cp_kind\": \"ring\" divides tokens, not heads" },
         { "zero_stage",
           { "layout.zero_stage=2" },
-          "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 is simulated without a pipeline "
-          "only: pp must be 1, got 4",
-          "ZeRO-1 goes with pipelines" },
+          "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 of backend megatron-lm goes "
+          "without "
+          "a pipeline only: pp must be 1, got 4",
+          "ZeRO-1 goes with pipelines, and any stage with backend fsdp" },
         { "iterations",
           { "simulate.iterations=-1" },
           "--set simulate.iterations=-1: /simulate/iterations: must be \"epoch\" or a number of "
