@@ -132,13 +132,16 @@ static const char *stack_of_layout(const struct measured_row *row) {
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
-/* "FSDP, not compiled": the same framework's eager kernels are another stack. */
+/* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
+ * that CUDA_LAUNCH_BLOCKING=1 waits for. */
 static const char *stack_name(const struct measured_row *row) {
     static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
     const struct measured_run *r = &row->run;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (measured_text_denies(r->notes, words[i]))
             return arena_format(row->context->arena, "%s-eager", r->stack);
+    if (strstr(r->notes, "CUDA_LAUNCH_BLOCKING=1") != NULL)
+        return arena_format(row->context->arena, "%s-blocking", r->stack);
     return r->stack;
 }
 
