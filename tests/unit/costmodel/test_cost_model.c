@@ -138,8 +138,8 @@ static void test_kernels_by_hand(void **state) {
         { "norm backward",
           operator_streaming("", OPERATOR_NORM, PASS_BACKWARD, PRECISION_BF16, 1e9), 1e-6 + 4e-3,
           3e-6 + 4e-3, PRICE_MEMORY },
-        /* 0.45 of the 10 TFLOP/s of fp32 without tensor cores */
-        { "unaligned", unaligned, 5e-6 + 2e9 / 0.45e13, 5e-6 + 2e9 / 0.45e13, PRICE_COMPUTE },
+        /* 0.60 of the 10 TFLOP/s of fp32 without tensor cores */
+        { "unaligned", unaligned, 5e-6 + 2e9 / 0.60e13, 5e-6 + 2e9 / 0.60e13, PRICE_COMPUTE },
         { "nothing to stream",
           operator_streaming("", OPERATOR_LOSS, PASS_FORWARD, PRECISION_BF16, 0), 0, 0,
           PRICE_COMPUTE },
