@@ -208,11 +208,30 @@ static const char *text_mistake(struct arena *arena, const struct csv *csv, int6
                           : "gradients, parameters or tensor, with semicolons between, or none");
 }
 
-/* Of a run that did not get to a step, 0 says that nothing was measured. */
-static void forget_zeros(struct measured_run *run) {
+/* Of a run that did not get to a step, 0 says that nothing was measured; a time says that it did. */
+static void check_outcome(struct arena *arena, struct measured_run *run) {
     if (strcmp(run->outcome, "oom") != 0) return;
     if (run->iter_time_s == 0) run->iter_time_s = NAN;
     if (run->peak_mem_GiB == 0) run->peak_mem_GiB = NAN;
+    if (run->mistake == NULL && run->iter_time_s > 0)
+        run->mistake = arena_format(
+            arena,
+            "line %ld, outcome: \"oom\" beside an iter_time_s of %g: which of the two is it?",
+            (long)run->line, run->iter_time_s);
+}
+
+/* "OOM" where a time or a size stands says the outcome, if its own column (before them in the table)
+ * does not. */
+static bool read_as_outcome(struct arena *arena, const struct column *column, const char *text,
+                            struct measured_run *run) {
+    const char *word = measured_word(arena, "outcome", text);
+    if (word == NULL || strcmp(word, "oom") != 0 ||
+        (run->outcome[0] != '\0' && strcmp(run->outcome, word) != 0))
+        return false;
+    run->outcome = word;
+    tell_reading(arena, run,
+                 arena_format(arena, "%s: \"%.40s\" is read as outcome oom", column->name, text));
+    return true;
 }
 
 static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, int64_t place,
@@ -240,7 +259,8 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
         break;
     case COLUMN_NUMBER:
         *(double *)at = NAN;
-        if (text[0] != '\0' && !parse_number(arena, text, at))
+        if (text[0] != '\0' && !parse_number(arena, text, at) &&
+            !read_as_outcome(arena, column, text, run))
             mistake = number_mistake(arena, csv, row, place);
         break;
     }
@@ -255,7 +275,7 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)
         read_cell(arena, csv, row, places[i], &columns[i], run);
     if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
-    forget_zeros(run);
+    check_outcome(arena, run);
     for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
         const void *at = (const char *)run + columns[i].offset;
         if (columns[i].type < COLUMN_COUNT)
@@ -321,24 +341,36 @@ static const char *column_name(const void *names, size_t index) {
     return columns[index].name;
 }
 
+/* The column that a header means by a name of its own; NULL: none that is not there anyway. */
+static const char *meant_column(struct arena *arena, const struct csv *csv, const char *name) {
+    const char *meant = measured_column_meant(arena, name);
+    if (meant == NULL) meant = nearest_name(name, COLUMN_COUNT_ALL, column_name, NULL);
+    return meant != NULL && csv_column(csv, meant) < 0 ? meant : NULL;
+}
+
 static const char *unknown_column(struct arena *arena, const struct csv *csv, const char *name) {
-    const char *near = nearest_name(name, COLUMN_COUNT_ALL, column_name, NULL);
+    const char *near = meant_column(arena, csv, name);
     return arena_format(arena,
                         "%s:1: note: the column \"%.60s\" is not known and was ignored%s%s%s",
                         csv->path, name, near != NULL ? "; did you mean \"" : "",
                         near != NULL ? near : "", near != NULL ? "\"?" : "");
 }
 
-static const char *header_at(const void *csv, size_t index) {
-    return ((const struct csv *)csv)->header[index];
-}
-
-static bool missing_column(const struct csv *csv, const char *name, struct error *err) {
-    const char *near = nearest_name(name, (size_t)csv->column_count, header_at, csv);
+static bool missing_column(struct arena *arena, const struct csv *csv, const char *name,
+                           struct error *err) {
+    const char *unit = strcmp(name, "iter_time_s") == 0 ? ", in seconds of an optimizer step" : "";
     error_at(err, csv->path, 1, 0,
              "the column \"%s\" is missing: this is not a file of measured runs", name);
-    return near != NULL && !known_column(near) ? error_hint(err, "is \"%.60s\" meant for it?", near)
-                                               : false;
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        const char *meant =
+            known_column(csv->header[i]) ? NULL : meant_column(arena, csv, csv->header[i]);
+        if (meant != NULL && strcmp(meant, name) == 0)
+            return error_hint(err, "is \"%.60s\" meant for it%s?", csv->header[i], unit);
+    }
+    return error_hint(err,
+                      "%srow_id, hardware, gpu_count and iter_time_s must be there; "
+                      "docs/VALIDATION.md has all columns",
+                      unit[0] != '\0' ? "it holds seconds of an optimizer step; " : "");
 }
 
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
@@ -351,7 +383,7 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
         places[i] = csv_column(csv, columns[i].name);
     static const char *const needed[] = { "row_id", "hardware", "gpu_count", "iter_time_s" };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (csv_column(csv, needed[i]) < 0) return missing_column(csv, needed[i], err);
+        if (csv_column(csv, needed[i]) < 0) return missing_column(arena, csv, needed[i], err);
     if (csv->row_count == 0)
         return error_at(err, csv->path, 1, 0, "there is a header and no row below it");
     runs->notes = arena_array(arena, const char *, csv->column_count + 1);

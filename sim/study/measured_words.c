@@ -91,6 +91,51 @@ static const struct count_word {
 };
 enum { COUNT_WORD_COUNT = sizeof count_words / sizeof count_words[0] };
 
+/* Names that trainers, configs and tables give the columns, in plain form. One that may mean two
+ * ("batch_size") stands for none. */
+static const struct column_name {
+    const char *column, *others;
+} column_names[] = {
+    { "row_id", "id name run run-id run-name case experiment" },
+    { "model", "model-name" },
+    { "layers", "num-layers n-layers n-layer num-hidden-layers layer-count" },
+    { "hidden", "hidden-size hidden-dim d-model n-embd" },
+    { "ffn_hidden", "ffn-hidden-size intermediate-size ffn-dim d-ff" },
+    { "heads", "num-heads n-heads n-head num-attention-heads attention-heads" },
+    { "kv_heads", "num-kv-heads n-kv-heads num-key-value-heads num-query-groups" },
+    { "head_dim", "head-size kv-channels" },
+    { "vocab", "vocab-size vocabulary vocabulary-size" },
+    { "seq_len", "seq seqlen seq-length sequence-length sequence-len context-length max-seq-len" },
+    { "hardware", "gpu gpu-type gpu-name gpu-model device device-name accelerator" },
+    { "gpus_per_node", "nproc-per-node ngpus-per-node" },
+    { "gpu_count", "gpus num-gpus n-gpus ngpus number-of-gpus world-size num-devices" },
+    { "tp", "tensor-parallel tensor-parallel-size tensor-model-parallel-size tp-size" },
+    { "pp", "pipeline-parallel pipeline-parallel-size pipeline-model-parallel-size pp-size" },
+    { "cp", "context-parallel context-parallel-size cp-size" },
+    { "dp", "data-parallel data-parallel-size dp-size" },
+    { "zero_stage", "zero zero-level" },
+    { "micro_batch", "mbs micro-batch-size microbatch microbatch-size per-device-batch-size "
+                     "per-device-train-batch-size" },
+    { "grad_accum", "ga gas gradient-accumulation gradient-accumulation-steps" },
+    { "global_batch", "gbs global-batch-size train-batch-size" },
+    { "precision", "dtype mixed-precision" },
+    { "recompute",
+      "recomputation activation-checkpointing gradient-checkpointing activation-recompute" },
+    { "attention", "attn attn-implementation" },
+    { "stack", "framework software software-stack trainer" },
+    { "outcome", "status result" },
+    { "iter_time_s",
+      "step-time step-time-s step-time-ms iter-time iter-time-ms iteration-time iteration-time-s "
+      "iteration-time-ms time-per-step time-per-iteration seconds-per-step sec-per-step "
+      "s-per-step "
+      "time-s" },
+    { "peak_mem_GiB",
+      "memory memory-gib memory-gb peak-memory peak-memory-gib peak-memory-gb peak-mem peak-mem-gb "
+      "max-memory max-memory-gib max-memory-gb max-memory-allocated" },
+    { "notes", "note comment comments remark remarks" },
+};
+enum { COLUMN_NAME_COUNT = sizeof column_names / sizeof column_names[0] };
+
 const char *measured_cell(struct arena *arena, const char *text) {
     static const char *const unsaid[] = { "-",    "?",           "n/a",     "na",         "nan",
                                           "null", "unspecified", "unknown", "not stated", "n.a." };
@@ -130,6 +175,15 @@ static bool is_listed(const char *list, const char *text) {
         at += here;
     }
     return false;
+}
+
+const char *measured_column_meant(struct arena *arena, const char *name) {
+    const char *plain = measured_plain(arena, measured_cell(arena, name));
+    for (int i = 0; i < COLUMN_NAME_COUNT; i++)
+        if (strcmp(measured_plain(arena, column_names[i].column), plain) == 0 ||
+            is_listed(column_names[i].others, plain))
+            return column_names[i].column;
+    return NULL;
 }
 
 /* "layers=5", "5 layers" and "layers:5" are one. */

@@ -28,6 +28,10 @@ const char *measured_word_list(struct arena *arena, const char *column, const ch
 /* "true" is 1 of `sp`, "full_shard" 3 of `zero_stage`. */
 bool measured_count_word(struct arena *arena, const char *column, const char *cell, int64_t *value);
 
+/* The column that another name of it means ("num_gpus": gpu_count; in any case, blanks for
+ * underscores); NULL: none is known. */
+const char *measured_column_meant(struct arena *arena, const char *name);
+
 /* Whether the text holds the word by itself, no "no", "not" or "without" before it and no "false" or
  * "off" behind. */
 bool measured_text_says(const char *text, const char *word);

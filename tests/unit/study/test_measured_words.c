@@ -90,6 +90,32 @@ static void test_cell(void **state) {
     arena_destroy(arena);
 }
 
+static void test_column_meant(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *column;
+    } cases[] = {
+        { "num_gpus", "gpu_count" },
+        { "World Size", "gpu_count" },
+        { "GPU", "hardware" },
+        { "Seq-Length", "seq_len" },
+        { "MBS", "micro_batch" },
+        { "step_time_ms", "iter_time_s" },
+        { "Hardware", "hardware" },
+        { "peak memory gib", "peak_mem_GiB" },
+        { "batch_size", NULL },
+        { "colour", NULL },
+        { "", NULL },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *column = measured_column_meant(arena, cases[i].name);
+        if (!same(column, cases[i].column))
+            fail_msg("%s: got %s", cases[i].name, column != NULL ? column : "none");
+    }
+    arena_destroy(arena);
+}
+
 static void test_text_says(void **state) {
     (void)state;
     static const struct {
@@ -116,10 +142,10 @@ static void test_text_says(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_word),
-                                        cmocka_unit_test(test_word_list),
-                                        cmocka_unit_test(test_count_word),
-                                        cmocka_unit_test(test_cell),
-                                        cmocka_unit_test(test_text_says) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_word),         cmocka_unit_test(test_word_list),
+        cmocka_unit_test(test_count_word),   cmocka_unit_test(test_cell),
+        cmocka_unit_test(test_column_meant), cmocka_unit_test(test_text_says)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
