@@ -42,7 +42,7 @@ struct module_row {
     struct module module;
     const char *base;
     int qkv_bias, qk_norm;
-    const cJSON *sources;
+    const cJSON *sources, *names;
 };
 
 #define AT(member) offsetof(struct module_row, member)
@@ -50,6 +50,8 @@ static const struct field module_fields[] = {
     { "module", FIELD_TEXT, AT(base), 0, 0, "null", "",
       "module file that the other keys change; only in a model file", NULL },
     { "name", FIELD_TEXT, AT(module.name), 0, 0, NULL, "", "as its makers write it", NULL },
+    { "names", FIELD_NODE, AT(names), 0, 0, "null", "",
+      "list of other names that rows of measured runs have for it (vision)", NULL },
     { "role", FIELD_CHOICE, AT(module.role), 0, 0, NULL, "", "place in the model",
       module_role_names },
     { "layer_count", FIELD_COUNT, AT(module.layer_count), 1, 1e4, NULL, "", "transformer blocks",
@@ -259,6 +261,18 @@ static bool check_sources(const struct json *file, const cJSON *sources, struct 
     return true;
 }
 
+static bool check_names(const struct json *file, const cJSON *names, struct error *err) {
+    const cJSON *node;
+    if (names == NULL || cJSON_IsNull(names)) return true;
+    if (!cJSON_IsArray(names))
+        return json_error(file, names, err, NULL, "must be a list of names in quotes");
+    cJSON_ArrayForEach(node, names) {
+        if (!cJSON_IsString(node) || node->valuestring[0] == '\0')
+            return json_error(file, node, err, NULL, "a name must be a text in quotes");
+    }
+    return true;
+}
+
 /* Derives what the file left out. -1 stands for null. */
 static bool resolve_heads(struct module_row *row, const struct module_place *place,
                           struct error *err) {
@@ -414,7 +428,9 @@ static bool resolve_module(const struct loader *loader, struct module_row *row,
                  module_role_name(m->role), module_role_name(role));
         return mistake(place, "role", loader->err, NULL, text);
     }
-    if (!check_sources(place->file, row->sources, loader->err)) return false;
+    if (!check_sources(place->file, row->sources, loader->err) ||
+        !check_names(place->file, row->names, loader->err))
+        return false;
     if (!resolve_heads(row, place, loader->err) || !check_window(&row->module, place, loader->err))
         return false;
     bool ok = role == MODULE_DIFFUSION_DECODER             ? resolve_decoder(m, place, loader->err)
@@ -489,12 +505,14 @@ static bool read_module_file(const struct loader *loader, const cJSON *named, co
         ok = json_error(file, cJSON_GetObjectItemCaseSensitive(place.object, "module"), loader->err,
                         NULL, "a module file cannot start from another one");
     /* Before the changes, which may bring "sources" of their own. */
-    ok = ok && check_sources(file, row->sources, loader->err);
-    row->sources = NULL;
+    ok = ok && check_sources(file, row->sources, loader->err) &&
+         check_names(file, row->names, loader->err);
+    row->sources = row->names = NULL;
     if (ok && changes != NULL)
         ok = read_changes(loader, changes, row) &&
-             check_sources(loader->model_file, row->sources, loader->err);
-    row->sources = NULL;
+             check_sources(loader->model_file, row->sources, loader->err) &&
+             check_names(loader->model_file, row->names, loader->err);
+    row->sources = row->names = NULL;
     ok = ok && resolve_module(loader, row, role, &place);
     json_destroy(file);
     return ok;

@@ -45,7 +45,13 @@ static void add_language(cJSON *definition, struct measured_row *row) {
 /* LLaVA's connector, and pixel shuffle where the encoder's family has it; what makes an image one
  * token, as CLIP's text tower reads it here, averages its patches and is one linear layer. */
 static void add_vision(cJSON *model, cJSON *definition, struct measured_row *row) {
-    cJSON_AddStringToObject(definition, "vision", row->vision);
+    if (row->vision_own_side) {
+        cJSON *vision = cJSON_AddObjectToObject(definition, "vision");
+        cJSON_AddStringToObject(vision, "module", row->vision);
+        cJSON_AddNumberToObject(vision, "image_size", (double)row->vision_side);
+    } else {
+        cJSON_AddStringToObject(definition, "vision", row->vision);
+    }
     cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
     const int64_t merge = measured_image_merge(row);
     cJSON_AddNumberToObject(connector, "merge", (double)merge);

@@ -1,9 +1,8 @@
-/* measured_names.c - names that sources write in their own ways: GPUs, vision encoders, and models
- * that say by their name what they are.
+/* measured_names.c - names that sources write in their own ways: GPUs, and models that say by their
+ * name what they are.
  *
- * A name is cut into parts at what is no letter or digit ("NVIDIA H100 80GB HBM3": h100, 80g). A
- * profile fits if its first part is one of them, and of those the one with the most parts in
- * common.
+ * A profile fits if the first part of its name is one of the source's ("NVIDIA H100 80GB HBM3":
+ * h100, 80g), and of those the one with the most parts in common.
  */
 #include <ctype.h>
 #include <math.h>
@@ -11,86 +10,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/folder_names.h"
+#include "sim/study/measured_parts.h"
 #include "sim/study/measured_row.h"
 #include "sim/study/measured_words.h"
 
-enum { PART_LIMIT = 16 };
-struct parts {
-    const char *text[PART_LIMIT];
-    int64_t count;
-};
-
-/* One spelling for each part: "80GB" is 80g, "SXM5" is sxm, "large" is l, "336px" is 336. */
-static const char *part_word(struct arena *arena, const char *part) {
-    static const char *const same[][2] = {
-        { "sxm2", "sxm" }, { "sxm3", "sxm" },   { "sxm4", "sxm" },   { "sxm5", "sxm" },
-        { "sxm6", "sxm" }, { "large", "l" },    { "huge", "h" },     { "base", "b" },
-        { "giant", "g" },  { "patch14", "14" }, { "patch16", "16" }, { "patch32", "32" },
-        { "l14", "l" },    { "vitl", "l" }
-    };
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-        if (strcmp(part, same[i][0]) == 0) return same[i][1];
-    const size_t digits = strspn(part, "0123456789");
-    if (digits > 0 && (strcmp(part + digits, "gb") == 0 || strcmp(part + digits, "gib") == 0))
-        return arena_format(arena, "%.*sg", (int)digits, part);
-    if (digits > 0 && strcmp(part + digits, "px") == 0)
-        return arena_format(arena, "%.*s", (int)digits, part);
-    return part;
-}
-
-static struct parts cut(struct arena *arena, const char *name) {
-    struct parts parts = { .count = 0 };
-    const char *plain = measured_plain(arena, name);
-    while (*plain != '\0' && parts.count < PART_LIMIT) {
-        size_t length = 0;
-        while (isalnum((unsigned char)plain[length]))
-            length++;
-        if (length > 0)
-            parts.text[parts.count++] =
-                part_word(arena, arena_format(arena, "%.*s", (int)length, plain));
-        plain += length + (plain[length] != '\0');
-    }
-    return parts;
-}
-
-static bool has(const struct parts *parts, const char *text) {
-    for (int64_t i = 0; i < parts->count; i++)
-        if (strcmp(parts->text[i], text) == 0) return true;
-    return false;
-}
-
-static int64_t shared(const struct parts *a, const struct parts *b) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < a->count; i++)
-        count += has(b, a->text[i]);
-    return count;
-}
-
 /* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
  * then the module that most clusters have, SXM of 80 GB, and of H20 that of 96. */
-static int64_t likelihood(const struct parts *wanted, const struct parts *name) {
-    return 1000 * shared(name, wanted) - 10 * name->count + 4 * has(name, "sxm") +
-           2 * has(name, "80g") + has(name, "96g");
+static int64_t likelihood(const struct measured_parts *wanted, const struct measured_parts *name) {
+    return 1000 * measured_parts_shared(name, wanted) - 10 * name->count +
+           4 * measured_parts_have(name, "sxm") + 2 * measured_parts_have(name, "80g") +
+           measured_parts_have(name, "96g");
 }
 
 /* A card in a PCIe slot has less power, and links of another kind; "NVL 72" is none. */
-static bool is_card_without_profile(const struct parts *wanted, const struct parts *name) {
-    if (has(wanted, "pcie") && !has(name, "pcie")) return true;
-    return has(wanted, "nvl") && !has(wanted, "72") && !has(name, "nvl");
+static bool is_card_without_profile(const struct measured_parts *wanted,
+                                    const struct measured_parts *name) {
+    if (measured_parts_have(wanted, "pcie") && !measured_parts_have(name, "pcie")) return true;
+    return measured_parts_have(wanted, "nvl") && !measured_parts_have(wanted, "72") &&
+           !measured_parts_have(name, "nvl");
 }
 
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not) {
     struct arena *arena = context->arena;
-    const struct parts parts = cut(arena, wanted);
+    const struct measured_parts parts = measured_parts_of(arena, wanted);
     int64_t count;
     const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
                                       ".json", &count);
     const char *best = NULL, *alike = "";
     int64_t best_likelihood = 0;
     for (int64_t i = 0; i < count; i++) {
-        const struct parts name = cut(arena, names[i]);
-        if (!has(&parts, name.text[0])) continue;
+        const struct measured_parts name = measured_parts_of(arena, names[i]);
+        if (!measured_parts_have(&parts, name.text[0])) continue;
         alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
         if (is_card_without_profile(&parts, &name)) continue;
         const int64_t likely = likelihood(&parts, &name);
@@ -129,7 +80,7 @@ const char *measured_machine(const struct measured_context *context, const char 
 }
 
 /* Of a part "80g"; 0: none is a size. */
-static long memory_size(const struct parts *parts) {
+static long memory_size(const struct measured_parts *parts) {
     for (int64_t i = 0; i < parts->count; i++) {
         char *end;
         const long size = strtol(parts->text[i], &end, 10);
@@ -143,11 +94,13 @@ const char *measured_other_memory(struct arena *arena, const char *wanted, const
     static const long processors[] = { 120, 240, 480 };
     /* B200 is sold as of 180 or 192 GB, B300 as of 270 or 288, H200 of 141 or 144. */
     const double alike = 0.07;
-    const struct parts of = cut(arena, wanted), own = cut(arena, profile);
+    const struct measured_parts of = measured_parts_of(arena, wanted),
+                                own = measured_parts_of(arena, profile);
     const long size = memory_size(&of), has_size = memory_size(&own);
     const double apart = fabs((double)(size - has_size));
     if (size == 0 || has_size == 0 || apart <= alike * (double)has_size) return "";
-    for (size_t i = 0; has(&own, "gh200") && i < sizeof processors / sizeof processors[0]; i++)
+    for (size_t i = 0;
+         measured_parts_have(&own, "gh200") && i < sizeof processors / sizeof processors[0]; i++)
         if (size == processors[i]) return "";
     return arena_format(arena, "; its memory is %ld GB, not %ld", has_size, size);
 }
@@ -169,51 +122,6 @@ const char *measured_hardware_file(struct arena *arena, const char *path, const 
                                 : arena_format(arena, "%s has no \"name\"", path);
     json_destroy(json);
     return name;
-}
-
-/* ---- vision encoders ---- */
-
-const char *measured_encoder_names(const struct measured_context *context) {
-    struct arena *arena = context->arena;
-    const char *folder = arena_format(arena, "%s/models/modules", context->directory), *list = "";
-    int64_t count;
-    const char **names = folder_names(arena, folder, ".json", &count);
-    for (int64_t i = 0; i < count; i++) {
-        struct error ignored = { 0 };
-        struct json *json =
-            json_load(arena_format(arena, "%s/%s.json", folder, names[i]), &ignored);
-        const cJSON *module = json != NULL ? json_root(json) : NULL;
-        const char *role = cJSON_GetStringValue(cJSON_GetObjectItem(module, "role"));
-        if (role != NULL && strcmp(role, "vision") == 0 &&
-            cJSON_GetNumberValue(cJSON_GetObjectItem(module, "image_size")) >= 1)
-            list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "", names[i]);
-        json_destroy(json);
-    }
-    return list;
-}
-
-/* "openai/clip-vit-large-patch14-336" has all parts of clip-vit-l-14-336; "InternViT-6B" has those
- * of one encoder alone. */
-const char *measured_encoder(const struct measured_context *context, const char *wanted) {
-    struct arena *arena = context->arena;
-    const char *list = measured_encoder_names(context), *whole = NULL, *part = NULL;
-    const struct parts parts = cut(arena, wanted);
-    int64_t whole_parts = 0, part_count = 0;
-    for (const char *at = list; *at != '\0' && parts.count > 0; at += strspn(at, ", ")) {
-        const char *name = arena_format(arena, "%.*s", (int)strcspn(at, ","), at);
-        const struct parts of = cut(arena, name);
-        if (strcmp(name, wanted) == 0) return name;
-        if (shared(&of, &parts) == of.count && of.count > whole_parts) {
-            whole = name;
-            whole_parts = of.count;
-        }
-        if (shared(&parts, &of) == parts.count) {
-            part = name;
-            part_count++;
-        }
-        at += strlen(name);
-    }
-    return whole != NULL ? whole : part_count == 1 ? part : NULL;
 }
 
 /* ---- models ---- */

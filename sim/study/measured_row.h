@@ -14,22 +14,21 @@ struct measured_row {
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group, micro_batch, global_batch;
     bool sp;
     const char *backend, *recompute, *attention;
-    int64_t recompute_layers;       /* of layers:N; -1 otherwise */
-    const char *vision;             /* its module; NULL: text alone */
-    int64_t tiles, language_tokens; /* of a sample, where all are alike */
-    const char *dataset;            /* a shipped one; NULL: samples of one length */
-    bool by_modality;               /* its batches are LLaVA's */
-    bool pools;                     /* an image becomes one token, of the mean of its patches */
-    bool anyres;                    /* its images are cut as LLaVA-NeXT's, unpadded */
+    int64_t recompute_layers;           /* of layers:N; -1 otherwise */
+    const char *vision;                 /* its module; NULL: text alone */
+    int64_t vision_side, vision_patch;  /* pixels along its tiles and their patches */
+    bool vision_own_side, vision_whole; /* the side is not its file's; an image is one tile */
+    int64_t tiles, language_tokens;     /* of a sample, where all are alike */
+    const char *dataset;                /* a shipped one; NULL: samples of one length */
+    bool by_modality;                   /* its batches are LLaVA's */
+    bool pools;                         /* an image becomes one token, of the mean of its patches */
+    bool anyres;                        /* its images are cut as LLaVA-NeXT's, unpadded */
 };
 
 /* An empty cell is -1. */
 static inline int64_t measured_given(int64_t value, int64_t fallback) {
     return value >= 0 ? value : fallback;
 }
-
-/* Patches along a side that the connector makes one token: the row's, else as usual. */
-int64_t measured_image_merge(const struct measured_row *row);
 
 /* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
  * MEASURED_NOTE_LIMIT are dropped. */
@@ -49,10 +48,14 @@ const char *measured_other_memory(struct arena *arena, const char *wanted, const
 /* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
 bool measured_hardware_is_file(const char *wanted);
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
-/* The module of scenarios/models/modules for a source's name of a vision encoder; NULL: none, or
- * several. */
-const char *measured_encoder(const struct measured_context *context, const char *wanted);
-/* The shipped encoders that cut images into tiles, by name, with commas between. */
+/* measured_encoder.c. The module of scenarios/models/modules for the row's name of a vision encoder,
+ * with its tiles; false: none fits, or several do. */
+bool measured_choose_encoder(struct measured_row *row);
+/* Tiles of a sample's images. */
+int64_t measured_count_tiles(struct measured_row *row);
+/* Patches along a side that the connector makes one token: the row's, else as usual. */
+int64_t measured_image_merge(const struct measured_row *row);
+/* The shipped encoders, by name, with commas between. */
 const char *measured_encoder_names(const struct measured_context *context);
 /* measured_lora.c. Whether the row trains adapters: it gives a rank or targets, or its model or notes
  * say LoRA; those beside weights of 4 or 8 bits, the column that says so, else NULL. */

@@ -223,59 +223,9 @@ static void draw_samples(struct measured_row *row, bool captions) {
                       row->dataset, row->by_modality ? "; grouped as LLaVA does" : "");
 }
 
-/* The side of the encoder's tiles and of their patches; false: no tiles, native resolution. */
-static bool read_encoder(struct measured_row *row, int64_t *side, int64_t *patch) {
-    const char *path = arena_format(row->context->arena, "%s/models/modules/%s.json",
-                                    row->context->directory, row->vision);
-    struct error ignored = { 0 };
-    struct json *json = json_load(path, &ignored);
-    *side = *patch = 0;
-    if (json == NULL) return false;
-    const cJSON *module = json_root(json);
-    *side = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(module, "image_size"));
-    *patch = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(module, "patch_size"));
-    json_destroy(json);
-    return *side >= 1 && *patch >= 1;
-}
-
-static bool choose_encoder(struct measured_row *row) {
-    const char *wanted = row->run.vision_model;
-    if (wanted[0] == '\0') return false;
-    row->vision = measured_encoder(row->context, wanted);
-    if (row->vision == NULL) return false;
-    if (strcmp(row->vision, wanted) != 0)
-        measured_row_note(row, "vision_model: \"%s\" is %s", wanted, row->vision);
-    return true;
-}
-
-/* An encoder does not see what is left of a patch: SigLIP's 384 pixels are 27 patches of 14, one
- * tile. */
-static int64_t tiles_along(int64_t pixels, int64_t side, int64_t patch) {
-    const int64_t seen = pixels < patch ? patch : pixels / patch * patch;
-    return (seen + side - 1) / side;
-}
-
-static int64_t count_tiles(struct measured_row *row, int64_t side, int64_t patch) {
-    const struct measured_run *r = &row->run;
-    long width = -1, height = -1;
-    if (r->images_per_sample < 0) measured_row_note(row, "images_per_sample: 1");
-    if (sscanf(r->image_wh, "%ldx%ld", &width, &height) != 2) {
-        measured_row_note(row, "image_wh: one tile of the encoder's %ld pixels", (long)side);
-        width = height = (long)side;
-    }
-    return measured_given(r->images_per_sample, 1) * tiles_along(width, side, patch) *
-           tiles_along(height, side, patch);
-}
-
-/* Pixel shuffle where the encoder's family has it. */
-int64_t measured_image_merge(const struct measured_row *row) {
-    return measured_given(row->run.image_merge, strncmp(row->vision, "internvit", 9) == 0 ? 2 : 1);
-}
-
 static bool choose_samples(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool longest_alone = strchr(r->seq_len_text, ' ') != NULL; /* "2048 max" */
-    int64_t side, patch;
     row->language_tokens = r->seq_len;
     if (strcmp(r->modality, "vision+text") != 0) {
         if (longest_alone)
@@ -283,18 +233,18 @@ static bool choose_samples(struct measured_row *row) {
                               r->seq_len_text, (long)r->seq_len);
         return true;
     }
-    if (!choose_encoder(row) || !read_encoder(row, &side, &patch)) return false;
+    if (!measured_choose_encoder(row)) return false;
+    const int64_t patches = row->vision_side / row->vision_patch;
     const bool captions = strstr(r->frozen, "language") != NULL;
     const bool cut = strcmp(r->image_wh, "anyres") == 0;
     row->anyres = cut && longest_alone && !captions;
-    row->pools = side / patch > 1 && measured_image_merge(row) == side / patch;
-    row->tiles = cut ? ANYRES_TILES : count_tiles(row, side, patch);
+    row->pools = patches > 1 && measured_image_merge(row) == patches;
+    row->tiles = cut ? ANYRES_TILES : measured_count_tiles(row);
     if (cut && !row->anyres)
         measured_row_note(row, "image_wh: anyres: %d tiles, whose tokens an image of 4:3 has",
                           ANYRES_TILES);
     if (!longest_alone) return true;
-    const int64_t merge = measured_image_merge(row);
-    const int64_t tile_tokens = (side / patch / merge) * (side / patch / merge);
+    const int64_t edge = patches / measured_image_merge(row), tile_tokens = edge * edge;
     if (row->tiles == 1 || row->anyres) {
         draw_samples(row, captions);
         return true;
