@@ -185,6 +185,17 @@ static void test_exact_parameters(void **state) {
     assert_int_equal(module_parameters(qwen, MODULE_VISION) +
                          module_parameters(qwen, MODULE_CONNECTOR),
                      675759104);
+    /* Checkpoints of Hugging Face, without the block and the norm that LLaVA-1.5 (7,062,902,784) does
+     * not read. */
+    static const struct {
+        const char *name;
+        int64_t want;
+    } checkpoints[] = { { "qwen2.5-vl-7b", 8292166656 },
+                        { "internvl3-8b", 7944373760 },
+                        { "llava-1.5-7b", 7062902784 - 12596224 - 2048 } };
+    for (size_t i = 0; i < sizeof checkpoints / sizeof checkpoints[0]; i++)
+        assert_int_equal(model_parameters(fixture_model(arena, checkpoints[i].name)),
+                         checkpoints[i].want);
     /* DIP calls them 12B, 37B and 94B. */
     static const struct {
         const char *name;
