@@ -119,6 +119,24 @@ static const char *beside(struct arena *arena, const char *file, const char *pat
     return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 
+/* An unreadable file is a mistake in the GPU file, which names it. */
+static struct json *load_curves(struct arena *arena, const char *search_directory,
+                                const struct json *file, const char *curves, struct error *err) {
+    struct error cause = { 0 };
+    struct json *json = json_load(beside(arena, json_name(file), curves), &cause);
+    if (json || cause.located || cause.internal) {
+        if (!json) *err = cause;
+        return json;
+    }
+    const char *shipped = arena_format(arena, "%s/hardware/%s", search_directory, curves);
+    const char *hint = "efficiency curves, path beside this file";
+    if (access(shipped, R_OK) == 0)
+        hint = arena_format(arena, "%s; the shipped ones are %s", hint, shipped);
+    json_error(file, cJSON_GetObjectItemCaseSensitive(json_root(file), "curves"), err, hint, "%s",
+               cause.text);
+    return NULL;
+}
+
 static bool load_fabric(struct arena *arena, const char *search_directory, struct cost_model *model,
                         struct error *err) {
     const char *name = model->rates.network.fabric;
@@ -153,7 +171,7 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
     struct json *curves = NULL;
     struct json *file = hardware_open(arena, search_directory, "hardware", hardware, err);
     if (file && gpu_read(file, arena, &gpu, err))
-        curves = json_load(beside(arena, json_name(file), gpu.curves), err);
+        curves = load_curves(arena, search_directory, file, gpu.curves, err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
     if (model) {
         note_file(arena, model, "hardware", file);

@@ -192,6 +192,19 @@ static bool wrong_type(const struct field *field, const struct json *json, const
     return false;
 }
 
+static bool is_blank(const char *text) {
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
+
+/* Words for the reader may be none; a name, or a reference to a file or a choice, says something,
+ * unless nothing is what stands for it. */
+static bool may_be_blank(const struct field *field) {
+    static const char *const words[] = { "description", "source", "note", "notes", "provenance" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(field->name, words[i]) == 0) return true;
+    return field->fallback != NULL && strcmp(field->fallback, "\"\"") == 0;
+}
+
 static bool in_range(const struct field *field, double value) {
     return (field->min == 0 && field->max == 0) || (value >= field->min && value <= field->max);
 }
@@ -291,6 +304,8 @@ static bool read_value(const struct field *field, const struct json *json, const
             return true;
         }
         if (!cJSON_IsString(node)) return wrong_type(field, json, node, err);
+        if (is_blank(node->valuestring) && !may_be_blank(field))
+            return json_error(json, node, err, field->help, "must not be empty");
         if (strcmp(field->name, "name") == 0 && !name_is_plain(node->valuestring))
             return json_error(json, node, err, "names stand in tables and in file names",
                               "must be one line without control characters");

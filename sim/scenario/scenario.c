@@ -402,9 +402,6 @@ static bool read_all(struct reader *r) {
     if (!field_table_read(&scenario_top_table, s->json, json_root(s->json), &r->top, s->arena,
                           r->err))
         return false;
-    if (r->top.name != NULL && r->top.name[0] == '\0')
-        return json_error(s->json, scenario_member(json_root(s->json), "name"), r->err,
-                          "leave it out: the file's name stands for it", "must not be empty");
     if (!read_section(r, &scenario_model_table, &r->top.model, &s->model_fields)) return false;
     if (!read_section(r, &scenario_dataset_table, &r->top.dataset, &s->dataset_fields))
         return false;

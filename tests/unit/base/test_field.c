@@ -103,9 +103,9 @@ static void test_values(void **state) {
     struct reading r = read_text(
         "{ \"extra\": [1, {}], \"schedule\": \"interleaved\", \"note\": \"\\u00e9\", \"ratio\": 1,"
         " \"price_usd\": -1e300, \"nic_GB_per_s\": 0.001, \"limit_count\": 0, \"tp\": 64.0,"
-        " \"sp\": false, \"name\": \"\" }");
+        " \"sp\": false, \"name\": \"a\" }");
     if (!r.ok) fail_msg("%s", r.err.text);
-    assert_string_equal(r.values.name, "");
+    assert_string_equal(r.values.name, "a");
     assert_false(r.values.sp);
     assert_int_equal(r.values.tp, 64);
     assert_int_equal(r.values.limit_count, 0);
@@ -126,6 +126,23 @@ static void test_texts_outlive_the_document(void **state) {
     assert_string_equal(r.values.name, "first");
     assert_string_equal(r.values.note, "second");
     arena_destroy(r.arena);
+}
+
+/* A name and a reference say something; words for the reader may be none. */
+static void test_blank_texts(void **state) {
+    (void)state;
+    static const char *const blank[] = { "{ \"name\": \"\" }", "{ \"name\": \" \\t\" }" };
+    for (size_t i = 0; i < sizeof blank / sizeof blank[0]; i++) {
+        struct reading r = read_text(blank[i]);
+        assert_false(r.ok);
+        assert_non_null(strstr(r.err.text, "s.json:1:11: error: /name: must not be empty"));
+        assert_non_null(strstr(r.err.text, "hint: what it is called"));
+        forget(&r);
+    }
+    struct reading r = read_text("{ \"name\": \"x\", \"note\": \"\" }");
+    assert_true(r.ok);
+    assert_string_equal(r.values.note, "");
+    forget(&r);
 }
 
 /* In the cases of test_errors the document is { "name": "x", "KEY": VALUE }. */
@@ -357,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_no_object_gives_the_defaults),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_texts_outlive_the_document),
+        cmocka_unit_test(test_blank_texts),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_the_whole_text),
         cmocka_unit_test(test_override_is_named),
