@@ -153,8 +153,8 @@ static bool read_axis(struct sweep_reader *r, const cJSON *node, struct sweep_ax
         if (!known_section(axis->paths[i]))
             return json_error(file->json, node, r->err, "for example \"layout.tp\"",
                               "\"%s\" is no field of a scenario", axis->paths[i]);
-        for (const struct sweep_axis *other = file->axes; other < axis; other++)
-            for (int64_t j = 0; j < other->path_count; j++)
+        for (const struct sweep_axis *other = file->axes; other <= axis; other++)
+            for (int64_t j = 0; j < (other < axis ? other->path_count : i); j++)
                 if (strcmp(other->paths[j], axis->paths[i]) == 0)
                     return json_error(file->json, node, r->err, NULL, "\"%s\" is varied twice",
                                       axis->paths[i]);
@@ -339,10 +339,6 @@ static bool read_file(struct sweep_reader *r) {
     if (!field_table_read(&sweep_file_table, file->json, json_root(file->json), &f, file->arena,
                           r->err))
         return false;
-    if (f.name != NULL && f.name[0] == '\0')
-        return json_error(file->json,
-                          cJSON_GetObjectItemCaseSensitive(json_root(file->json), "name"), r->err,
-                          "leave it out: the file's name stands for it", "must not be empty");
     file->name = f.name != NULL ? f.name : stem(file->arena, json_name(file->json));
     file->description = f.description;
     file->objective = f.objective;
