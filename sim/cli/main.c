@@ -96,6 +96,30 @@ static bool names_itself(const struct option_list *set) {
     return false;
 }
 
+/* Whether setting `above` sets `path` too; both end at "=". */
+static bool is_at_or_below(const char *path, const char *above) {
+    const size_t length = strcspn(above, "=");
+    return length > 0 && strncmp(path, above, length) == 0 &&
+           (path[length] == '=' || path[length] == '.');
+}
+
+/* The last --set of a path counts, as scripts expect that add to what is given; what it undoes is
+ * told, and no part of the run's name. */
+static void drop_undone_sets(struct option_list *set) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < set->count; i++) {
+        const char *later = NULL;
+        for (int64_t k = i + 1; k < set->count && later == NULL; k++)
+            if (is_at_or_below(set->items[i], set->items[k])) later = set->items[k];
+        if (later == NULL)
+            set->items[kept++] = set->items[i];
+        else
+            fprintf(stderr, "note: --set %s is undone by --set %s\n", set->items[i], later);
+    }
+    if (set->count > 0) set->items[kept] = NULL;
+    set->count = kept;
+}
+
 bool cli_has_overrides(const struct cli *cli) {
     return cli->common.set.count > 0 || cli->common.unset.count > 0;
 }
@@ -311,6 +335,7 @@ static int run_command(const struct command *command, struct cli *cli, int argc,
     if (!command->takes_scenario &&
         !cli_refuse_overrides(cli, arena_format(cli->arena, "\"%s\"", command->name), &err))
         return cli_error(&err);
+    drop_undone_sets(&cli->common.set);
     cli->scenario_options.directory = find_scenarios(cli, &err);
     if (cli->scenario_options.directory == NULL) {
         if (!command->without_scenarios || cli->common.scenarios != NULL) return cli_error(&err);
