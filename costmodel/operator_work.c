@@ -113,15 +113,17 @@ bool operator_is_collective(enum operator_kind kind) {
     return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;
 }
 
+static double written_bytes(enum precision precision) {
+    return precision_bytes(precision_is_quantised(precision) ? PRECISION_BF16 : precision);
+}
+
 struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k) {
     ballast_check(m > 0 && n > 0 && k > 0);
     const double rows = (double)m, columns = (double)n, depth = (double)k;
     const double element_bytes = precision_bytes(precision);
-    const double result_bytes = pass == PASS_WEIGHT_GRADIENT ? 2 * FP32_BYTES
-                                : precision_is_quantised(precision)
-                                    ? precision_bytes(PRECISION_BF16)
-                                    : element_bytes;
+    const double result_bytes =
+        pass == PASS_WEIGHT_GRADIENT ? 2 * FP32_BYTES : written_bytes(precision);
     return (struct operator_work){
         .name = name,
         .kind = OPERATOR_MATMUL,
@@ -133,6 +135,12 @@ struct operator_work operator_matmul(const char *name, enum operator_pass pass,
         .flop = 2 * rows * columns * depth,
         .memory_bytes = element_bytes * depth * (rows + columns) + result_bytes * rows * columns,
     };
+}
+
+void operator_matmul_written_once(struct operator_work *weight_gradient) {
+    ballast_check(weight_gradient->pass == PASS_WEIGHT_GRADIENT);
+    weight_gradient->memory_bytes -= (2 * FP32_BYTES - written_bytes(weight_gradient->precision)) *
+                                     (double)weight_gradient->m * (double)weight_gradient->n;
 }
 
 struct operator_work operator_attention(const char *name, enum operator_pass pass,

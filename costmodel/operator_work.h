@@ -125,6 +125,9 @@ bool operator_is_collective(enum operator_kind kind);
  * tokens. */
 struct operator_work operator_matmul(const char *name, enum operator_pass pass,
                                      enum precision precision, int64_t m, int64_t n, int64_t k);
+/* The same where the framework adds to the kept gradient by a kernel of its own: the result of a
+ * weight gradient is written once, as that of every other matmul. */
+void operator_matmul_written_once(struct operator_work *weight_gradient);
 struct operator_work operator_attention(const char *name, enum operator_pass pass,
                                         enum precision precision, double token_sum,
                                         double square_sum, int64_t heads, int64_t kv_heads,

@@ -72,6 +72,7 @@ static const struct backend backends[] = {
       .send_blocks_compute = false,
       .gradient_bytes = 4,
       .gradient_reduce_bytes = 4,
+      .adds_in_matmul = true,
       .zero1_all_reduce = false,
       USUAL },
 };

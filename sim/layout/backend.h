@@ -20,6 +20,7 @@ struct backend {
     /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept
      * one; 0 where the weight-gradient matmul adds in place. */
     double accumulate_bytes_moved;
+    bool adds_in_matmul; /* unless it moves such bytes (Megatron-LM's accumulation fusion) */
     double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */
     /* ZeRO-2 and 3 go with a pipeline: what was gathered stays until the last backward, in which
      * alone gradients are reduced. */
@@ -47,7 +48,7 @@ struct backend {
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
     double host_frozen_s;                   /* less in a backward without weight gradients */
     bool blocking_launches; /* it waits for each kernel before it launches the next */
-    bool send_blocks_host; /* it launches nothing while the device still works on what was sent */
+    bool send_blocks_host;  /* it launches nothing while the device still works on what was sent */
     enum stack_recompute recompute_style;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;

@@ -102,6 +102,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.tensor_traffic = split->tensor_traffic;
     d.casts = split->casts;
     d.linear_gradients = split->linear_gradients;
+    d.adds_in_matmul = split->adds_in_matmul;
     d.unpads = split->unpads && d.module->role == MODULE_LANGUAGE;
     d.loss_vocabulary = split->whole_logits ? d.module->vocabulary : d.vocabulary;
     d.odd_logits = odd_logits(&d, split);

@@ -25,6 +25,7 @@ struct layer_division {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
+    bool adds_in_matmul;     /* see struct tensor_split */
     bool unpads;             /* q, k and v are gathered for attention, its result is scattered */
     bool writes_softmax;     /* unfused attention casts and masks its scores by kernels apart */
     int64_t element_bytes;   /* of an activation */

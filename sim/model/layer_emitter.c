@@ -68,8 +68,11 @@ void emit_linear_input_gradient(struct emitter *e, const char *name, enum precis
 
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in) {
-    if (e->need.weight)
-        emit_linear(e, operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows));
+    if (!e->need.weight) return;
+    struct operator_work work =
+        operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
+    if (!e->d->adds_in_matmul) operator_matmul_written_once(&work);
+    emit_linear(e, work);
 }
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls

@@ -228,6 +228,7 @@ struct tensor_split {
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;
+    bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
     bool unpads; /* the language model's fused attention reads samples without their padding */
     int64_t
         softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */

@@ -591,6 +591,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .tensor_traffic = s->backend->tensor_traffic,
         .casts = s->backend->casts,
         .linear_gradients = s->backend->linear_gradients,
+        .adds_in_matmul = s->backend->adds_in_matmul && s->backend->accumulate_bytes_moved == 0,
         .unpads = unpads_attention(s),
         .softmax_multiple = s->backend->softmax_multiple,
         .whole_logits = s->backend->whole_logits,

@@ -220,6 +220,17 @@ static int64_t moved_ns(const struct step_model *m, struct outer_call call, cons
     return outer_ns(m, call, &work, &alone);
 }
 
+/* Per parameter and micro-batch. Where nothing is stated, PyTorch's autograd adds each gradient but the
+ * first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch. */
+static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
+    const struct scenario *s = m->scenario;
+    const struct backend *backend = s->backend;
+    if (backend->accumulate_bytes_moved > 0) return backend->accumulate_bytes_moved;
+    if (backend->adds_in_matmul || reduces_each) return 0;
+    const double micro_batches = (double)s->micro_batches_per_rank;
+    return (2 + 2 * backend->gradient_reduce_bytes) * (micro_batches - 1) / micro_batches;
+}
+
 static void price_accumulation(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct backend *backend = s->backend;
@@ -239,10 +250,10 @@ static void price_accumulation(struct step_model *m) {
         const struct outer_call each = { OUTER_ACCUMULATION, stage,
                                          (double)s->micro_batches_per_rank, 1 },
                                 last = { OUTER_REDUCTION, stage, 1, 1 };
-        m->accumulate_ns[part] =
-            moved_ns(m, each, "gradient accumulation", trained * backend->accumulate_bytes_moved) +
-            moved_ns(m, each, "copies of gathered weights",
-                     gather_copies * all * backend->gather_copy_bytes);
+        m->accumulate_ns[part] = moved_ns(m, each, "gradient accumulation",
+                                          trained * accumulated_bytes(m, reduces && !once)) +
+                                 moved_ns(m, each, "copies of gathered weights",
+                                          gather_copies * all * backend->gather_copy_bytes);
         const int64_t reduce_ns = moved_ns(m, once ? last : each, "copies of reduced gradients",
                                            reduces ? trained * backend->reduce_copy_bytes : 0);
         if (once)

@@ -34,6 +34,10 @@ static void test_matmul(void **state) {
             fail_msg("%s: got %g flop %g bytes, want %g and %g", cases[i].name, w.flop,
                      w.memory_bytes, cases[i].flop, cases[i].bytes);
     }
+    struct operator_work once =
+        operator_matmul("once", PASS_WEIGHT_GRADIENT, PRECISION_FP8, 2, 3, 5);
+    operator_matmul_written_once(&once);
+    assert_true(once.memory_bytes == 10 + 15 + 2 * 6);
 }
 
 static void test_attention(void **state) {

@@ -90,6 +90,17 @@ static void test_operators_of_other_layers(void **state) {
                  8.0 * 9225);
     operator_list_free(&list);
 
+    /* a weight gradient that is added by a kernel of its own, and in its matmul */
+    for (int fused = 0; fused < 2; fused++) {
+        struct tensor_split split = split_of(1, false);
+        split.adds_in_matmul = fused == 1;
+        list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_BACKWARD, both);
+        expect_bytes("projection's weight gradient",
+                     find_operator(&list, "proj", PASS_WEIGHT_GRADIENT)->memory_bytes,
+                     2.0 * 4096 * (6144 + 6144) + (fused ? 8.0 : 2.0) * 6144 * 6144);
+        operator_list_free(&list);
+    }
+
     /* frozen layer scale: the gradient in and out */
     list = operators_of(m, LAYER_VISION_BLOCK, &shape, split_of(2, true), PASS_SET_BACKWARD,
                         input_only);
@@ -335,8 +346,7 @@ static void test_who_casts(void **state) {
         { "down operand", PASS_SET_BACKWARD, 7168, 0, 0, 0, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].linear,
-                                 cases[i].dynamic };
+        const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].linear, cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
             struct tensor_split split = split_of(2, true);
             split.casts = (enum stack_casts)casts;
@@ -358,12 +368,9 @@ static void test_who_casts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators),
-        cmocka_unit_test(test_operators_of_other_layers),
-        cmocka_unit_test(test_streaming_bytes),
-        cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_who_casts),
+        cmocka_unit_test(test_operators),       cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_streaming_bytes), cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_casts),           cmocka_unit_test(test_who_casts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
