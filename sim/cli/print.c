@@ -109,12 +109,18 @@ static void print_throughput(const struct execution *e) {
     const double seconds = r->step_time_mean_s * (double)r->iteration_count;
     const double gpus = (double)layout_rank_count(&e->scenario->layout);
     const double tokens_per_s = (double)r->useful_language_tokens / seconds;
-    char tokens[32];
-    const bool clips = e->job->dataset->clip_ms != NULL;
+    char tokens[32], share[32];
+    const bool clips = e->job->dataset->clip_ms != NULL &&
+                       e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds, clips ? "clips" : "samples");
-    if (r->useful_language_tokens > 0 && !clips)
-        printf(", %s tokens/s of language (%.4g a GPU)",
-               cli_thousands(llround(tokens_per_s), tokens), tokens_per_s / gpus);
+    if (r->useful_language_tokens > 0 && !clips) {
+        if (tokens_per_s / gpus < 9999.5) /* beyond it four digits would be 1.571e+04 */
+            snprintf(share, sizeof share, "%.4g", tokens_per_s / gpus);
+        else
+            cli_thousands(llround(tokens_per_s / gpus), share);
+        printf(", %s tokens/s of language (%s a GPU)", cli_thousands(llround(tokens_per_s), tokens),
+               share);
+    }
     putchar('\n');
 }
 
