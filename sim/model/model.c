@@ -319,6 +319,11 @@ int64_t layer_rank_parameters(const struct model *model, int64_t layer_index, in
     return division_parameters(&d, true);
 }
 
+int64_t layer_rank_tied_parameters(const struct model *model, int64_t layer_index, int64_t tp) {
+    struct layer_division d = layer_division_weights(model, layer_index, tp);
+    return division_parameters(&d, true) - division_parameters(&d, false);
+}
+
 int64_t module_parameters(const struct model *model, enum module_role role) {
     int64_t count = 0;
     for (int64_t i = 0; i < model->layer_count; i++)

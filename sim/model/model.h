@@ -415,6 +415,9 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
 /* Parameters of the layer held by one TP rank (norms, patch embedding and connector are whole). A
  * tied head holds a copy of the table, as it must when first and last stage differ. */
 int64_t layer_rank_parameters(const struct model *model, int64_t layer_index, int64_t tp);
+/* Of these, the table of a tied head, which is no copy where the token embedding is on the same
+ * rank; 0 of other layers. */
+int64_t layer_rank_tied_parameters(const struct model *model, int64_t layer_index, int64_t tp);
 /* Bytes that a cut after this layer sends, all TP ranks together; 0 after a head. Diffusion blocks
  * hand on the text states beside the video. */
 double layer_output_bytes(const struct model *model, int64_t layer_index,

@@ -32,6 +32,27 @@ static double weight_bytes(const struct model *model, int64_t layer_index) {
     return model->modules[layer->module_index].precision == PRECISION_FP32 ? 4 : 2;
 }
 
+static int64_t stage_of_layer(const struct step_model *m, int64_t layer) {
+    int64_t part = 0;
+    while (m->plan->first_layer[part + 1] <= layer)
+        part++;
+    return part % m->stage_count;
+}
+
+/* A tied head has a copy of the table where the token embedding is on another stage; beside it both
+ * are one parameter, with one gradient and one state (Megatron-LM's
+ * share_embeddings_and_output_weights, Transformers' tie_weights). */
+static int64_t held_parameters(const struct step_model *m, int64_t layer) {
+    const struct model *model = m->scenario->model;
+    const int64_t tp = m->scenario->layout.tp, own = layer_rank_parameters(model, layer, tp),
+                  tied = layer_rank_tied_parameters(model, layer, tp);
+    if (tied == 0) return own;
+    int64_t table = 0;
+    while (model->layers[table].kind != LAYER_TOKEN_EMBEDDING)
+        table++;
+    return stage_of_layer(m, table) == stage_of_layer(m, layer) ? own - tied : own;
+}
+
 static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
     const int64_t stage = part % m->stage_count,
                   parameters = layer_rank_adapter_parameters(m->scenario->model, layer,
@@ -56,7 +77,7 @@ static void count_layers(struct step_model *m) {
             m->recomputing[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT +
                            m->plan->recompute[i]]++;
             m->last_kind[part] = kind;
-            int64_t parameters = layer_rank_parameters(model, i, m->scenario->layout.tp);
+            int64_t parameters = held_parameters(m, i);
             const double bytes = (double)parameters * weight_bytes(model, i);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
@@ -380,7 +401,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
     double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
-        double parameters = (double)layer_rank_parameters(model, i, s->layout.tp);
+        double parameters = (double)held_parameters(m, i);
         const double bytes = weight_bytes(model, i) * parameters;
         const double adapters = (double)layer_rank_adapter_parameters(model, i, s->layout.tp);
         const double trained = model_gradient_need(model, i).weight ? parameters : adapters;

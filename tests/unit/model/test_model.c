@@ -241,6 +241,11 @@ static void test_rank_parameters(void **state) {
     const struct model *gpt = fixture_model(arena, "gpt-175b");
     assert_int_equal(layer_rank_parameters(gpt, fixture_layer(gpt, LAYER_HEAD), 8),
                      2 * 12288 + 51200LL / 8 * 12288);
+    assert_int_equal(layer_rank_tied_parameters(gpt, fixture_layer(gpt, LAYER_HEAD), 8),
+                     51200LL / 8 * 12288);
+    assert_int_equal(layer_rank_tied_parameters(gpt, fixture_layer(gpt, LAYER_TOKEN_EMBEDDING), 8),
+                     0);
+    assert_int_equal(layer_rank_tied_parameters(iv, fixture_layer(iv, LAYER_HEAD), 2), 0);
     arena_destroy(arena);
 }
 

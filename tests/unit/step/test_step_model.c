@@ -631,6 +631,31 @@ static void test_gather_as_cast(void **state) {
     }
 }
 
+/* A tied table is one parameter beside the token embedding, and a copy on another stage. */
+static void test_tied_head(void **state) {
+    (void)state;
+    for (int pp = 1; pp <= 2; pp++) {
+        const char *setup[] = { "model=mpt-7b", "layout.tp=1",
+                                pp == 1 ? "layout.pp=1" : "layout.pp=2", "layout.stack=none",
+                                NULL };
+        struct step_fixture f;
+        struct random_mt mt;
+        fixture_open(&f, setup);
+        random_mt_seed(&mt, 1);
+        fixture_plan(&f, &mt, "1f1b");
+        const struct model *model = f.scenario->model;
+        const int64_t head = model->layer_count - 1,
+                      table = layer_rank_tied_parameters(model, head, 1);
+        assert_int_equal(table, 50432 * 4096);
+        int64_t held = 0;
+        for (int stage = 0; stage < pp; stage++)
+            held += f.step->rank_parameters[stage];
+        assert_int_equal(held, model_parameters(model) + (pp - 1) * table);
+        assert_int_equal(f.step->rank_parameters[0], f.step->trainable_rank_parameters[0]);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hand_computed_stages),
@@ -644,6 +669,7 @@ int main(void) {
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_quantised_copies),
         cmocka_unit_test(test_gather_as_cast),
+        cmocka_unit_test(test_tied_head),
         cmocka_unit_test(test_unit_gradients),
         cmocka_unit_test(test_frozen_encoder),
         cmocka_unit_test(test_context_parallel_ranks_share_parameters),
