@@ -424,7 +424,7 @@ static bool check_nccl(struct checker *c, const char *path) {
             .operator_name = name,
             .large_name = large ? arena_format(c->arena, "%s >= 1 MiB", name) : NULL,
             .interconnect = across ? row->interconnect : NULL,
-            .version = across || !row->nccl_version
+            .version = across || row->nccl_version[0] == '\0'
                            ? NULL
                            : arena_format(c->arena, "nccl %s", row->nccl_version),
             .work =

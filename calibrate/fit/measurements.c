@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,6 +23,46 @@ struct column {
     enum cell_type type;
     size_t offset;
     bool required;
+    const char *const (*spellings)[2]; /* of a text: how others write it, and the format's word */
+};
+
+static const char *const dtype_spellings[][2] = {
+    { "bfloat16", "bf16" },
+    { "torch.bfloat16", "bf16" },
+    { "bf16", "bf16" },
+    { "float16", "fp16" },
+    { "torch.float16", "fp16" },
+    { "half", "fp16" },
+    { "fp16", "fp16" },
+    { "float8", "fp8" },
+    { "fp8_e4m3", "fp8" },
+    { "e4m3", "fp8" },
+    { "torch.float8_e4m3fn", "fp8" },
+    { "fp8", "fp8" },
+    { "float32", "fp32" },
+    { "torch.float32", "fp32" },
+    { "fp32", "fp32" },
+    { NULL, NULL },
+};
+static const char *const direction_spellings[][2] = {
+    { "forward", "fwd" }, { "fwd", "fwd" }, { "backward", "bwd" }, { "bwd", "bwd" }, { NULL, NULL },
+};
+static const char *const op_spellings[][2] = {
+    { "allreduce", "all_reduce" },
+    { "all-reduce", "all_reduce" },
+    { "all_reduce_perf", "all_reduce" },
+    { "allgather", "all_gather" },
+    { "all-gather", "all_gather" },
+    { "all_gather_perf", "all_gather" },
+    { "reducescatter", "reduce_scatter" },
+    { "reduce-scatter", "reduce_scatter" },
+    { "reduce_scatter_perf", "reduce_scatter" },
+    { "all_to_all", "alltoall" },
+    { "all-to-all", "alltoall" },
+    { "alltoall_perf", "alltoall" },
+    { "send_recv", "sendrecv" },
+    { "sendrecv_perf", "sendrecv" },
+    { NULL, NULL },
 };
 
 struct reader {
@@ -87,6 +128,25 @@ static char *cut_cell(char *at, char **cell) {
     return more ? at + 1 : NULL;
 }
 
+static bool missing_column(const struct reader *r, const char *name, const char *const *given,
+                           struct error *err) {
+    const char *near = nearest_in_list(name, given);
+    error_at(err, r->path, r->header_line, 0, "no column '%s'", name);
+    if (near && strncasecmp(near, name, 1) == 0)
+        return error_hint(err,
+                          "is '%s' meant? Names and units must be those of "
+                          "calibrate/measured/README.md",
+                          near);
+    char all[256] = "";
+    for (size_t c = 0; c < r->column_count; c++) {
+        const size_t used = strlen(all);
+        if (r->columns[c].required)
+            snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "",
+                     r->columns[c].name);
+    }
+    return error_hint(err, "there must be %s; calibrate/measured/README.md explains them", all);
+}
+
 static bool read_header(struct reader *r, char *line, struct error *err) {
     bool seen[COLUMN_MAX] = { false };
     const char *given[COLUMN_MAX + 1] = { NULL };
@@ -112,26 +172,31 @@ static bool read_header(struct reader *r, char *line, struct error *err) {
         }
     }
     for (size_t c = 0; c < r->column_count; c++)
-        if (r->columns[c].required && !seen[c]) {
-            const char *near = nearest_in_list(r->columns[c].name, given);
-            error_at(err, r->path, r->header_line, 0, "no column '%s'", r->columns[c].name);
-            return near && strncasecmp(near, r->columns[c].name, 1) == 0
-                       ? error_hint(err,
-                                    "is '%s' meant? Names and units must be those of "
-                                    "calibrate/measured/README.md",
-                                    near)
-                       : error_hint(err, "calibrate/measured/README.md has the columns");
-        }
+        if (r->columns[c].required && !seen[c])
+            return missing_column(r, r->columns[c].name, given, err);
     return true;
+}
+
+static const char *usual_word(const struct column *column, const char *cell) {
+    for (int i = 0; column->spellings && column->spellings[i][0]; i++)
+        if (strcasecmp(column->spellings[i][0], cell) == 0) return column->spellings[i][1];
+    return cell;
+}
+
+/* "True" is 1 of a flag, as Python writes it. */
+static const char *flag_number(const char *cell) {
+    if (strcasecmp(cell, "true") == 0) return "1";
+    return strcasecmp(cell, "false") == 0 ? "0" : cell;
 }
 
 static bool read_cell(const struct reader *r, const struct column *column, struct arena *arena,
                       const char *cell, long line, void *row, struct error *err) {
     char *out = (char *)row + column->offset;
     if (column->type == CELL_TEXT) {
-        *(const char **)(void *)out = arena_text(arena, cell);
+        *(const char **)(void *)out = arena_text(arena, usual_word(column, cell));
         return true;
     }
+    if (column->type == CELL_FLAG) cell = flag_number(cell);
     char *end;
     const double value = *cell ? strtod(cell, &end) : 0;
     if (*cell && (*end || !(value >= 0) || !(value <= NUMBER_MAX)))
@@ -153,6 +218,9 @@ static bool read_line(const struct reader *r, struct arena *arena, char *text, l
                       struct error *err) {
     int i = 0;
     char *cell;
+    for (size_t c = 0; c < r->column_count; c++) /* of a column that is not there */
+        if (r->columns[c].type == CELL_TEXT)
+            *(const char **)(void *)((char *)row + r->columns[c].offset) = "";
     for (char *at = text; at; i++) {
         at = cut_cell(at, &cell);
         if (i == r->cell_count) break;
@@ -192,14 +260,14 @@ static bool read_rows(struct reader *r, struct arena *arena, void **rows, int64_
 
 #define AT(member) offsetof(struct gemm_row, member)
 static const struct column gemm_columns[] = {
-    { "gpu", CELL_TEXT, AT(gpu), true },
-    { "dtype", CELL_TEXT, AT(dtype), true },
-    { "m", CELL_INTEGER, AT(m), true },
-    { "n", CELL_INTEGER, AT(n), true },
-    { "k", CELL_INTEGER, AT(k), true },
-    { "time_us", CELL_NUMBER, AT(time_us), true },
-    { "framework", CELL_TEXT, AT(framework), true },
-    { "source", CELL_TEXT, AT(source), true },
+    { "gpu", CELL_TEXT, AT(gpu), true, NULL },
+    { "dtype", CELL_TEXT, AT(dtype), true, dtype_spellings },
+    { "m", CELL_INTEGER, AT(m), true, NULL },
+    { "n", CELL_INTEGER, AT(n), true, NULL },
+    { "k", CELL_INTEGER, AT(k), true, NULL },
+    { "time_us", CELL_NUMBER, AT(time_us), true, NULL },
+    { "framework", CELL_TEXT, AT(framework), false, NULL },
+    { "source", CELL_TEXT, AT(source), false, NULL },
 };
 #undef AT
 
@@ -211,19 +279,19 @@ bool gemm_rows_read(struct arena *arena, const char *path, struct gemm_rows *out
 
 #define AT(member) offsetof(struct attention_row, member)
 static const struct column attention_columns[] = {
-    { "gpu", CELL_TEXT, AT(gpu), true },
-    { "dtype", CELL_TEXT, AT(dtype), true },
-    { "direction", CELL_TEXT, AT(direction), true },
-    { "batch", CELL_INTEGER, AT(batch), true },
-    { "seqlen", CELL_INTEGER, AT(seqlen), true },
-    { "heads_q", CELL_INTEGER, AT(heads_q), true },
-    { "heads_kv", CELL_INTEGER, AT(heads_kv), true },
-    { "head_dim_qk", CELL_INTEGER, AT(head_dim_qk), true },
-    { "head_dim_v", CELL_INTEGER, AT(head_dim_v), true },
-    { "causal", CELL_FLAG, AT(causal), true },
-    { "time_us", CELL_NUMBER, AT(time_us), true },
-    { "framework", CELL_TEXT, AT(framework), true },
-    { "source", CELL_TEXT, AT(source), true },
+    { "gpu", CELL_TEXT, AT(gpu), true, NULL },
+    { "dtype", CELL_TEXT, AT(dtype), true, dtype_spellings },
+    { "direction", CELL_TEXT, AT(direction), true, direction_spellings },
+    { "batch", CELL_INTEGER, AT(batch), true, NULL },
+    { "seqlen", CELL_INTEGER, AT(seqlen), true, NULL },
+    { "heads_q", CELL_INTEGER, AT(heads_q), true, NULL },
+    { "heads_kv", CELL_INTEGER, AT(heads_kv), true, NULL },
+    { "head_dim_qk", CELL_INTEGER, AT(head_dim_qk), true, NULL },
+    { "head_dim_v", CELL_INTEGER, AT(head_dim_v), true, NULL },
+    { "causal", CELL_FLAG, AT(causal), true, NULL },
+    { "time_us", CELL_NUMBER, AT(time_us), true, NULL },
+    { "framework", CELL_TEXT, AT(framework), false, NULL },
+    { "source", CELL_TEXT, AT(source), false, NULL },
 };
 #undef AT
 
@@ -235,16 +303,16 @@ bool attention_rows_read(struct arena *arena, const char *path, struct attention
 
 #define AT(member) offsetof(struct nccl_row, member)
 static const struct column nccl_columns[] = {
-    { "gpu", CELL_TEXT, AT(gpu), true },
-    { "n_gpus", CELL_INTEGER, AT(n_gpus), true },
-    { "n_nodes", CELL_INTEGER, AT(n_nodes), true },
-    { "interconnect", CELL_TEXT, AT(interconnect), true },
-    { "op", CELL_TEXT, AT(op), true },
-    { "bytes", CELL_NUMBER, AT(bytes), true },
-    { "time_us", CELL_NUMBER, AT(time_us), true },
-    { "in_place", CELL_FLAG, AT(in_place), false },
-    { "nccl_version", CELL_TEXT, AT(nccl_version), false },
-    { "source", CELL_TEXT, AT(source), true },
+    { "gpu", CELL_TEXT, AT(gpu), true, NULL },
+    { "n_gpus", CELL_INTEGER, AT(n_gpus), true, NULL },
+    { "n_nodes", CELL_INTEGER, AT(n_nodes), true, NULL },
+    { "interconnect", CELL_TEXT, AT(interconnect), true, NULL },
+    { "op", CELL_TEXT, AT(op), true, op_spellings },
+    { "bytes", CELL_NUMBER, AT(bytes), true, NULL },
+    { "time_us", CELL_NUMBER, AT(time_us), true, NULL },
+    { "in_place", CELL_FLAG, AT(in_place), false, NULL },
+    { "nccl_version", CELL_TEXT, AT(nccl_version), false, NULL },
+    { "source", CELL_TEXT, AT(source), false, NULL },
 };
 #undef AT
 
@@ -256,13 +324,13 @@ bool nccl_rows_read(struct arena *arena, const char *path, struct nccl_rows *out
 
 #define AT(member) offsetof(struct membw_row, member)
 static const struct column membw_columns[] = {
-    { "gpu", CELL_TEXT, AT(gpu), true },
-    { "test", CELL_TEXT, AT(test), true },
-    { "bytes", CELL_NUMBER, AT(bytes), true },
-    { "time_us", CELL_NUMBER, AT(time_us), true },
-    { "fraction_of_peak", CELL_NUMBER, AT(fraction_of_peak), true },
-    { "framework", CELL_TEXT, AT(framework), true },
-    { "source", CELL_TEXT, AT(source), true },
+    { "gpu", CELL_TEXT, AT(gpu), true, NULL },
+    { "test", CELL_TEXT, AT(test), true, NULL },
+    { "bytes", CELL_NUMBER, AT(bytes), true, NULL },
+    { "time_us", CELL_NUMBER, AT(time_us), true, NULL },
+    { "fraction_of_peak", CELL_NUMBER, AT(fraction_of_peak), true, NULL },
+    { "framework", CELL_TEXT, AT(framework), false, NULL },
+    { "source", CELL_TEXT, AT(source), false, NULL },
 };
 #undef AT
 

@@ -5,7 +5,9 @@
  *     struct gemm_rows rows;
  *     if (!gemm_rows_read(arena, "calibrate/measured/gemm.csv.gz", &rows, err)) return false;
  *
- * Texts and arrays live in the arena. A cell that a source leaves empty reads as 0 or "".
+ * Texts and arrays live in the arena. A cell that a source leaves empty reads as 0 or "", and so
+ * does a column that may be missing. Other spellings of a precision, a direction or a collective
+ * ("bfloat16", "forward", "AllReduce") read as the format's.
  */
 #ifndef BALLAST_CALIBRATE_FIT_MEASUREMENTS_H
 #define BALLAST_CALIBRATE_FIT_MEASUREMENTS_H
