@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "calibrate/fit/calibrate.h"
+#include "costmodel/step_band.h"
 #include "sim/base/output_draft.h"
 #include "sim/cli/validation_page.h"
 #include "sim/study/stack_fit.h"
@@ -251,7 +252,28 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
 
 /* ---- bands ---- */
 
-static void print_bands(const struct bands_report *report) {
+/* What no prediction could be read with afterwards is refused before it is written. */
+static bool check_bands(struct arena *arena, const cJSON *bands, struct error *err) {
+    char *text = cJSON_PrintUnformatted(bands);
+    struct json *json = json_parse("bands", text, strlen(text), err);
+    struct error cause = { 0 };
+    struct step_bands read;
+    const bool ok = json != NULL && step_bands_read(arena, json, &read, &cause);
+    if (json != NULL && !ok) {
+        const char *why = strstr(cause.text, "error: ");
+        error_set(err, "these rows make no bands: %.*s",
+                  (int)strcspn(why != NULL ? why + 7 : cause.text, "\n"),
+                  why != NULL ? why + 7 : cause.text);
+        error_hint(err,
+                   "iter_time_s is seconds of an optimizer step; `ballast validate` shows each "
+                   "row beside its prediction");
+    }
+    json_destroy(json);
+    cJSON_free(text);
+    return ok;
+}
+
+static void print_bands(const struct bands_report *report, const char *output) {
     static const char *const classes[BAND_CLASS_COUNT] = {
         [BAND_CALIBRATED] = "calibrated on the GPU",
         [BAND_RELATIVE] = "without its source's factors",
@@ -262,9 +284,19 @@ static void print_bands(const struct bands_report *report) {
     printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
            "half are within");
     for (int c = 0; c < BAND_CLASS_COUNT; c++)
-        printf("  %-30s %5ld %8.1f %+8.1f %8.0f %16.1f\n", classes[c], (long)report->of[c].rows,
-               100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed,
-               100 * report->of[c].coverage, 100 * report->of[c].median_half_width);
+        if (report->of[c].rows == 0)
+            printf("  %-30s %5d %8s %8s %8s %16s\n", classes[c], 0, "-", "-", "-", "-");
+        else if (isnan(report->of[c].median_half_width))
+            printf("  %-30s %5ld %8.1f %+8.1f %8s %16s\n", classes[c], (long)report->of[c].rows,
+                   100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed, "-", "-");
+        else
+            printf("  %-30s %5ld %8.1f %+8.1f %8.0f %16.1f\n", classes[c], (long)report->of[c].rows,
+                   100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed,
+                   100 * report->of[c].coverage, 100 * report->of[c].median_half_width);
+    if (output != NULL)
+        printf("\nwritten: %s\n", output);
+    else
+        puts("\nnothing was written: name the bands file with -o FILE");
 }
 
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
@@ -292,16 +324,13 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
                        "no row was simulated that nothing was fitted on: there is no residual");
     if (ok) {
         cJSON *bands = validation_bands(v, no_factors, no_name, &report);
-        ok = write_document(bands,
-                            output != NULL ? output
-                                           : arena_format(cli->arena, "%s/bands.json",
-                                                          cli->scenario_options.directory),
-                            &err);
+        ok = check_bands(cli->arena, bands, &err) &&
+             (output == NULL || write_document(bands, output, &err));
         if (ok && cli->common.json)
             cli_print_json(bands);
         else {
             cJSON_Delete(bands);
-            if (ok) print_bands(&report);
+            if (ok) print_bands(&report, output);
         }
     }
     validation_destroy(v);

@@ -12,7 +12,7 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
                     bool whole);
 
 /* `calibrate bands`: bands.json from the rows of these files (none: the shipped ones) that nothing
- * was fitted on. NULL: into the scenarios folder. */
+ * was fitted on. NULL: nothing is written. */
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
                     const char *output);
 

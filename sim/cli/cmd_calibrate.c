@@ -29,7 +29,8 @@ struct calibrate_cli_options {
 #define AT(member) offsetof(struct calibrate_cli_options, member)
 static const struct option options_table[] = {
     { "output", OPTION_TEXT, AT(output), "PATH",
-      "bench, fit --steps: folder; fit: curves file; import: CSV, also .gz; check: CSV of each "
+      "bench, fit --steps: folder; fit: curves file; bands: its file; import: CSV, also .gz; "
+      "check: CSV of each "
       "row's price (also -o)",
       NULL, 0, 0 },
     { "quick", OPTION_FLAG, AT(quick), NULL, "bench: fewer shapes, a few minutes", NULL, 0, 0 },

@@ -289,11 +289,15 @@ static bool check_factor(const struct stack_fit_group *g, const struct fit_row *
     const struct fit_row *row = NULL;
     for (int64_t i = 0; i < row_count && row == NULL; i++)
         if (rows[i].group == group) row = &rows[i];
+    char others[48] = "";
+    if (g->row_count > 1)
+        snprintf(others, sizeof others, " and %ld other%s", (long)g->row_count - 1,
+                 g->row_count == 2 ? "" : "s");
     error_set(err,
-              "%s on %s, %s: row %s and %ld others would need kernels of %.3g times the usual "
+              "%s on %s, %s: row %s%s would need kernels of %.3g times the usual "
               "time, outside %g to %g",
               g->stack->name, g->factor.gpu, precision_name(g->factor.precision),
-              row != NULL ? row->run->row_id : "?", (long)g->row_count - 1, f, STACK_FACTOR_LEAST,
+              row != NULL ? row->run->row_id : "?", others, f, STACK_FACTOR_LEAST,
               STACK_FACTOR_MOST);
     return error_hint(err, "iter_time_s is seconds of an optimizer step; `ballast validate` shows "
                            "each row beside its prediction");
