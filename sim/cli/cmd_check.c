@@ -151,12 +151,14 @@ static int run(struct cli *cli, void *options) {
         cJSON_free(text);
         cJSON_Delete(resolved);
         printf(
-            "model %s: %.2f B parameters on %ld GPUs (%s), %ld micro-batches per rank and step\n",
+            "model %s: %.2f B parameters on %ld GPU%s (%s), %ld micro-batch%s per rank and step\n",
             s->model->name, (double)model_parameters(s->model) / 1e9,
-            (long)layout_rank_count(&s->layout), cost_model_profile_id(s->cost_model),
-            (long)s->micro_batches_per_rank);
-        printf("data set %s: %ld samples (%s), %ld whole steps in a pass\n", data->name,
-               (long)data->sample_count, data->status, (long)e->job->epoch_iterations);
+            (long)layout_rank_count(&s->layout), layout_rank_count(&s->layout) == 1 ? "" : "s",
+            cost_model_profile_id(s->cost_model), (long)s->micro_batches_per_rank,
+            s->micro_batches_per_rank == 1 ? "" : "es");
+        printf("data set %s: %ld sample%s (%s), %ld whole step%s in a pass\n", data->name,
+               (long)data->sample_count, data->sample_count == 1 ? "" : "s", data->status,
+               (long)e->job->epoch_iterations, e->job->epoch_iterations == 1 ? "" : "s");
         for (int64_t i = 0; s->warnings[i] != NULL; i++)
             printf("warning: %s\n", s->warnings[i]);
         puts("assumed:");

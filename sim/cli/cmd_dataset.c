@@ -200,7 +200,8 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
         return EXIT_DONE;
     }
     char count[32];
-    printf("%s samples written to %s\n", cli_thousands(d->sample_count, count), o->output);
+    printf("%s sample%s written to %s\n", cli_thousands(d->sample_count, count),
+           d->sample_count == 1 ? "" : "s", o->output);
     printf("  described in %s: status %s; name this file as the data set\n", description,
            d->status);
     for (int64_t i = 0; i < d->note_count; i++)

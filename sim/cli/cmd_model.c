@@ -85,9 +85,9 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
         fprintf(out, "%ld\n", (long)m->connector_out);
         return;
     }
-    fprintf(out, "%s: %ld blocks, hidden %ld, ffn %ld (%s), heads %ld x %ld", m->name,
-            (long)m->layer_count, (long)m->hidden, (long)m->ffn_hidden, ffn_kind_name(m->ffn),
-            (long)m->heads, (long)m->head_dim);
+    fprintf(out, "%s: %ld block%s, hidden %ld, ffn %ld (%s), heads %ld x %ld", m->name,
+            (long)m->layer_count, m->layer_count == 1 ? "" : "s", (long)m->hidden,
+            (long)m->ffn_hidden, ffn_kind_name(m->ffn), (long)m->heads, (long)m->head_dim);
     if (m->kv_heads != m->heads) fprintf(out, ", kv heads %ld", (long)m->kv_heads);
     if (role == MODULE_LANGUAGE)
         fprintf(out, ", vocabulary %s%s\n", cli_thousands(m->vocabulary, count),
@@ -180,8 +180,8 @@ static bool check_output_name(const char *path, struct error *err) {
 
 static bool check_not_input(const char *output, const char *input, struct error *err) {
     struct stat target, source;
-    if (stat(output, &target) != 0 || stat(input, &source) != 0 ||
-        source.st_dev != target.st_dev || source.st_ino != target.st_ino)
+    if (stat(output, &target) != 0 || stat(input, &source) != 0 || source.st_dev != target.st_dev ||
+        source.st_ino != target.st_ino)
         return true;
     error_set(err, "cannot write %s: the model is read from this file", output);
     return error_hint(err, "choose another name for the output");

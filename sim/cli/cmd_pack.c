@@ -270,8 +270,9 @@ static void print(const struct cli *cli, const struct dataset *d,
     printf(", %.0f language tokens (most %ld)\n", b->mean_language_tokens,
            (long)b->max_language_tokens);
     printf("  pad ratio             %.4f\n", b->pad_ratio);
-    printf("  dist ratio            vision %.4f, language %.4f over %ld ranks\n",
-           b->dist_ratio_vision, b->dist_ratio_language, (long)plan->rank_count);
+    printf("  dist ratio            vision %.4f, language %.4f over %ld rank%s\n",
+           b->dist_ratio_vision, b->dist_ratio_language, (long)plan->rank_count,
+           plan->rank_count == 1 ? "" : "s");
     printf("  packed in             %.1f ms\n", ms);
     if (choice != NULL) print_choice(choice);
 }

@@ -79,9 +79,10 @@ static void print_length(const struct execution *e) {
     if (!isnan(r->money_usd))
         printf(", %.*f USD", cli_decimals(r->money_usd, amount_money_decimals(r->money_usd)),
                r->money_usd);
-    printf("   (%s steps of %ld epoch%s)\n",
-           cli_thousands(llround(e->job->epoch_steps * (double)s->training_fields.epochs), steps),
-           (long)s->training_fields.epochs, s->training_fields.epochs == 1 ? "" : "s");
+    const int64_t step_count = llround(e->job->epoch_steps * (double)s->training_fields.epochs);
+    printf("   (%s step%s of %ld epoch%s)\n", cli_thousands(step_count, steps),
+           step_count == 1 ? "" : "s", (long)s->training_fields.epochs,
+           s->training_fields.epochs == 1 ? "" : "s");
     if (isnan(r->money_usd))
         puts("              for money give a price: --set cluster.price_usd_per_gpu_hour=USD");
 }
@@ -182,8 +183,9 @@ static void print_head(const struct execution *e) {
            r->step_time_p99_s, outside);
     print_length(e);
     print_goodput(r);
-    printf("  replayed    %ld steps, %s samples\n", (long)r->iteration_count,
-           cli_thousands(r->samples, samples));
+    printf("  replayed    %ld step%s, %s sample%s\n", (long)r->iteration_count,
+           r->iteration_count == 1 ? "" : "s", cli_thousands(r->samples, samples),
+           r->samples == 1 ? "" : "s");
     print_throughput(e);
     const bool half = r->mfu_precision == PRECISION_BF16 || r->mfu_precision == PRECISION_FP16;
     printf("  utilisation MFU %.1f %%, HFU %.1f %%%s%s\n", r->mfu_fraction * 100,

@@ -167,8 +167,9 @@ cJSON *json_sweep(struct sweep *sweep) {
 
 static void print_counts(const struct sweep *sweep) {
     char all[32], valid[32], raced[32], pruned[32], resumed[32], row[32];
-    printf("%s: %s configurations, %s valid", sweep->file->name,
-           cli_thousands(sweep->configurations, all), cli_thousands(sweep->valid, valid));
+    printf("%s: %s configuration%s, %s valid", sweep->file->name,
+           cli_thousands(sweep->configurations, all), sweep->configurations == 1 ? "" : "s",
+           cli_thousands(sweep->valid, valid));
     if (sweep->duplicates > 0)
         printf(" (and %s equal to one of them)", cli_thousands(sweep->duplicates, row));
     /* What the database knows of was raced or pruned by an earlier call: the two make up the
@@ -541,7 +542,8 @@ static void print_limit(struct sweep *sweep, int64_t index) {
     printf("%.*f %s, %.*f %s", cli_decimals(length, 2), length, time.name, cli_decimals(used, 1),
            used, work.name);
     if (!isnan(r->money_usd)) printf(", %.*f USD", money_decimals(r->money_usd), r->money_usd);
-    printf(", %ld GPUs: %s", (long)r->gpu_count, sweep_label(sweep, index));
+    printf(", %ld GPU%s: %s", (long)r->gpu_count, r->gpu_count == 1 ? "" : "s",
+           sweep_label(sweep, index));
     print_marks(sweep, r);
     print_step_mark(r);
     print_left_out_mark(r);

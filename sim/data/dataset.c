@@ -306,7 +306,8 @@ static bool load_samples(struct dataset_loading *l) {
     if (l->d->sample_count < 0 || l->d->sample_count == dataset->sample_count) return true;
     return json_error(l->json, dataset_key(l, "sample_count"), l->err,
                       "the data file is not the one that the description was written for",
-                      "the files hold %lld samples", (long long)dataset->sample_count);
+                      "the files hold %lld sample%s", (long long)dataset->sample_count,
+                      dataset->sample_count == 1 ? "" : "s");
 }
 
 /* ---- a whole description ---- */

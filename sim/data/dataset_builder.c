@@ -533,36 +533,43 @@ void dataset_builder_copy(struct dataset_builder *b, const struct dataset *from,
 static void describe_assumptions(struct dataset_builder *b) {
     if (b->assumed_tiles > 0)
         dataset_builder_note(b,
-                             "%lld samples have images but no tile count: one tile per image "
+                             "%lld sample%s no tile count: one tile per image "
                              "(dataset.tiling uses the image sizes)",
-                             (long long)b->assumed_tiles);
+                             (long long)b->assumed_tiles,
+                             b->assumed_tiles == 1 ? " has images but" : "s have images but");
     /* As an import writes what had no tile counts: a guess by now looks like a record. */
     if (b->one_tile_samples > 0 && b->one_tile_samples == b->sized_samples)
         dataset_builder_note(b,
-                             "%lld samples have one tile for each image, whatever its size, and "
-                             "record the sizes (dataset.tiling uses them)",
-                             (long long)b->one_tile_samples);
+                             "%lld sample%s one tile for each image, whatever its size, and "
+                             "record%s the sizes (dataset.tiling uses them)",
+                             (long long)b->one_tile_samples,
+                             b->one_tile_samples == 1 ? " has" : "s have",
+                             b->one_tile_samples == 1 ? "s" : "");
     if (b->assumed_squares > 0)
         dataset_builder_note(b,
-                             "%lld samples give the patches of several images together: images of "
+                             "%lld sample%s the patches of several images together: images of "
                              "equal size (a column vision_squares says otherwise)",
-                             (long long)b->assumed_squares);
+                             (long long)b->assumed_squares,
+                             b->assumed_squares == 1 ? " gives" : "s give");
     if (b->estimated_samples > 0)
         dataset_builder_note(b,
-                             "token counts of %lld samples are estimated from their characters "
+                             "token counts of %lld sample%s are estimated from their characters "
                              "(4.62 a token, 1.79 in Chinese, Japanese and Korean)",
-                             (long long)b->estimated_samples);
+                             (long long)b->estimated_samples, b->estimated_samples == 1 ? "" : "s");
     if (b->fewer_text_samples > 0)
         dataset_builder_note(b,
-                             "%lld samples without images have fewer text_tokens than "
+                             "%lld sample%s fewer text_tokens than "
                              "language_tokens: the latter count",
-                             (long long)b->fewer_text_samples);
+                             (long long)b->fewer_text_samples,
+                             b->fewer_text_samples == 1 ? " without images has"
+                                                        : "s without images have");
     if (b->cut_clips > 0)
-        dataset_builder_note(b, "%lld clips are cut to %.6g s", (long long)b->cut_clips,
-                             (double)b->clip_limit_ms / 1000);
+        dataset_builder_note(b, "%lld clip%s cut to %.6g s", (long long)b->cut_clips,
+                             b->cut_clips == 1 ? " is" : "s are", (double)b->clip_limit_ms / 1000);
     if (b->cut_samples > 0)
-        dataset_builder_note(b, "%lld samples are cut to %lld language tokens",
-                             (long long)b->cut_samples, (long long)b->max_language_tokens);
+        dataset_builder_note(b, "%lld sample%s cut to %lld language tokens",
+                             (long long)b->cut_samples, b->cut_samples == 1 ? " is" : "s are",
+                             (long long)b->max_language_tokens);
 }
 
 /* Without a description's word nobody says what the samples are. */

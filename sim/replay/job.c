@@ -164,11 +164,11 @@ static bool make_batches(struct job *job, struct error *err) {
     job->pass_steps = (double)per_rank / (double)s->micro_batches_per_rank;
     job->epoch_steps = job->pass_steps / (1 - job_dropped_fraction(job));
     if (job->epoch_iterations == 0) {
-        error_set(
-            err,
-            "data set \"%s\" gives each data-parallel rank %ld micro-batches, one step needs %ld: "
-            "use a smaller training.global_batch",
-            job->dataset->name, (long)per_rank, (long)s->micro_batches_per_rank);
+        error_set(err,
+                  "data set \"%s\" gives each data-parallel rank %ld micro-batch%s, one step needs "
+                  "%ld: use a smaller training.global_batch",
+                  job->dataset->name, (long)per_rank, per_rank == 1 ? "" : "es",
+                  (long)s->micro_batches_per_rank);
         if (err != NULL) err->rule = "enough-data";
         return false;
     }

@@ -359,7 +359,7 @@ static void broken_descriptions(void **state) {
         { "absent file", "{\"name\": \"x\", \"file\": \"/absent.csv\"}",
           "cannot read /absent.csv: No such file or directory" },
         { "wrong count", "{\"name\": \"x\", \"file\": \"one.csv\",\n \"sample_count\": 7}",
-          "%s:2:18: error: /sample_count: the files hold 1 samples" },
+          "%s:2:18: error: /sample_count: the files hold 1 sample" },
         { "a draw's key", "{\"name\": \"x\", \"file\": \"one.csv\", \"seed\": 7}",
           "%s:1:42: error: /seed: \"seed\" has no meaning for a data set of samples" },
         { "part twice",

@@ -205,9 +205,9 @@ static void notes(void **state) {
     assert_int_equal(d->note_count, 3);
     snprintf(want, sizeof want, "%s: column \"id\" is ignored", path);
     assert_string_equal(d->notes[0], want);
-    assert_string_equal(d->notes[1], "1 samples have images but no tile count: one tile per image "
+    assert_string_equal(d->notes[1], "1 sample has images but no tile count: one tile per image "
                                      "(dataset.tiling uses the image sizes)");
-    assert_string_equal(d->notes[2], "1 samples are cut to 200 language tokens");
+    assert_string_equal(d->notes[2], "1 sample is cut to 200 language tokens");
     dataset_destroy(d);
 }
 

@@ -207,7 +207,7 @@ static void doubtful_records(void **state) {
     assert_int_equal(d->sample_count, 3);
     assert_int_equal(d->note_count, 2);
     assert_non_null(strstr(d->notes[0], ": 2 of 3 records give no tiles: text alone"));
-    assert_string_equal(d->notes[1], "1 samples without images have fewer text_tokens than "
+    assert_string_equal(d->notes[1], "1 sample without images has fewer text_tokens than "
                                      "language_tokens: the latter count");
     dataset_destroy(d);
 }
@@ -242,10 +242,10 @@ static void broken_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(omnibal_list),   cmocka_unit_test(characters_to_tokens),
-        cmocka_unit_test(conversations),  cmocka_unit_test(lines_with_sizes),
-        cmocka_unit_test(short_records),  cmocka_unit_test(lines_named_json),
-        cmocka_unit_test(broken_records), cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(omnibal_list),     cmocka_unit_test(characters_to_tokens),
+        cmocka_unit_test(conversations),    cmocka_unit_test(lines_with_sizes),
+        cmocka_unit_test(short_records),    cmocka_unit_test(lines_named_json),
+        cmocka_unit_test(broken_records),   cmocka_unit_test(broken_bytes),
         cmocka_unit_test(doubtful_records),
     };
     return cmocka_run_group_tests(tests, NULL, remove_scratch);
