@@ -358,6 +358,9 @@ static bool load_all(struct cli *cli, const struct compare_options *o, struct co
         if (is_stored(o, names[0]))
             return error_set(err, "--variant changes a scenario, and '%s' is a stored run",
                              names[0]);
+        for (int64_t j = 0; j < i; j++)
+            if (strcmp(o->variants.items[j], o->variants.items[i]) == 0)
+                return error_set(err, "--variant '%s' is given twice", o->variants.items[i]);
         if (!load_variant(cli, names[0], o->variants.items[i], &runs[cli->arguments.count + i],
                           err))
             return false;

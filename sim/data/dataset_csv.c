@@ -401,7 +401,8 @@ static bool missing_column(struct csv_reader *r, const char *line_start, const c
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", r->names[i]);
     }
-    return error_hint(r->err, "the header's columns are: %s", list);
+    return list[0] != '\0' ? error_hint(r->err, "the header's columns are: %s", list)
+                           : error_hint(r->err, "the first line is empty");
 }
 
 static bool check_columns(struct csv_reader *r, const char *line_start) {

@@ -251,7 +251,9 @@ const struct condition *condition_parse(struct arena *arena, const char *text, s
     parser.at = parser.text;
     const struct node *root = parse_or(&parser);
     skip_space(&parser);
-    if (!parser.failed && *parser.at != '\0') fail(&parser, "expected an operator");
+    if (!parser.failed && *parser.at != '\0')
+        fail(&parser,
+             *parser.at == '=' ? "expected an operator (== compares)" : "expected an operator");
     if (parser.failed) return NULL;
     struct condition *condition = arena_new(arena, struct condition);
     *condition = (struct condition){ parser.text, root };

@@ -128,11 +128,13 @@ static void split_paths(struct arena *arena, const char *text, struct sweep_axis
     }
 }
 
+static bool is_label(const char *path) {
+    return strcmp(path, "name") == 0 || strcmp(path, "description") == 0;
+}
+
 static bool known_section(const char *path) {
     size_t length = strcspn(path, "."), count;
-    static const char *const others[] = { "name", "description", NULL };
-    for (int i = 0; others[i] != NULL; i++)
-        if (strcmp(path, others[i]) == 0) return false; /* labels change nothing */
+    if (is_label(path)) return false;
     const struct field_table *const *sections = scenario_sections(&count);
     for (size_t i = 0; i < count; i++)
         if (strlen(sections[i]->name) == length && strncmp(sections[i]->name, path, length) == 0)
@@ -152,7 +154,9 @@ static bool read_axis(struct sweep_reader *r, const cJSON *node, struct sweep_ax
     for (int64_t i = 0; i < axis->path_count; i++) {
         if (!known_section(axis->paths[i]))
             return json_error(file->json, node, r->err, "for example \"layout.tp\"",
-                              "\"%s\" is no field of a scenario", axis->paths[i]);
+                              is_label(axis->paths[i]) ? "\"%s\" is a label, and changes nothing"
+                                                       : "\"%s\" is no field of a scenario",
+                              axis->paths[i]);
         for (const struct sweep_axis *other = file->axes; other <= axis; other++)
             for (int64_t j = 0; j < (other < axis ? other->path_count : i); j++)
                 if (strcmp(other->paths[j], axis->paths[i]) == 0)
