@@ -25,7 +25,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, packs_samples;
+    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, overlap_tensor, packs_samples;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -178,6 +178,10 @@ static const struct field stack_rows[] = {
     { "holds_tensor_overlap", FIELD_BOOL, AT(holds_tensor_overlap), 0, 0, "false", "",
       "its factors, or those it borrows, are of runs with layout.tp_overlap, priced without: "
       "nothing more hides",
+      NULL },
+    { "overlap_tensor", FIELD_BOOL, AT(overlap_tensor), 0, 0, "false", "",
+      "its usual runs set layout.tp_overlap; with holds_tensor_overlap one that does not takes "
+      "longer by what that would save",
       NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
@@ -516,6 +520,7 @@ static bool read_stack(const struct json *json, struct arena *arena, struct stac
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
         .holds_tensor_overlap = f.holds_tensor_overlap,
+        .overlap_tensor = f.overlap_tensor,
         .packed_sample_tokens = f.packed_sample_tokens,
         .packs_samples = f.packs_samples,
         .unfused_encoder = f.unfused_encoder,

@@ -107,7 +107,7 @@ struct stack {
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
-    int64_t zero_stage; /* without a pipeline; -1: the backend's usual one */
+    int64_t zero_stage;    /* without a pipeline; -1: the backend's usual one */
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
@@ -143,6 +143,7 @@ struct stack {
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
+    bool overlap_tensor;       /* layout.tp_overlap of runs that do not say */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */
     /* On so many GPUs and more each kernel is waited for (CUDA_LAUNCH_BLOCKING); 0: never. */
@@ -189,8 +190,8 @@ struct stack {
     struct stack_cause *causes;
     int64_t cause_count;
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
-    const char *relative; /* whose factors hold while it has none; NULL: none */
-    bool borrows;         /* the factors are its relative's */
+    const char *relative;       /* whose factors hold while it has none; NULL: none */
+    bool borrows;               /* the factors are its relative's */
     struct stack_factor *factors;
     int64_t factor_count;
     const struct stack *const *known; /* all stacks of the folder: what is usual on a GPU */

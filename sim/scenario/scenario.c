@@ -262,6 +262,9 @@ static bool load_stack(struct reader *r) {
         s->layout_fields.overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
     if (!layout_says(r, "overlap_parameter_gather"))
         s->layout_fields.overlap_parameter_gather = s->stack->overlap_parameter_gather;
+    if (!layout_says(r, "tp_overlap"))
+        s->layout_fields.tp_overlap =
+            s->stack->overlap_tensor && s->layout_fields.tp > 1 && s->layout_fields.sp;
     return true;
 }
 

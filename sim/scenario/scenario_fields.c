@@ -139,9 +139,9 @@ static const struct field layout_fields[] = {
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
     { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
       NULL },
-    { "tp_overlap", FIELD_BOOL, AT(tp_overlap), 0, 0, "false", "",
+    { "tp_overlap", FIELD_BOOL, AT(tp_overlap), 0, 0, "null", "",
       "gathers and scatters of TP run beside pieces of the matmul next to them (Megatron-LM's "
-      "tp-comm-overlap; needs sp)",
+      "tp-comm-overlap; needs sp); null: as the stack's usual runs",
       NULL },
     { "pp", FIELD_COUNT, AT(pp), 1, 1024, "1", "stages", "pipeline stages", NULL },
     { "vpp", FIELD_COUNT, AT(vpp), 1, 64, "1", "chunks",

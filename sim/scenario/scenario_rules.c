@@ -519,12 +519,15 @@ void standing_assumptions(struct reader *r) {
                              "those of other samples (policy.batching.attention)"
                            : "sequences of packed samples attend only within their own sample; "
                              "padded ones to the padded length");
-    if (s->layout_fields.tp_overlap && s->stack != NULL && s->stack->holds_tensor_overlap)
+    if (is_given(r->top.layout, "tp_overlap") && s->layout.tp > 1 && s->stack != NULL &&
+        s->stack->holds_tensor_overlap && (s->layout_fields.tp_overlap || s->stack->overlap_tensor))
         scenario_assume(r, arena_format(s->arena,
-                                        "tp_overlap hides nothing more: the factors of stack %s "
-                                        "are of runs with it, so a run without is slower than "
-                                        "priced",
-                                        s->stack->name));
+                                        "the factors of stack %s are of runs with tp_overlap: it "
+                                        "hides nothing more, and %s",
+                                        s->stack->name,
+                                        s->stack->overlap_tensor
+                                            ? "without it collectives take longer by what it saves"
+                                            : "a run without it is slower than priced"));
     scenario_assume(
         r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
            "weight- or input-gradient matmul");

@@ -103,7 +103,8 @@ static void extend_run(struct priced_list *list, int64_t index) {
  *              G grows by 16 of the multiprocessors while the hidden part runs
  *
  * The framework is taken to leave alone what this would slow down. Source of n and of 16: NeMo's
- * user-buffer configurations for H100 (ring exchange; pipeline with num_splits 4, num_sm 16). */
+ * user-buffer configurations for H100 (ring exchange; pipeline with num_splits 4, num_sm 16).
+ * Where the factors already hold it, a run without it takes longer by what it would save. */
 enum { OVERLAP_SCATTER_PIECES = 4, OVERLAP_SM_COUNT = 16 };
 
 static int64_t pieces_ns(const struct price_table *table, const struct operator_work *matmul,
@@ -126,7 +127,12 @@ static void overlap(const struct price_table *table, const struct operator_work 
     int64_t hidden_ns = travels_ns < beside_ns ? travels_ns : beside_ns;
     const int64_t sm_count = cost_model_gpu(table->scenario->cost_model)->sm_count;
     if (!gather) together_ns += hidden_ns * OVERLAP_SM_COUNT / sm_count;
-    if (together_ns + wire_ns - hidden_ns >= compute->ns + wire_ns) return;
+    const int64_t saved_ns = compute->ns + hidden_ns - together_ns;
+    if (saved_ns <= 0) return;
+    if (!table->scenario->layout_fields.tp_overlap) {
+        collective->ns = wire_ns + saved_ns;
+        return;
+    }
     compute->ns = together_ns;
     collective->ns = wire_ns - hidden_ns;
 }
@@ -146,6 +152,13 @@ static void overlap_tensor_parallel(const struct price_table *table,
             continue;
         overlap(table, &list->operators[beside], place, gather, &operators[beside], &operators[i]);
     }
+}
+
+/* A run that does as those that its stack's factors hold is priced without. */
+static bool counts_tensor_overlap(const struct scenario *s) {
+    const struct stack *stack = s->stack;
+    if (stack == NULL || !stack->holds_tensor_overlap) return s->layout_fields.tp_overlap;
+    return stack->overlap_tensor && !s->layout_fields.tp_overlap;
 }
 
 /* What the list takes longer than without the collectives of context parallelism. */
@@ -196,8 +209,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
-    if (s->layout_fields.tp_overlap && !(s->stack != NULL && s->stack->holds_tensor_overlap))
-        overlap_tensor_parallel(table, &list, &place, out->operators);
+    if (counts_tensor_overlap(s)) overlap_tensor_parallel(table, &list, &place, out->operators);
     for (int64_t i = 0; i < list.count; i++)
         if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
     out->fixed_ns = list_makespan_ns(out->operators, out->count);

@@ -199,8 +199,9 @@ static void add_layout(cJSON *root, struct measured_row *row) {
                           measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
     cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
                           measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
-    if (measured_run_overlaps(r, "tensor", false))
-        cJSON_AddBoolToObject(layout, "tp_overlap", true);
+    const bool tensor = measured_run_overlaps(r, "tensor", stack->overlap_tensor && row->sp);
+    if (tensor || (stack->overlap_tensor && row->tp > 1))
+        cJSON_AddBoolToObject(layout, "tp_overlap", tensor);
     if (r->overlap[0] == '\0' && r->gpu_count > 1)
         measured_row_note(row, "overlap: as %s", stack->name);
 }

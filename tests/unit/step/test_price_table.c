@@ -294,6 +294,31 @@ static void test_tensor_overlap(void **state) {
     assert_true(layer_ns[1] < layer_ns[0] && exposed_ns[1] < exposed_ns[0] / 2);
 }
 
+static int64_t block_ns(const char *stack, const char *overlap) {
+    const char *const setup[] = {
+        "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", stack, overlap, NULL
+    };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time time;
+    price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+    fixture_close(&f);
+    return time.forward_ns + time.backward_ns;
+}
+
+/* NeMo's factors are of runs that overlap; Megatron-core's are NeMo's, whose usual runs do not. */
+static void test_tensor_overlap_in_factors(void **state) {
+    (void)state;
+    const int64_t with_ns = block_ns("layout.stack=nemo-2024", "layout.tp_overlap=true");
+    assert_int_equal(block_ns("layout.stack=nemo-2024", NULL), with_ns);
+    const int64_t without_ns = block_ns("layout.stack=nemo-2024", "layout.tp_overlap=false");
+    assert_true(without_ns > with_ns + with_ns / 20 && without_ns < with_ns + with_ns / 4);
+    assert_int_equal(block_ns("layout.stack=megatron-core", "layout.tp_overlap=true"),
+                     block_ns("layout.stack=megatron-core", "layout.tp_overlap=false"));
+}
+
 /* Blocks 2 to 4 twice as long, block 4 by another rule: three tables, and a sum over the layers. */
 static void test_rules_of_single_blocks(void **state) {
     (void)state;
@@ -707,6 +732,7 @@ int main(void) {
         cmocka_unit_test(test_ring_hides_behind_attention),
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
+        cmocka_unit_test(test_tensor_overlap_in_factors),
         cmocka_unit_test(test_launches_of_the_host),
         cmocka_unit_test(test_blocking_launches),
         cmocka_unit_test(test_rules_of_single_blocks),
