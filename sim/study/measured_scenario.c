@@ -162,6 +162,12 @@ static void choose_stack(struct measured_row *row) {
     if (row->out->stack != stack)
         measured_row_note(row, "stack: %s, not %s, as its id says", row->out->stack->name,
                           stack->name);
+    const struct stack *fused =
+        stack_named(list, arena_format(row->context->arena, "%s-liger", row->out->stack->name));
+    if (fused != NULL && measured_text_says(r->notes, "liger")) {
+        row->out->stack = fused;
+        measured_row_note(row, "stack: %s, as its notes say", fused->name);
+    }
     const char *piped = measured_given(r->pp, 1) > 1 ? row->out->stack->pipeline_stack : NULL;
     if (piped != NULL && stack_named(list, piped) != NULL) {
         row->out->stack = stack_named(list, piped);
