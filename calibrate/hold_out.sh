@@ -13,7 +13,9 @@
 #   m-octave, n-octave, k-octave, length-octave, bytes-octave   every fourth octave of that size
 #   fp8               one fold: all matmuls in fp8
 #   length, heads     attention of one length, of one number of heads
-#   head-size, mask   attention of one head size in four, causal or full
+#   head-size, mask, group   attention of one head size in four, causal or full, one of four ratios
+#                     of query heads to key heads
+#   flop-large        one fold: matmuls of 1e13 FLOP and more
 #   heads-octave      every fourth octave of batch x heads
 #   ranks, operator   collectives of one GPU among one number of ranks, or of one kind
 #   bytes-large, bytes-small   one fold: buffers of 64 MiB and more, of 4 MiB and less
@@ -51,6 +53,8 @@ m | n | k) gemm=$by ;;
 m-octave | n-octave | k-octave) gemm=${by%-octave} ;;
 length-octave) attention=seqlen ;;
 heads-octave) attention=batch,heads_q ;;
+group) attention=heads_q,heads_kv ;;
+flop-large) gemm=m,n,k folds=0 ;;
 head-size) attention=head_dim_qk ;;
 mask) attention=causal folds="0 1" ;;
 ranks) nccl=gpu,n_gpus ;;
@@ -64,7 +68,7 @@ heads) attention=heads_q ;;
 table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
 largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
 *)
-    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, head-size, mask, ranks, operator, table, largest, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
+    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, head-size, mask, group, ranks, operator, table, largest, flop-large, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
     exit 2
     ;;
 esac
@@ -104,7 +108,9 @@ split() {
             if (by == "fp8") out[NR] = key == "/fp8"
             else if (by == "bytes-large") out[NR] = $(at["bytes"]) >= 67108864
             else if (by == "bytes-small") out[NR] = $(at["bytes"]) <= 4194304
-            else if (by ~ /^(head-size|mask)$/) {
+            else if (by == "flop-large") out[NR] = 2 * $(at["m"]) * $(at["n"]) * $(at["k"]) >= 1e13
+            else if (by ~ /^(head-size|mask|group)$/) {
+                if (by == "group") key = $(at["heads_kv"]) > 0 ? $(at["heads_q"]) / $(at["heads_kv"]) : 1
                 if (!(key in place)) place[key] = seen++
                 out[NR] = place[key] % 4 == fold
             } else if (by ~ /-octave$/) {
