@@ -29,7 +29,8 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(language, "qk_norm", r->qk_norm);
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
-    cJSON_AddBoolToObject(language, "tied_embeddings", gpt);
+    const bool tied = gpt && !measured_model_is_untied(row->context->arena, r->model);
+    cJSON_AddBoolToObject(language, "tied_embeddings", tied);
     if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
     if (gpt) cJSON_AddStringToObject(language, "qkv_bias", "all");
     cJSON_AddBoolToObject(language, "linear_bias", gpt);

@@ -172,3 +172,9 @@ bool measured_model_is_hybrid(struct arena *arena, const char *model) {
                                          NULL };
     return holds_one(measured_plain(arena, model), names);
 }
+
+/* tie_word_embeddings is false in the configs of GPT-NeoX, Pythia, GPT-J and Phi (Hugging Face). */
+bool measured_model_is_untied(struct arena *arena, const char *model) {
+    static const char *const names[] = { "neox", "pythia", "gpt-j", "gptj", "phi-", NULL };
+    return holds_one(measured_plain(arena, model), names);
+}

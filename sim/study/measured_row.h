@@ -66,6 +66,8 @@ void measured_add_lora(cJSON *model, struct measured_row *row);
 /* Mixtures of experts, and models with layers that are no transformer's, as their names tell. */
 bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);
+/* GPTs whose head is not their embedding's table. */
+bool measured_model_is_untied(struct arena *arena, const char *model);
 
 /* The scenario of a row that was completed; owned by the caller. */
 cJSON *measured_document(struct measured_row *row);
