@@ -80,7 +80,8 @@ struct cluster_network {
 /* A cluster file, scenarios/clusters/<name>.json: what stands there when nothing overrides it. */
 struct cluster_preset {
     const char *description, *hardware;
-    int64_t gpu_count;
+    const char *words; /* what measured runs of this machine say, with semicolons; "" for none */
+    int64_t gpu_count; /* 0: not stated */
     struct cluster_network network;
     double host_memory_bytes_per_node; /* 0: not stated */
     int64_t gpus_per_host_link;

@@ -60,7 +60,7 @@ static const struct field gpu_rows[] = {
 const struct field_table hardware_gpu_table = FIELD_TABLE("gpu", "one GPU", gpu_rows);
 
 struct cluster_fields {
-    const char *description, *hardware;
+    const char *description, *hardware, *words;
     int64_t gpu_count, gpus_per_node, nics_per_node, nvlink_mesh_gpus;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     double host_memory_GB_per_node;
@@ -73,7 +73,10 @@ struct cluster_fields {
 static const struct field cluster_rows[] = {
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "", "its GPU", NULL },
-    { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e7, NULL, "GPUs", "GPUs in the job", NULL },
+    { "words", FIELD_TEXT, AT(words), 0, 0, "\"\"", "",
+      "measured runs whose source or notes say one of these ran here; semicolons between", NULL },
+    { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e7, "null", "GPUs",
+      "GPUs in the job; null: the scenario says", NULL },
     { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "null", "GPUs",
       "GPUs that share one NVLink domain and one set of NICs; null: what the hardware file states",
       NULL },
@@ -270,7 +273,8 @@ bool cluster_preset_read(struct arena *arena, const char *search_directory, cons
     *out = (struct cluster_preset){
         .description = f.description,
         .hardware = f.hardware,
-        .gpu_count = f.gpu_count,
+        .words = f.words,
+        .gpu_count = f.gpu_count > 0 ? f.gpu_count : 0,
         .network = { .gpus_per_node = f.gpus_per_node,
                      .nic_bytes_per_s_per_gpu = f.nic_Gbit_per_s_per_gpu * BYTES_PER_GB / 8,
                      .nic_latency_s = f.nic_latency_us / 1e6,

@@ -97,7 +97,7 @@ static bool merge_cluster_file(struct reader *r) {
     }
     r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
     if (r->hardware_is_the_clusters) cJSON_AddStringToObject(section, "hardware", preset.hardware);
-    add_missing_number(section, "gpu_count", (double)preset.gpu_count);
+    if (preset.gpu_count > 0) add_missing_number(section, "gpu_count", (double)preset.gpu_count);
     if (preset.network.gpus_per_node > 0)
         add_missing_number(section, "gpus_per_node", (double)preset.network.gpus_per_node);
     add_missing_number(section, "nic_Gbit_per_s_per_gpu",

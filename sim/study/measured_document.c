@@ -142,6 +142,20 @@ static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
     return 0;
 }
 
+/* What no column has: how fast the machine's collectives are beside its NICs. */
+static void add_machine(cJSON *cluster, struct measured_row *row,
+                        const struct known_machine *machine) {
+    const struct cluster_network *network = &machine->preset.network;
+    if (network->fabric != NULL) {
+        cJSON_AddStringToObject(cluster, "fabric", network->fabric);
+        measured_row_note(row, "fabric: %s, as in %s", network->fabric, machine->name);
+        return;
+    }
+    cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", network->nic_efficiency_fraction);
+    measured_row_note(row, "nic_efficiency_fraction: %g, as in %s",
+                      network->nic_efficiency_fraction, machine->name);
+}
+
 static void add_cluster(cJSON *root, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const char *hardware = row->out->hardware;
@@ -166,19 +180,27 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
      * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
     if (mesh == 8) cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", 0.74);
     const bool stated = !isnan(r->nic_Gbit_per_s_per_gpu), several = node < r->gpu_count;
-    const double rate = stated ? r->nic_Gbit_per_s_per_gpu : usual_nic_Gbit_per_s(row->out->gpu);
+    const struct known_machine *machine = several ? measured_known_machine(row) : NULL;
+    const double usual = machine != NULL ? machine->preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9
+                                         : usual_nic_Gbit_per_s(row->out->gpu),
+                 rate = stated ? r->nic_Gbit_per_s_per_gpu : usual;
     if (!stated && several)
-        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as usual with %s", rate, hardware);
+        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as %s %s", rate,
+                          machine != NULL ? "in" : "usual with",
+                          machine != NULL ? machine->name : hardware);
     if (rate > SCENARIO_MOST_NIC_Gbit_per_s && several)
         measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g is more than any GPU has: of a node?",
                           rate);
     cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
+    if (machine != NULL) add_machine(cluster, row, machine);
     /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
-    const double shared = fmax(1, floor((double)node * rate / 100));
-    if (r->nics_per_node > 0 || rate < 100)
+    const bool as_machine = machine != NULL && rate == usual && r->nics_per_node < 1;
+    const double shared = as_machine ? (double)machine->preset.network.nics_per_node
+                                     : fmax(1, floor((double)node * rate / 100));
+    if (r->nics_per_node > 0 || as_machine || rate < 100)
         cJSON_AddNumberToObject(cluster, "nics_per_node",
                                 r->nics_per_node > 0 ? (double)r->nics_per_node : shared);
-    if (r->nics_per_node < 1 && rate < 100 && several)
+    if (r->nics_per_node < 1 && !as_machine && rate < 100 && several)
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 

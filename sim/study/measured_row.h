@@ -4,6 +4,7 @@
 #ifndef BALLAST_SIM_STUDY_MEASURED_ROW_H
 #define BALLAST_SIM_STUDY_MEASURED_ROW_H
 
+#include "costmodel/cost_model.h"
 #include "sim/study/measured_scenario.h"
 
 struct measured_row {
@@ -45,6 +46,15 @@ const char *measured_machine(const struct measured_context *context, const char 
 /* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its profile;
  * "" where none is said, or it is another way to count the same chips. */
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
+/* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
+struct known_machine {
+    const char *name;
+    struct cluster_preset preset;
+};
+/* Reads those with "words" into the context. */
+bool measured_machines_load(struct measured_context *context, struct error *err);
+/* The one whose word the row's source or notes say, with the row's GPU and as many in a node; NULL. */
+const struct known_machine *measured_known_machine(const struct measured_row *row);
 /* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
 bool measured_hardware_is_file(const char *wanted);
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);

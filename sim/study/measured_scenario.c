@@ -70,7 +70,8 @@ static bool read_bands(struct measured_context *context, struct error *err) {
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err) {
     *context = (struct measured_context){ .arena = arena, .directory = directory };
-    if (!stack_load_all(arena, directory, &context->stacks, err) || !read_bands(context, err))
+    if (!stack_load_all(arena, directory, &context->stacks, err) || !read_bands(context, err) ||
+        !measured_machines_load(context, err))
         return false;
     for (size_t i = 0; i < sizeof fallback_stacks / sizeof fallback_stacks[0]; i++)
         if (stack_named(&context->stacks, fallback_stacks[i]) == NULL)

@@ -37,10 +37,13 @@ enum validation_skip {
 };
 const char *validation_skip_name(enum validation_skip skip);
 
+struct known_machine;
+
 struct measured_context {
     struct arena *arena;
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
+    const struct known_machine *machines; /* measured_machine.c; one without a name at the end */
     const struct step_bands *bands; /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs

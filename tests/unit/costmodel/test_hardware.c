@@ -29,6 +29,21 @@ static void test_presets(void **state) {
         { "dip-h20", "h20-96g", 16, 25 },
         { "dip-h100-simulated", "h100-80g-sxm", 8192, 50 },
         { "uneven-pp-h20", "h20-96g", 4, 50 },
+        { "aws-p4d", "a100-40g-sxm", 0, 6.25 },
+        { "aws-p4de", "a100-80g-sxm", 0, 6.25 },
+        { "aws-p5", "h100-80g-sxm", 0, 50 },
+        { "aws-p5en", "h200-141g-sxm", 0, 50 },
+        { "aws-p6-b200", "b200-180g-sxm", 0, 50 },
+        { "aws-p6-b300", "b300-288g-sxm", 0, 100 },
+        { "azure-nd-h100-v5", "h100-80g-sxm", 0, 50 },
+        { "gcp-a3-high", "h100-80g-sxm", 0, 12.5 },
+        { "gcp-a3-mega", "h100-80g-sxm", 0, 25 },
+        { "gcp-a3-ultra", "h200-141g-sxm", 0, 50 },
+        { "gcp-a4", "b200-180g-sxm", 0, 50 },
+        { "jean-zay-a100", "a100-80g-sxm", 0, 6.25 },
+        { "juwels-booster", "a100-40g-sxm", 0, 25 },
+        { "perlmutter", "a100-40g-sxm", 0, 25 },
+        { "alps", "gh200-96g", 0, 25 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();

@@ -531,6 +531,9 @@ static void test_cluster_by_name(void **state) {
           "\"cluster\": { \"name\": \"mine\", \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 8, "
           "\"nic_Gbit_per_s_per_gpu\": 200 }",
           NULL, 8, 0, 200, 10, "a100-80g-sxm" },
+        { "a machine, of which a job takes a part",
+          "\"cluster\": { \"name\": \"jean-zay-a100\", \"gpu_count\": 64 }", NULL, 64, 4, 50, 10,
+          "a100-80g-sxm" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *overrides[] = { cases[i].override, NULL };

@@ -99,6 +99,8 @@ static void test_rules_in_the_file(void **state) {
         { "unknown cluster", CLUSTER, "\"cluster\": \"omnibal-a100-4x200\"",
           "4:12: error: /cluster/name: no 'omnibal-a100-4x200.json' in scenarios/clusters",
           "did you mean 'omnibal-a100-4x200g'?" },
+        { "machine without a job", CLUSTER, "\"cluster\": \"jean-zay-a100\"",
+          "4:1: error: /cluster: \"gpu_count\" is missing from \"cluster\"", "GPUs in the job" },
         { "heads of the language model", LAYOUT, "\"layout\": { \"tp\": 32, \"pp\": 1 }",
           "5:19: error: /layout/tp: tp 32 does not divide the 48 attention heads of InternLM2-20B",
           "tp must divide the heads of every module" },

@@ -1,0 +1,48 @@
+/* measured_machine.c - the network of a run on a machine that is known by name.
+ *
+ * What a source leaves unsaid, and what no column has (how much of the NICs' rate its collectives
+ * reach), comes from the machine's file in scenarios/clusters.
+ */
+#include <string.h>
+#include "sim/base/folder_names.h"
+#include "sim/study/measured_row.h"
+#include "sim/study/measured_words.h"
+
+bool measured_machines_load(struct measured_context *context, struct error *err) {
+    int64_t count, known = 0;
+    struct arena *arena = context->arena;
+    const char **names = folder_names(arena, arena_format(arena, "%s/clusters", context->directory),
+                                      ".json", &count);
+    struct known_machine *machines = arena_array(arena, struct known_machine, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        struct cluster_preset *preset = &machines[known].preset;
+        if (!cluster_preset_read(arena, context->directory, names[i], preset, err)) return false;
+        if (preset->words[0] != '\0') machines[known++].name = names[i];
+    }
+    machines[known].name = NULL;
+    context->machines = machines;
+    return true;
+}
+
+/* `words` has semicolons between. */
+static bool says_one(struct arena *arena, const char *text, const char *words) {
+    while (*words != '\0') {
+        const size_t length = strcspn(words, ";");
+        if (measured_text_says(text, arena_format(arena, "%.*s", (int)length, words))) return true;
+        words += length;
+        words += strspn(words, "; ");
+    }
+    return false;
+}
+
+const struct known_machine *measured_known_machine(const struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    const char *text = arena_format(arena, "%s; %s", r->source, r->notes);
+    for (const struct known_machine *m = row->context->machines; m->name != NULL; m++)
+        if (strcmp(m->preset.hardware, row->out->gpu) == 0 &&
+            (r->gpus_per_node < 1 || r->gpus_per_node == m->preset.network.gpus_per_node) &&
+            says_one(arena, text, m->preset.words))
+            return m;
+    return NULL;
+}
