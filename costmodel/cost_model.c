@@ -369,7 +369,13 @@ static struct price price_of(const struct cost_model *model,
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision) {
     model->stack = stack_on(stack, model->gpu.name, precision);
+    if (stack != NULL && stack->uncalibrated && model->bands != NULL)
+        model->stack.kernel_time_factor *= model->bands->uncalibrated_stack_factor;
     model->slowest_gpu_time = stack_slowest_gpu_time(model->rates.network.gpu_count);
+}
+
+struct stack_use cost_model_stack(const struct cost_model *model) {
+    return model->stack;
 }
 
 /* A factor on the GPU was fitted on rows that are not the shipped ones: on runs of one's own. */

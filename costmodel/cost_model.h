@@ -112,6 +112,9 @@ const struct cost_model_file *cost_model_files(const struct cost_model *model, i
  * the profile when its matmuls are of this precision. Before any thread prices. */
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision);
+/* That stack and its factors: of one that nothing was fitted for with what such stacks take more
+ * (step_band.h). */
+struct stack_use cost_model_stack(const struct cost_model *model);
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
  * share lost_fraction = 1 - HFU of the step (step_band.h); NaN where the scenarios folder has no
  * bands. text_only: the runs that stacks were

@@ -192,6 +192,7 @@ struct stack {
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
     const char *relative;       /* whose factors hold while it has none; NULL: none */
     bool borrows;               /* the factors are its relative's */
+    bool uncalibrated;          /* its file has none: kernels take step_bands' share more */
     struct stack_factor *factors;
     int64_t factor_count;
     const struct stack *const *known; /* all stacks of the folder: what is usual on a GPU */

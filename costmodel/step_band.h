@@ -37,7 +37,10 @@ struct step_bands {
     double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
     double lost_least;           /* of the measured runs: less than this is nobody's */
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
-    double memory;                     /* NaN: not stated */
+    /* What a stack that nothing was fitted for takes over its prediction: the median of what the
+     * calibrated ones took over theirs without their own factors. 1 where nothing is stated. */
+    double uncalibrated_stack_factor;
+    double memory; /* NaN: not stated */
     double
         pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */
     const char **calibrated_on; /* rows that the shipped factors were fitted on; NULL at the end */

@@ -66,8 +66,7 @@ static void add_stack(cJSON *o, const struct scenario *s) {
         cJSON_AddNullToObject(o, "stack");
         return;
     }
-    const struct stack_use use = stack_on(s->stack, cost_model_gpu(s->cost_model)->name,
-                                          (enum precision)s->training_fields.precision);
+    const struct stack_use use = cost_model_stack(s->cost_model);
     cJSON *stack = cJSON_AddObjectToObject(o, "stack");
     cJSON_AddStringToObject(stack, "name", s->stack->name);
     cJSON_AddNumberToObject(stack, "kernel_time_factor", use.kernel_time_factor);

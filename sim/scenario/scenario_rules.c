@@ -388,10 +388,16 @@ static void stack_assumption(struct reader *r) {
     for (int64_t i = 0; i < stack->cause_count; i++, comma = ",")
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
-    const struct stack_use use = stack_on(stack, cost_model_gpu(s->cost_model)->name,
-                                          (enum precision)s->training_fields.precision);
+    const struct stack_use use = cost_model_stack(s->cost_model);
     text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
                         comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
+    const double more =
+        use.kernel_time_factor / stack_on(stack, cost_model_gpu(s->cost_model)->name,
+                                          (enum precision)s->training_fields.precision)
+                                     .kernel_time_factor;
+    if (more != 1)
+        text =
+            arena_format(s->arena, "%s, %.3g of that because no run of it was fitted", text, more);
     if (use.attention_time_factor != 1)
         text = arena_format(s->arena, "%s, attention %.3g times that", text,
                             use.attention_time_factor);

@@ -302,7 +302,10 @@ static void add_training(cJSON *root, struct measured_row *row) {
 
 /* What stands in for an unknown stack is one that was worth describing; most are slower. */
 static void add_rules(cJSON *root, struct measured_row *row) {
-    const double factor = row->context->unknown_stack_factor;
+    double factor = row->context->unknown_stack_factor;
+    if (row->out->stack->uncalibrated && row->context->bands != NULL && factor != 1)
+        factor /=
+            row->context->bands->uncalibrated_stack_factor; /* the stand-in has that already */
     if (row->out->known_stack || factor == 1) return;
     cJSON *rule = cJSON_CreateObject();
     cJSON_AddNumberToObject(rule, "factor", factor);

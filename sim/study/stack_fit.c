@@ -66,6 +66,7 @@ static struct stack with_factor(const struct problem *problem, const gsl_vector 
     struct stack stack = *problem->stack;
     stack.factors = factor;
     stack.factor_count = 1;
+    stack.uncalibrated = false;
     return stack;
 }
 
@@ -372,6 +373,9 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         fit->groups[row->group].row_count++;
         count++;
     }
+    for (int64_t g = 0; g < fit->group_count && context.bands != NULL; g++)
+        if (fit->groups[g].stack->uncalibrated)
+            fit->groups[g].before_kernel *= context.bands->uncalibrated_stack_factor;
     bool ok = fit->group_count > 0 || nothing_fitted(fit, path, err);
     double *fitted = arena_array(arena, double, fit->group_count + 1);
     struct problem *problems = arena_array(arena, struct problem, fit->group_count + 1);

@@ -348,6 +348,7 @@ static struct stack_list without_source(struct arena *arena, const struct stack_
                 own = own || measured_by(runs, *id, source);
             if (!own) copy->factors[copy->factor_count++] = all->stacks[i]->factors[k];
         }
+        copy->uncalibrated = false; /* what the others' share more is found from these */
         copy->known = list.stacks;
         list.stacks[i] = copy;
     }

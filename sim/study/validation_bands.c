@@ -24,7 +24,8 @@
  * stack was read from, whatever their kind.
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
- * to come may be of a source like any of these, whichever has the most rows.
+ * to come may be of a source like any of these, whichever has the most rows. Of stacks without their
+ * factors it is over the rows alone: seven sources tell no quantile.
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -121,7 +122,8 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        list[count++] = (struct residual){ residual_of(c, i), 1, share_of_source(c, i) };
+        list[count++] = (struct residual){ residual_of(c, i), 1,
+                                           c->what == BAND_RELATIVE ? 1 : share_of_source(c, i) };
     }
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count) : NAN;
@@ -162,35 +164,38 @@ static double own_width(const struct class *c, int64_t like, int64_t *rows) {
     return width;
 }
 
-/* ---- a stack that is not known ---- */
+/* ---- stacks that are not known, or not calibrated ---- */
 
-/* Mean ln(measured / predicted) of the rows that row i's stack was calibrated on; NaN unless i is
+/* Mean ln(measured / held back) of the rows that row i's stack was calibrated on; NaN unless i is
  * the first of them. */
-static double over_the_stand_in(const struct validation *named, const struct validation *no_name,
-                                int64_t i) {
+static double over_held_back(const struct validation *named, const struct validation *held,
+                             int64_t i) {
     double sum = 0;
     int64_t rows = 0;
     for (int64_t k = 0; k < named->runs.count; k++) {
         const struct validation_row *row = &named->rows[k];
         if (!row->calibrated_on || row->stack != named->rows[i].stack ||
-            isnan(no_name->rows[k].relative_error))
+            isnan(held->rows[k].relative_error))
             continue;
         if (rows == 0 && k != i) return NAN;
-        sum -= log1p(no_name->rows[k].relative_error);
+        sum -= log1p(held->rows[k].relative_error);
         rows++;
     }
     return rows > 0 ? sum / (double)rows : NAN;
 }
 
-/* Of the stacks that other sources measured (NULL: of all). */
-static double unknown_stack_factor(const struct validation *named, const struct validation *no_name,
-                                   const char *but_source) {
+/* What the calibrated stacks took over what is held back of them, their name or their factors: the
+ * median of those that other sources measured (NULL: of all). */
+static double held_back_factor(const struct validation *named, const struct validation *held,
+                               enum band_class what, const char *but_source) {
     double *logs = memory_alloc(sizeof *logs * (size_t)(named->runs.count + 1));
     size_t count = 0;
     for (int64_t i = 0; i < named->runs.count; i++) {
         if (but_source != NULL && strcmp(named->rows[i].measured->source, but_source) == 0)
             continue;
-        const double over = over_the_stand_in(named, no_name, i);
+        const double over = over_held_back(named, held, i);
+        if (what == BAND_RELATIVE && !isnan(over) && named->rows[i].stack->attention_fitted)
+            continue;
         if (!isnan(over)) logs[count++] = over;
     }
     gsl_sort(logs, 1, count);
@@ -199,13 +204,13 @@ static double unknown_stack_factor(const struct validation *named, const struct 
     return factor;
 }
 
-static double *factors_by_row(const struct validation *named, const struct validation *no_name) {
+static double *factors_by_row(const struct validation *named, const struct validation *held,
+                              enum band_class what) {
     const int64_t rows = named->runs.count;
     double *factors = arena_array(named->arena, double, rows + 1);
     for (int64_t i = 0; i < rows; i++)
-        factors[i] = no_name == NULL
-                         ? 1
-                         : unknown_stack_factor(named, no_name, named->rows[i].measured->source);
+        factors[i] =
+            held == NULL ? 1 : held_back_factor(named, held, what, named->rows[i].measured->source);
     return factors;
 }
 
@@ -311,10 +316,12 @@ static void report_class(const struct class *c, struct bands_report *report) {
 
 cJSON *validation_bands(const struct validation *v, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report) {
-    const double *none = factors_by_row(v, NULL);
-    const struct class calibrated = { v, BAND_CALIBRATED, none },
-                       relative = { no_factors, BAND_RELATIVE, none },
-                       unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name) };
+    const struct class calibrated = { v, BAND_CALIBRATED,
+                                      factors_by_row(v, NULL, BAND_CALIBRATED) },
+                       relative = { no_factors, BAND_RELATIVE,
+                                    factors_by_row(v, no_factors, BAND_RELATIVE) },
+                       unknown = { no_name, BAND_UNKNOWN,
+                                   factors_by_row(v, no_name, BAND_UNKNOWN) };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);
@@ -329,7 +336,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     add_width(o, "relative_outside", relative_outside);
     add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
     add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
-    add_width(o, "unknown_stack_factor", unknown_stack_factor(v, no_name, NULL));
+    add_width(o, "unknown_stack_factor", held_back_factor(v, no_name, BAND_UNKNOWN, NULL));
+    add_width(o, "uncalibrated_stack_factor", held_back_factor(v, no_factors, BAND_RELATIVE, NULL));
     const double memory = memory_width(v);
     if (!isnan(memory)) add_width(o, "memory", memory);
     if (v->pairs.pairs > 0) {

@@ -294,6 +294,38 @@ static void test_prices(void **state) {
     arena_destroy(arena);
 }
 
+/* Kernels of a stack whose file has no factors take what bands.json says of such stacks more, with
+ * its relative's factors too; traffic does not. */
+static void test_uncalibrated(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    assert_false(stack_load(arena, SCENARIOS, "nemo-2024", &err)->uncalibrated);
+    const struct stack *borrowing = stack_load(arena, SCENARIOS, "torchtitan", &err);
+    assert_true(borrowing->uncalibrated && borrowing->borrows);
+    struct stack as_fitted = *borrowing;
+    as_fitted.uncalibrated = false;
+    struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    struct cost_model *more = cost_model_create(arena, SCENARIOS, "h200-141g-sxm", &network, &err);
+    struct cost_model *plain = cost_model_create(arena, SCENARIOS, "h200-141g-sxm", &network, &err);
+    cost_model_use_stack(more, borrowing, PRECISION_BF16);
+    cost_model_use_stack(plain, &as_fitted, PRECISION_BF16);
+    const double ratio =
+        cost_model_stack(more).kernel_time_factor / cost_model_stack(plain).kernel_time_factor;
+    assert_true(ratio > 1 && ratio < 1.1);
+    const struct communicator group = { 8, 1, 8, 1 };
+    const struct operator_work matmul = operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 4096,
+                                                        4096, 4096),
+                               gather = operator_collective("c", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                                                            COMMUNICATOR_DATA, 1e8);
+    assert_true(fabs(cost_model_price(more, &matmul, NULL).seconds /
+                         cost_model_price(plain, &matmul, NULL).seconds -
+                     ratio) < 1e-9);
+    assert_true(cost_model_price(more, &gather, &group).seconds ==
+                cost_model_price(plain, &gather, &group).seconds);
+    arena_destroy(arena);
+}
+
 /* Of a stack's kernels those that compute wait for the slowest GPU of the job; without a stack
  * none. */
 static void test_slowest_gpu(void **state) {
@@ -548,17 +580,12 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_find_by_layout),
-        cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_kernel_traffic),
-        cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),
-        cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_uncalibrated),   cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),  cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

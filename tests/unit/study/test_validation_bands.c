@@ -72,6 +72,7 @@ static void test_classes(void **state) {
     assert_true(fabs(number(bands, "lost_least") - 0.5) < 1e-9);
     assert_true(fabs(report.of[BAND_RELATIVE].median_half_width - 0.06) < 1e-9);
     assert_true(fabs(number(bands, "unknown_stack_factor") - 1.1) < 1e-9);
+    assert_true(number(bands, "uncalibrated_stack_factor") == 1);
     assert_true(fabs(number(bands, "calibrated_pair") - 0.1) < 1e-9);
     assert_true(fabs(number(bands, "relative_pair") - 0.2) < 1e-9);
     /* Of X the others' factor is sqrt(1.3 x 1.0), of Y sqrt(1.1 x 1.0), of Z sqrt(1.1 x 1.3). */
@@ -96,7 +97,7 @@ static void test_kernel_not_known(void **state) {
     double near[ROWS], far[ROWS];
     for (int i = 0; i < ROWS; i++) {
         near[i] = 1.01;
-        far[i] = i / ROWS_OF_SOURCE == 2 ? 1.9 : 1.05;
+        far[i] = i % ROWS_OF_SOURCE == 0 ? 1 : i / ROWS_OF_SOURCE == 2 ? 1.9 : 1.05;
     }
     struct stack eager = stacks[2];
     for (int fitted = 0; fitted < 2; fitted++) {
@@ -116,30 +117,70 @@ static void test_kernel_not_known(void **state) {
     arena_destroy(arena);
 }
 
-/* One source's five good rows do not hide the two others, of one row each: 6 of 7 rows are 0.05 at
- * most, but 3 sources' shares reach 0.8 with the third alone. */
+/* One source's four good rows do not hide the two others, of one row each: 5 of 6 rows are 0.05 at
+ * most, but 3 sources' shares reach 0.8 with the third alone. Of stacks without their factors rows
+ * count alone. */
 static void test_sources_count_once(void **state) {
     (void)state;
     struct arena *arena = arena_create();
-    double near[ROWS], far[ROWS];
+    double near[ROWS], far[ROWS], held[ROWS];
     for (int i = 0; i < ROWS; i++) {
         near[i] = 1.01;
         far[i] = i < ROWS_OF_SOURCE ? 1.01 : i < 2 * ROWS_OF_SOURCE ? 1.05 : 1.08;
+        held[i] = i % ROWS_OF_SOURCE == 0 ? 1 : far[i];
     }
-    struct validation v = make(arena, near, 1, true, true),
-                      no_factors = make(arena, far, 1, true, false),
-                      no_name = make(arena, far, 1, false, false);
-    for (int i = ROWS_OF_SOURCE; i < ROWS; i++)
-        if (i % ROWS_OF_SOURCE > 0) no_factors.rows[i].relative_error = NAN;
+    struct validation v = make(arena, far, 1, true, true),
+                      no_factors = make(arena, held, 1, true, false),
+                      no_name = make(arena, near, 1, false, false);
+    for (int i = ROWS_OF_SOURCE; i < ROWS; i++) {
+        if (i % ROWS_OF_SOURCE > 1) v.rows[i].relative_error = NAN;
+        if (i % ROWS_OF_SOURCE > i / ROWS_OF_SOURCE) no_factors.rows[i].relative_error = NAN;
+    }
     struct bands_report report;
     cJSON *bands = validation_bands(&v, &no_factors, &no_name, &report);
-    assert_true(fabs(number(bands, "relative_inside") - 0.08) < 1e-9);
+    assert_true(fabs(number(bands, "calibrated_inside") - 0.08) < 1e-9);
+    /* 1, 1, 1, four of 1.01, 1.05, 1.08, 1.08 */
+    assert_true(fabs(number(bands, "relative_inside") - 0.05) < 1e-9);
     cJSON_Delete(bands);
     arena_destroy(arena);
 }
 
+/* Without their own factors the sources' calibration rows took 1.1, 1.3 and 1.0 times what was
+ * predicted: such a stack takes 1.1, of X's rows the others' sqrt(1.3). */
+static void test_uncalibrated(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const double taken[SOURCES] = { 1.1, 1.3, 1.0 };
+    double near[ROWS], held[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        near[i] = 1.01;
+        held[i] = taken[i / ROWS_OF_SOURCE];
+    }
+    struct stack eager = stacks[1];
+    for (int fitted = 0; fitted < 2; fitted++) {
+        eager.attention_fitted = fitted == 1;
+        struct validation v = make(arena, near, 1, true, true),
+                          no_factors = make(arena, held, 1, true, false),
+                          no_name = make(arena, near, 1, false, false);
+        for (int i = ROWS_OF_SOURCE; i < 2 * ROWS_OF_SOURCE; i++)
+            v.rows[i].stack = no_factors.rows[i].stack = &eager;
+        struct bands_report report;
+        cJSON *bands = validation_bands(&v, &no_factors, &no_name, &report);
+        const double want =
+            fitted ? sqrt(1.1) : 1.1; /* one whose kernel is not known is left out */
+        assert_true(fabs(number(bands, "uncalibrated_stack_factor") - want) < 1e-4);
+        const double x = (fitted ? 1.0 : sqrt(1.3)) / 1.1 - 1, z = sqrt(1.43) - 1,
+                     y = sqrt(1.1) / 1.3 - 1;
+        const double mean = fitted ? (x + 1.1 - 1) / 2 : (x + y + z) / 3;
+        assert_true(fabs(report.of[BAND_RELATIVE].mean_signed - mean) < 1e-9);
+        cJSON_Delete(bands);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_classes),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_uncalibrated),
+                                        cmocka_unit_test(test_classes),
                                         cmocka_unit_test(test_kernel_not_known),
                                         cmocka_unit_test(test_sources_count_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);
