@@ -1,4 +1,4 @@
-/* calibrate_variants.c - curves of single frameworks and of an older NCCL, from the rows of the GPUs
+/* calibrate_variants.c - curves of single frameworks and of an NCCL apart, from the rows of the GPUs
  * that the plan names for them. What a framework has too few rows of it takes from the settled
  * curves. */
 #include <math.h>
@@ -190,33 +190,49 @@ static cJSON *variant_attention(struct calibrate_job *job, const struct framewor
     return attention;
 }
 
-/* NULL, without an error: no such rows. */
-static cJSON *old_nccl_variant(struct calibrate_job *job) {
-    const struct plan *plan = job->plan;
+/* Measured, or derived on the same GPU between two numbers of ranks that were. */
+static bool apart_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
+                             struct collective_fit *fit) {
+    const char *gpu = job->plan->apart_nccl_gpu;
     const struct nccl_rows *nccl = &job->measured->nccl;
-    if (!plan->old_nccl_gpu) return NULL;
+    const struct collective_source source = { nccl->rows, nccl->count, gpu, gpu };
+    bool fewer = false, more = false;
+    for (int i = 0; i < RANK_COUNTS; i++) {
+        const bool measured =
+            fit_collective(nccl->rows, nccl->count, gpu, op, calibrate_rank_counts[i], fit);
+        fewer |= measured && calibrate_rank_counts[i] <= rank_count;
+        more |= measured && calibrate_rank_counts[i] >= rank_count;
+    }
+    return fewer && more && fit_collective_or_derive(job->arena, &source, op, rank_count, fit);
+}
+
+/* NULL, without an error: no such rows. */
+static cJSON *apart_nccl_variant(struct calibrate_job *job) {
+    const struct plan *plan = job->plan;
+    if (!plan->apart_nccl_gpu) return NULL;
     cJSON *list = cJSON_CreateArray();
     for (int op = OPERATOR_ALL_REDUCE; op <= OPERATOR_SEND; op++)
         for (int i = 0; i < RANK_COUNTS; i++) {
             struct collective_fit fit;
-            if (!fit_collective(nccl->rows, nccl->count, plan->old_nccl_gpu, (enum operator_kind)op,
-                                calibrate_rank_counts[i], &fit))
+            if (!apart_collective(job, (enum operator_kind)op, calibrate_rank_counts[i], &fit))
                 continue;
-            calibrate_add_line(job->report, NULL, &fit.held_out, "%s of %lld, %s",
-                               operator_kind_name((enum operator_kind)op),
-                               (long long)calibrate_rank_counts[i], plan->old_nccl);
+            if (!fit.rule)
+                calibrate_add_line(job->report, NULL, &fit.held_out, "%s of %lld, %s",
+                                   operator_kind_name((enum operator_kind)op),
+                                   (long long)calibrate_rank_counts[i], plan->apart_nccl);
             cJSON *table = calibrate_collective_table(job, &fit);
-            cJSON_ReplaceItemInObjectCaseSensitive(
-                table, "source",
-                cJSON_CreateString(arena_format(job->arena, "%s on %s, nccl-tests", plan->old_nccl,
-                                                plan->old_nccl_gpu)));
+            if (!fit.rule)
+                cJSON_ReplaceItemInObjectCaseSensitive(
+                    table, "source",
+                    cJSON_CreateString(arena_format(job->arena, "%s on %s, nccl-tests",
+                                                    plan->apart_nccl, plan->apart_nccl_gpu)));
             cJSON_AddItemToArray(list, table);
         }
     if (!list->child) {
         cJSON_Delete(list);
         return NULL;
     }
-    const struct variant_fields f = { plan->old_nccl, NULL, NULL, list };
+    const struct variant_fields f = { plan->apart_nccl, NULL, NULL, list };
     const cJSON *const nodes[] = { f.collectives };
     cJSON *variant = curves_write(&efficiency_variant_table, &f, nodes, 1);
     cJSON_DeleteItemFromObjectCaseSensitive(variant, "matmul");
@@ -252,7 +268,7 @@ cJSON *calibrate_variants(struct calibrate_job *job) {
         else
             cJSON_Delete(variant);
     }
-    cJSON *old = old_nccl_variant(job);
-    if (old) cJSON_AddItemToArray(list, old);
+    cJSON *apart = apart_nccl_variant(job);
+    if (apart) cJSON_AddItemToArray(list, apart);
     return list;
 }

@@ -10,7 +10,8 @@ static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 /* Of nccl-tests' times on a server of eight A100 PCIe without NVLink: line by line what SimuMax fits
  * (S2, configs/system/a100_pcie.json: 30 GB/s times an efficiency, and a latency). Its
  * point-to-point is not fitted, so a message is an all-to-all of two. Two L40S measure the same 20
- * GB/s, but eight of them 1.4 on a machine where cards do not reach each other. */
+ * GB/s, but four and eight of them 5 and 1.4 on a machine where cards do not reach each other; four on
+ * others 20 and more (NVIDIA/nccl-tests issue 178, nccl issue 1639). */
 #define S2_BUS(fraction) (30 * (fraction))
 static const struct stated_collective pcie_collectives[] = {
     { OPERATOR_ALL_REDUCE, 2, 15.51, S2_BUS(0.6965) },
@@ -184,8 +185,8 @@ static const struct plan plans[] = {
       .settled_source = A100_SETTLED,
       .nccl_gpu = "A100-SXM4-80GB",
       .nccl_relative = "H100-SXM5-80GB",
-      .old_nccl_gpu = "A100-SXM4-40GB",
-      .old_nccl = "nccl 2.8",
+      .apart_nccl_gpu = "A100-SXM4-40GB",
+      .apart_nccl = "nccl 2.8",
       .link_ratio = 1,
       .band_factor = 1.3 },
     { .gpu = "a100-40g-pcie",
@@ -415,8 +416,10 @@ static const struct plan plans[] = {
       .link_ratio = 150.0 / 300,
       .band_factor = 2.5 },
     { .gpu = "l40s-48g-pcie",
-      .note = "matmul and collectives measured on L40S; attention fractions of A100-SXM4-80GB, the "
-              "same FlashAttention-2 kernels, and its memory fractions",
+      .note =
+          "matmul measured on L40S; collectives of A100 PCIe, those of the one L40S server that "
+          "was measured (1.4 GB/s among eight) as a variant; attention fractions of "
+          "A100-SXM4-80GB, the same FlashAttention-2 kernels, and its memory fractions",
       .gemm_gpu = "L40S",
       .gemm_peak = 362e12,
       .gemm_bandwidth = 864e9,
@@ -431,8 +434,9 @@ static const struct plan plans[] = {
       .stream_gpu = "A100-SXM4-80GB",
       .launch_us = 2.5,
       .graph_launch_us = 1.3,
-      .nccl_gpu = "L40S",
-      .nccl_relative = "H100-SXM5-80GB",
+      PCIE_COLLECTIVES,
+      .apart_nccl_gpu = "L40S",
+      .apart_nccl = "nccl 2.27",
       .link_ratio = 1,
       .band_factor = 1.5,
       .variant_gpus = { "L40S" },

@@ -46,8 +46,9 @@ struct plan {
     /* collectives */
     const char *nccl_gpu, *nccl_relative;
     const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
-    /* whose tables are of an NCCL too old to price with, and the name of the variant they make */
-    const char *old_nccl_gpu, *old_nccl;
+    /* whose tables no price should rest on (of an NCCL too old, or of a server unlike others), and the
+     * version by which they are a variant */
+    const char *apart_nccl_gpu, *apart_nccl;
     /* Laws that hold where nccl_gpu's tables are slower, until rank_count 0. */
     const struct stated_collective *stated_collectives;
     const char *stated_collectives_source;

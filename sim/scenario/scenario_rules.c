@@ -396,8 +396,8 @@ static void stack_assumption(struct reader *r) {
                                           (enum precision)s->training_fields.precision)
                                      .kernel_time_factor;
     if (more != 1)
-        text =
-            arena_format(s->arena, "%s, %.3g of that because no run of it was fitted", text, more);
+        text = arena_format(s->arena, "%s, %.3g of it because no run of this stack was fitted",
+                            text, more);
     if (use.attention_time_factor != 1)
         text = arena_format(s->arena, "%s, attention %.3g times that", text,
                             use.attention_time_factor);
