@@ -282,7 +282,7 @@ static void warn_stand_in(struct stack_fit *fit, struct arena *arena, const stru
                                                  : "which stands in for it by layout alone"));
 }
 
-/* What a stack's file may hold (costmodel/stack.c). */
+/* What a stack's file may hold (costmodel/stack_file.c). */
 static bool check_factor(const struct stack_fit_group *g, const struct fit_row *rows,
                          int64_t row_count, int64_t group, struct error *err) {
     const double f = g->factor.kernel_time_factor;

@@ -1,0 +1,556 @@
+/* stack_file.c - one stack file: what it may state, and what it gives where it says nothing. */
+#include "costmodel/stack_file.h"
+
+#include <math.h>
+#include <string.h>
+#include "sim/base/units.h"
+
+struct stack_fields {
+    const char *name, *description, *backend, *hardware, *recompute, *relative, *partition,
+        *pipeline_stack;
+    const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
+    int64_t year, softmax_multiple;
+    bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
+    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
+        whole_logits, divides_sends;
+    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, overlap_tensor, packs_samples;
+    int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
+    bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
+    int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
+    double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
+    double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
+        rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
+    double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
+        host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us;
+    double attention_forward_time, attention_backward_time;
+    const char *attention_gpu, *host_gpu;
+    double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
+        data_overlap_cost;
+    double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
+    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
+        fp16_accumulate_bytes_moved;
+    double gather_copy_bytes, reduce_copy_bytes, shard_list_us, gradient_passes;
+    bool placeholder_gradients;
+    double fp8_gather_bytes, quantised_copy_bytes;
+    double reserved_fraction, context_GiB, communicator_MiB;
+};
+
+static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
+                                                    "merged", "each",  NULL };
+static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
+static const char *const unpads_names[] = { "never", "padded", "always", NULL };
+static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
+static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
+                                                     "core",  "projected", NULL };
+
+#define AT(member) offsetof(struct stack_fields, member)
+static const struct field stack_rows[] = {
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
+    { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
+      "a source's stack whose name holds one of these is this one; of a word with blanks, all "
+      "parts",
+      NULL },
+    { "runs", FIELD_NODE, AT(runs), 0, 0, "null", "",
+      "measured runs of the same backend whose source and id hold one of these are of this one, "
+      "whatever year or family they name",
+      NULL },
+    { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
+    { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
+      NULL },
+    { "hardware", FIELD_TEXT, AT(hardware), 0, 0, "null", "",
+      "of measured runs that do not name their GPU", NULL },
+    { "recompute", FIELD_TEXT, AT(recompute), 0, 0, "\"none\"", "",
+      "of measured runs that do not say", NULL },
+    { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "null", "",
+      "of measured runs without a pipeline that do not say; null: the backend's usual one", NULL },
+    { "partition", FIELD_TEXT, AT(partition), 0, 0, "\"layer\"", "",
+      "policy.partition of a scenario that names none", NULL },
+    { "recompute_style", FIELD_CHOICE, AT(recompute_style), 0, 0, "\"whole\"", "",
+      "what a recomputing block runs again", recompute_style_names },
+    { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
+      "with TP, of measured runs that do not say", NULL },
+    { "gpt_dropout", FIELD_BOOL, AT(gpt_dropout), 0, 0, "false", "",
+      "measured GPTs with fused attention were trained with dropout", NULL },
+    { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
+      "gradients are reduced behind the last backward", NULL },
+    { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
+      "parameters are gathered behind the next forward", NULL },
+    { "norm_traffic", FIELD_DOUBLE, AT(norm_traffic), 0.1, 100, "1", "",
+      "memory traffic of a norm over the fused kernel's", NULL },
+    { "norm_backward_traffic", FIELD_DOUBLE, AT(norm_backward_traffic), 0.1, 100, "null", "",
+      "the same in backward; null: as norm_traffic", NULL },
+    { "elementwise_traffic", FIELD_DOUBLE, AT(elementwise_traffic), 0.1, 100, "1", "",
+      "of activation, residual and dropout", NULL },
+    { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
+      NULL },
+    { "kernel_traffic", FIELD_NODE, AT(kernel_traffic), 0, 0, "null", "",
+      "of a norm, activation or rotary by what it computes: [forward, backward] of layer-norm, "
+      "rms-norm, gelu, gelu-new, quick-gelu, swiglu, relu2, rotary, softmax, causal-softmax, "
+      "dropped-causal-softmax (each as the one before where it is not stated); others as above",
+      NULL },
+    { "softmax_traffic", FIELD_DOUBLE, AT(softmax_traffic), 0.1, 100, "null", "",
+      "of scale, mask and softmax of unfused attention; null: as elementwise_traffic", NULL },
+    { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
+    { "optimizer_traffic", FIELD_DOUBLE, AT(optimizer_traffic), 0.1, 100, "1", "",
+      "of the optimizer, casts and gradient norm included", NULL },
+    { "fp16_optimizer_traffic", FIELD_DOUBLE, AT(fp16_optimizer_traffic), 0.1, 100, "null", "",
+      "the same with fp16 matmuls, the loss scale's kernels too; null: as with bf16", NULL },
+    { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_us), 0, 1000, "null", "us",
+      "from kernel to kernel; null: the GPU profile's", NULL },
+    { "host_forward_us", FIELD_DOUBLE, AT(host_forward_us), 0, 1e6, "0", "us",
+      "host time to launch the forward of one block: no block is faster", NULL },
+    { "host_backward_us", FIELD_DOUBLE, AT(host_backward_us), 0, 1e6, "0", "us",
+      "the same of its backward", NULL },
+    { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_us), 0, 1e6, "0", "us",
+      "what ZeRO-3's hooks on a block's modules add to either", NULL },
+    { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_us), 0, 1e6, "0", "us",
+      "what tensor parallelism's dispatch adds to the forward", NULL },
+    { "host_divided_backward_us", FIELD_DOUBLE, AT(host_divided_backward_us), 0, 1e6, "0", "us",
+      "the same of the backward", NULL },
+    { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_us), 0, 1e6, "0", "us",
+      "what fp8 matmuls add to the forward", NULL },
+    { "host_frozen_us", FIELD_DOUBLE, AT(host_frozen_us), 0, 1e6, "0", "us",
+      "what frozen weights take from the backward", NULL },
+    { "host_gpu", FIELD_TEXT, AT(host_gpu), 0, 0, "\"\"", "",
+      "what the names of the GPUs begin with that the host times hold for", NULL },
+    { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",
+      "time of its attention kernel over the profile's", NULL },
+    { "attention_backward_time", FIELD_DOUBLE, AT(attention_backward_time), 0.1, 100, "1", "",
+      "the same in backward", NULL },
+    { "attention_gpu", FIELD_TEXT, AT(attention_gpu), 0, 0, "\"\"", "",
+      "what the names of the GPUs begin with that these two hold for", NULL },
+    { "one_place", FIELD_BOOL, AT(one_place), 0, 0, "false", "",
+      "stands for runs of the place that its factors were fitted on alone, so these hold what is "
+      "that place's own",
+      NULL },
+    { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
+      "calibration fits a factor on attention too", NULL },
+    { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
+      "how sequence parallelism's collectives run: beside gradient matmuls, alone, copied along "
+      "the sequence besides, reduced for each projection besides, gathered for each too",
+      tensor_traffic_names },
+    { "casts", FIELD_CHOICE, AT(casts), 0, 0, "\"fused\"", "",
+      "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each "
+      "linear layer, nothing",
+      casts_names },
+    { "linear_gradients", FIELD_CHOICE, AT(linear_gradients), 0, 0, "\"fused\"", "",
+      "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, "
+      "k, v, gate and up; sums of biases with both",
+      linear_gradients_names },
+    { "unpads", FIELD_CHOICE, AT(unpads), 0, 0, "\"never\"", "",
+      "whose samples fused attention reads without their padding, gathered and scattered around "
+      "it: nobody's, those of padded micro-batches, all",
+      unpads_names },
+    { "softmax_multiple", FIELD_COUNT, AT(softmax_multiple), 1, 4096, "1", "",
+      "lengths that the one kernel of unfused attention's softmax takes are multiples of this; "
+      "others are cast, masked and cast back by kernels of their own",
+      NULL },
+    { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
+      "of the TP collectives that the layer rule exposes", NULL },
+    { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
+      "of the CP traffic that the layer rule exposes", NULL },
+    { "gather_time", FIELD_DOUBLE, AT(gather_time), 0.1, 100, "1", "",
+      "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
+    { "owner_broadcasts", FIELD_BOOL, AT(owner_broadcasts), 0, 0, "false", "",
+      "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
+    { "whole_logits", FIELD_BOOL, AT(whole_logits), 0, 0, "false", "",
+      "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
+    { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
+      "mean length of its usual fine-tuning samples, which attend within themselves where a "
+      "measured row says that they are packed, or that it fine-tunes; 0: packed samples attend to "
+      "all before them",
+      NULL },
+    { "packs_samples", FIELD_BOOL, AT(packs_samples), 0, 0, "false", "",
+      "a measured row's sequences are packed samples unless it says how long those are", NULL },
+    { "holds_tensor_overlap", FIELD_BOOL, AT(holds_tensor_overlap), 0, 0, "false", "",
+      "its factors, or those it borrows, are of runs with layout.tp_overlap, priced without: "
+      "nothing more hides",
+      NULL },
+    { "overlap_tensor", FIELD_BOOL, AT(overlap_tensor), 0, 0, "false", "",
+      "its usual runs set layout.tp_overlap; with holds_tensor_overlap one that does not takes "
+      "longer by what that would save",
+      NULL },
+    { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
+      "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
+    { "dropout_apart", FIELD_BOOL, AT(dropout_apart), 0, 0, "false", "",
+      "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
+    { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
+      "the vision encoder's attention writes its scores, whatever the language model's does",
+      NULL },
+    { "divides_sends", FIELD_BOOL, AT(divides_sends), 0, 0, "false", "",
+      "without sequence parallelism TP ranks send shares to the next stage, which gathers them",
+      NULL },
+    { "waits_for_sends", FIELD_BOOL, AT(waits_for_sends), 0, 0, "false", "",
+      "a stage computes nothing while it sends to the next", NULL },
+    { "blocking_launches_gpus", FIELD_COUNT, AT(blocking_launches_gpus), 0, 10000000, "0", "GPUs",
+      "jobs of so many GPUs and more wait for each kernel (CUDA_LAUNCH_BLOCKING=1); 0: none do",
+      NULL },
+    { "overlaps_interleaved_sends", FIELD_BOOL, AT(overlaps_interleaved_sends), 0, 0, "false", "",
+      "but not where parts of the model take turns on each stage", NULL },
+    { "reduces_once", FIELD_BOOL, AT(reduces_once), 0, 0, "false", "",
+      "ZeRO-2 and 3 keep gradients whole between micro-batches and reduce them behind the last",
+      NULL },
+    { "reduces_replicas_last", FIELD_BOOL, AT(reduces_replicas_last), 0, 0, "false", "",
+      "all-reduces between copies of sharded states are combined and come behind the backward",
+      NULL },
+    { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
+      "compute time lost per time that moves ZeRO-2 and 3 traffic beside it, waits for NICs apart",
+      NULL },
+    { "data_overlap_cost", FIELD_DOUBLE, AT(data_overlap_cost), 0, 10, "0", "",
+      "the same of hidden gradient reductions and parameter gathers of ZeRO-0 and 1", NULL },
+    { "gradient_bytes", FIELD_DOUBLE, AT(gradient_bytes), 0, 64, "null", "bytes",
+      "kept per trainable parameter; null: the backend's", NULL },
+    { "gradient_reduce_bytes", FIELD_DOUBLE, AT(gradient_reduce_bytes), 0, 64, "null", "bytes",
+      "reduced per trainable parameter; null: the backend's", NULL },
+    { "accumulate_bytes_moved", FIELD_DOUBLE, AT(accumulate_bytes_moved), 0, 64, "null", "bytes",
+      "moved per trainable parameter and micro-batch to add gradients; null: the backend's", NULL },
+    { "gather_copy_bytes", FIELD_DOUBLE, AT(gather_copy_bytes), 0, 64, "0", "bytes",
+      "moved per parameter and micro-batch by copies around the gathers of ZeRO-3; half for ZeRO-2",
+      NULL },
+    { "reduce_copy_bytes", FIELD_DOUBLE, AT(reduce_copy_bytes), 0, 64, "0", "bytes",
+      "moved per trainable parameter by copies before each reduction of ZeRO-2 and 3", NULL },
+    { "gradient_passes", FIELD_DOUBLE, AT(gradient_passes), 0, 100, "0", "",
+      "times that a step reads or writes a rank's whole gradients besides, where they are reduced "
+      "whole: to clear, scale and check them",
+      NULL },
+    { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
+      "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards",
+      NULL },
+    { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
+      "kept and reduced per trainable parameter with fp8 matmuls; null: as with bf16", NULL },
+    { "fp16_gradient_bytes", FIELD_DOUBLE, AT(fp16_gradient_bytes), 0, 64, "null", "bytes",
+      "the same with fp16 matmuls; null: as with bf16", NULL },
+    { "fp16_gradient_reduce_bytes", FIELD_DOUBLE, AT(fp16_gradient_reduce_bytes), 0, 64, "null",
+      "bytes", "of them, reduced; null: as held", NULL },
+    { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
+      "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
+    { "fp8_gather_bytes", FIELD_DOUBLE, AT(fp8_gather_bytes), 0, 4, "null", "bytes",
+      "gathered per parameter of a block with fp8 matmuls; null: 2, as bf16", NULL },
+    { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
+      "held per parameter of a block with fp8 matmuls: copies of its matrices by rows and by "
+      "columns, beside the weights",
+      NULL },
+    { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
+      "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },
+    { "state_bytes", FIELD_DOUBLE, AT(state_bytes), 0, 64, "null", "bytes",
+      "optimizer state per trainable parameter; null: the optimizer's", NULL },
+    { "master_weights", FIELD_BOOL, AT(master_weights), 0, 0, "true", "",
+      "the optimizer's state holds fp32 weights; false: bf16 weights are updated", NULL },
+    { "kept_activations", FIELD_DOUBLE, AT(kept_activations), 0.1, 10, "1", "",
+      "what a block keeps for its backward over what fused kernels keep", NULL },
+    { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
+      "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
+      "fp32-scores",
+      NULL },
+    { "update_bytes", FIELD_DOUBLE, AT(update_bytes), 0, 64, "0", "bytes",
+      "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
+    { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 0, 64, "null", "bytes",
+      "held per logit at the loss's worst moment; null: 10", NULL },
+    { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 4, 64, "null", "bytes",
+      "the same where TP divides the vocabulary; null: as without", NULL },
+    { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
+      "what the allocator keeps over what it hands out", NULL },
+    { "context_GiB", FIELD_DOUBLE, AT(context_GiB), 0, 64, "null", "GiB",
+      "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
+    { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "688", "MiB",
+      "buffers of one communicator of collectives", NULL },
+    { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
+      "measured runs whose memory a cause here was read from", NULL },
+    { "pipeline_stack", FIELD_TEXT, AT(pipeline_stack), 0, 0, "null", "",
+      "the stack that measured rows of it with a pipeline are of", NULL },
+    { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
+      "the stack whose factors hold while this one has none", NULL },
+    { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
+      "what calibration left, by GPU family and precision", NULL },
+    { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
+};
+#undef AT
+const struct field_table stack_table = FIELD_TABLE("stack", "a software stack", stack_rows);
+
+struct factor_fields {
+    const char *gpu;
+    int precision;
+    double kernel_time_factor, attention_time_factor, fit_error;
+    const cJSON *calibrated_on;
+};
+
+static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
+
+#define AT(member) offsetof(struct factor_fields, member)
+static const struct field factor_rows[] = {
+    { "gpu", FIELD_TEXT, AT(gpu), 0, 0, NULL, "", "what the names of its hardware begin with",
+      NULL },
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, NULL, "", "of the matmuls", precision_names },
+    { "kernel_time_factor", FIELD_DOUBLE, AT(kernel_time_factor), STACK_FACTOR_LEAST,
+      STACK_FACTOR_MOST, NULL, "", "on every kernel", NULL },
+    { "attention_time_factor", FIELD_DOUBLE, AT(attention_time_factor), 0.1, 20, "1", "",
+      "on core attention besides", NULL },
+    { "fit_error", FIELD_DOUBLE, AT(fit_error), 0, 10, "0", "",
+      "root mean square of ln(predicted / measured) of its rows", NULL },
+    { "calibrated_on", FIELD_NODE, AT(calibrated_on), 0, 0, NULL, "", "ids of measured runs",
+      NULL },
+};
+#undef AT
+const struct field_table stack_factor_table =
+    FIELD_TABLE("factor", "what calibration left", factor_rows);
+
+/* ---- reading ---- */
+
+static bool read_texts(const struct json *json, const cJSON *list, struct arena *arena,
+                       const char ***out, struct error *err) {
+    const int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    *out = arena_array(arena, const char *, count + 1);
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of texts");
+    const cJSON *item;
+    int i = 0;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsString(item)) return json_error(json, item, err, NULL, "must be a text");
+        (*out)[i++] = arena_text(arena, item->valuestring);
+    }
+    return true;
+}
+
+static const char *const keep_names[] = { "gathered-inputs", "gate-output", "key-value-copy",
+                                          "attention-copy", "fp32-scores" };
+
+static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
+                       struct error *err) {
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of texts");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        unsigned found = 0;
+        for (size_t i = 0; i < sizeof keep_names / sizeof keep_names[0]; i++)
+            if (cJSON_IsString(item) && strcmp(item->valuestring, keep_names[i]) == 0)
+                found = 1u << i;
+        if (found == 0)
+            return json_error(json, item, err,
+                              "one of: gathered-inputs, gate-output, key-value-copy, "
+                              "attention-copy, fp32-scores",
+                              "is no tensor that a block can keep");
+        out->keeps |= found;
+    }
+    return true;
+}
+
+static bool read_kernel_traffic(const struct json *json, const cJSON *forms, struct arena *arena,
+                                struct stack *out, struct error *err) {
+    if (forms == NULL || cJSON_IsNull(forms)) return true;
+    if (!cJSON_IsObject(forms))
+        return json_error(json, forms, err, NULL, "must be an object: kernel, then its traffic");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, forms) {
+        int form = FORM_OTHER + 1;
+        while (form < FORM_COUNT && strcmp(operator_form_name(form), item->string) != 0)
+            form++;
+        if (form == FORM_COUNT) {
+            const char *hint = "one of:";
+            for (int known = FORM_OTHER + 1; known < FORM_COUNT; known++)
+                hint = arena_format(arena, "%s%s %s", hint, known > FORM_OTHER + 1 ? "," : "",
+                                    operator_form_name((enum operator_form)known));
+            return json_error(json, item, err, hint, "is no kernel");
+        }
+        const cJSON *pass;
+        cJSON_ArrayForEach(pass, item) {
+            if (!cJSON_IsNumber(pass) || pass->valuedouble < 0.1 || pass->valuedouble > 100)
+                return json_error(json, pass, err, NULL, "must be a number from 0.1 to 100");
+        }
+        if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
+            return json_error(json, item, err, NULL,
+                              "must be two numbers: traffic forward and backward");
+        out->kernel_traffic[form] =
+            (struct stack_kernel_traffic){ cJSON_GetArrayItem(item, 0)->valuedouble,
+                                           cJSON_GetArrayItem(item, 1)->valuedouble };
+    }
+    return true;
+}
+
+static bool read_factors(const struct json *json, const cJSON *list, struct arena *arena,
+                         struct stack *out, struct error *err) {
+    if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
+        return json_error(json, list, err, NULL, "must be a list of factors");
+    out->factors = arena_array(arena, struct stack_factor, cJSON_GetArraySize(list) + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        struct factor_fields f;
+        if (!field_table_read(&stack_factor_table, json, item, &f, arena, err)) return false;
+        struct stack_factor *factor = &out->factors[out->factor_count++];
+        *factor = (struct stack_factor){ .gpu = f.gpu,
+                                         .precision = (enum precision)f.precision,
+                                         .kernel_time_factor = f.kernel_time_factor,
+                                         .attention_time_factor = f.attention_time_factor,
+                                         .fit_error = f.fit_error };
+        if (!read_texts(json, f.calibrated_on, arena, &factor->calibrated_on, err)) return false;
+        if (factor->calibrated_on[0] == NULL)
+            return json_error(json, item, err, NULL, "names no row that it was fitted on");
+    }
+    return true;
+}
+
+/* Every figure that the file states has its source. */
+static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
+    const cJSON *item;
+    if (!cJSON_IsObject(sources))
+        return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
+    cJSON_ArrayForEach(item, json_root(json)) {
+        const bool figures = strcmp(item->string, "kernel_traffic") == 0 && cJSON_IsObject(item);
+        if (!figures && (!cJSON_IsNumber(item) || strcmp(item->string, "year") == 0)) continue;
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
+        if (!cJSON_IsString(source) || source->valuestring[0] == '\0')
+            return json_error(json, item, err, "add it to \"sources\"",
+                              "has no source; every figure needs one");
+    }
+    return true;
+}
+
+/* What says how a stack is found, or fills in measured runs only, is no cause of a price. */
+static bool is_cause(const char *name) {
+    static const char *const others[] = {
+        "name",
+        "description",
+        "words",
+        "runs",
+        "year",
+        "backend",
+        "hardware",
+        "recompute",
+        "sequence_parallel",
+        "relative",
+        "pipeline_stack",
+        "factors",
+        "sources",
+        "overlap_gradient_reduce",
+        "memory_rows",
+        "attention_fitted",
+        "overlap_parameter_gather",
+        "gpt_dropout",
+        "one_place",
+        "partition",
+        "zero_stage",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(others[i], name) == 0) return false;
+    return true;
+}
+
+static void read_causes(const struct json *json, const cJSON *sources, struct arena *arena,
+                        struct stack *out) {
+    const cJSON *item;
+    out->causes = arena_array(arena, struct stack_cause, cJSON_GetArraySize(json_root(json)) + 1);
+    cJSON_ArrayForEach(item, json_root(json)) {
+        if (!is_cause(item->string) || cJSON_IsNull(item)) continue;
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
+        char *value = cJSON_PrintUnformatted(item);
+        out->causes[out->cause_count++] = (struct stack_cause){
+            .name = arena_text(arena, item->string),
+            .value = arena_text(arena, value),
+            .source = arena_text(arena, cJSON_IsString(source) ? source->valuestring : ""),
+        };
+        cJSON_free(value);
+    }
+}
+
+bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
+                struct error *err) {
+    struct stack_fields f;
+    if (!field_table_read(&stack_table, json, json_root(json), &f, arena, err) ||
+        !check_sources(json, f.sources, err))
+        return false;
+    *out = (struct stack){
+        .name = f.name,
+        .description = f.description,
+        .year = f.year,
+        .backend = f.backend,
+        .hardware = f.hardware,
+        .recompute = f.recompute,
+        .zero_stage = f.zero_stage,
+        .partition = f.partition,
+        .relative = f.relative,
+        .pipeline_stack = f.pipeline_stack,
+        .recompute_style = (enum stack_recompute)f.recompute_style,
+        .sequence_parallel = f.sequence_parallel,
+        .gpt_dropout = f.gpt_dropout,
+        .overlap_gradient_reduce = f.overlap_gradient_reduce,
+        .overlap_parameter_gather = f.overlap_parameter_gather,
+        .norm_traffic = f.norm_traffic,
+        .norm_backward_traffic =
+            isnan(f.norm_backward_traffic) ? f.norm_traffic : f.norm_backward_traffic,
+        .elementwise_traffic = f.elementwise_traffic,
+        .softmax_traffic = isnan(f.softmax_traffic) ? f.elementwise_traffic : f.softmax_traffic,
+        .rotary_traffic = f.rotary_traffic,
+        .loss_traffic = f.loss_traffic,
+        .optimizer_traffic = f.optimizer_traffic,
+        .fp16_optimizer_traffic =
+            isnan(f.fp16_optimizer_traffic) ? f.optimizer_traffic : f.fp16_optimizer_traffic,
+        .launch_gap_s = f.launch_gap_us / 1e6,
+        .host_forward_s = f.host_forward_us / 1e6,
+        .host_backward_s = f.host_backward_us / 1e6,
+        .host_sharded_s = f.host_sharded_us / 1e6,
+        .host_divided_forward_s = f.host_divided_forward_us / 1e6,
+        .host_divided_backward_s = f.host_divided_backward_us / 1e6,
+        .host_fp8_s = f.host_fp8_us / 1e6,
+        .host_frozen_s = f.host_frozen_us / 1e6,
+        .attention_forward_time = f.attention_forward_time,
+        .attention_backward_time = f.attention_backward_time,
+        .attention_gpu = f.attention_gpu,
+        .host_gpu = f.host_gpu,
+        .one_place = f.one_place,
+        .attention_fitted = f.attention_fitted,
+        .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
+        .casts = (enum stack_casts)f.casts,
+        .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
+        .unpads = (enum stack_unpads)f.unpads,
+        .softmax_multiple = f.softmax_multiple,
+        .reduces_once = f.reduces_once,
+        .reduces_replicas_last = f.reduces_replicas_last,
+        .whole_logits = f.whole_logits,
+        .odd_vocabulary = f.odd_vocabulary,
+        .holds_tensor_overlap = f.holds_tensor_overlap,
+        .overlap_tensor = f.overlap_tensor,
+        .packed_sample_tokens = f.packed_sample_tokens,
+        .packs_samples = f.packs_samples,
+        .unfused_encoder = f.unfused_encoder,
+        .dropout_apart = f.dropout_apart,
+        .divides_sends = f.divides_sends,
+        .waits_for_sends = f.waits_for_sends,
+        .blocking_launches_gpus = f.blocking_launches_gpus,
+        .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
+        .tensor_hidden_fraction = f.tensor_hidden_fraction,
+        .context_hidden_fraction = f.context_hidden_fraction,
+        .gather_time = f.gather_time,
+        .overlap_cost = f.overlap_cost,
+        .data_overlap_cost = f.data_overlap_cost,
+        .owner_broadcasts = f.owner_broadcasts,
+        .gradient_bytes = f.gradient_bytes,
+        .gradient_reduce_bytes = f.gradient_reduce_bytes,
+        .accumulate_bytes_moved = f.accumulate_bytes_moved,
+        .gather_copy_bytes = f.gather_copy_bytes,
+        .reduce_copy_bytes = f.reduce_copy_bytes,
+        .shard_list_s = f.shard_list_us / 1e6,
+        .gradient_passes = f.gradient_passes,
+        .state_bytes = f.state_bytes,
+        .fp8_gradient_bytes = f.fp8_gradient_bytes,
+        .fp16_gradient_bytes = f.fp16_gradient_bytes,
+        .fp16_gradient_reduce_bytes = f.fp16_gradient_reduce_bytes,
+        .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
+        .fp8_gather_bytes = f.fp8_gather_bytes,
+        .quantised_copy_bytes = f.quantised_copy_bytes,
+        .placeholder_gradients = f.placeholder_gradients,
+        .master_weights = f.master_weights,
+        .kept_activations = f.kept_activations,
+        .update_bytes = f.update_bytes,
+        .logit_bytes = f.logit_bytes,
+        .divided_logit_bytes = isnan(f.divided_logit_bytes) ? f.logit_bytes : f.divided_logit_bytes,
+        .reserved_fraction = f.reserved_fraction,
+        .context_bytes = f.context_GiB * BYTES_PER_GiB,
+        .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,
+    };
+    read_causes(json, f.sources, arena, out);
+    return read_texts(json, f.words, arena, &out->words, err) &&
+           read_texts(json, f.runs, arena, &out->runs, err) &&
+           read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
+           read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
+           read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
+}
