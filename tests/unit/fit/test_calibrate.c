@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/plan.h"
 #include "sim/base/file_read.h"
+#include "sim/base/folder_names.h"
 #include "sim/base/json.h"
 
 #define MEASURED  BALLAST_SOURCE_DIR "/calibrate/measured"
@@ -47,16 +49,49 @@ static void test_shipped_is_fitted(void **state) {
     compare_profile("h20-96g");
 }
 
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+/* A fit takes minutes; what it copies from a plan can be held for all of them. */
+static void test_shipped_says_what_plans_say(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    int64_t count, planned = 0;
+    const char **names = folder_names(arena, SCENARIOS "/hardware/curves", ".json", &count);
+    assert_non_null(names);
+    for (int64_t i = 0; i < count; i++) {
+        const struct plan *plan = plan_find(names[i], &err);
+        if (!plan) continue;
+        struct json *json =
+            json_load(arena_format(arena, "%s/hardware/curves/%s.json", SCENARIOS, names[i]), &err);
+        assert_non_null(json);
+        const cJSON *matmul = cJSON_GetObjectItemCaseSensitive(json_root(json), "matmul");
+        if (strcmp(text_of(json_root(json), "note"), plan->note) != 0)
+            fail_msg("%s: not the note of its plan", names[i]);
+        if (strcmp(text_of(matmul, "settled_source"), plan->settled_source) != 0)
+            fail_msg("%s: not the settled_source of its plan", names[i]);
+        json_destroy(json);
+        planned++;
+    }
+    assert_true(planned > 10);
+    arena_destroy(arena);
+}
+
 static void test_unknown_gpu(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    assert_false(calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", NULL, curves, report, &err));
+    assert_false(
+        calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", NULL, curves, report, &err));
     assert_non_null(strstr(err.text, "'a100-80g'"));
     assert_non_null(strstr(err.text, "did you mean 'a100-80g-"));
-    assert_false(calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", NULL, curves, report, &err));
+    assert_false(
+        calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", NULL, curves, report, &err));
     assert_non_null(strstr(err.text, "/nowhere/gemm.csv.gz"));
     cJSON_Delete(curves);
     arena_destroy(arena);
@@ -86,6 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_shipped_is_fitted),
+        cmocka_unit_test(test_shipped_says_what_plans_say),
         cmocka_unit_test(test_unknown_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
