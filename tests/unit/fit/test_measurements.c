@@ -82,10 +82,12 @@ static void test_other_spellings(void **state) {
     struct nccl_rows nccl;
     char other[] = TEMPORARY;
     write_text(other, "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us\n"
-                      "G,8,1,NVLink,AllReduce,1024,9\nG,8,1,NVLink,all_gather_perf,1024,9\n");
+                      "G,8,1,NVLink,AllReduce,1024,9\nG,8,1,NVLink,all_gather_perf,1024,9\n"
+                      "G,8,1,NVLink,Reduce_Scatter,1024,9\n");
     if (!nccl_rows_read(arena, other, &nccl, &err)) fail_msg("%s", err.text);
     assert_string_equal(nccl.rows[0].op, "all_reduce");
     assert_string_equal(nccl.rows[1].op, "all_gather");
+    assert_string_equal(nccl.rows[2].op, "reduce_scatter");
     assert_string_equal(nccl.rows[0].nccl_version, "");
     unlink(other);
     arena_destroy(arena);
