@@ -7,14 +7,16 @@
 # DIR holds gemm, attention, nccl and membw .csv.gz (default: calibrate/measured). Each fold leaves
 # out every row of a quarter of the keys that KIND names, whatever GPU or library it is of; the
 # profiles and fabrics are fitted on the rest, and the rows left out are priced with those. Prints the
-# errors of all folds together, by operator, GPU and framework; --rows keeps each row's.
+# errors of all folds together, by operator, GPU and framework, then what was not priced because a fold
+# left too little to fit a GPU, and the fabrics that it left without a row; --rows keeps each row's.
 #   shape (default)   matmul m, n, k; attention all sizes; collectives kind, ranks and buffer size
 #   m, n, k, nk       matmuls of one size, or of one matrix, in no row of the fit
 #   m-octave, n-octave, k-octave, length-octave, bytes-octave   every fourth octave of that size
 #   fp8               one fold: all matmuls in fp8
 #   length, heads     attention of one length, of one number of heads
-#   head-size, mask, group   attention of one head size in four, causal or full, one of four ratios
-#                     of query heads to key heads
+#   head-size         attention of one head size in four, but 128, without which nothing is fitted
+#   group             attention of one of four ratios of query heads to key heads
+#   mask              one fold: all full attention; without causal nothing is fitted
 #   flop-large        one fold: matmuls of 1e13 FLOP and more
 #   heads-octave      every fourth octave of batch x heads
 #   ranks, operator   collectives of one GPU among one number of ranks, or of one kind
@@ -56,7 +58,7 @@ heads-octave) attention=batch,heads_q ;;
 group) attention=heads_q,heads_kv ;;
 flop-large) gemm=m,n,k folds=0 ;;
 head-size) attention=head_dim_qk ;;
-mask) attention=causal folds="0 1" ;;
+mask) attention=causal folds=0 ;;
 ranks) nccl=gpu,n_gpus ;;
 operator) nccl=gpu,op ;;
 bytes-octave) nccl=bytes ;;
@@ -75,6 +77,16 @@ esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+touch "$work/all.csv" "$work/refused.csv" "$work/refusals" "$work/fabrics"
+
+# fit WHAT NAME FILE: of the rows in train/; false where these are too few, and why stands in why.
+fit() {
+    local status=0
+    "$ballast" calibrate fit --quiet "--$1" "$2" --measured "$work/train" -o "$3" > /dev/null 2> "$work/why" || status=$?
+    [ "$status" -gt 2 ] || return "$status"
+    cat "$work/why" >&2
+    exit "$status"
+}
 
 # split NAME COLUMNS FOLD: rows of measured/NAME to train/ and test/. No column of a key stands behind
 # one that may hold a comma.
@@ -109,10 +121,11 @@ split() {
             else if (by == "bytes-large") out[NR] = $(at["bytes"]) >= 67108864
             else if (by == "bytes-small") out[NR] = $(at["bytes"]) <= 4194304
             else if (by == "flop-large") out[NR] = 2 * $(at["m"]) * $(at["n"]) * $(at["k"]) >= 1e13
-            else if (by ~ /^(head-size|mask|group)$/) {
+            else if (by == "mask") out[NR] = key == "/0"
+            else if (by ~ /^(head-size|group)$/) {
                 if (by == "group") key = $(at["heads_kv"]) > 0 ? $(at["heads_q"]) / $(at["heads_kv"]) : 1
                 if (!(key in place)) place[key] = seen++
-                out[NR] = place[key] % 4 == fold
+                out[NR] = place[key] % 4 == fold && key != "/128"
             } else if (by ~ /-octave$/) {
                 size = 1
                 for (i = 1; i <= count; i++) size *= $(at[names[i]])
@@ -139,18 +152,19 @@ for fold in $folds; do
     split gemm "$gemm" "$fold"
     split attention "$attention" "$fold"
     split nccl "$nccl" "$fold"
-    fitted=none
+    fitted=none refused=none
     for gpu in $gpus; do
-        "$ballast" calibrate fit --quiet --gpu "$gpu" --measured "$work/train" \
-            -o "$work/scenarios/hardware/curves/$gpu.json" > /dev/null && fitted="$fitted|$gpu" ||
-            echo "hold_out.sh: fold $fold leaves too few rows of $gpu: its rows are not priced" >&2
+        if fit gpu "$gpu" "$work/scenarios/hardware/curves/$gpu.json"; then
+            fitted="$fitted|$gpu"
+        else
+            refused="$refused|$gpu"
+            printf '%s\t%s\t%s\n' "$gpu" "$fold" "$(sed -n '1s/^error: //p' "$work/why")" >> "$work/refusals"
+        fi
     done
     for fabric in $fabrics; do
         file=$work/scenarios/hardware/fabrics/$fabric.json
-        if [ "$nccl" = - ] || "$ballast" calibrate fit --quiet --fabric "$fabric" --measured "$work/train" -o "$file"; then
-            continue
-        fi
-        echo "hold_out.sh: fold $fold leaves no row of $fabric: priced as InfiniBand" >&2
+        if [ "$nccl" = - ] || fit fabric "$fabric" "$file"; then continue; fi
+        echo "$fabric in fold $fold, which leaves no row of it: as InfiniBand" >> "$work/fabrics"
         sed "s/\"infiniband\"/\"$fabric\"/" "$root/scenarios/hardware/fabrics/infiniband.json" > "$file"
     done
     for name in gemm attention nccl; do
@@ -159,6 +173,7 @@ for fold in $folds; do
             -o "$work/priced.csv" > /dev/null
         # Profiles that were not fitted anew have seen these rows.
         grep -E ",\"?($fitted)(, [^,]*)?\"?\$" "$work/priced.csv" >> "$work/all.csv" || true
+        grep -E ",\"?($refused)(, [^,]*)?\"?\$" "$work/priced.csv" | sed "s/^/$fold,/" >> "$work/refused.csv" || true
     done
     echo "fold $fold: $(wc -l < "$work/all.csv") rows so far" >&2
 done
@@ -186,3 +201,21 @@ awk -F, '{
     $1 != last { flush() }
     { last = $1; error[++n] = $2; sum += $3; inside += $4 }
     END { flush() }'
+
+# not_priced GPU FOLD: its rows in what the fold left out.
+not_priced() {
+    grep -cE "^$2,.*,\"?$1(, [^,]*)?\"?\$" "$work/refused.csv" || true
+}
+if [ -s "$work/refusals" ]; then
+    echo
+    echo "not priced, because a fold leaves too little of the GPU to fit it:"
+    printf "%6s  %s\n" rows "GPU, fold: what is missing"
+    while IFS=$'\t' read -r gpu fold why; do
+        printf "%6d  %s, %s: %s\n" "$(not_priced "$gpu" "$fold")" "$gpu" "$fold" "$why"
+    done < "$work/refusals"
+fi
+if [ -s "$work/fabrics" ]; then
+    echo
+    echo "fabrics without a fit of their own:"
+    cat "$work/fabrics"
+fi

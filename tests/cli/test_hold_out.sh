@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test_hold_out.sh BALLAST SOURCE - calibrate/hold_out.sh prices every row once, by curves fitted without it.
+# test_hold_out.sh BALLAST SOURCE - calibrate/hold_out.sh prices every row once, by curves fitted without it,
+# and names the GPUs that a fold left too little of.
 set -euo pipefail
 
 ballast=$1 source=$2
@@ -28,3 +29,14 @@ held=$(rows "$work/held.csv" | awk -F, '{ sum += $4 < 0 ? -$4 : $4 } END { print
 seen=$(rows "$work/seen.csv" | awk -F, '{ sum += $4 < 0 ? -$4 : $4 } END { print sum / NR }')
 awk -v held="$held" -v seen="$seen" 'BEGIN { exit !(held > seen && held < 0.1) }' ||
     fail "mean error of rows held out $held, of the same rows in the fit $seen"
+! grep -q "not priced" "$work/held.txt" || fail "all rows are priced, and some are said not to be"
+
+# H20's curves rest on H100's attention of head size 128.
+mkdir "$work/few"
+cp "$source"/calibrate/measured/{gemm,nccl,membw}.csv.gz "$work/few"
+gzip -dc "$source/calibrate/measured/attention.csv.gz" | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+    NR == 1 || $(at["head_dim_qk"]) != 128' | gzip > "$work/few/attention.csv.gz"
+"$source/calibrate/hold_out.sh" --ballast "$ballast" --gpus h20-96g --folds 0 --rows "$work/none.csv" "$work/few" > "$work/few.txt" 2>> "$work/log"
+[ ! -s "$work/none.csv" ] || fail "rows of a GPU without curves are priced"
+grep -qE "^ +[1-9][0-9]*  h20-96g, 0: .*too few" "$work/few.txt" ||
+    fail "a GPU that was not priced is not named: $(cat "$work/few.txt")"
