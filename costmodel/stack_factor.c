@@ -1,10 +1,11 @@
 /* stack_factor.c - which factors hold for a stack on a GPU, and what they do to a price.
  *
- *     t = launch_gap + f max( compute, traffic x memory )     matmul and memory-bound kernels
- *     t = f a t_attention(profile) x (forward or backward time of the stack's kernel)
+ *     t = f ( gap + max( compute, traffic x memory ) )        memory-bound kernels
+ *     t = f slow t(profile)                                   matmuls
+ *     t = f a slow t(profile) x (forward or backward time of the stack's kernel)      attention
  *     t = (1 - hidden) t_collective                           TP and CP traffic
  *
- * f is the factor on kernels (1 without a stack), a that of a fitted attention kernel.
+ * f is the factor on kernels, a that of a fitted attention kernel, slow the slowest GPU's time.
  *
  * A factor that calibration left for the GPU's family and the precision holds as it is; on another
  * GPU of that generation the mean (of logarithms) of those holds too, so that two of them differ by
