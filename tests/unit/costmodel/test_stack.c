@@ -28,10 +28,17 @@ static void test_shipped(void **state) {
     struct arena *arena = arena_create();
     struct stack_list list = all(arena);
     assert_true(list.count >= 10);
-    for (int64_t i = 0; i < list.count; i++)
-        for (int64_t k = 0; k < list.stacks[i]->factor_count; k++)
-            if (list.stacks[i]->factors[k].calibrated_on[0] == NULL)
-                fail_msg("%s has a factor of no rows", list.stacks[i]->name);
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct stack *stack = list.stacks[i];
+        for (int64_t k = 0; k < stack->factor_count; k++)
+            if (stack->factors[k].calibrated_on[0] == NULL)
+                fail_msg("%s has a factor of no rows", stack->name);
+        if (stack->borrows && stack->factor_count == 0)
+            fail_msg("%s borrows from %s, which has no factors", stack->name, stack->relative);
+        bool exact = true;
+        if (stack->pipeline_stack != NULL) stack_find(&list, stack->pipeline_stack, true, &exact);
+        if (!exact) fail_msg("%s: no stack '%s'", stack->name, stack->pipeline_stack);
+    }
     arena_destroy(arena);
 }
 
