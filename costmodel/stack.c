@@ -20,7 +20,7 @@ static struct stack *load(struct arena *arena, const char *search_directory, con
     struct stack *stack = arena_new(arena, struct stack);
     const bool ok = json != NULL && stack_read(json, arena, stack, err);
     json_destroy(json);
-    stack->uncalibrated = ok && stack->factor_count == 0;
+    stack->uncalibrated = ok && stack->factor_count == 0 && !stack->simulated;
     if (ok && (stack->factor_count > 0 || stack->relative == NULL || borrowing)) return stack;
     if (ok) {
         const struct stack *relative = load(arena, search_directory, stack->relative, true, err);

@@ -131,6 +131,7 @@ struct stack {
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
     bool attention_fitted;
     bool one_place; /* stands for runs of the place that its factors were fitted on alone */
+    bool simulated; /* stands for a simulator's figures, not for measured runs */
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
     enum stack_linear_gradients linear_gradients;

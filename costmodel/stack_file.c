@@ -15,7 +15,7 @@ struct stack_fields {
         whole_logits, divides_sends;
     bool odd_vocabulary, dropout_apart, holds_tensor_overlap, overlap_tensor, packs_samples;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
-    bool waits_for_sends, overlaps_interleaved_sends, one_place, unfused_encoder;
+    bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
@@ -124,6 +124,8 @@ static const struct field stack_rows[] = {
       "stands for runs of the place that its factors were fitted on alone, so these hold what is "
       "that place's own",
       NULL },
+    { "simulated", FIELD_BOOL, AT(simulated), 0, 0, "false", "",
+      "stands for a simulator's figures: without factors it takes nothing more either", NULL },
     { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
       "calibration fits a factor on attention too", NULL },
     { "tensor_traffic", FIELD_CHOICE, AT(tensor_traffic), 0, 0, "\"beside\"", "",
@@ -427,6 +429,7 @@ static bool is_cause(const char *name) {
         "overlap_parameter_gather",
         "gpt_dropout",
         "one_place",
+        "simulated",
         "partition",
         "zero_stage",
     };
@@ -497,6 +500,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .attention_gpu = f.attention_gpu,
         .host_gpu = f.host_gpu,
         .one_place = f.one_place,
+        .simulated = f.simulated,
         .attention_fitted = f.attention_fitted,
         .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
         .casts = (enum stack_casts)f.casts,

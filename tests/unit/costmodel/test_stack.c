@@ -308,6 +308,7 @@ static void test_uncalibrated(void **state) {
     struct arena *arena = arena_create();
     struct error err = { 0 };
     assert_false(stack_load(arena, SCENARIOS, "nemo-2024", &err)->uncalibrated);
+    assert_false(stack_load(arena, SCENARIOS, "megatron-core-simulated", &err)->uncalibrated);
     const struct stack *borrowing = stack_load(arena, SCENARIOS, "torchtitan", &err);
     assert_true(borrowing->uncalibrated && borrowing->borrows);
     struct stack as_fitted = *borrowing;
