@@ -193,7 +193,9 @@ struct stack {
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
     const char *relative;       /* whose factors hold while it has none; NULL: none */
     bool borrows;               /* the factors are its relative's */
-    bool uncalibrated;          /* its file has none: kernels take step_bands' share more */
+    /* Its file has none and it is no simulator's: kernels take uncalibrated_stack_factor of
+     * step_band.h more. What is tried or held back in its place is not. */
+    bool uncalibrated;
     struct stack_factor *factors;
     int64_t factor_count;
     const struct stack *const *known; /* all stacks of the folder: what is usual on a GPU */

@@ -123,9 +123,9 @@ static const struct stated_collective pcie_collectives[] = {
  * 8 ms, 1462 below 12, 1384 below 20, 1331 below 50 and 1228 beyond (60 shapes from 1e13 FLOP on,
  * forward only); TransformerEngine on SimuMax's makes 1030 to 1140 in every shape from 0.3 ms on,
  * 0.74 to 0.85 of that at equal duration. Two published steps in bf16 are faster as a whole than
- * matmuls alone would be on the second machine. So a B200
- * is the first, 1350 or 0.60 of the peak; the second, at 0.50, has a profile of its own, whose
- * other precisions are those of a power of 0.76 (0.50 / 0.60 to 3/2). */
+ * matmuls alone would be on the second machine. So a B200 is the first, 1350 or 0.60 of the peak; the
+ * second, at 0.50, has a profile of its own, whose other precisions are those of a power of 0.76
+ * (0.50 / 0.60 to 3/2). */
 #define B200_SETTLED                                                                               \
     "settled curve: the longest kernels of TensorRT-LLM's collector (1384 TFLOP/s at 12 to 20 "    \
     "ms, "                                                                                         \
