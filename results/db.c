@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "sim/base/arena.h"
 
@@ -232,21 +233,49 @@ static void remove_files(const char *path) {
     free(name);
 }
 
-void db_close(struct db *db) {
-    if (db == NULL) return;
+/* Folds the log in. Whether the file is one that is not worth keeping. */
+static bool fold(struct db *db) {
     bool logged = false;
     if (db->mode == DB_WRITE && db->handle != NULL) {
-        /* Folds the log in. Not possible while another process reads; then the last one to close
-         * does it, and nothing is lost either way. */
+        /* Not possible while another process reads; then the last one to close does it, and nothing
+         * is lost either way. */
         sqlite3_busy_timeout(db->handle, 0);
         logged =
             sqlite3_exec(db->handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK;
     }
-    const bool unused = db->created && is_unused(db, logged);
+    return db->created && is_unused(db, logged);
+}
+
+void db_close(struct db *db) {
+    if (db == NULL) return;
+    const bool unused = fold(db);
     sqlite3_close(db->handle);
     if (unused) remove_files(db->path);
     free(db->path);
     free(db);
+}
+
+/* The connection's own mutex, which SQLite takes in each of its calls, is kept. */
+static bool take_for_good(struct db *db) {
+    sqlite3_mutex *mutex = sqlite3_db_mutex(db->handle);
+    const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+    const int tries = 400;
+    for (int i = 0; mutex != NULL && i < tries; i++) {
+        if (sqlite3_mutex_try(mutex) == SQLITE_OK) {
+            if (sqlite3_get_autocommit(db->handle)) return true;
+            sqlite3_mutex_leave(mutex);
+        }
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+void db_stop(struct db *db) {
+    if (!take_for_good(db)) return;
+    sqlite3_stmt *statement = NULL; /* one that is being read keeps the log */
+    while ((statement = sqlite3_next_stmt(db->handle, statement)) != NULL)
+        sqlite3_reset(statement);
+    if (fold(db)) remove_files(db->path);
 }
 
 bool db_begin_writing(struct db *db, struct error *err) {

@@ -127,6 +127,10 @@ void store_close(struct store *store) {
     free(store);
 }
 
+void store_stop(struct store *store) {
+    db_stop(store->db);
+}
+
 struct db *store_db(struct store *store) {
     return store->db;
 }

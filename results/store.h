@@ -33,6 +33,8 @@ struct store *store_open(const char *path, enum db_mode mode, struct error *err)
 /* Forgets a run that is not finished; a file that this store made, and in which nothing was stored,
  * goes. */
 void store_close(struct store *store);
+/* The same for a process that ends next, from a thread of its own: see db_stop(). */
+void store_stop(struct store *store);
 struct db *store_db(struct store *store);
 int64_t store_sweep_id(const struct store *store); /* of the sweep begun last; 0: none */
 

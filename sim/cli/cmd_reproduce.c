@@ -6,6 +6,7 @@
 #include "results/plot_chart.h"
 #include "results/plot_scatter.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/stop_watch.h"
 #include "sim/study/sensitivity.h"
 
 struct reproduce_options {
@@ -538,15 +539,14 @@ static bool draw_pictures(struct cli *cli, const struct reproduction *r,
 static int run(struct cli *cli, void *options) {
     const struct reproduce_options *o = options;
     struct error err = { 0 };
-    struct store *store = NULL;
+    struct stop_watch watch = { 0 };
     if (o->markdown && cli->common.json) {
         error_set(&err, "--markdown and --json are two forms of the answer: name one");
         return cli_error(&err);
     }
     if (o->pictures != NULL && !error_check_output_folder(&err, o->pictures))
         return cli_error(&err);
-    if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
-        return cli_error(&err);
+    if (o->db != NULL && !stop_watch_open(&watch, o->db, &err)) return cli_error(&err);
     if (cli_has_overrides(cli))
         fprintf(stderr, "note: every row is simulated with %s\n", cli_overrides(cli));
     struct progress progress = cli_progress(cli, "simulating", "runs");
@@ -554,13 +554,13 @@ static int run(struct cli *cli, void *options) {
                                             .selectors = cli->arguments.positional,
                                             .selector_count = cli->arguments.count,
                                             .pictures = o->pictures != NULL,
-                                            .store = store,
+                                            .store = watch.store,
                                             .provenance = &cli->provenance,
                                             .progress = cli_progress_update,
                                             .progress_context = &progress };
     struct reproduction *r = reproduction_run(&request, &err);
     cli_progress_end(&progress);
-    store_close(store);
+    stop_watch_end(&watch);
     if (r == NULL) return cli_error(&err);
     if (o->sensitivity) {
         progress = cli_progress(cli, "sensitivity", "runs");

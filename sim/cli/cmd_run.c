@@ -1,6 +1,7 @@
 /* cmd_run.c - simulate one scenario, store it, print the answer. */
 #include "sim/cli/cli.h"
 #include "sim/cli/print.h"
+#include "sim/cli/stop_watch.h"
 
 struct run_options {
     const char *db;
@@ -23,9 +24,9 @@ static int run(struct cli *cli, void *options) {
     const struct run_options *o = options;
     struct error err = { 0 };
     /* A database that cannot be written must not cost a simulation. */
-    struct store *store = NULL;
-    if (o->db != NULL && (store = store_open(o->db, DB_WRITE, &err)) == NULL)
-        return cli_error(&err);
+    struct stop_watch watch = { 0 };
+    if (o->db != NULL && !stop_watch_open(&watch, o->db, &err)) return cli_error(&err);
+    struct store *store = watch.store;
     struct progress progress = cli_progress(cli, "replaying", "steps");
     struct replay_options replay = { .fidelity = (enum fidelity)o->fidelity,
                                      .threads = (int)o->threads,
@@ -47,7 +48,7 @@ static int run(struct cli *cli, void *options) {
         if (run_id >= 0) fprintf(stderr, "stored as run %ld in %s\n", (long)run_id, o->db);
     }
     execution_destroy(e);
-    store_close(store);
+    stop_watch_end(&watch);
     return ok ? EXIT_DONE : cli_error(&err);
 }
 

@@ -1,10 +1,10 @@
 /* cmd_sweep.c - many scenarios, resumable; the best layouts and what they cost. */
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include "sim/cli/stop_watch.h"
 #include "sim/cli/sweep_print.h"
+#include "sim/study/sweep_lock.h"
 #include "sim/study/sweep_team.h"
 
 struct sweep_cli_options {
@@ -79,27 +79,17 @@ static void show_progress(void *context, enum sweep_phase phase, int64_t done, i
 
 /* ---- stopped by hand ---- */
 
-/* What a handler may touch: made before the sweep begins. Rows are stored as they come, so that
- * there is nothing to do but to say so. */
-static char stop_text[1024];
-
-static void say_stopped(int number) {
-    const ssize_t written = write(STDERR_FILENO, stop_text, strlen(stop_text));
-    (void)written;
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-static void watch_for_stop(const char *db) {
-    if (db != NULL)
-        snprintf(stop_text, sizeof stop_text,
-                 "\nstopped: what was priced is in %s; the same command goes on from there\n", db);
-    else
-        snprintf(stop_text, sizeof stop_text,
-                 "\nstopped: nothing is kept; with --db FILE the same command would go on\n");
-    struct sigaction action = { .sa_handler = say_stopped };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+/* Rows are stored as they come, so that there is little to do but to say so. */
+static void watch_for_stop(struct stop_watch *watch, struct arena *arena, const char *db) {
+    if (db == NULL) {
+        watch->nothing_kept =
+            "\nstopped: nothing is kept; with --db FILE the same command would go on\n";
+        return;
+    }
+    watch->nothing_kept = "\nstopped before anything was stored\n";
+    watch->kept = arena_format(
+        arena, "\nstopped: what was priced is in %s; the same command goes on from there\n", db);
+    watch->lock_file = sweep_lock_file(arena, db);
 }
 
 static void print_answer(struct cli *cli, struct sweep *sweep) {
@@ -114,7 +104,7 @@ static void print_answer(struct cli *cli, struct sweep *sweep) {
 
 /* Of several processes only member 0 has the database, and speaks. */
 static int run_as_member(struct cli *cli, const struct sweep_cli_options *o,
-                         struct sweep_team *team) {
+                         struct sweep_team *team, struct stop_watch *watch) {
     struct error err = { 0 };
     const bool speaks = sweep_team_member(team) == 0;
     struct sweep_progress progress = { .cli = cli,
@@ -128,24 +118,30 @@ static int run_as_member(struct cli *cli, const struct sweep_cli_options *o,
                                            .budget_usd = o->budget_usd,
                                            .progress = speaks ? show_progress : NULL,
                                            .progress_context = &progress,
+                                           .lock_held = &watch->lock_held,
                                            .team = team };
     bool ok = read_shard(o, &sweep_options, &err);
-    if (speaks) watch_for_stop(o->db);
-    if (ok && speaks && o->db != NULL)
-        ok = (sweep_options.store = store_open(o->db, DB_WRITE, &err)) != NULL;
+    if (speaks)
+        watch_for_stop(watch, cli->arena, o->db);
+    else
+        stop_watch_end(watch);
+    if (ok && speaks) ok = stop_watch_open(watch, o->db, &err);
+    sweep_options.store = watch->store;
     ok = sweep_team_agree(team, ok, &err);
     struct sweep *sweep = ok ? sweep_run(&sweep_options, cli->arguments.positional[0], &err) : NULL;
     if (speaks) cli_progress_end(&progress.bar);
     if (speaks && sweep != NULL) print_answer(cli, sweep);
     ok = sweep != NULL;
     sweep_destroy(sweep);
-    store_close(sweep_options.store);
+    stop_watch_end(watch);
     return ok ? EXIT_DONE : speaks ? cli_error(&err) : EXIT_DONE;
 }
 
 static int run(struct cli *cli, void *options) {
+    struct stop_watch watch = { 0 };
+    stop_watch_hold(&watch); /* MPI has threads */
     struct sweep_team *team = sweep_team_join();
-    const int code = run_as_member(cli, options, team);
+    const int code = run_as_member(cli, options, team, &watch);
     sweep_team_leave(team);
     return code;
 }

@@ -167,6 +167,7 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
     if (store == NULL) return true;
     run->lock_file = sweep_lock_take(store_db(store)->path, err);
     if (run->lock_file == NULL) return false;
+    if (run->options->lock_held != NULL) atomic_store(run->options->lock_held, true);
     if (!choose_pruning(run, err)) return false;
     char *text = definition_text(sweep, run->pruning);
     struct sweep_record record = { .name = sweep->file->name,
@@ -200,6 +201,7 @@ static bool open_sweep(struct sweep_run *run, struct error *err) {
 static void run_destroy(struct sweep_run *run) {
     sweep_share_destroy(run->share);
     thread_pool_destroy(run->pool);
+    if (run->options->lock_held != NULL) atomic_store(run->options->lock_held, false);
     sweep_lock_release(run->lock_file);
     pthread_mutex_destroy(&run->lock);
     configuration_table_free(&run->known);

@@ -21,6 +21,7 @@
 #ifndef BALLAST_SIM_STUDY_SWEEP_H
 #define BALLAST_SIM_STUDY_SWEEP_H
 
+#include <stdatomic.h>
 #include "results/store.h"
 #include "sim/study/comparison.h"
 #include "sim/study/execution.h"
@@ -36,8 +37,9 @@ struct sweep_team; /* sweep_team.h */
 struct sweep_options {
     const struct scenario_options *scenario_options;
     const struct provenance *provenance;
-    struct store *store; /* NULL: nothing is kept */
-    int threads;         /* 0: one per core */
+    struct store *store;    /* NULL: nothing is kept */
+    atomic_bool *lock_held; /* of the store's sweep_lock, for who stops the process; may be NULL */
+    int threads;            /* 0: one per core */
     bool prune;
     int64_t top;                      /* negative: as the file says */
     double deadline_days, budget_usd; /* NaN: as the file says */

@@ -8,17 +8,22 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "sim/base/arena.h"
 
 struct sweep_lock {
     char *path;
     int file;
 };
 
+static const char ending[] = "-sweep";
+
+const char *sweep_lock_file(struct arena *arena, const char *database) {
+    return arena_format(arena, "%s%s", database, ending);
+}
+
 struct sweep_lock *sweep_lock_take(const char *database, struct error *err) {
     struct sweep_lock *lock = memory_alloc(sizeof *lock);
-    lock->path = memory_alloc(strlen(database) + 16);
-    sprintf(lock->path, "%s-sweep", database);
+    lock->path = memory_alloc(strlen(database) + sizeof ending);
+    sprintf(lock->path, "%s%s", database, ending);
     lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock->file >= 0 && flock(lock->file, LOCK_EX | LOCK_NB) == 0) return lock;
     if (lock->file >= 0 && errno == EWOULDBLOCK) {

@@ -1,6 +1,7 @@
 #!/bin/bash
-# test_stop.sh BALLAST - a sweep that is stopped says what it kept and how to go on; the counts of the
-# same command afterwards add up.
+# test_stop.sh BALLAST - a sweep that is stopped says what it kept and how to go on, and leaves one
+# plain file; the counts of the same command afterwards add up. A run that is stopped leaves nothing
+# of a new database, and a database of before as it was.
 set -u
 ballast=$1
 sweep=$(dirname "$0")/../data/sweep/small-sweep.json
@@ -10,8 +11,8 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 "$ballast" sweep "$sweep" --quiet --jobs 1 --no-prune --db "$scratch/sweep.db" > /dev/null 2> "$scratch/err" &
 pid=$!
-for ((i = 0; i < 3000; i++)); do # until the database is begun
-    [ -s "$scratch/sweep.db" ] && break
+for ((i = 0; i < 3000; i++)); do # until the sweep is begun
+    "$ballast" export sweep --db "$scratch/sweep.db" 2> /dev/null | grep -q small && break
     sleep 0.01
 done
 kill -TERM $pid || fail "the sweep had ended"
@@ -19,6 +20,33 @@ wait $pid
 [ $? -eq 143 ] || fail "not ended by the signal"
 grep -q "stopped: what was priced is in $scratch/sweep.db; the same command goes on" "$scratch/err" ||
     fail "said: $(cat "$scratch/err")"
+[ "$(cd "$scratch" && echo sweep*)" = sweep.db ] || fail "left $(cd "$scratch" && echo sweep*)"
+# What was stored is in the file itself, without its log.
+cp "$scratch/sweep.db" "$scratch/copy.db"
+"$ballast" export sweep --db "$scratch/copy.db" > /dev/null || fail "the copy does not open"
+
+# Half a minute of work, stopped once the database is open: a new one has its log then, one of before
+# nothing to see.
+long=$(dirname "$0")/../../scenarios/examples/internvl-6b-20b-isf.json
+stop_run() {
+    "$ballast" run "$long" --fidelity operator --quiet --db "$1" > /dev/null &
+    pid=$!
+    for ((i = 0; i < 50; i++)); do
+        [ -e "$1-wal" ] && break
+        sleep 0.01
+    done
+    kill -TERM $pid || fail "the run had ended"
+    wait $pid
+    [ $? -eq 143 ] || fail "the run was not ended by the signal"
+}
+stop_run "$scratch/new.db"
+[ "$(cd "$scratch" && echo new*)" = "new*" ] || fail "a new database left $(cd "$scratch" && echo new*)"
+"$ballast" run "$long" --set simulate.iterations=2 --quiet --db "$scratch/old.db" > /dev/null ||
+    fail "run into old.db"
+"$ballast" export --digest --db "$scratch/old.db" > "$scratch/before"
+stop_run "$scratch/old.db"
+[ "$(cd "$scratch" && echo old*)" = old.db ] || fail "left $(cd "$scratch" && echo old*)"
+"$ballast" export --digest --db "$scratch/old.db" | cmp -s - "$scratch/before" || fail "old.db changed"
 
 "$ballast" sweep "$sweep" --quiet --db "$scratch/whole.db" --top 0 > /dev/null || fail "whole sweep"
 "$ballast" sweep "$sweep" --quiet --db "$scratch/whole.db" --top 0 > "$scratch/again.txt" || fail "again"
