@@ -341,7 +341,7 @@ static void test_find(void **state) {
 static void test_nearest(void **state) {
     (void)state;
     static const char *const names[] = { "tp",          "pp",           "vpp", "zero_stage",
-                                         "micro_batch", "global_batch", NULL };
+                                         "micro_batch", "global_batch", "k",   NULL };
     static const struct {
         const char *wanted, *want; /* NULL: none is near */
     } cases[] = {
@@ -354,6 +354,8 @@ static void test_nearest(void **state) {
         { "stage", "zero_stage" },
         { "global_batch_size", "global_batch" },
         { "recompute", NULL },
+        { "kind", NULL },
+        { "https", NULL },
         { "a_name_that_is_longer_than_any_name_a_table_could_reasonably_hold_in_it", NULL },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
