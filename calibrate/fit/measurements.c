@@ -109,6 +109,16 @@ static char *read_text(const char *path, char **text, size_t *size, struct error
         free(*text);
         return NULL;
     }
+    const char *bad = utf8_invalid(*text, *size);
+    if (bad) {
+        long line = 1;
+        for (const char *c = *text; c < bad; c++)
+            line += *c == '\n';
+        error_at(err, path, line, 0, "a byte 0x%02X that is no UTF-8", (unsigned char)*bad);
+        error_hint(err, "save the file as UTF-8");
+        free(*text);
+        return NULL;
+    }
     return strncmp(*text, "\xef\xbb\xbf", 3) == 0 ? *text + 3 : *text;
 }
 
@@ -219,10 +229,19 @@ static bool read_cell(const struct reader *r, const struct column *column, struc
     return true;
 }
 
+/* Quotes inside a cell are doubled, so that those of a whole line are even. */
+static bool quote_stays_open(const char *line) {
+    bool open = false;
+    for (const char *c = strchr(line, '"'); c; c = strchr(c + 1, '"'))
+        open = !open;
+    return open;
+}
+
 static bool read_line(const struct reader *r, struct arena *arena, char *text, long line, void *row,
                       struct error *err) {
     int i = 0;
     char *cell;
+    const bool open = quote_stays_open(text);
     for (size_t c = 0; c < r->column_count; c++) /* of a column that is not there */
         if (r->columns[c].type == CELL_TEXT)
             *(const char **)(void *)((char *)row + r->columns[c].offset) = "";
@@ -233,6 +252,8 @@ static bool read_line(const struct reader *r, struct arena *arena, char *text, l
             !read_cell(r, &r->columns[r->column_of[i]], arena, cell, line, row, err))
             return false;
     }
+    if (i != r->cell_count && open)
+        return error_at(err, r->path, line, 0, "a quote is opened and not closed");
     return i == r->cell_count ||
            error_at(err, r->path, line, 0, "must have %d cells, got %d", r->cell_count, i);
 }

@@ -113,6 +113,10 @@ static void test_broken(void **state) {
         { "a column twice", "gpu,m,n,k,m\n", ":1: error: column 'm' stands there twice" },
         { "another unit", "source,gpu,dtype,n,m,k,time_ms,framework\n",
           ":1: error: no column 'time_us'\n  hint: is 'time_ms' meant?" },
+        { "no UTF-8", HEADER "s,G\xe9,bf16,1,2,2,1,,f\n",
+          ":2: error: a byte 0xE9 that is no UTF-8" },
+        { "an open quote", HEADER "s,\"G,bf16,1,2,2,1,,f\n",
+          ":2: error: a quote is opened and not closed" },
         { "a cell too few", HEADER "s,G,bf16,1,2,2,1,\n", ":2: error: must have 9 cells, got 8" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
