@@ -184,6 +184,21 @@ bool error_check_output_file(struct error *err, const char *path) {
     return error_set(err, "cannot write %s: it is not a file", path);
 }
 
+/* By device and inode: a file has many names. */
+bool error_check_output_apart(struct error *err, const char *path, const char *read,
+                              const char *const *sources, int64_t source_count) {
+    struct stat target, source;
+    if (stat(path, &target) != 0 || !S_ISREG(target.st_mode)) return true;
+    for (int64_t i = 0; i < source_count; i++) {
+        if (stat(sources[i], &source) != 0 || source.st_dev != target.st_dev ||
+            source.st_ino != target.st_ino)
+            continue;
+        error_set(err, "cannot write %s: %s from this file", path, read);
+        return error_hint(err, "choose another name for the output");
+    }
+    return true;
+}
+
 bool error_check_output_folder(struct error *err, const char *path) {
     struct stat status;
     int code;

@@ -11,10 +11,11 @@
 #define BALLAST_SIM_BASE_ERROR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct error {
-    bool located;    /* text begins with "file:line:column: error: " */
-    bool internal;   /* the machine's fault (disk, memory), not the input's: exit 1 instead of 2 */
+    bool located;     /* text begins with "file:line:column: error: " */
+    bool internal;    /* the machine's fault (disk, memory), not the input's: exit 1 instead of 2 */
     const char *rule; /* of a scenario: the rule between fields that it breaks; NULL: none */
     char text
         [4096]; /* one sentence, possibly followed by context and hint lines; no newline at end */
@@ -42,6 +43,9 @@ bool error_check_output(struct error *err, const char *path);
  * replace. */
 bool error_check_output_file(struct error *err, const char *path);
 /* The same for a folder that is there, or is to be made inside one that is. */
+/* Whether it is none of the files that it would be made from; `read`: "the model is read". */
+bool error_check_output_apart(struct error *err, const char *path, const char *read,
+                              const char *const *sources, int64_t source_count);
 bool error_check_output_folder(struct error *err, const char *path);
 bool error_context(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -303,6 +303,9 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
                     const char *output) {
     struct error err = { 0 };
     if (output != NULL && !error_check_output(&err, output)) return cli_error(&err);
+    if (output != NULL &&
+        !error_check_output_apart(&err, output, "rows are read", paths, path_count))
+        return cli_error(&err);
     if (path_count == 0 &&
         !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);

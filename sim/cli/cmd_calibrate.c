@@ -308,6 +308,28 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- import ---- */
 
+static void print_rows_json(const struct nccl_log_rows *rows) {
+    cJSON *object = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(object, "rows");
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct nccl_log_row *r = &rows->rows[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "gpu", r->row.gpu);
+        cJSON_AddNumberToObject(row, "n_gpus", (double)r->row.n_gpus);
+        cJSON_AddNumberToObject(row, "n_nodes", (double)r->row.n_nodes);
+        cJSON_AddStringToObject(row, "interconnect", r->row.interconnect);
+        cJSON_AddStringToObject(row, "op", r->row.op);
+        cJSON_AddNumberToObject(row, "bytes", r->row.bytes);
+        cJSON_AddNumberToObject(row, "time_us", r->row.time_us);
+        cJSON_AddNumberToObject(row, "algbw_GB_per_s", r->algbw_GB_per_s);
+        cJSON_AddNumberToObject(row, "busbw_GB_per_s", r->busbw_GB_per_s);
+        cJSON_AddBoolToObject(row, "in_place", r->row.in_place);
+        cJSON_AddStringToObject(row, "nccl_version", r->row.nccl_version);
+        cJSON_AddStringToObject(row, "source", r->row.source);
+        cJSON_AddItemToArray(list, row);
+    }
+    cli_print_json(object);
+}
+
 static bool write_rows(const struct nccl_log_rows *rows, const char *path, struct error *err) {
     if (path == NULL)
         return nccl_log_write(rows, stdout) || error_system(err, "cannot write to stdout");
@@ -331,14 +353,21 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
                               "calibrate import nccl-tests LOG...");
         return cli_error(&err);
     }
-    if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
+    if (o->output != NULL && (!error_check_output(&err, o->output) ||
+                              !error_check_output_apart(&err, o->output, "a log is read",
+                                                        arguments + 2, cli->arguments.count - 2)))
+        return cli_error(&err);
     const struct nccl_log_options options = { .op = o->op < 0 ? NULL : nccl_log_ops[o->op],
                                               .gpu = o->gpu,
                                               .interconnect = o->interconnect };
     struct nccl_log_rows rows = { 0 };
     for (int64_t i = 2; i < cli->arguments.count; i++)
         if (!nccl_log_read(cli->arena, arguments[i], &options, &rows, &err)) return cli_error(&err);
-    if (!write_rows(&rows, o->output, &err)) return cli_error(&err);
+    if (o->output == NULL && cli->common.json)
+        print_rows_json(&rows);
+    else if (!write_rows(&rows, o->output, &err))
+        return cli_error(&err);
+    if (o->output != NULL) cli_print_output(cli, o->output, "rows", rows.count);
     if (!cli->common.quiet)
         fprintf(stderr, "%lld row%s of %lld log%s\n", (long long)rows.count,
                 rows.count == 1 ? "" : "s", (long long)(cli->arguments.count - 2),
@@ -413,7 +442,11 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         error_set(&err, "name the measurements: ballast calibrate check FILE.csv[.gz]...");
         return cli_error(&err);
     }
-    if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
+    if (o->output != NULL &&
+        (!error_check_output(&err, o->output) ||
+         !error_check_output_apart(&err, o->output, "measurements are read",
+                                   cli->arguments.positional + 1, cli->arguments.count - 1)))
+        return cli_error(&err);
     char *text = NULL;
     size_t size = 0;
     FILE *rows = o->output != NULL ? open_memstream(&text, &size) : NULL;

@@ -1,7 +1,6 @@
 /* cmd_model.c - `model show`: what a model is made of; `model import`: a Hugging Face
  * config.json. */
 #include <string.h>
-#include <sys/stat.h>
 #include "sim/base/output_draft.h"
 #include "sim/base/field.h"
 #include "sim/cli/cli.h"
@@ -178,19 +177,11 @@ static bool check_output_name(const char *path, struct error *err) {
     return error_set(err, "--output %s: the name must end in .json", path);
 }
 
-static bool check_not_input(const char *output, const char *input, struct error *err) {
-    struct stat target, source;
-    if (stat(output, &target) != 0 || stat(input, &source) != 0 || source.st_dev != target.st_dev ||
-        source.st_ino != target.st_ino)
-        return true;
-    error_set(err, "cannot write %s: the model is read from this file", output);
-    return error_hint(err, "choose another name for the output");
-}
-
 static int import(struct cli *cli, const struct model_options *o, const char *path) {
     struct error err = { 0 };
     if (o->output != NULL &&
-        !(check_output_name(o->output, &err) && check_not_input(o->output, path, &err)))
+        !(check_output_name(o->output, &err) &&
+          error_check_output_apart(&err, o->output, "the model is read", &path, 1)))
         return cli_error(&err);
     if (o->name != NULL && !name_is_plain(o->name)) {
         error_set(&err, "--name: must be one line of UTF-8 without control characters");
