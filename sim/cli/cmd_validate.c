@@ -91,7 +91,9 @@ static cJSON *row_json(const struct validation_row *r) {
     cJSON_AddStringToObject(row, "memory_reading", memory_reading_name(r->reading));
     cJSON_AddBoolToObject(row, "memory_scored", validation_memory_counts(r));
     cJSON_AddBoolToObject(row, "memory_doubtful", validation_memory_doubtful(r));
-    cJSON_AddStringToObject(row, "outcome", r->measured->outcome);
+    /* Empty, and what is no word of the format, is taken as ok. */
+    cJSON_AddStringToObject(row, "outcome",
+                            strcmp(r->measured->outcome, "oom") == 0 ? "oom" : "ok");
     if (skipped)
         cJSON_AddNullToObject(row, "fits_predicted");
     else

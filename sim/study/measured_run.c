@@ -350,10 +350,13 @@ static const char *meant_column(struct arena *arena, const struct csv *csv, cons
 
 static const char *unknown_column(struct arena *arena, const struct csv *csv, const char *name) {
     const char *near = meant_column(arena, csv, name);
-    return arena_format(arena,
-                        "%s:1: note: the column \"%.60s\" is not known and was ignored%s%s%s",
-                        csv->path, name, near != NULL ? "; did you mean \"" : "",
-                        near != NULL ? near : "", near != NULL ? "\"?" : "");
+    const char *more = near != NULL ? arena_format(arena, "; did you mean \"%s\"?", near)
+                       : measured_column_of_video(name)
+                           ? "; a sample's frames go into images_per_sample, their size into "
+                             "image_wh"
+                           : "";
+    return arena_format(arena, "%s:1: note: the column \"%.60s\" is not known and was ignored%s",
+                        csv->path, name, more);
 }
 
 static bool missing_column(struct arena *arena, const struct csv *csv, const char *name,

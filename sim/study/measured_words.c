@@ -186,6 +186,13 @@ const char *measured_column_meant(struct arena *arena, const char *name) {
     return NULL;
 }
 
+bool measured_column_of_video(const char *name) {
+    static const char *const signs[] = { "video", "clips", "frames", "fps" };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (strcasestr(name, signs[i]) != NULL) return true;
+    return false;
+}
+
 /* "layers=5", "5 layers" and "layers:5" are one. */
 static const char *layers_word(struct arena *arena, const char *plain) {
     char *end;

@@ -31,6 +31,8 @@ bool measured_count_word(struct arena *arena, const char *column, const char *ce
 /* The column that another name of it means ("num_gpus": gpu_count; in any case, blanks for
  * underscores); NULL: none is known. */
 const char *measured_column_meant(struct arena *arena, const char *name);
+/* Whether it speaks of video, for which the format has no column. */
+bool measured_column_of_video(const char *name);
 
 /* Whether the text holds the word by itself, no "no", "not" or "without" before it and no "false" or
  * "off" behind. */
