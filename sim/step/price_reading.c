@@ -150,7 +150,8 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
     if (forward + backward == 0) return waits;
     if (table->scenario->backend->blocking_launches) {
         waits.forward_ns = forward;
-        waits.backward_ns = time->backward_ns > 0 ? backward : 0;
+        if (time->backward_ns == 0) return waits;
+        waits.backward_ns = backward;
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
             if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
                 waits.recompute_ns[how] = forward;

@@ -100,7 +100,8 @@ struct price price_table_send_price(const struct price_table *table, int64_t sta
                                     struct operator_work *work, struct communicator *pair);
 /* What the device waits for the launches of a layer of this kind. The host launches ahead, so that
  * a layer's passes together take no less than all their launches; the waits stand in its backward,
- * where there is one. All three are part of the layer's times. */
+ * where there is one. Where the host waits for each kernel, every pass waits for all its launches.
+ * All three are part of the layer's times, and 0 for passes that the layer does not have. */
 struct host_waits {
     int64_t forward_ns, backward_ns, recompute_ns[RECOMPUTE_KIND_COUNT];
 };

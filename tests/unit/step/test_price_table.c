@@ -693,6 +693,30 @@ static void test_blocking_launches(void **state) {
     }
 }
 
+/* Where nothing below a frozen encoder is trained it has no backward, and so nothing to run again. */
+static void test_blocking_launches_of_frozen_blocks(void **state) {
+    (void)state;
+    static const char *const setup[] = {
+        "model={\"name\":\"internvl-6b-8b\",\"frozen\":[\"vision\"]}",
+        "layout.tp=8",
+        "cluster.gpu_count=256",
+        "layout.backend=megatron-deepspeed",
+        "layout.stack=megatron-deepspeed-bloom",
+        "policy.recompute=full",
+        NULL
+    };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 4, 4096, 4096.0 * 4096.0);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time time;
+    price_table_layer(f.prices, LAYER_VISION_BLOCK, &shape, &time);
+    assert_true(time.forward_ns > 1200000);
+    assert_int_equal(time.backward_ns, 0);
+    assert_int_equal(time.recompute_ns[RECOMPUTE_FULL], 0);
+    fixture_close(&f);
+}
+
 /* hf-deepspeed needs 1.2 ms to launch a pass, and 2.6 ms more on ZeRO-3: no block's passes together
  * are shorter, and where the device has more to do nothing is waited for. */
 static void test_launches_of_the_host(void **state) {
@@ -735,6 +759,7 @@ int main(void) {
         cmocka_unit_test(test_tensor_overlap_in_factors),
         cmocka_unit_test(test_launches_of_the_host),
         cmocka_unit_test(test_blocking_launches),
+        cmocka_unit_test(test_blocking_launches_of_frozen_blocks),
         cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),
