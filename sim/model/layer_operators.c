@@ -113,8 +113,8 @@ static void block_forward(struct emitter *e) {
     emit_adapters_forward(e, ADAPTER_OF_QKV);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
-    context_exchange_before(d, PASS_FORWARD, e->out);
     attention_unpad(d, PASS_FORWARD, e->activation, e->out);
+    context_exchange_before(d, PASS_FORWARD, e->out); /* a ring stands right before attention */
     core_attention(d, PASS_FORWARD, e->activation, e->out);
     context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
     emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);

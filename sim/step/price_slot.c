@@ -179,6 +179,14 @@ static int64_t context_ns(const struct operator_list *list, const struct priced_
     return ns;
 }
 
+static bool ring_precedes_attention(const struct operator_list *list,
+                                    const struct priced_list *priced) {
+    if (priced->ring_run == NO_RUN) return true;
+    if (priced->ring_run >= priced->run_count) return false;
+    const int64_t ring = priced->runs[priced->ring_run].index - 1;
+    return ring >= 0 && operator_runs_beside_attention(&list->operators[ring]);
+}
+
 /* Takes `list`. */
 static void price_list(const struct price_table *table, enum layer_kind kind,
                        struct operator_list list, struct priced_list *out) {
@@ -208,7 +216,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         out->band_ns += (double)timed->ns * price.band_fraction;
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
-    ballast_check(out->ring_run == NO_RUN || out->ring_run < out->run_count);
+    ballast_check(ring_precedes_attention(&list, out));
     if (counts_tensor_overlap(s)) overlap_tensor_parallel(table, &list, &place, out->operators);
     for (int64_t i = 0; i < list.count; i++)
         if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;

@@ -204,6 +204,29 @@ static void test_ring_hides_behind_attention(void **state) {
     }
 }
 
+/* What unpads attention beside a ring is priced like every operator: alone they sum up to the layer. */
+static void test_ring_beside_unpadded_attention(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=llama3-8b", "layout.cp=2",
+                                         "layout.stack=hf-deepspeed",
+                                         "training.micro_batch.samples=2", NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    assert_true(scenario_split(f.scenario).unpads);
+    struct batch_shape shape = model_batch_shape(f.scenario->model, 2, 0, 8192, 8192.0 * 4096);
+    price_table_prepare(f.prices, &shape, 1);
+    struct layer_time time;
+    price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+    const int64_t want_ns[] = { time.forward_ns, time.backward_ns };
+    for (int set = 0; set < 2; set++) {
+        struct operator_time operators[PRICE_OPERATOR_LIMIT];
+        const int64_t count = price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &shape,
+                                                    (enum pass_set)set, operators);
+        assert_int_equal(brute_makespan_ns(operators, count), want_ns[set]);
+    }
+    fixture_close(&f);
+}
+
 /* Contiguous parts of a causal sequence: the last rank of cp does (2 cp - 1) / cp times the
  * mean. */
 static void test_unbalanced_ring(void **state) {
@@ -754,6 +777,7 @@ int main(void) {
         cmocka_unit_test(test_host_launches_ahead_within_a_pass),
         cmocka_unit_test(test_launches_of_frozen_blocks),
         cmocka_unit_test(test_ring_hides_behind_attention),
+        cmocka_unit_test(test_ring_beside_unpadded_attention),
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
         cmocka_unit_test(test_tensor_overlap_in_factors),
