@@ -227,45 +227,50 @@ static bool layout_says(const struct reader *r, const char *key) {
 
 /* What the stack states holds instead of the figures of backend and optimizer, and where the layout
  * does not say. */
-static bool load_stack(struct reader *r) {
+static bool use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
     struct scenario *s = r->s;
-    if (strcmp(s->layout_fields.stack, "auto") == 0) {
-        s->layout_fields.stack = backend_at(s->layout_fields.backend)->usual_stack;
-        scenario_assume(r, arena_format(s->arena,
-                                        "the software stack is %s, the usual one of backend %s "
-                                        "(layout.stack)",
-                                        s->layout_fields.stack,
-                                        backend_at(s->layout_fields.backend)->name));
-    }
-    s->layout_fields.stack = stack_place(s, s->layout_fields.stack);
-    const char *name = s->layout_fields.stack;
-    struct backend *backend = arena_new(s->arena, struct backend);
-    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
-    *backend = *backend_at(s->layout_fields.backend);
-    *optimizer = *optimizer_at(s->training_fields.optimizer);
-    s->backend = backend;
-    s->optimizer = optimizer;
-    if (strcmp(name, "none") == 0) return true;
+    struct scenario_layout *f = &s->layout_fields;
+    const enum precision precision = (enum precision)s->training_fields.precision;
     if (r->options->stack != NULL)
         s->stack = r->options->stack;
     else
         s->stack = r->options->cache != NULL
-                       ? scenario_cache_stack(r->options->cache, s->directory, name, r->err)
-                       : stack_load(s->arena, s->directory, name, r->err);
+                       ? scenario_cache_stack(r->options->cache, s->directory, f->stack, r->err)
+                       : stack_load(s->arena, s->directory, f->stack, r->err);
     if (s->stack == NULL)
-        return relocate(r, scenario_member(r->top.layout, "stack"), "stack", name);
-    backend_use_stack(backend, s->stack, (enum precision)s->training_fields.precision,
-                      s->layout_fields.zero_stage, s->layout_fields.tp,
-                      s->layout_fields.vpp > 1 || scenario_present(r->policy.joint) != NULL);
-    optimizer_use_stack(optimizer, s->stack, (enum precision)s->training_fields.precision);
+        return relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
+    backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
+                      f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
+    optimizer_use_stack(optimizer, s->stack, precision);
     if (!layout_says(r, "overlap_gradient_reduce"))
-        s->layout_fields.overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
+        f->overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
     if (!layout_says(r, "overlap_parameter_gather"))
-        s->layout_fields.overlap_parameter_gather = s->stack->overlap_parameter_gather;
+        f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
     if (!layout_says(r, "tp_overlap"))
-        s->layout_fields.tp_overlap =
-            s->stack->overlap_tensor && s->layout_fields.tp > 1 && s->layout_fields.sp;
+        f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
     return true;
+}
+
+static bool load_stack(struct reader *r) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const struct backend *row = backend_at(f->backend);
+    if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);
+    if (strcmp(f->stack, "auto") == 0) {
+        f->stack = row->usual_stack;
+        scenario_assume(r, arena_format(s->arena,
+                                        "the software stack is %s, the usual one of backend %s "
+                                        "(layout.stack)",
+                                        f->stack, row->name));
+    }
+    f->stack = stack_place(s, f->stack);
+    struct backend *backend = arena_new(s->arena, struct backend);
+    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
+    *backend = *row;
+    *optimizer = *optimizer_at(s->training_fields.optimizer);
+    s->backend = backend;
+    s->optimizer = optimizer;
+    return strcmp(f->stack, "none") == 0 || use_stack(r, backend, optimizer);
 }
 
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name: the

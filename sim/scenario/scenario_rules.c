@@ -43,8 +43,6 @@ bool rule_layout(struct reader *r) {
             SUSPECT(r, scenario_member(section, "tp_overlap"), scenario_member(section, "sp")),
             r->err, "all-reduces cannot run beside a matmul in pieces",
             "tp_overlap needs sequence parallelism: sp must be true");
-    if (!is_given(section, "zero_stage"))
-        f->zero_stage = backend_usual_zero_stage(backend_names[f->backend], f->pp);
     r->rule = "zero-without-pipeline";
     const bool gathers_once = f->zero_stage > 1 && f->pp > 1;
     if (gathers_once && !backend_at(f->backend)->gathers_once_beside_pipeline)

@@ -2,6 +2,8 @@
  * --set. */
 #include "tests/unit/scenario/scenario_fixture.h"
 
+#include <math.h>
+
 static void test_rules_in_the_file(void **state) {
     (void)state;
     /* want follows "s.json:" */
@@ -644,10 +646,44 @@ static void test_rules_in_overrides(void **state) {
     }
 }
 
+/* What a stack's hooks of ZeRO-3 take is taken too where FSDP's usual ZeRO-3 is not said. */
+static void test_hooks_of_the_usual_zero_stage(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[5];
+        double want_s;
+    } cases[] = {
+        { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=3" }, 0.003 },
+        { { "layout.backend=fsdp", "layout.pp=1" }, 0.003 },
+        { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2" }, 0.001 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *shipped = stack_load(arena, SCENARIOS, "torchtitan-eager", &err);
+    assert_non_null(shipped);
+    struct stack stack = *shipped;
+    stack.host_forward_s = 0.001;
+    stack.host_sharded_s = 0.002;
+    stack.host_divided_forward_s = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_lines(MODEL, NULL);
+        const struct scenario_options options = { .directory = SCENARIOS,
+                                                  .overrides = cases[i].overrides,
+                                                  .stack = &stack };
+        struct scenario *s = scenario_load(&options, "s.json", &err);
+        if (s == NULL) fail_msg("%s", err.text);
+        if (fabs(s->backend->host_forward_s - cases[i].want_s) > 1e-9)
+            fail_msg("case %zu: %g s", i, s->backend->host_forward_s);
+        scenario_destroy(s);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_in_the_file),
         cmocka_unit_test(test_rules_in_overrides),
+        cmocka_unit_test(test_hooks_of_the_usual_zero_stage),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
