@@ -18,7 +18,7 @@ struct backend {
     double gradient_bytes;        /* per parameter, as held between micro-batches */
     double gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */
     /* HBM bytes per trainable parameter that each micro-batch moves to add its gradient to the kept
-     * one; 0 where the weight-gradient matmul adds in place. */
+     * one; 0 where the weight-gradient matmul adds in place, or else autograd as usual. */
     double accumulate_bytes_moved;
     bool adds_in_matmul; /* unless it moves such bytes (Megatron-LM's accumulation fusion) */
     double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */

@@ -46,11 +46,13 @@ bool rule_layout(struct reader *r) {
     r->rule = "zero-without-pipeline";
     const bool gathers_once = f->zero_stage > 1 && f->pp > 1;
     if (gathers_once && !backend_at(f->backend)->gathers_once_beside_pipeline)
-        return json_error(s->json, scenario_member(section, "zero_stage"), r->err,
-                          "ZeRO-1 goes with pipelines, and any stage with backend fsdp",
-                          "ZeRO-%ld of backend %s goes without a pipeline only: pp must be 1, got "
-                          "%ld",
-                          (long)f->zero_stage, backend_names[f->backend], (long)f->pp);
+        return json_error(
+            s->json,
+            SUSPECT(r, scenario_member(section, "zero_stage"), scenario_member(section, "pp")),
+            r->err, "ZeRO-1 goes with pipelines, and any stage with backend fsdp",
+            "ZeRO-%ld of backend %s goes without a pipeline only: pp must be 1, got "
+            "%ld",
+            (long)f->zero_stage, backend_names[f->backend], (long)f->pp);
     if (gathers_once) gather_once(r);
     int64_t gpus = s->cluster_fields.gpu_count, model_ranks = f->tp * f->pp * f->cp;
     if (f->dp < 0) {
@@ -523,7 +525,8 @@ void standing_assumptions(struct reader *r) {
                              "those of other samples (policy.batching.attention)"
                            : "sequences of packed samples attend only within their own sample; "
                              "padded ones to the padded length");
-    if (is_given(r->top.layout, "tp_overlap") && s->layout.tp > 1 && s->stack != NULL &&
+    const cJSON *overlap = cJSON_GetObjectItemCaseSensitive(r->top.layout, "tp_overlap");
+    if (scenario_present(overlap) != NULL && s->layout.sequence_parallel && s->stack != NULL &&
         s->stack->holds_tensor_overlap && (s->layout_fields.tp_overlap || s->stack->overlap_tensor))
         scenario_assume(r, arena_format(s->arena,
                                         "the factors of stack %s are of runs with tp_overlap: it "

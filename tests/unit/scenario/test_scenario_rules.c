@@ -679,11 +679,23 @@ static void test_hooks_of_the_usual_zero_stage(void **state) {
     arena_destroy(arena);
 }
 
+/* Of a stage in the file and a pipeline in --set, the pipeline is what the user would change. */
+static void test_a_pipeline_beside_the_files_zero_stage(void **state) {
+    (void)state;
+    const char *const overrides[] = { "layout.pp=2", NULL };
+    write_lines(LAYOUT, "\"layout\": { \"backend\": \"deepspeed\", \"zero_stage\": 3 }");
+    const struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct error err = { 0 };
+    assert_null(scenario_load(&options, "s.json", &err));
+    assert_non_null(strstr(err.text, "--set layout.pp=2: /layout/pp: ZeRO-3 of backend deepspeed"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_in_the_file),
         cmocka_unit_test(test_rules_in_overrides),
         cmocka_unit_test(test_hooks_of_the_usual_zero_stage),
+        cmocka_unit_test(test_a_pipeline_beside_the_files_zero_stage),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
