@@ -179,6 +179,11 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->send_blocks_compute |= b->send_blocks_host;
 }
 
+void backend_use_fp32(struct backend *b) {
+    b->gradient_bytes = fmax(b->gradient_bytes, 4);
+    b->gradient_reduce_bytes = fmax(b->gradient_reduce_bytes, 4);
+}
+
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
                          enum precision precision) {
     take(&optimizer->state_bytes, stack->state_bytes);

@@ -65,6 +65,8 @@ int64_t backend_usual_zero_stage(const char *name, int64_t pp);
  * `interleaved`: parts of the model take turns on each stage. */
 void backend_use_stack(struct backend *backend, const struct stack *stack, enum precision precision,
                        int64_t zero_stage, int64_t tp, bool interleaved);
+/* A training in fp32 makes, keeps and reduces gradients in fp32, whatever a recipe of bf16 does. */
+void backend_use_fp32(struct backend *backend);
 
 /* The stack's runs were of this backend, or of another built on the same framework. */
 bool backend_is_of_stack(const struct backend *backend, const struct stack *stack);

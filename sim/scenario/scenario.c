@@ -270,7 +270,9 @@ static bool load_stack(struct reader *r) {
     *optimizer = *optimizer_at(s->training_fields.optimizer);
     s->backend = backend;
     s->optimizer = optimizer;
-    return strcmp(f->stack, "none") == 0 || use_stack(r, backend, optimizer);
+    if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
+    if (s->training_fields.precision == PRECISION_FP32) backend_use_fp32(backend);
+    return true;
 }
 
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name: the

@@ -248,8 +248,9 @@ static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     const struct backend *backend = s->backend;
     if (backend->accumulate_bytes_moved > 0) return backend->accumulate_bytes_moved;
     if (backend->adds_in_matmul || reduces_each) return 0;
-    const double micro_batches = (double)s->micro_batches_per_rank;
-    return (2 + 2 * backend->gradient_reduce_bytes) * (micro_batches - 1) / micro_batches;
+    const double micro_batches = (double)s->micro_batches_per_rank,
+                 made = s->training_fields.precision == PRECISION_FP32 ? 4 : 2;
+    return (made + 2 * backend->gradient_reduce_bytes) * (micro_batches - 1) / micro_batches;
 }
 
 static void price_accumulation(struct step_model *m) {

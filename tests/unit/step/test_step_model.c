@@ -175,6 +175,30 @@ static void test_reduces_once(void **state) {
     fixture_close(&f);
 }
 
+/* fp32 gradients are read, added and reduced as they are, where a recipe of bf16 reduces 2 bytes. */
+static void test_fp32_gradients(void **state) {
+    (void)state;
+    static const struct {
+        const char *precision;
+        double reduced_bytes, added_bytes;
+    } cases[] = { { "training.precision=bf16", 2, 6 }, { "training.precision=fp32", 4, 12 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const setup[] = { "model=llama3-8b",   "layout.backend=deepspeed",
+                                      "layout.stack=none", "layout.zero_stage=1",
+                                      cases[i].precision,  NULL };
+        struct step_fixture f;
+        fixture_open_planned(&f, setup);
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        assert_true(f.scenario->backend->gradient_reduce_bytes == cases[i].reduced_bytes);
+        const double count = (double)f.scenario->micro_batches_per_rank,
+                     bytes = cases[i].added_bytes * (double)f.step->trainable_rank_parameters[0] *
+                             (count - 1) / count;
+        assert_int_equal(f.step->accumulate_ns[0],
+                         update_price_ns(&f, OPERATOR_ELEMENTWISE, bytes));
+        fixture_close(&f);
+    }
+}
+
 /* Groups of eight on two nodes: what the copies' all-reduces take is hidden, or comes last. */
 static void test_replicas_last(void **state) {
     (void)state;
@@ -661,6 +685,7 @@ int main(void) {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_fp32_has_no_master_copy),
+        cmocka_unit_test(test_fp32_gradients),
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_replicas_last),
         cmocka_unit_test(test_overlap_cost),
