@@ -387,20 +387,27 @@ static bool has_wrong_unit(const struct calibrate_check *check) {
     return 2 * slow > check->priced_count || 2 * fast > check->priced_count;
 }
 
+static const char *priced_by(struct arena *arena, const struct calibrate_group *g) {
+    return arena_format(arena, "%s%s", g->priced_by, g->exact_variant ? "" : " (nearest)");
+}
+
 static void print_check(struct arena *arena, const struct calibrate_check *check,
                         const char *path) {
+    int width = 34;
+    for (int64_t i = 0; i < check->group_count; i++) {
+        const int length = (int)strlen(priced_by(arena, &check->groups[i]));
+        if (length > width) width = length;
+    }
     printf("%s: %lld row%s of %s\n", path, (long long)check->row_count,
            check->row_count == 1 ? "" : "s", check->format);
-    printf("  %-26s %-15s %6s %7s %7s %7s %8s  %-34s %s\n", "operator", "gpu", "rows", "median",
-           "p90", "mean", "in band", "priced by", "framework");
+    printf("  %-26s %-15s %6s %7s %7s %7s %8s  %-*s %s\n", "operator", "gpu", "rows", "median",
+           "p90", "mean", "in band", width, "priced by", "framework");
     for (int64_t i = 0; i < check->group_count; i++) {
         const struct calibrate_group *g = &check->groups[i];
-        const char *profile =
-            arena_format(arena, "%s%s", g->priced_by, g->exact_variant ? "" : " (nearest)");
-        printf("  %-26s %-15s %6lld %6.1f%% %6.1f%% %+6.1f%% %7.0f%%  %-34s %s\n", g->operator_name,
+        printf("  %-26s %-15s %6lld %6.1f%% %6.1f%% %+6.1f%% %7.0f%%  %-*s %s\n", g->operator_name,
                g->gpu, (long long)g->row_count, 100 * g->median_abs_relative_error,
                100 * g->p90_abs_relative_error, 100 * g->mean_signed_relative_error,
-               100 * g->inside_band_fraction, profile, g->framework);
+               100 * g->inside_band_fraction, width, priced_by(arena, g), g->framework);
     }
     for (int64_t i = 0; i < check->skip_count; i++)
         printf("  %lld row%s left out: %s\n", (long long)check->skips[i].row_count,

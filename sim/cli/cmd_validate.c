@@ -155,14 +155,31 @@ static cJSON *to_json(const struct validation *v) {
 
 /* ---- text ---- */
 
+struct percent {
+    char text[24];
+};
+
+/* A thousandfold and more, of times that are no step's, in four digits. */
+static struct percent percent(double fraction, int width, bool sign) {
+    struct percent out;
+    const double value = fraction * 100;
+    snprintf(out.text, sizeof out.text,
+             fabs(value) < 1e5 ? (sign ? "%+*.1f %%" : "%*.1f %%")
+                               : (sign ? "%+*.1e %%" : "%*.1e %%"),
+             width, value);
+    return out;
+}
+
 static void print_group(const struct validation_group *g, const char *name) {
     printf("  %-40.40s %4ld of %4ld", name, (long)g->simulated, (long)g->rows);
     const struct error_statistics *s = &g->time;
     if (s->count > 0)
-        printf("  mean %5.1f %%, by case %5.1f %%, median %5.1f %%, p90 %5.1f %%, worst %+6.1f %%, "
-               "signed %+6.1f %%, in band %3.0f %%",
-               s->mean_abs * 100, g->time_by_case.mean_abs * 100, s->median_abs * 100,
-               s->p90_abs * 100, s->worst * 100, s->mean_signed * 100, g->band_coverage * 100);
+        printf("  mean %s, by case %s, median %s, p90 %s, worst %s, signed %s, in band %3.0f %%",
+               percent(s->mean_abs, 5, false).text,
+               percent(g->time_by_case.mean_abs, 5, false).text,
+               percent(s->median_abs, 5, false).text, percent(s->p90_abs, 5, false).text,
+               percent(s->worst, 6, true).text, percent(s->mean_signed, 6, true).text,
+               g->band_coverage * 100);
     if (g->memory.count > 0) printf(", memory %.1f %%", g->memory.mean_abs * 100);
     if (g->memory_of[READING_DEVICE].count > 0)
         printf(", memory of the card %.1f %%", g->memory_of[READING_DEVICE].mean_abs * 100);
@@ -180,8 +197,8 @@ static void print_row(const struct validation_row *r) {
     if (isnan(r->measured->iter_time_s))
         printf(" %12s %12.4g %9s", "", r->predicted_s, "");
     else
-        printf(" %12.4g %12.4g %+7.1f %%", r->measured->iter_time_s, r->predicted_s,
-               r->relative_error * 100);
+        printf(" %12.4g %12.4g %s", r->measured->iter_time_s, r->predicted_s,
+               percent(r->relative_error, 7, true).text);
     printf("  +-%4.1f %%%c", (r->band_high_s / r->predicted_s - 1) * 100,
            r->inside_range ? ' ' : '!');
     if (!isnan(r->measured->peak_mem_GiB))
