@@ -122,8 +122,7 @@ struct stack {
     double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
     /* the host's time to launch one transformer block: a pass is never shorter */
     double host_forward_s, host_backward_s;
-    double host_time_factor; /* in these two: read from time_rows */
-    double host_sharded_s;   /* what the hooks of ZeRO-3 on each of its modules add to either */
+    double host_sharded_s; /* what the hooks of ZeRO-3 on each of its modules add to either */
     double host_divided_forward_s, host_divided_backward_s; /* what TP's dispatch adds */
     double host_fp8_s;                                      /* what fp8 adds to the forward */
     double host_frozen_s; /* what frozen weights take from the backward */
@@ -186,8 +185,8 @@ struct stack {
     double logit_bytes, divided_logit_bytes;
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
-    /* measured runs whose memory, and whose step time, a cause was read from; NULL at the end */
-    const char **memory_rows, **time_rows;
+    const char *
+        *memory_rows; /* measured runs whose memory a cause was read from; NULL at the end */
     /* what the file states of pricing and memory, in its order; not what only measured runs take */
     struct stack_cause *causes;
     int64_t cause_count;

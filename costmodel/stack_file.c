@@ -8,8 +8,7 @@
 struct stack_fields {
     const char *name, *description, *backend, *hardware, *recompute, *relative, *partition,
         *pipeline_stack;
-    const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *time_rows,
-        *kernel_traffic;
+    const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
@@ -22,8 +21,7 @@ struct stack_fields {
     double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
         rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
     double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
-        host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us,
-        host_time_factor;
+        host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu, *host_gpu;
     double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
@@ -104,8 +102,6 @@ static const struct field stack_rows[] = {
       "host time to launch the forward of one block: no block is faster", NULL },
     { "host_backward_us", FIELD_DOUBLE, AT(host_backward_us), 0, 1e6, "0", "us",
       "the same of its backward", NULL },
-    { "host_time_factor", FIELD_DOUBLE, AT(host_time_factor), 0.1, 100, "1", "",
-      "on both, as the runs of time_rows have it", NULL },
     { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_us), 0, 1e6, "0", "us",
       "what ZeRO-3's hooks on a block's modules add to either", NULL },
     { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_us), 0, 1e6, "0", "us",
@@ -263,8 +259,6 @@ static const struct field stack_rows[] = {
       "buffers of one communicator of collectives", NULL },
     { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
       "measured runs whose memory a cause here was read from", NULL },
-    { "time_rows", FIELD_NODE, AT(time_rows), 0, 0, "null", "",
-      "measured runs whose step time a cause here was read from", NULL },
     { "pipeline_stack", FIELD_TEXT, AT(pipeline_stack), 0, 0, "null", "",
       "the stack that measured rows of it with a pipeline are of", NULL },
     { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
@@ -431,7 +425,6 @@ static bool is_cause(const char *name) {
         "sources",
         "overlap_gradient_reduce",
         "memory_rows",
-        "time_rows",
         "attention_fitted",
         "overlap_parameter_gather",
         "gpt_dropout",
@@ -495,9 +488,8 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .fp16_optimizer_traffic =
             isnan(f.fp16_optimizer_traffic) ? f.optimizer_traffic : f.fp16_optimizer_traffic,
         .launch_gap_s = f.launch_gap_us / 1e6,
-        .host_forward_s = f.host_forward_us / 1e6 * f.host_time_factor,
-        .host_backward_s = f.host_backward_us / 1e6 * f.host_time_factor,
-        .host_time_factor = f.host_time_factor,
+        .host_forward_s = f.host_forward_us / 1e6,
+        .host_backward_s = f.host_backward_us / 1e6,
         .host_sharded_s = f.host_sharded_us / 1e6,
         .host_divided_forward_s = f.host_divided_forward_us / 1e6,
         .host_divided_backward_s = f.host_divided_backward_us / 1e6,
@@ -563,7 +555,6 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
-           read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
            read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
 }

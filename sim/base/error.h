@@ -42,10 +42,10 @@ bool error_check_output(struct error *err, const char *path);
 /* Also where it is a device or a pipe, which what renames a finished file into place would
  * replace. */
 bool error_check_output_file(struct error *err, const char *path);
-/* The same for a folder that is there, or is to be made inside one that is. */
 /* Whether it is none of the files that it would be made from; `read`: "the model is read". */
 bool error_check_output_apart(struct error *err, const char *path, const char *read,
                               const char *const *sources, int64_t source_count);
+/* As error_check_output(), for a folder that is there, or is to be made inside one that is. */
 bool error_check_output_folder(struct error *err, const char *path);
 bool error_context(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -8,11 +8,9 @@
 #include <string.h>
 #include "sim/base/units.h"
 
-/* Some factor of its stack was fitted on the row, or a cause read from its step time. */
+/* Some factor of its stack was fitted on the row. */
 static bool calibrated_on(const struct stack *stack, const char *row_id) {
     for (const char *const *id = cost_model_calibration_rows; *id != NULL; id++)
-        if (strcmp(*id, row_id) == 0) return true;
-    for (const char **id = stack->time_rows; *id != NULL; id++)
         if (strcmp(*id, row_id) == 0) return true;
     for (int64_t i = 0; i < stack->factor_count; i++)
         for (const char **id = stack->factors[i].calibrated_on; *id != NULL; id++)
@@ -335,14 +333,7 @@ static bool measured_by(const struct measured_runs *runs, const char *row_id, co
     return false;
 }
 
-/* The rows are of the source that the stack's own factors are of. */
-static void forget_time_rows(struct stack *stack) {
-    stack->host_forward_s /= stack->host_time_factor;
-    stack->host_backward_s /= stack->host_time_factor;
-    stack->host_time_factor = 1;
-}
-
-/* All stacks, without the factors that rows of the source went into, and what was read from them. */
+/* All stacks, without the factors that rows of the source went into. */
 static struct stack_list without_source(struct arena *arena, const struct stack_list *all,
                                         const struct measured_runs *runs, const char *source) {
     struct stack_list list = { arena_array(arena, const struct stack *, all->count), all->count };
@@ -357,7 +348,6 @@ static struct stack_list without_source(struct arena *arena, const struct stack_
                 own = own || measured_by(runs, *id, source);
             if (!own) copy->factors[copy->factor_count++] = all->stacks[i]->factors[k];
         }
-        if (copy->factor_count < all->stacks[i]->factor_count) forget_time_rows(copy);
         copy->uncalibrated = false; /* what the others' share more is found from these */
         copy->known = list.stacks;
         list.stacks[i] = copy;

@@ -25,8 +25,8 @@
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
  * to come may be of a source like any of these, whichever has the most rows. Of stacks without their
- * factors it is over the rows alone: by seven sources the band would be wider, which the runs of
- * other places do not need (docs/MODEL.md, section 9).
+ * factors it is over the rows alone: by seven sources the band would be a sixth wider, beyond what a
+ * reader can use, and the runs of other places need it no wider (docs/MODEL.md, section 9).
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.

@@ -481,25 +481,6 @@ static void test_attention_of_other_precisions(void **state) {
     }
 }
 
-static void test_host_time_factor(void **state) {
-    (void)state;
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    const struct stack *stack =
-        load_text(arena,
-                  "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
-                  "\"host_forward_us\":1000,\"host_backward_us\":2000,\"host_time_factor\":2.5,"
-                  "\"time_rows\":[\"r\"],\"sources\":{\"host_forward_us\":\"x\","
-                  "\"host_backward_us\":\"x\",\"host_time_factor\":\"r\"}}",
-                  &err);
-    if (stack == NULL) fail_msg("%s", err.text);
-    assert_true(fabs(stack->host_forward_s - 2.5e-3) < 1e-12);
-    assert_true(fabs(stack->host_backward_s - 5e-3) < 1e-12);
-    assert_string_equal(stack->time_rows[0], "r");
-    assert_null(stack->time_rows[1]);
-    arena_destroy(arena);
-}
-
 static void test_memory(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -607,19 +588,12 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_find_by_layout),
-        cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_kernel_traffic),
-        cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_uncalibrated),
-        cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),
-        cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_host_time_factor),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_uncalibrated),   cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),  cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
