@@ -23,7 +23,7 @@
 #ifdef __SANITIZE_ADDRESS__
 enum { JOBS = 4 };
 #else
-enum { JOBS = 24 };
+enum { JOBS = 16 };
 #endif
 static int job_count = JOBS;
 static uint32_t first_seed = 1;
