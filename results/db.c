@@ -255,14 +255,15 @@ void db_close(struct db *db) {
     free(db);
 }
 
-/* The connection's own mutex, which SQLite takes in each of its calls, is kept. */
+/* The connection's own mutex, which SQLite takes in each of its calls, is kept. Between two
+ * transactions; where none of a second and a half is so, within one. */
 static bool take_for_good(struct db *db) {
     sqlite3_mutex *mutex = sqlite3_db_mutex(db->handle);
     const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
-    const int tries = 400;
+    const int patience = 300, tries = 400;
     for (int i = 0; mutex != NULL && i < tries; i++) {
         if (sqlite3_mutex_try(mutex) == SQLITE_OK) {
-            if (sqlite3_get_autocommit(db->handle)) return true;
+            if (i >= patience || sqlite3_get_autocommit(db->handle)) return true;
             sqlite3_mutex_leave(mutex);
         }
         nanosleep(&pause, NULL);
@@ -275,6 +276,7 @@ void db_stop(struct db *db) {
     sqlite3_stmt *statement = NULL; /* one that is being read keeps the log */
     while ((statement = sqlite3_next_stmt(db->handle, statement)) != NULL)
         sqlite3_reset(statement);
+    if (!sqlite3_get_autocommit(db->handle)) sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     if (fold(db)) remove_files(db->path);
 }
 

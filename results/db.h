@@ -37,8 +37,9 @@ struct db {
 struct db *db_open(const char *path, enum db_mode mode, struct error *err); /* NULL: failed */
 void db_close(struct db *db);
 /* For a thread of its own, in a process that ends next: keeps the others from the database for good,
- * between two of their transactions, and folds the log in. Nothing of it comes about if none of two
- * seconds is between two transactions; then the log stays, and nothing is lost either. */
+ * between two of their transactions, and folds the log in. A transaction that does not end within a
+ * second and a half is undone. Nothing of it comes about if one call of SQLite takes two seconds; then
+ * the log stays, and what was stored is not lost either. */
 void db_stop(struct db *db);
 /* Turns the write-ahead log on. Not part of opening: it changes the file, so look at it first. */
 bool db_begin_writing(struct db *db, struct error *err);

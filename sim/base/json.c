@@ -303,10 +303,14 @@ static bool report(const struct json *json, const cJSON *node, enum blamed blame
     } else if (trail.length > 0) {
         start = mark;
     }
+    /* Hints and context of another error come below the excerpt, as those of this one do. */
+    char *more = strstr(message, "\n  ");
+    if (more != NULL) *more = '\0';
     long line, column;
     line_and_column(json->text, start, &line, &column);
     error_at(err, json->name, line, column, "%s: %s", path, message);
     append_excerpt(err, json->text, json->size, start, length, line);
+    if (more != NULL) error_context(err, "%s", more + strlen("\n  "));
     if (hint != NULL && hint[0] != '\0') error_hint(err, "%s", hint);
     return false;
 }

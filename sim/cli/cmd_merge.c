@@ -1,5 +1,6 @@
 /* cmd_merge.c - the databases of a sweep's shards become one. */
 #include "sim/cli/cli.h"
+#include "sim/cli/stop_watch.h"
 #include "sim/study/sweep.h"
 
 static bool merge_one(struct store *into, const char *path, int64_t *rows, struct error *err) {
@@ -13,13 +14,13 @@ static int run(struct cli *cli, void *options) {
     (void)options;
     struct error err = { 0 };
     const char *const *paths = cli->arguments.positional;
-    struct store *into = store_open(paths[0], DB_WRITE, &err);
+    struct stop_watch watch = { 0 };
     int64_t rows = 0;
-    bool ok = into != NULL && store_begin(into, &err);
+    bool ok = stop_watch_open(&watch, paths[0], &err) && store_begin(watch.store, &err);
     for (int64_t i = 1; ok && i < cli->arguments.count; i++)
-        ok = merge_one(into, paths[i], &rows, &err);
-    ok = ok && store_end(into, &err);
-    store_close(into);
+        ok = merge_one(watch.store, paths[i], &rows, &err);
+    ok = ok && store_end(watch.store, &err);
+    stop_watch_end(&watch);
     if (!ok) return cli_error(&err);
     if (cli->common.json) {
         cJSON *object = cJSON_CreateObject();

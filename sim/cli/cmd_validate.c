@@ -5,6 +5,7 @@
 #include <string.h>
 #include "results/plot_validation.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/stop_watch.h"
 #include "sim/cli/validation_page.h"
 #include "sim/study/validation.h"
 
@@ -88,7 +89,8 @@ static cJSON *row_json(const struct validation_row *r) {
     add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
     add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
     add_number(row, "memory_relative_error", r->memory_relative_error);
-    cJSON_AddStringToObject(row, "memory_reading", memory_reading_name(r->reading));
+    add_text(row, "memory_reading",
+             r->reading != READING_NONE ? memory_reading_name(r->reading) : NULL);
     cJSON_AddBoolToObject(row, "memory_scored", validation_memory_counts(r));
     cJSON_AddBoolToObject(row, "memory_doubtful", validation_memory_doubtful(r));
     /* Empty, and what is no word of the format, is taken as ok. */
@@ -279,14 +281,10 @@ static void print(const struct validation *v) {
 
 /* ---- the command ---- */
 
-static bool store_rows(const struct validation *v, const char *path, struct error *err) {
+static bool store_rows(const struct validation *v, struct store *store, struct error *err) {
     int64_t count;
     struct validation_record *records = validation_records(v, &count);
-    struct store *store = store_open(path, DB_WRITE, err);
-    if (store == NULL) return false;
-    bool ok = store_add_validations(store, records, count, err);
-    store_close(store);
-    return ok;
+    return store_add_validations(store, records, count, err);
 }
 
 static bool draw(const struct validation *v, const char *path, struct error *err) {
@@ -365,15 +363,19 @@ static int run(struct cli *cli, void *options) {
     if (shipped && !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);
     if (o->scenario != NULL) return print_scenario(cli, paths, path_count, o->scenario);
+    /* A database that cannot be written must not cost the simulations. */
+    struct stop_watch watch = { 0 };
+    if (o->db != NULL && !stop_watch_open(&watch, o->db, &err)) return cli_error(&err);
     struct progress progress = cli_progress(cli, "simulating", "rows");
     struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
                                           cli_progress_update, &progress, &err);
     cli_progress_end(&progress);
+    bool ok = v != NULL && (o->db == NULL || store_rows(v, watch.store, &err));
+    stop_watch_end(&watch);
     if (v == NULL) return cli_error(&err);
     for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
         fprintf(stderr, "%s\n", v->runs.notes[i]);
-    bool ok = (o->db == NULL || store_rows(v, o->db, &err)) &&
-              (o->plot == NULL || draw(v, o->plot, &err));
+    ok = ok && (o->plot == NULL || draw(v, o->plot, &err));
     if (ok && cli->common.json)
         cli_print_json(to_json(v));
     else if (ok && o->markdown)

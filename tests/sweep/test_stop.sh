@@ -28,16 +28,21 @@ cp "$scratch/sweep.db" "$scratch/copy.db"
 # Half a minute of work, stopped once the database is open: a new one has its log then, one of before
 # nothing to see.
 long=$(dirname "$0")/../../scenarios/examples/internvl-6b-20b-isf.json
-stop_run() {
-    "$ballast" run "$long" --fidelity operator --quiet --db "$1" > /dev/null &
+stop() { # DB WORD... of the command that writes it
+    local db=$1
+    shift
+    "$ballast" "$@" > /dev/null &
     pid=$!
-    for ((i = 0; i < 50; i++)); do
-        [ -e "$1-wal" ] && break
+    for ((i = 0; i < 100; i++)); do
+        [ -e "$db-wal" ] && break
         sleep 0.01
     done
-    kill -TERM $pid || fail "the run had ended"
+    kill -TERM $pid || fail "$1 had ended"
     wait $pid
-    [ $? -eq 143 ] || fail "the run was not ended by the signal"
+    [ $? -eq 143 ] || fail "$1 was not ended by the signal"
+}
+stop_run() {
+    stop "$1" run "$long" --fidelity operator --quiet --db "$1"
 }
 stop_run "$scratch/new.db"
 [ "$(cd "$scratch" && echo new*)" = "new*" ] || fail "a new database left $(cd "$scratch" && echo new*)"
@@ -50,6 +55,17 @@ stop_run "$scratch/old.db"
 
 "$ballast" sweep "$sweep" --quiet --db "$scratch/whole.db" --top 0 > /dev/null || fail "whole sweep"
 "$ballast" sweep "$sweep" --quiet --db "$scratch/whole.db" --top 0 > "$scratch/again.txt" || fail "again"
+# A merge is one transaction, and this one of ten seconds is undone.
+mapfile -t parts < <(yes "$scratch/whole.db" | head -n 2000)
+stop "$scratch/merged.db" merge "$scratch/merged.db" "${parts[@]}"
+[ "$(cd "$scratch" && echo merged*)" = "merged*" ] || fail "a merge left $(cd "$scratch" && echo merged*)"
+stop "$scratch/old.db" merge "$scratch/old.db" "${parts[@]}"
+[ "$(cd "$scratch" && echo old*)" = old.db ] || fail "a merge left $(cd "$scratch" && echo old*)"
+"$ballast" export --digest --db "$scratch/old.db" | cmp -s - "$scratch/before" || fail "old.db changed"
+# All shipped rows.
+stop "$scratch/rows.db" validate --quiet --db "$scratch/rows.db"
+[ "$(cd "$scratch" && echo rows*)" = "rows*" ] || fail "validate left $(cd "$scratch" && echo rows*)"
+
 valid=$(sed -n 's/.*configurations, \([0-9,]*\) valid.*/\1/p' "$scratch/again.txt" | tr -d ,)
 raced=$(sed -n 's/^  raced \([0-9,]*\), pruned.*/\1/p' "$scratch/again.txt" | tr -d ,)
 pruned=$(sed -n 's/.*, pruned \([0-9,]*\) (.*/\1/p' "$scratch/again.txt" | tr -d ,)
