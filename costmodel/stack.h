@@ -168,7 +168,7 @@ struct stack {
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
-        fp16_accumulate_bytes_moved;
+        fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
     /* per parameter of a block with fp8 matmuls, as it is gathered; NaN: 2, as bf16 */
     double fp8_gather_bytes;
     /* per parameter of a block whose matmuls run in fp8: copies by rows and columns

@@ -28,7 +28,7 @@ struct stack_fields {
         data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
-        fp16_accumulate_bytes_moved;
+        fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us, gradient_passes;
     bool placeholder_gradients;
     double fp8_gather_bytes, quantised_copy_bytes;
@@ -227,6 +227,12 @@ static const struct field stack_rows[] = {
       "bytes", "of them, reduced; null: as held", NULL },
     { "fp16_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp16_accumulate_bytes_moved), 0, 64, "null",
       "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
+    { "fp32_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp32_accumulate_bytes_moved), 0, 64, "null",
+      "bytes",
+      "the same where all of the training is in fp32; null: 12 where bytes are stated for bf16, "
+      "the "
+      "gradient read and added to the kept one",
+      NULL },
     { "fp8_gather_bytes", FIELD_DOUBLE, AT(fp8_gather_bytes), 0, 4, "null", "bytes",
       "gathered per parameter of a block with fp8 matmuls; null: 2, as bf16", NULL },
     { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
@@ -539,6 +545,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .fp16_gradient_bytes = f.fp16_gradient_bytes,
         .fp16_gradient_reduce_bytes = f.fp16_gradient_reduce_bytes,
         .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
+        .fp32_accumulate_bytes_moved = f.fp32_accumulate_bytes_moved,
         .fp8_gather_bytes = f.fp8_gather_bytes,
         .quantised_copy_bytes = f.quantised_copy_bytes,
         .placeholder_gradients = f.placeholder_gradients,

@@ -13,10 +13,12 @@
 /* Four A100 on NVLink: each process group of three or four GPUs that ran an all-reduce took 688 MiB
  * of the card, one of two 544 (NVIDIA/nccl issue 964, 2023). */
 #define COMMUNICATOR_BYTES (688.0 * BYTES_PER_MiB)
+/* Where gradients are made and kept in fp32: one read, the other read and written, no cast. */
+#define FP32_ACCUMULATE_BYTES 12
 #define USUAL                                                                                      \
-    .gather_time = 1, .kept_activations = 1, .logit_bytes = NAN, .divided_logit_bytes = NAN,       \
-    .reserved_fraction = RESERVED_FRACTION, .communicator_bytes = COMMUNICATOR_BYTES,              \
-    .context_bytes = NAN
+    .fp32_accumulate_bytes_moved = FP32_ACCUMULATE_BYTES, .gather_time = 1, .kept_activations = 1, \
+    .logit_bytes = NAN, .divided_logit_bytes = NAN, .reserved_fraction = RESERVED_FRACTION,        \
+    .communicator_bytes = COMMUNICATOR_BYTES, .context_bytes = NAN
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
  * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its
@@ -129,6 +131,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
             b->accumulate_bytes_moved = b->fp16_accumulate_bytes_moved;
         take(&b->accumulate_bytes_moved, stack->fp16_accumulate_bytes_moved);
     }
+    take(&b->fp32_accumulate_bytes_moved, stack->fp32_accumulate_bytes_moved);
     /* Megatron-core's own FSDP zeroes buffers that stay (param_and_grad_buffer.py, zero_grad). */
     if (stack->backend != NULL && strncmp(stack->backend, "megatron", 8) == 0)
         b->frees_gradients = false;
@@ -182,6 +185,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
 void backend_use_fp32(struct backend *b) {
     b->gradient_bytes = fmax(b->gradient_bytes, 4);
     b->gradient_reduce_bytes = fmax(b->gradient_reduce_bytes, 4);
+    if (b->accumulate_bytes_moved > 0) b->accumulate_bytes_moved = b->fp32_accumulate_bytes_moved;
 }
 
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,

@@ -22,9 +22,11 @@ struct backend {
     double accumulate_bytes_moved;
     bool adds_in_matmul; /* unless it moves such bytes (Megatron-LM's accumulation fusion) */
     double fp16_gradient_reduce_bytes, fp16_accumulate_bytes_moved; /* 0: as with bf16 */
+    double fp32_accumulate_bytes_moved; /* in place of such bytes where all is fp32 */
     /* ZeRO-2 and 3 go with a pipeline: what was gathered stays until the last backward, in which
      * alone gradients are reduced. */
     bool gathers_once_beside_pipeline;
+    bool gathers_once; /* and there is one: simulated as ZeRO-1, which has no shares of weights */
     int64_t usual_zero_stage; /* where nothing is said and there is no pipeline */
     bool zero1_all_reduce;    /* ZeRO-1 reduces whole gradients on every rank, not shards */
     double gather_time;       /* of the ZeRO-1 parameter gather over one ring all-gather */

@@ -20,13 +20,14 @@ static bool is_given(const cJSON *section, const char *key) {
 }
 
 /* What FSDP gathered it keeps beside a pipeline, and gradients add up whole in the precision of their
- * reduction (fsdp_param.py, to_accumulated_grad_if_needed): bf16 and fp32 read, fp32 written. */
+ * reduction (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync). */
 static void gather_once(struct reader *r) {
     struct scenario *s = r->s;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
     backend->gradient_bytes = fmax(backend->gradient_bytes, backend->gradient_reduce_bytes);
-    backend->accumulate_bytes_moved = 2 + 2 * backend->gradient_reduce_bytes;
+    backend->accumulate_bytes_moved = 0;
+    backend->gathers_once = true;
     s->backend = backend;
     scenario_assume(r, "beside a pipeline FSDP gathers parameters once a step and keeps them, and "
                        "reduces gradients in the last backward alone, as ZeRO-1 with both hidden");

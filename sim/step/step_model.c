@@ -83,10 +83,12 @@ static void count_layers(struct step_model *m) {
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
             count_adapters(m, part, i);
-            if (!model_gradient_need(model, i).weight) continue;
+            const bool trains = model_gradient_need(model, i).weight;
+            if (trains || m->scenario->backend->gathers_once)
+                m->gathered_bytes[stage] += bytes - gather_saves(m, i) * (double)parameters;
+            if (!trains) continue;
             m->trainable_rank_parameters[stage] += parameters;
             m->trainable_weight_bytes[stage] += bytes;
-            m->gathered_bytes[stage] += bytes - gather_saves(m, i) * (double)parameters;
             m->trainable_part_parameters[part] += parameters;
         }
     }
@@ -158,7 +160,8 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
 }
 
 static bool shards_weights(const struct scenario *s) {
-    return s->layout.zero_stage == 3 || (s->layout.zero_stage == 2 && s->backend->unit_gradients);
+    return s->layout.zero_stage == 3 || s->backend->gathers_once ||
+           (s->layout.zero_stage == 2 && s->backend->unit_gradients);
 }
 
 /* Weights that are fp32 themselves have no second copy in the optimizer; where they are sharded, the
@@ -180,8 +183,8 @@ bool step_reduces_once(const struct step_model *m) {
  * directions. */
 #define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 
-/* ZeRO-3 holds the root unit and up to two blocks whole, ZeRO-2 of FSDP all of them, both until the
- * update, and every rank its share in fp32, which is the optimizer's master copy; frozen shares and
+/* ZeRO-3 holds the root unit and up to two blocks whole, ZeRO-2 of FSDP and any of it beside a pipeline
+ * all of them, until the update, and every rank its share in fp32, which is the optimizer's master copy; frozen shares and
  * those that are updated in bf16 stay as they are. One GPU's bf16 shares are the weights
  * themselves: FSDP takes NO_SHARD for a world of one (torch.distributed.fsdp, _init_utils.py). */
 static double held_weight_bytes(struct step_model *m, int64_t stage) {
@@ -192,8 +195,9 @@ static double held_weight_bytes(struct step_model *m, int64_t stage) {
     const double shares =
         (all - trainable) / group + (s->backend->no_master_weights ? trainable / group : 0);
     if (s->backend->no_master_weights && s->layout.zero_group == 1) return all;
-    m->gathered_weight_bytes[stage] = s->layout.zero_stage == 3
-                                          ? m->root_bytes + 2 * m->unit_bytes
+    m->gathered_weight_bytes[stage] = s->layout.zero_stage == 3 ? m->root_bytes + 2 * m->unit_bytes
+                                      : s->backend->gathers_once
+                                          ? m->gathered_bytes[stage]
                                           : all - trainable + m->gathered_bytes[stage];
     return m->gathered_weight_bytes[stage] + shares;
 }
@@ -242,15 +246,19 @@ static int64_t moved_ns(const struct step_model *m, struct outer_call call, cons
 }
 
 /* Per parameter and micro-batch. Where nothing is stated, PyTorch's autograd adds each gradient but the
- * first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch. */
+ * first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch; beside a
+ * pipeline FSDP casts the first to the reduction's precision (_fsdp_param.py,
+ * to_accumulated_grad_if_needed). */
 static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     const struct scenario *s = m->scenario;
     const struct backend *backend = s->backend;
     if (backend->accumulate_bytes_moved > 0) return backend->accumulate_bytes_moved;
     if (backend->adds_in_matmul || reduces_each) return 0;
     const double micro_batches = (double)s->micro_batches_per_rank,
-                 made = s->training_fields.precision == PRECISION_FP32 ? 4 : 2;
-    return (made + 2 * backend->gradient_reduce_bytes) * (micro_batches - 1) / micro_batches;
+                 made = s->training_fields.precision == PRECISION_FP32 ? 4 : 2,
+                 reduced = backend->gradient_reduce_bytes,
+                 first = backend->gathers_once && reduced != made ? made + reduced : 0;
+    return (first + (made + 2 * reduced) * (micro_batches - 1)) / micro_batches;
 }
 
 static void price_accumulation(struct step_model *m) {

@@ -68,6 +68,13 @@ static void test_gradients_of_a_precision(void **state) {
     assert_true(fp8.fp8_gather_saves == 0);
 }
 
+static const struct backend *backend_named(const char *name) {
+    int i = 0;
+    while (strcmp(backend_names[i], name) != 0)
+        i++;
+    return backend_at(i);
+}
+
 /* DeepSpeed's pipeline adds and reduces fp16 gradients as they are, whatever the stack. */
 static void test_fp16_pipeline(void **state) {
     (void)state;
@@ -77,14 +84,39 @@ static void test_fp16_pipeline(void **state) {
                                  .fp16_gradient_bytes = NAN,
                                  .fp16_gradient_reduce_bytes = NAN,
                                  .fp16_accumulate_bytes_moved = NAN };
-    const struct backend *table = NULL;
-    for (int i = 0; backend_names[i] != NULL; i++)
-        if (strcmp(backend_at(i)->name, "megatron-deepspeed") == 0) table = backend_at(i);
-    struct backend bf16 = *table, fp16 = *table;
+    struct backend bf16 = *backend_named("megatron-deepspeed"), fp16 = bf16;
     backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, 1, false);
     backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, 1, false);
     assert_true(bf16.accumulate_bytes_moved == 18 && bf16.gradient_reduce_bytes == 4);
     assert_true(fp16.accumulate_bytes_moved == 6 && fp16.gradient_reduce_bytes == 2);
+}
+
+/* What is stated casts between bf16 and fp32; all in fp32, a gradient is added as it is made. */
+static void test_fp32_accumulation(void **state) {
+    (void)state;
+    static const struct {
+        const char *backend;
+        double stated, stated_fp32, want_bf16, want_fp32;
+    } cases[] = {
+        { "megatron-deepspeed", NAN, NAN, 10, 12 },
+        { "megatron-deepspeed", 18, NAN, 18, 12 },
+        { "deepspeed", 28, 16, 28, 16 },
+        { "deepspeed", NAN, NAN, 0, 0 },
+        { "megatron-lm", NAN, NAN, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack stack = { .gradient_bytes = NAN,
+                                     .gradient_reduce_bytes = NAN,
+                                     .accumulate_bytes_moved = cases[i].stated,
+                                     .fp32_accumulate_bytes_moved = cases[i].stated_fp32 };
+        struct backend b = *backend_named(cases[i].backend);
+        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
+        if (b.accumulate_bytes_moved != cases[i].want_bf16)
+            fail_msg("case %zu: bf16 moves %g bytes", i, b.accumulate_bytes_moved);
+        backend_use_fp32(&b);
+        if (b.accumulate_bytes_moved != cases[i].want_fp32)
+            fail_msg("case %zu: fp32 moves %g bytes", i, b.accumulate_bytes_moved);
+    }
 }
 
 /* In fp16 the loss scale's kernels stand in the update; the price has bf16's traffic in it. */

@@ -199,6 +199,61 @@ static void test_fp32_gradients(void **state) {
     }
 }
 
+static int64_t collective_price_ns(const struct step_fixture *f, enum operator_kind kind,
+                                   double bytes) {
+    struct operator_work work =
+        operator_collective("test", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
+    struct communicator group = layout_communicator(&f->scenario->layout, COMMUNICATOR_DATA);
+    return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &group).seconds);
+}
+
+/* Beside a pipeline FSDP has shares beside the weights that it gathered, but where they are the
+ * optimizer's fp32 copy; it gathers what is frozen as well; and the first gradient is cast, not added,
+ * where the reduction is in another precision. */
+static void test_gathered_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *stack, *frozen, *precision;
+        double first_bytes, added_bytes;
+    } cases[] = {
+        { "layout.stack=none", "model.frozen=[]", "training.precision=bf16", 6, 10 },
+        { "layout.stack=none", "model.frozen=[\"vision\"]", "training.precision=bf16", 6, 10 },
+        { "layout.stack=none", "model.frozen=[]", "training.precision=fp32", 0, 12 },
+        { "layout.stack=litgpt", "model.frozen=[]", "training.precision=bf16", 0, 6 },
+        { "layout.stack=litgpt", "model.frozen=[\"vision\"]", "training.precision=bf16", 0, 6 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const setup[] = { "layout.backend=fsdp", "layout.zero_stage=3",
+                                      "layout.tp=2",         "layout.pp=2",
+                                      cases[i].stack,        cases[i].frozen,
+                                      cases[i].precision,    NULL };
+        struct step_fixture f;
+        fixture_open_planned(&f, setup);
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const struct step_model *m = f.step;
+        const double shares = (double)f.scenario->layout.zero_group,
+                     count = (double)f.scenario->micro_batches_per_rank;
+        assert_true(shares > 1 && count > 1);
+        for (int64_t stage = 0; stage < 2; stage++) {
+            const double all = m->weight_bytes[stage], trained = m->trainable_weight_bytes[stage];
+            const double held = f.scenario->backend->no_master_weights ? all : all - trained;
+            check_bytes(m, stage, MEMORY_WEIGHTS, all + held / shares);
+            check_bytes(m, stage, MEMORY_OPTIMIZER,
+                        f.scenario->optimizer->state_bytes *
+                            (double)m->trainable_rank_parameters[stage] / shares);
+            assert_true(m->gathered_weight_bytes[stage] == all);
+            assert_int_equal(m->gather_ns[stage],
+                             collective_price_ns(&f, OPERATOR_ALL_GATHER, all));
+            const double bytes =
+                (cases[i].first_bytes + cases[i].added_bytes * (count - 1)) / count;
+            assert_int_equal(m->accumulate_ns[stage],
+                             update_price_ns(&f, OPERATOR_ELEMENTWISE,
+                                             bytes * (double)m->trainable_part_parameters[stage]));
+        }
+        fixture_close(&f);
+    }
+}
+
 /* Groups of eight on two nodes: what the copies' all-reduces take is hidden, or comes last. */
 static void test_replicas_last(void **state) {
     (void)state;
@@ -496,14 +551,6 @@ static void test_flop_are_those_of_the_model(void **state) {
 
 /* ---- synchronisation ---- */
 
-static int64_t collective_price_ns(const struct step_fixture *f, enum operator_kind kind,
-                                   double bytes) {
-    struct operator_work work =
-        operator_collective("test", kind, PASS_UPDATE, COMMUNICATOR_DATA, bytes);
-    struct communicator group = layout_communicator(&f->scenario->layout, COMMUNICATOR_DATA);
-    return ns_from_seconds(cost_model_price(f->scenario->cost_model, &work, &group).seconds);
-}
-
 static const struct {
     const char *backend, *zero, *dp_gpus;
     enum operator_kind reduce;
@@ -686,6 +733,7 @@ int main(void) {
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_fp32_has_no_master_copy),
         cmocka_unit_test(test_fp32_gradients),
+        cmocka_unit_test(test_gathered_once),
         cmocka_unit_test(test_reduces_once),
         cmocka_unit_test(test_replicas_last),
         cmocka_unit_test(test_overlap_cost),
