@@ -255,6 +255,27 @@ static struct price kernel_price(const struct kernel_terms *terms, double peak_f
     return p;
 }
 
+/* Over one scale a tensor. Blackwell runs blocks of 128 as its own of 32 (Transformer Engine). */
+static double recipe_time(const struct cost_model *model, const struct matmul_curve *curve,
+                          const struct operator_work *work) {
+    if (work->precision != PRECISION_FP8) return 1;
+    const bool scales_blocks = model->gpu.peak_flop_per_s[PRECISION_FP4] > 0;
+    switch (work->recipe) {
+    case FP8_RECIPE_ROWWISE:
+        return curve->rowwise_time;
+    case FP8_RECIPE_BLOCKWISE:
+        return scales_blocks ? curve->mxfp8_time : curve->blockwise_time;
+    case FP8_RECIPE_MXFP8:
+        return curve->mxfp8_time;
+    case FP8_RECIPE_USUAL:
+    case FP8_RECIPE_DELAYED:
+    case FP8_RECIPE_TENSORWISE:
+    case FP8_RECIPE_COUNT:
+        break;
+    }
+    return 1;
+}
+
 static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
                                  const struct operator_work *work, bool in_step) {
     const bool quantised =
@@ -278,6 +299,7 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
             source = curve->settled_source;
         terms.compute_s = fmax(terms.compute_s, settled_s);
     }
+    terms.compute_s *= recipe_time(model, curve, work);
     const double peak_fp32 = model->gpu.peak_flop_per_s[PRECISION_FP32];
     if (work->unaligned && peak_fp32 > 0) {
         terms.compute_s = fmax(terms.compute_s, work->flop / (UNALIGNED_EFFICIENCY * peak_fp32));

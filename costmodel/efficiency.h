@@ -54,6 +54,9 @@ struct matmul_curve {
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
     /* Their ceilings inside a training step, and the depth of both. */
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
+    /* Time of an fp8 matmul whose operands are scaled by rows, by blocks in software and by Blackwell's
+     * blocks of 32, over that of one scale a tensor. */
+    double rowwise_time, blockwise_time, mxfp8_time;
     enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;
     struct correction_table correction; /* over m, n, k */
@@ -155,6 +158,7 @@ struct matmul_fields {
     double settled_efficiency, settled_k_half;
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
     double weight_gradient_factor, fp8_efficiency, fp4_efficiency;
+    double rowwise_time, blockwise_time, mxfp8_time;
     double band_fraction, outside_band_fraction;
     const cJSON *m, *n, *k, *log_ratio_milli; /* all NULL: closed form alone */
     int precision, pass;                      /* of a variant's curve */

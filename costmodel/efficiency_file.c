@@ -114,6 +114,19 @@ static const struct field matmul_rows[] = {
     { "fp8_efficiency", FIELD_DOUBLE, M(fp8_efficiency), 0.01, 1, NULL, "", "of fp8 peak", NULL },
     { "fp4_efficiency", FIELD_DOUBLE, M(fp4_efficiency), 0, 1, "0", "",
       "of fp4 peak; 0 where there is none", NULL },
+    { "rowwise_time", FIELD_DOUBLE, M(rowwise_time), 1, 4, "1.05", "",
+      "of an fp8 matmul with a scale for each row and column, over one scale a tensor: most shapes "
+      "between 1 and 1.11 on H100 (pytorch/pytorch issue 147971)",
+      NULL },
+    { "blockwise_time", FIELD_DOUBLE, M(blockwise_time), 1, 4, "1.22", "",
+      "the same with scales for blocks of 128 values in software: 22.88 ms a layer on H200 with "
+      "casts, 20.29 with one scale a tensor, 16.79 of it matmuls (NVIDIA/TransformerEngine, "
+      "docs/examples/gemm_profiling); Blackwell runs them as mxfp8",
+      NULL },
+    { "mxfp8_time", FIELD_DOUBLE, M(mxfp8_time), 1, 4, "1.051", "",
+      "the same with MXFP8's scale for every 32 values: 7.161 over 6.812 ms a layer on B300, "
+      "operands cast before (the same page)",
+      NULL },
     MATMUL_TABLE_ROWS,
 };
 static const struct field variant_matmul_rows[] = {
@@ -341,6 +354,9 @@ static bool read_matmul(const struct json *json, const cJSON *node, struct arena
         .fp8_settled_efficiency = f.fp8_settled_efficiency,
         .fp4_settled_efficiency = f.fp4_settled_efficiency,
         .fp8_settled_k_half = f.fp8_settled_k_half,
+        .rowwise_time = f.rowwise_time,
+        .blockwise_time = f.blockwise_time,
+        .mxfp8_time = f.mxfp8_time,
         .weight_gradient_factor = f.weight_gradient_factor,
         .fp8_efficiency = f.fp8_efficiency,
         .fp4_efficiency = f.fp4_efficiency,
@@ -511,6 +527,9 @@ static bool read_variant_matmuls(const struct json *json, const cJSON *list,
             return false;
         curve->precision = (enum precision)f.precision;
         curve->fp8_efficiency = curve->fp4_efficiency = curve->efficiency;
+        curve->rowwise_time = training->rowwise_time;
+        curve->blockwise_time = training->blockwise_time;
+        curve->mxfp8_time = training->mxfp8_time;
         curve->weight_gradient_factor =
             f.pass == PASS_WEIGHT_GRADIENT ? 1 : training->weight_gradient_factor;
         if (!place_variant_curve(json, item, curve, (enum operator_pass)f.pass, out, err))

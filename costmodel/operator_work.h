@@ -44,6 +44,18 @@ enum precision {
     PRECISION_COUNT
 };
 
+/* How the operands of an fp8 matmul are scaled, by Megatron-LM's and torchao's names. Usual: as the
+ * software stack does, delayed or tensorwise. */
+enum fp8_recipe {
+    FP8_RECIPE_USUAL,
+    FP8_RECIPE_DELAYED,    /* one scale a tensor, from the maxima of steps before */
+    FP8_RECIPE_TENSORWISE, /* one scale a tensor, from its own maximum ("current scaling") */
+    FP8_RECIPE_ROWWISE,    /* one a row or column */
+    FP8_RECIPE_BLOCKWISE,  /* one for 1 x 128 or 128 x 128 values, in software */
+    FP8_RECIPE_MXFP8,      /* one for 32 values, by the tensor cores of Blackwell */
+    FP8_RECIPE_COUNT
+};
+
 /* What a memory-bound operator computes, where frameworks run different kernels for it. */
 enum operator_form {
     FORM_OTHER,
@@ -89,7 +101,8 @@ struct operator_work {
     enum communicator_kind communicator;
     int64_t m, n, k; /* matmul; zero otherwise */
     bool unaligned;  /* matmul: an operand does not start on 16 bytes, so tensor cores stand idle */
-    bool odd_rows;   /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
+    enum fp8_recipe recipe; /* matmul in fp8 */
+    bool odd_rows; /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
     /* attention: sum over packed samples of length and of length squared (query x key); cross
      * attention: of queries, and of queries x keys */
     double token_sum, square_sum;
@@ -111,6 +124,8 @@ const char *operator_kind_name(enum operator_kind kind);
 const char *operator_form_name(enum operator_form form);
 const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
+/* As scenarios name it; FP8_RECIPE_USUAL: "usual". */
+const char *fp8_recipe_name(enum fp8_recipe recipe);
 /* Of an element, scales included: 0.5625 for fp4. */
 double precision_bytes(enum precision precision);
 /* Matmul operands of fewer than 16 bits: everything else of a module then runs in bf16. */

@@ -178,7 +178,8 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
                        shift, plan->band_factor);
 }
 
-/* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it. */
+/* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it; no GPU's own tables
+ * have what an fp8 recipe adds. */
 static cJSON *matmul_part(struct calibrate_job *job) {
     const struct plan *plan = job->plan;
     const struct {
@@ -189,6 +190,9 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp4_settled_efficiency", plan->fp4_efficiency > 0 && plan->fp8_settled_efficiency > 0 },
         { "fp8_settled_efficiency", plan->fp8_settled_efficiency > 0 },
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
+        { "rowwise_time", false },
+        { "blockwise_time", false },
+        { "mxfp8_time", false },
     };
     const char *source = calibrate_own_matmul(job, &job->report->matmul);
     cJSON *node = source ? matmul_json(job, &job->report->matmul, source, 0, 1) : NULL;

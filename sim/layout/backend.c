@@ -196,6 +196,48 @@ void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
         optimizer->update_bytes_moved *= stack->fp16_optimizer_traffic / stack->optimizer_traffic;
 }
 
+const char *const state_type_names[] = { "fp32", "bf16", "fp16", "fp8", NULL };
+
+/* Transformer Engine's FusedAdam (pytorch/optimizers/fused_adam.py, step) computes in fp32: states of
+ * another type are copied to fp32, updated (8 bytes read and written), and scaled or cast back, all
+ * of a group of parameters at once. bf16: cast 6, and back by way of a copy 10. fp16: cast 6, scaled
+ * 8, its range 4, scaled 8, cast back 6. fp8: cast 5, its range 4, cast back 5. */
+static const struct {
+    double bytes, bytes_moved, copy_bytes;
+} state_types[STATE_TYPE_COUNT] = {
+    [STATE_FP32] = { 4, 8, 0 },
+    [STATE_BF16] = { 2, 24, 4 },
+    [STATE_FP16] = { 2, 40, 4 },
+    [STATE_FP8] = { 1, 22, 4 },
+};
+
+/* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update
+ * reads gradients where they were reduced and writes the model's bf16 weights by itself; their other
+ * 16 bits stand for the fp32 copy (store_param_remainders). With fp8 recipes other than delayed
+ * scaling gradients are cast and weights copied as without it, around moments of these types
+ * (use_precision_aware_optimizer_no_fp8_or_ds_fp8). The norm reads gradients once, clipping reads
+ * and writes them. main_grads_dtype bf16 goes with reductions in bf16 (training/arguments.py). */
+void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
+                                   const struct stack *stack, const struct precision_aware *how) {
+    const bool bf16_weights = how->precision != PRECISION_FP16 && how->precision != PRECISION_FP32;
+    const bool apart = how->fp32_weights_apart, remainders = bf16_weights && !apart;
+    if (how->bf16_gradients) b->gradient_bytes = b->gradient_reduce_bytes = 2;
+    const double gradient = apart ? 4 : b->gradient_bytes,
+                 cast = apart && b->gradient_bytes < 4 ? b->gradient_bytes + 4 : 0,
+                 weights = apart                              ? 8 + 6
+                           : how->precision == PRECISION_FP32 ? 8
+                           : remainders                       ? 4 + 4
+                                                              : 8 + 2;
+    const double moved = cast + 4 * gradient + weights + state_types[how->exp_avg].bytes_moved +
+                         state_types[how->exp_avg_sq].bytes_moved;
+    o->state_bytes =
+        (remainders ? 2 : 4) + state_types[how->exp_avg].bytes + state_types[how->exp_avg_sq].bytes;
+    b->update_bytes +=
+        state_types[how->exp_avg].copy_bytes + state_types[how->exp_avg_sq].copy_bytes;
+    /* The price has the stack's traffic in it (stack_traffic_factor). */
+    o->update_bytes_moved = moved / (stack != NULL ? stack->optimizer_traffic : 1);
+}
+
 bool backend_is_of_stack(const struct backend *backend, const struct stack *stack) {
     return strcmp(backend->name, stack->backend) == 0 ||
            (strstr(backend->name, "deepspeed") != NULL &&

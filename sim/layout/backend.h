@@ -85,4 +85,17 @@ const struct optimizer *optimizer_at(int index);
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
                          enum precision precision);
 
+/* Megatron-core's precision-aware optimizer: what it keeps its tensors in. */
+enum state_type { STATE_FP32, STATE_BF16, STATE_FP16, STATE_FP8, STATE_TYPE_COUNT };
+extern const char *const state_type_names[]; /* in order, NULL at the end */
+struct precision_aware {
+    enum state_type exp_avg, exp_avg_sq;
+    bool bf16_gradients;
+    enum precision precision; /* of the matmuls */
+    bool fp32_weights_apart;  /* fp8 recipes that scale operands in the step itself */
+};
+/* After the stack's own figures; `stack` NULL: none. */
+void optimizer_use_precision_aware(struct optimizer *optimizer, struct backend *backend,
+                                   const struct stack *stack, const struct precision_aware *how);
+
 #endif

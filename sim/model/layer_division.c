@@ -101,6 +101,9 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;
     d.casts = split->casts;
+    d.fp8_recipe = split->fp8_recipe != FP8_RECIPE_USUAL ? split->fp8_recipe
+                   : split->casts == CASTS_DYNAMIC       ? FP8_RECIPE_TENSORWISE
+                                                         : FP8_RECIPE_DELAYED;
     d.linear_gradients = split->linear_gradients;
     d.adds_in_matmul = split->adds_in_matmul;
     d.unpads = split->unpads && d.module->role == MODULE_LANGUAGE;

@@ -24,6 +24,7 @@ struct layer_division {
     enum attention_kernel attention_kernel;
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum fp8_recipe fp8_recipe; /* never usual */
     enum stack_linear_gradients linear_gradients;
     bool adds_in_matmul;     /* see struct tensor_split */
     bool unpads;             /* q, k and v are gathered for attention, its result is scattered */

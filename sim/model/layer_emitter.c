@@ -51,8 +51,16 @@ static double gathered_operand_bytes(const struct emitter *e) {
                : bytes;
 }
 
+static void move(struct emitter *e, const char *name, enum operator_pass pass, double bytes,
+                 int64_t rows, int64_t columns) {
+    if (bytes > 0)
+        emit_operator(e, operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_BF16,
+                                            bytes * (double)rows * (double)columns));
+}
+
 static void emit_linear(struct emitter *e, struct operator_work work) {
     work.odd_rows = e->d->odd_logits;
+    work.recipe = e->d->fp8_recipe;
     emit_operator(e, work);
 }
 
@@ -73,37 +81,51 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
         operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
     if (!e->d->adds_in_matmul) operator_matmul_written_once(&work);
     emit_linear(e, work);
+    /* torchao's gradients in rows are matmuls without scales, multiplied by them afterwards; that of
+     * an input in the kernel that reads it (float8/float8_ops.py, post_inverse_scale). */
+    if (precision == PRECISION_FP8 && e->d->fp8_recipe == FP8_RECIPE_ROWWISE)
+        move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
 }
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
- * read it the other way round). fp8: one kernel reads 2 bytes and writes 1 + 1; torchao's dynamic
- * scaling reads 2 more for the maximum unless the kernel before it is a pointwise one of the same
- * compiled graph, and reads 2 and writes 1 for each of the two ways. fp4: 2 bytes are read for the
+ * read it the other way round). Kernels of fp8 read 2 bytes and write 1 for each way, with a byte of
+ * scales for every 32 where blocks have their own: compiled ones (torchao) go one way each, others
+ * (Transformer Engine) both at once. One scale a tensor from its own maximum needs 2 bytes more,
+ * unless the kernel before has found it: a pointwise one of the same compiled graph, or Transformer
+ * Engine's norm and activation (its pull requests 2004 and 2013). fp4: 2 bytes are read for the
  * maximum over the tensor, for the cast by rows and for that by columns, which rotates them first,
  * and 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp,
  * NVFP4Quantizer). */
-static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
-    if (e->matmul == PRECISION_FP4) return 6 + 2 * precision_bytes(PRECISION_FP4);
-    const double both_ways = 2 + 2 * precision_bytes(PRECISION_FP8);
-    const double one_way = 2 + precision_bytes(PRECISION_FP8);
-    switch (e->d->casts) {
-    case CASTS_FUSED:
-        return of == CAST_OF_NORM || of == CAST_OF_ACTIVATION ? 0 : both_ways;
-    case CASTS_NORM:
-        return of == CAST_OF_NORM ? 0 : both_ways;
-    case CASTS_LINEAR:
-        return both_ways;
-    case CASTS_DYNAMIC:
-        return (of == CAST_OF_ATTENTION ? 2 : 0) + (pass == PASS_FORWARD ? one_way : 2 * one_way);
-    }
-    ballast_bug("casts of no kind");
+static double written_bytes(const struct emitter *e) {
+    const enum fp8_recipe recipe = e->d->fp8_recipe;
+    const bool blocks = recipe == FP8_RECIPE_MXFP8 || recipe == FP8_RECIPE_BLOCKWISE;
+    return precision_bytes(PRECISION_FP8) * (blocks ? 1 + 1.0 / 32 : 1);
 }
 
-static void move(struct emitter *e, const char *name, enum operator_pass pass, double bytes,
-                 int64_t rows, int64_t columns) {
-    if (bytes > 0)
-        emit_operator(e, operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_BF16,
-                                            bytes * (double)rows * (double)columns));
+/* Whether the kernel before writes the operand cast: its scale must be known by then. */
+static bool comes_cast(const struct emitter *e, enum cast_of of) {
+    if (e->d->fp8_recipe != FP8_RECIPE_DELAYED) return false;
+    return (of == CAST_OF_NORM && (e->d->casts == CASTS_FUSED || e->d->casts == CASTS_NORM)) ||
+           (of == CAST_OF_ACTIVATION && e->d->casts == CASTS_FUSED);
+}
+
+static double maximum_bytes(const struct emitter *e, enum cast_of of) {
+    if (e->d->fp8_recipe != FP8_RECIPE_TENSORWISE) return 0;
+    const bool found_before = e->d->casts == CASTS_DYNAMIC ? of != CAST_OF_ATTENTION
+                              : e->d->casts == CASTS_LINEAR
+                                  ? false
+                                  : of == CAST_OF_NORM || of == CAST_OF_ACTIVATION;
+    return found_before ? 0 : 2;
+}
+
+static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
+    if (e->matmul == PRECISION_FP4) return 6 + 2 * precision_bytes(PRECISION_FP4);
+    if (comes_cast(e, of)) return 0;
+    const double one_way = 2 + written_bytes(e), both_ways = 2 + 2 * written_bytes(e);
+    const bool apart = e->d->casts == CASTS_DYNAMIC;
+    return maximum_bytes(e, of) + (!apart                 ? both_ways
+                                   : pass == PASS_FORWARD ? one_way
+                                                          : 2 * one_way);
 }
 
 void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enum cast_of of,
@@ -116,10 +138,10 @@ void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enu
 void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64_t rows,
                      int64_t columns) {
     if (e->matmul != PRECISION_FP8 || !e->need.weight) return;
-    const double fp8 = precision_bytes(PRECISION_FP8);
-    const double bytes = e->d->casts == CASTS_DYNAMIC                      ? 2 + fp8
-                         : e->d->casts == CASTS_NORM && of == CAST_OF_NORM ? 2 * fp8
-                                                                           : 0;
+    const bool by_norm = e->d->casts == CASTS_NORM && of == CAST_OF_NORM && comes_cast(e, of);
+    const double bytes = e->d->casts == CASTS_DYNAMIC ? 2 + written_bytes(e)
+                         : by_norm                    ? 2 * precision_bytes(PRECISION_FP8)
+                                                      : 0;
     move(e, name, PASS_BACKWARD, bytes, rows, columns);
 }
 

@@ -227,6 +227,7 @@ struct tensor_split {
     unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
     enum stack_tensor_traffic tensor_traffic;
     enum stack_casts casts;
+    enum fp8_recipe fp8_recipe; /* of matmuls in fp8 */
     enum stack_linear_gradients linear_gradients;
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
     bool unpads; /* the language model's fused attention reads samples without their padding */

@@ -251,6 +251,21 @@ static bool use_stack(struct reader *r, struct backend *backend, struct optimize
     return true;
 }
 
+static void use_precision_aware(const struct scenario *s, struct backend *backend,
+                                struct optimizer *optimizer) {
+    const struct scenario_training *training = &s->training_fields;
+    const bool scales_itself =
+        training->fp8_recipe != FP8_RECIPE_USUAL && training->fp8_recipe != FP8_RECIPE_DELAYED;
+    const struct precision_aware how = {
+        .exp_avg = (enum state_type)training->exp_avg_dtype,
+        .exp_avg_sq = (enum state_type)training->exp_avg_sq_dtype,
+        .bf16_gradients = training->main_grads_dtype == STATE_BF16,
+        .precision = (enum precision)training->precision,
+        .fp32_weights_apart = training->precision == PRECISION_FP8 && scales_itself
+    };
+    optimizer_use_precision_aware(optimizer, backend, s->stack, &how);
+}
+
 static bool load_stack(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
@@ -272,6 +287,7 @@ static bool load_stack(struct reader *r) {
     s->optimizer = optimizer;
     if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
     if (s->training_fields.precision == PRECISION_FP32) backend_use_fp32(backend);
+    if (s->training_fields.precision_aware_optimizer) use_precision_aware(s, backend, optimizer);
     return true;
 }
 
@@ -447,14 +463,16 @@ static bool read_all(struct reader *r) {
                           r->err, NULL, "min_pixels is above max_pixels");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
-    if (!rule_precision(r) || !rule_attention(r) || !rule_layout(r) || !rule_model(r) ||
-        !rule_batch(r) || !rule_iterations(r) || !rule_what_if(r))
+    if (!rule_precision(r) || !rule_fp8_recipe(r) || !rule_precision_aware(r) ||
+        !rule_attention(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
+        !rule_iterations(r) || !rule_what_if(r))
         return false;
     if (!scenario_read_joint(r)) return false;
     if (!scenario_read_batching(r) || !rule_sequence_groups(r)) return false;
     if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
+    warn_of_idle_recipe(r);
     warn_of_fast_nics(r);
     warn_of_foreign_price(r);
     backend_limits(r);
@@ -600,6 +618,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .keeps = s->backend->keeps,
         .tensor_traffic = s->backend->tensor_traffic,
         .casts = s->backend->casts,
+        .fp8_recipe = (enum fp8_recipe)s->training_fields.fp8_recipe,
         .linear_gradients = s->backend->linear_gradients,
         .adds_in_matmul = s->backend->adds_in_matmul && s->backend->accumulate_bytes_moved == 0,
         .unpads = unpads_attention(s),

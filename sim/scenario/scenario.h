@@ -76,7 +76,10 @@ enum training_attention {
 struct scenario_training {
     const cJSON *global_batch, *micro_batch;
     int precision, optimizer;
-    int attention;                            /* enum training_attention */
+    int fp8_recipe; /* enum fp8_recipe */
+    bool precision_aware_optimizer;
+    int exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype; /* enum state_type */
+    int attention;                                         /* enum training_attention */
     double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
     int deterministic;                        /* enum determinism */
     int64_t epochs, offload_blocks;

@@ -184,7 +184,12 @@ const struct field_table scenario_layout_table =
 static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
                                                "masked", "flash-1", NULL };
 /* As enum precision counts them. */
+/* As enum fp8_recipe counts them. */
+static const char *const recipe_names[] = { "usual",     "delayed", "tensorwise", "rowwise",
+                                            "blockwise", "mxfp8",   NULL };
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
+/* As enum state_type counts them. */
+static const char *const gradient_type_names[] = { "fp32", "bf16", NULL };
 /* As enum determinism counts them. */
 static const char *const determinism_names[] = { "none", "kernels", "filled", NULL };
 static const struct field training_fields[] = {
@@ -203,6 +208,15 @@ static const struct field training_fields[] = {
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
       precision_names },
+    { "fp8_recipe", FIELD_CHOICE, AT(fp8_recipe), 0, 0, "\"usual\"", "",
+      "how operands in fp8 are scaled, as Megatron-LM's --fp8-recipe and torchao name it: one "
+      "scale a "
+      "tensor from earlier steps (delayed) or of its own (tensorwise, \"current scaling\"), one a "
+      "row "
+      "(rowwise), a block of 128 values (blockwise) or of 32 (mxfp8, Blackwell alone); usual: "
+      "delayed, "
+      "with torchao tensorwise",
+      recipe_names },
     { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"flash\"", "",
       "core attention in one fused kernel, that of the stack or by name FlashAttention of 2022, 2 "
       "or 3; masked: PyTorch's that reads a mask of all pairs (attn_mask of "
@@ -226,6 +240,17 @@ static const struct field training_fields[] = {
       NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
       "decides optimizer state and update time", optimizer_names },
+    { "precision_aware_optimizer", FIELD_BOOL, AT(precision_aware_optimizer), 0, 0, "false", "",
+      "adamw of Megatron-core that keeps 16 bits of each fp32 weight beside the bf16 one and reads "
+      "gradients where they were reduced (--use-precision-aware-optimizer)",
+      NULL },
+    { "exp_avg_dtype", FIELD_CHOICE, AT(exp_avg_dtype), 0, 0, "\"fp32\"", "",
+      "type that it keeps first moments in (--exp-avg-dtype)", state_type_names },
+    { "exp_avg_sq_dtype", FIELD_CHOICE, AT(exp_avg_sq_dtype), 0, 0, "\"fp32\"", "",
+      "the same of second moments", state_type_names },
+    { "main_grads_dtype", FIELD_CHOICE, AT(main_grads_dtype), 0, 0, "\"fp32\"", "",
+      "the same of gradients: bf16 are held and reduced so; fp32: as backend and stack have them",
+      gradient_type_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",
       "passes over the data, for days and money", NULL },
 };

@@ -54,6 +54,8 @@ bool scenario_apply_lora(struct reader *r, struct model *model);
 bool rule_tiling(struct reader *r);
 bool rule_rules(struct reader *r, const struct rule_list *rules);
 bool rule_precision(struct reader *r);
+bool rule_fp8_recipe(struct reader *r);
+bool rule_precision_aware(struct reader *r);
 bool rule_attention(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_model(struct reader *r);
@@ -65,6 +67,7 @@ bool rule_schedule(struct reader *r);
 void standing_assumptions(struct reader *r);
 /* scenario_warnings.c */
 void warn_of_wide_nodes(struct reader *r, int64_t domain);
+void warn_of_idle_recipe(struct reader *r);
 void warn_of_fast_nics(struct reader *r);
 void warn_of_foreign_price(struct reader *r);
 /* framework_limits.c: of the scenario's own backend; a warning, because a price can still be asked. */

@@ -641,6 +641,55 @@ bool rule_precision(struct reader *r) {
     return true;
 }
 
+/* Blocks of 32 are scaled by the tensor cores that know fp4 too. */
+bool rule_fp8_recipe(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct gpu *gpu = cost_model_gpu(s->cost_model);
+    r->rule = "fp8-recipe";
+    if (s->training_fields.fp8_recipe != FP8_RECIPE_MXFP8 ||
+        gpu->peak_flop_per_s[PRECISION_FP4] > 0)
+        return true;
+    return json_error(s->json,
+                      SUSPECT(r, scenario_member(r->top.training, "fp8_recipe"),
+                              scenario_member(r->top.cluster, "hardware")),
+                      r->err, "\"blockwise\" has scales for 128 values on any GPU with fp8",
+                      "MXFP8 needs the tensor cores of Blackwell, which %s has not", gpu->name);
+}
+
+static const char *narrow_type(const struct scenario_training *training) {
+    return training->exp_avg_dtype != STATE_FP32      ? "exp_avg_dtype"
+           : training->exp_avg_sq_dtype != STATE_FP32 ? "exp_avg_sq_dtype"
+           : training->main_grads_dtype != STATE_FP32 ? "main_grads_dtype"
+                                                      : NULL;
+}
+
+/* OptimizerConfig.__post_init__ of Megatron-core: of Adam, whose state is sharded; without it all of
+ * the types are fp32. */
+bool rule_precision_aware(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_training *training = &s->training_fields;
+    const char *narrow = narrow_type(training);
+    const cJSON *node = scenario_member(r->top.training, "precision_aware_optimizer");
+    r->rule = "precision-aware";
+    if (!training->precision_aware_optimizer && narrow == NULL) return true;
+    if (!training->precision_aware_optimizer)
+        return json_error(s->json, scenario_member(r->top.training, narrow), r->err, NULL,
+                          "%s needs precision_aware_optimizer to be true", narrow);
+    if (strcmp(s->optimizer->name, "adamw") != 0)
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.training, "optimizer")),
+                          r->err, NULL, "the precision-aware optimizer is adamw, not %s",
+                          s->optimizer->name);
+    if (strcmp(s->backend->name, "megatron-lm") != 0 || s->layout_fields.zero_stage == 0)
+        return json_error(s->json,
+                          SUSPECT(r, node, scenario_member(r->top.layout, "backend"),
+                                  scenario_member(r->top.layout, "zero_stage")),
+                          r->err, NULL,
+                          "the precision-aware optimizer is that of backend megatron-lm with "
+                          "ZeRO-1, not of %s with ZeRO-%ld",
+                          s->backend->name, (long)s->layout_fields.zero_stage);
+    return true;
+}
+
 /* FlashAttention-3 has kernels for Hopper alone, the second for Ampere and later. */
 bool rule_attention(struct reader *r) {
     struct scenario *s = r->s;

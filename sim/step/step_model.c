@@ -23,7 +23,9 @@ static double gather_saves(const struct step_model *m, int64_t layer_index) {
     const struct layer *layer = &model->layers[layer_index];
     const bool as_cast = layer_kind_is_block(layer->kind) &&
                          model->modules[layer->module_index].precision == PRECISION_FP8;
-    return as_cast ? m->scenario->backend->fp8_gather_saves : 0;
+    /* Scales of rows are those of whole weights, so torchao gathers them in bf16. */
+    const bool rowwise = m->scenario->training_fields.fp8_recipe == FP8_RECIPE_ROWWISE;
+    return as_cast && !rowwise ? m->scenario->backend->fp8_gather_saves : 0;
 }
 
 /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */

@@ -182,6 +182,30 @@ static void megatron_sharding(const struct job *job, struct arena *arena,
                   "it runs slower than the job priced");
 }
 
+/* Megatron-LM's default is delayed; MXFP8 keeps gradients in E4M3 too (its arguments.py). */
+static void fp8_flags(const struct scenario_training *training, struct arena *arena,
+                      struct launch_flags *out) {
+    const enum fp8_recipe recipe = (enum fp8_recipe)training->fp8_recipe;
+    FLAG(out, "--bf16 --fp8-format %s", recipe == FP8_RECIPE_MXFP8 ? "e4m3" : "hybrid");
+    if (recipe == FP8_RECIPE_ROWWISE)
+        NOTE(out, "training.fp8_recipe rowwise: a recipe of torchao; Transformer Engine has none");
+    else if (recipe != FP8_RECIPE_USUAL)
+        FLAG(out, "--fp8-recipe %s", fp8_recipe_name(recipe));
+}
+
+static void precision_aware_flags(const struct scenario_training *training, struct arena *arena,
+                                  struct launch_flags *out) {
+    if (!training->precision_aware_optimizer) return;
+    FLAG(out, "--use-precision-aware-optimizer");
+    if (training->exp_avg_dtype != STATE_FP32)
+        FLAG(out, "--exp-avg-dtype %s", state_type_names[training->exp_avg_dtype]);
+    if (training->exp_avg_sq_dtype != STATE_FP32)
+        FLAG(out, "--exp-avg-sq-dtype %s", state_type_names[training->exp_avg_sq_dtype]);
+    if (training->main_grads_dtype != STATE_FP32)
+        FLAG(out, "--main-grads-dtype %s --grad-reduce-in-bf16",
+             state_type_names[training->main_grads_dtype]);
+}
+
 static void megatron_training(const struct job *job, struct arena *arena,
                               struct launch_flags *out) {
     const struct scenario *s = job->scenario;
@@ -189,11 +213,12 @@ static void megatron_training(const struct job *job, struct arena *arena,
     static const char *const precisions[PRECISION_COUNT] = {
         [PRECISION_BF16] = "--bf16",
         [PRECISION_FP16] = "--fp16",
-        [PRECISION_FP8] = "--bf16 --fp8-format hybrid",
         [PRECISION_FP4] = "--bf16 --fp4-format e2m1",
     };
     enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
     if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
+    if (precision == PRECISION_FP8) fp8_flags(training, arena, out);
+    precision_aware_flags(training, arena, out);
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_MASKED)
         NOTE(out, "training.attention masked: PyTorch's own kernel, for which there is no flag");
@@ -484,6 +509,8 @@ static void make_deepspeed(const struct job *job, const struct shape *s, struct 
         return;
     }
     if (job->step->iteration_planner != NULL) REFUSE(out, "DeepSpeed's pipeline runs 1F1B only");
+    if (job->scenario->training_fields.precision_aware_optimizer)
+        REFUSE(out, "training.precision_aware_optimizer: an optimizer of Megatron-LM alone");
     const char *method = partition_method(job, s, arena, out);
     if (method != NULL)
         out->pipeline_module = arena_format(

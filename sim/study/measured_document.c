@@ -1,8 +1,10 @@
 /* measured_document.c - the scenario of a completed row, section by section. */
 #include <math.h>
 #include <string.h>
+#include "costmodel/generation.h"
 #include "costmodel/hardware.h"
 #include "sim/study/measured_row.h"
+#include "sim/study/measured_words.h"
 
 static void add_language(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -259,6 +261,94 @@ static void add_partition(cJSON *policy, struct measured_row *row) {
 
 #define USUAL_DROPOUT 0.1
 
+/* The cell's, or the only one that the notes name: "FP8 with current scaling". */
+static const char *fp8_recipe(const struct measured_run *run) {
+    static const char *const signs[][2] = {
+        { "delayed scaling", "delayed" },
+        { "current scaling", "tensorwise" },
+        { "tensorwise", "tensorwise" },
+        { "fp8_cs", "tensorwise" },
+        { "rowwise", "rowwise" },
+        { "blockwise", "blockwise" },
+        { "mxfp8", "mxfp8" },
+        { "fp8_mx", "mxfp8" },
+    };
+    if (run->fp8_recipe[0] != '\0') return run->fp8_recipe;
+    const char *found = "";
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        if (!measured_text_says(run->notes, signs[i][0])) continue;
+        if (found[0] != '\0' && strcmp(found, signs[i][1]) != 0) return "";
+        found = signs[i][1];
+    }
+    return found;
+}
+
+static void add_fp8_recipe(cJSON *training, struct measured_row *row) {
+    const char *recipe = fp8_recipe(&row->run);
+    if (strcmp(row->run.precision, "fp8") != 0 || recipe[0] == '\0') return;
+    if (strcmp(recipe, "mxfp8") == 0 && gpu_generation_of(row->out->gpu) != GENERATION_BLACKWELL) {
+        measured_row_note(row, "fp8_recipe: mxfp8 is not for %s, taken as usual", row->out->gpu);
+        return;
+    }
+    if (row->run.fp8_recipe[0] == '\0')
+        measured_row_note(row, "fp8_recipe: %s, as its notes say", recipe);
+    cJSON_AddStringToObject(training, "fp8_recipe", recipe);
+}
+
+/* The cell's, or what the notes say behind the option's name: "--exp-avg-dtype bf16",
+ * "exp_avg_dtype=torch.bfloat16". */
+static const char *type_said(const struct measured_row *row, const char *column, const char *cell) {
+    if (cell[0] != '\0') return cell;
+    struct arena *arena = row->context->arena;
+    const char *notes = measured_plain(arena, row->run.notes),
+               *name = measured_plain(arena, column);
+    const char *at = strstr(notes, name);
+    if (at == NULL) return "";
+    at += strlen(name);
+    at += strspn(at, "-=:\"'");
+    const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789.");
+    const char *text = arena_format(arena, "%.*s", (int)length, at);
+    const char *word = measured_word(arena, column, text);
+    return word != NULL ? word : "";
+}
+
+static void add_type(cJSON *training, struct measured_row *row, const char *column,
+                     const char *cell, const char *otherwise) {
+    const char *said = type_said(row, column, cell), *type = said[0] != '\0' ? said : otherwise;
+    if (type[0] == '\0' || strcmp(type, "fp32") == 0) return;
+    if (cell[0] == '\0') measured_row_note(row, "%s: %s, as its notes say", column, type);
+    cJSON_AddStringToObject(training, column, type);
+}
+
+/* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no type
+ * but say "moments in bf16" mean both. */
+static void add_precision_aware(cJSON *training, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *const types[] = { r->exp_avg_dtype, r->exp_avg_sq_dtype, r->main_grads_dtype };
+    bool narrow = false;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        narrow = narrow || (types[i][0] != '\0' && strcmp(types[i], "fp32") != 0);
+    const bool noted = measured_text_says(r->notes, "precision-aware") ||
+                       measured_text_says(r->notes, "precision_aware_optimizer");
+    const bool said =
+        r->precision_aware_optimizer >= 0 ? r->precision_aware_optimizer == 1 : narrow || noted;
+    if (!said) return;
+    if (strcmp(row->backend, "megatron-lm") != 0 || row->zero_stage < 1) {
+        measured_row_note(row, "precision_aware_optimizer: that of Megatron-core with ZeRO-1, "
+                               "not simulated here");
+        return;
+    }
+    if (r->precision_aware_optimizer < 0 && !narrow)
+        measured_row_note(row, "precision_aware_optimizer: as its notes say");
+    cJSON_AddBoolToObject(training, "precision_aware_optimizer", true);
+    const bool moments = measured_text_says(r->notes, "moments in bf16") ||
+                         measured_text_says(r->notes, "bf16 moments");
+    const char *moment = moments ? "bf16" : "";
+    add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
+    add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
+    add_type(training, row, "main_grads_dtype", r->main_grads_dtype, "");
+}
+
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
     if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
@@ -279,6 +369,8 @@ static void add_training(cJSON *root, struct measured_row *row) {
     if (row->run.deterministic[0] != '\0')
         cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);
     cJSON_AddStringToObject(training, "precision", precision);
+    add_fp8_recipe(training, row);
+    add_precision_aware(training, row);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

@@ -65,6 +65,11 @@ static const struct column {
     { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 1e6 },
     { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 1e6 },
     { "precision", COLUMN_WORD, AT(precision), 0, 0 },
+    { "fp8_recipe", COLUMN_WORD, AT(fp8_recipe), 0, 0 },
+    { "precision_aware_optimizer", COLUMN_COUNT, AT(precision_aware_optimizer), 0, 1 },
+    { "exp_avg_dtype", COLUMN_WORD, AT(exp_avg_dtype), 0, 0 },
+    { "exp_avg_sq_dtype", COLUMN_WORD, AT(exp_avg_sq_dtype), 0, 0 },
+    { "main_grads_dtype", COLUMN_WORD, AT(main_grads_dtype), 0, 0 },
     { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
     { "attention", COLUMN_WORD, AT(attention), 0, 0 },
     { "dropout", COLUMN_COUNT, AT(dropout), 0, 2 },
@@ -148,6 +153,13 @@ static void read_word(struct arena *arena, const struct column *column, const ch
         tell_reading(arena, run,
                      arena_format(arena, "%s: \"%.40s\" is read as %s", column->name, *cell, word));
     *cell = word;
+}
+
+/* "mxfp8" as a precision says both. */
+static void read_recipe_of_precision(struct arena *arena, const char *cell,
+                                     struct measured_run *run) {
+    const char *recipe = measured_word(arena, "fp8_recipe", measured_cell(arena, cell));
+    if (run->fp8_recipe[0] == '\0' && recipe != NULL) run->fp8_recipe = recipe;
 }
 
 static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
@@ -275,6 +287,9 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)
         read_cell(arena, csv, row, places[i], &columns[i], run);
     if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++)
+        if (columns[i].offset == AT(precision))
+            read_recipe_of_precision(arena, csv_cell(csv, row, places[i]), run);
     check_outcome(arena, run);
     for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
         const void *at = (const char *)run + columns[i].offset;

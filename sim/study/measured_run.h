@@ -15,9 +15,9 @@ enum { MEASURED_READING_LIMIT = 8 };
 
 struct measured_run {
     const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *qk_norm,
-        *schedule, *precision, *recompute, *attention, *deterministic, *overlap, *vision_model,
-        *image_wh, *frozen, *outcome, *stack, *peak_mem_kind, *notes, *lora_targets,
-        *seq_len_text; /* "" when empty */
+        *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype, *main_grads_dtype,
+        *recompute, *attention, *deterministic, *overlap, *vision_model, *image_wh, *frozen,
+        *outcome, *stack, *peak_mem_kind, *notes, *lora_targets, *seq_len_text; /* "" when empty */
     const char
         *mistake; /* the first value that no run can have, with line and column; NULL: none */
     const char *
@@ -28,7 +28,7 @@ struct measured_run {
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, sample_len,
         micro_batch, grad_accum, global_batch, gpus_per_node, gpu_count, nics_per_node, tp, sp, cp,
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
-        iter_time_derived, lora_rank;
+        iter_time_derived, lora_rank, precision_aware_optimizer, text_len;
     double nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 

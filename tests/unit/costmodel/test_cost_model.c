@@ -187,6 +187,41 @@ static void test_odd_rows(void **state) {
     arena_destroy(arena);
 }
 
+/* Large matmuls in fp8 over one scale a tensor, by the pages that the profiles cite. */
+static void test_fp8_recipes(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    static const struct {
+        const char *gpu;
+        enum precision precision;
+        enum fp8_recipe recipe;
+        double ratio;
+    } cases[] = {
+        { "h200-141g-sxm", PRECISION_FP8, FP8_RECIPE_DELAYED, 1 },
+        { "h200-141g-sxm", PRECISION_FP8, FP8_RECIPE_TENSORWISE, 1 },
+        { "h200-141g-sxm", PRECISION_FP8, FP8_RECIPE_ROWWISE, 1.05 },
+        { "h200-141g-sxm", PRECISION_FP8, FP8_RECIPE_BLOCKWISE, 1.22 },
+        { "h200-141g-sxm", PRECISION_BF16, FP8_RECIPE_BLOCKWISE, 1 },
+        { "b200-180g-sxm", PRECISION_FP8, FP8_RECIPE_BLOCKWISE, 1.051 },
+        { "b200-180g-sxm", PRECISION_FP8, FP8_RECIPE_MXFP8, 1.051 },
+        { "b200-180g-sxm", PRECISION_FP4, FP8_RECIPE_MXFP8, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct cost_model *model =
+            cost_model_create(arena, SCENARIOS, cases[i].gpu, &network, &err);
+        if (model == NULL) fail_msg("%s", err.text);
+        struct operator_work work =
+            operator_matmul("", PASS_FORWARD, cases[i].precision, 16384, 16384, 16384);
+        const double usual_s = cost_model_price(model, &work, NULL).compute_s;
+        work.recipe = cases[i].recipe;
+        const double ratio = cost_model_price(model, &work, NULL).compute_s / usual_s;
+        if (fabs(ratio / cases[i].ratio - 1) > 1e-9)
+            fail_msg("row %zu: got %g, want %g", i, ratio, cases[i].ratio);
+    }
+    arena_destroy(arena);
+}
+
 static void test_network_by_hand(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -561,6 +596,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_by_hand),
         cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_fp8_recipes),
         cmocka_unit_test(test_network_by_hand),
         cmocka_unit_test(test_mesh_by_hand),
         cmocka_unit_test(test_variants),

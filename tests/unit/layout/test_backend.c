@@ -133,6 +133,42 @@ static void test_optimizer_of_a_precision(void **state) {
     assert_true(fp16.state_bytes == optimizer_at(0)->state_bytes);
 }
 
+/* Gradients are read four times (norm, clipping, update), of bf16 weights and their other 16 bits 8
+ * bytes are read and written, of fp32 moments 8 each; bf16 ones are cast to fp32 and back by way of a
+ * copy. With MXFP8 bf16 gradients are cast first and weights copied last. */
+static void test_precision_aware(void **state) {
+    (void)state;
+    static const struct {
+        struct precision_aware how;
+        double gradient_bytes, want_state, want_moved, want_copies, want_gradient;
+    } cases[] = {
+        { { STATE_FP32, STATE_FP32, false, PRECISION_BF16, false }, 4, 10, 40, 0, 4 },
+        { { STATE_FP32, STATE_FP32, false, PRECISION_BF16, false }, 2, 10, 32, 0, 2 },
+        { { STATE_BF16, STATE_BF16, false, PRECISION_BF16, false }, 4, 6, 72, 8, 4 },
+        { { STATE_BF16, STATE_BF16, true, PRECISION_BF16, false }, 4, 6, 64, 8, 2 },
+        { { STATE_FP8, STATE_FP16, false, PRECISION_BF16, false }, 4, 5, 86, 8, 4 },
+        { { STATE_FP32, STATE_BF16, false, PRECISION_FP8, false }, 4, 8, 56, 4, 4 },
+        { { STATE_FP32, STATE_FP32, false, PRECISION_FP8, true }, 4, 12, 46, 0, 4 },
+        { { STATE_FP32, STATE_FP32, false, PRECISION_FP8, true }, 2, 12, 52, 0, 2 },
+        { { STATE_FP32, STATE_FP32, false, PRECISION_FP16, false }, 4, 12, 42, 0, 4 },
+        { { STATE_BF16, STATE_BF16, false, PRECISION_FP32, false }, 4, 8, 72, 8, 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack stack = { .optimizer_traffic = 1.6 };
+        struct backend b = *backend_named("megatron-lm");
+        struct optimizer o = *optimizer_at(0);
+        b.gradient_bytes = b.gradient_reduce_bytes = cases[i].gradient_bytes;
+        optimizer_use_precision_aware(&o, &b, &stack, &cases[i].how);
+        if (o.state_bytes != cases[i].want_state || b.update_bytes != cases[i].want_copies ||
+            b.gradient_bytes != cases[i].want_gradient ||
+            b.gradient_reduce_bytes != cases[i].want_gradient ||
+            fabs(o.update_bytes_moved * stack.optimizer_traffic - cases[i].want_moved) > 1e-9)
+            fail_msg("case %zu: state %g, moved %g, copies %g, gradients %g", i, o.state_bytes,
+                     o.update_bytes_moved * stack.optimizer_traffic, b.update_bytes,
+                     b.gradient_bytes);
+    }
+}
+
 /* A stack adds to what its backend does with sends, and takes nothing away. */
 static void test_sends_of_a_stack(void **state) {
     (void)state;
@@ -220,6 +256,8 @@ static void test_host_time_of_a_layout(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp16_pipeline),
+        cmocka_unit_test(test_fp32_accumulation),
+        cmocka_unit_test(test_precision_aware),
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizer_of_a_precision),

@@ -366,11 +366,74 @@ static void test_who_casts(void **state) {
     arena_destroy(arena);
 }
 
+/* And the scaling of operands decides it too: bytes a value with one kernel for both ways
+ * (Transformer Engine's norm casts nothing before its maximum is known) and, by torchao, one each. */
+static void test_casts_of_recipes(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m =
+        model_with_precision(arena, fixture_model(arena, "llama3-8b"), PRECISION_FP8);
+    struct batch_shape shape = fixture_group(m);
+    const double scaled = 1 + 1.0 / 32; /* a byte and its share of a scale */
+    const struct {
+        const char *name;
+        enum pass_set set;
+        int64_t columns;
+        enum stack_casts casts;
+        enum fp8_recipe recipe;
+        double bytes; /* 0: not there */
+    } cases[] = {
+        { "qkv cast", PASS_SET_FORWARD, 4096, CASTS_NORM, FP8_RECIPE_DELAYED, 0 },
+        { "qkv cast", PASS_SET_FORWARD, 4096, CASTS_NORM, FP8_RECIPE_TENSORWISE, 4 },
+        { "qkv cast", PASS_SET_FORWARD, 4096, CASTS_FUSED, FP8_RECIPE_TENSORWISE, 4 },
+        { "qkv cast", PASS_SET_FORWARD, 4096, CASTS_LINEAR, FP8_RECIPE_TENSORWISE, 6 },
+        { "proj cast", PASS_SET_FORWARD, 2048, CASTS_NORM, FP8_RECIPE_TENSORWISE, 6 },
+        { "up operand", PASS_SET_BACKWARD, 4096, CASTS_NORM, FP8_RECIPE_TENSORWISE, 0 },
+        { "qkv cast", PASS_SET_FORWARD, 4096, CASTS_NORM, FP8_RECIPE_MXFP8, 2 + 2 * scaled },
+        { "down cast", PASS_SET_BACKWARD, 4096, CASTS_NORM, FP8_RECIPE_BLOCKWISE, 2 + 2 * scaled },
+        { "up operand", PASS_SET_BACKWARD, 4096, CASTS_NORM, FP8_RECIPE_MXFP8, 0 },
+        { "proj cast", PASS_SET_FORWARD, 2048, CASTS_DYNAMIC, FP8_RECIPE_TENSORWISE, 5 },
+        { "proj cast", PASS_SET_FORWARD, 2048, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 3 },
+        { "up cast", PASS_SET_BACKWARD, 14336, CASTS_DYNAMIC, FP8_RECIPE_MXFP8, 4 + 2 * scaled },
+        { "up operand", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_MXFP8, 2 + scaled },
+        { "down cast", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 6 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tensor_split split = split_of(2, true);
+        split.casts = cases[i].casts;
+        split.fp8_recipe = cases[i].recipe;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);
+        const bool forward = cases[i].set == PASS_SET_FORWARD;
+        const struct operator_work *cast =
+            find_operator(&list, cases[i].name, forward ? PASS_FORWARD : PASS_BACKWARD);
+        if ((cast != NULL) != (cases[i].bytes > 0))
+            fail_msg("row %zu: %s %s", i, cases[i].name, cast != NULL ? "is cast" : "is not cast");
+        if (cast != NULL)
+            expect_bytes(cases[i].name, cast->memory_bytes,
+                         cases[i].bytes * 4096 * (double)cases[i].columns);
+        const struct operator_work *scales =
+            find_operator(&list, "weight gradient scales", PASS_WEIGHT_GRADIENT);
+        if ((scales != NULL) != (!forward && cases[i].recipe == FP8_RECIPE_ROWWISE))
+            fail_msg("row %zu: scales of weight gradients", i);
+        const struct operator_work *matmul = &list.operators[0];
+        while (matmul->kind != OPERATOR_MATMUL)
+            matmul++;
+        assert_int_equal(matmul->recipe, cases[i].recipe);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators),       cmocka_unit_test(test_operators_of_other_layers),
-        cmocka_unit_test(test_streaming_bytes), cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_casts),           cmocka_unit_test(test_who_casts),
+        cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_streaming_bytes),
+        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_who_casts),
+        cmocka_unit_test(test_casts_of_recipes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

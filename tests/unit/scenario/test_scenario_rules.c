@@ -264,6 +264,22 @@ static void test_rules_in_the_file(void **state) {
           "2:66: error: /model/precision/language: a100-80g-sxm cannot compute in fp8", NULL },
         { "precision: GPU lacks it", TRAINING, "\"training\": { \"precision\": \"fp8\" }",
           "6:28: error: /training/precision: a100-80g-sxm cannot compute in fp8", NULL },
+        { "fp8_recipe: GPU lacks it", TRAINING, "\"training\": { \"fp8_recipe\": \"mxfp8\" }",
+          "6:29: error: /training/fp8_recipe: MXFP8 needs the tensor cores of Blackwell, which "
+          "a100-80g-sxm has not",
+          "\"blockwise\" has scales for 128 values on any GPU with fp8" },
+        { "exp_avg_dtype: not precision-aware", TRAINING,
+          "\"training\": { \"exp_avg_dtype\": \"bf16\" }",
+          "6:32: error: /training/exp_avg_dtype: exp_avg_dtype needs precision_aware_optimizer to "
+          "be "
+          "true",
+          NULL },
+        { "precision_aware_optimizer: of adamw", TRAINING,
+          "\"training\": { \"precision_aware_optimizer\": true, \"optimizer\": \"sgd-momentum\" }",
+          "6:44: error: /training/precision_aware_optimizer: the precision-aware optimizer is "
+          "adamw, "
+          "not sgd-momentum",
+          NULL },
         { "attention: GPU lacks it", TRAINING, "\"training\": { \"attention\": \"flash-3\" }",
           "6:28: error: /training/attention: FlashAttention-3 runs on Hopper GPUs alone, not on "
           "a100-80g-sxm",
@@ -620,6 +636,18 @@ static void test_rules_in_overrides(void **state) {
           { "layout={\"tp\":1,\"tp\":2}" },
           "--set layout={\"tp\":1,\"tp\":2}: /layout/tp: duplicate key \"tp\"",
           "keep one of the two" },
+        { "precision-aware optimizer of another backend",
+          { "training.precision_aware_optimizer=true", "layout.backend=megatron-deepspeed" },
+          "--set training.precision_aware_optimizer=true: /training/precision_aware_optimizer: the "
+          "precision-aware optimizer is that of backend megatron-lm with ZeRO-1, not of "
+          "megatron-deepspeed with ZeRO-1",
+          NULL },
+        { "precision-aware optimizer of ZeRO-0",
+          { "training.precision_aware_optimizer=true", "layout.zero_stage=0" },
+          "--set training.precision_aware_optimizer=true: /training/precision_aware_optimizer: the "
+          "precision-aware optimizer is that of backend megatron-lm with ZeRO-1, not of "
+          "megatron-lm with ZeRO-0",
+          NULL },
         { "no value",
           { "layout.tp" },
           "--set layout.tp: expected path=value, for example layout.tp=4",

@@ -86,6 +86,29 @@ static void test_fp32_has_no_master_copy(void **state) {
     fixture_close(&f);
 }
 
+/* Megatron-core's precision-aware optimizer: 16 bits of each fp32 weight and bf16 moments, which the
+ * update copies to fp32; gradients that are bf16. */
+static void test_precision_aware_states(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=internlm2-20b",
+                                         "layout.tp=2",
+                                         "layout.pp=2",
+                                         "layout.stack=none",
+                                         "training.precision_aware_optimizer=true",
+                                         "training.exp_avg_dtype=bf16",
+                                         "training.exp_avg_sq_dtype=bf16",
+                                         "training.main_grads_dtype=bf16",
+                                         NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    fixture_halves(&f);
+    const double parameters = 24 * BLOCK + EMBEDDING;
+    check_bytes(f.step, 0, MEMORY_GRADIENTS, 2 * parameters);
+    check_bytes(f.step, 0, MEMORY_OPTIMIZER, 6 * parameters / 2);
+    assert_true(f.step->update_bytes[0] == 8 * parameters / 2);
+    fixture_close(&f);
+}
+
 /* A stack that fuses the accumulation keeps one bf16 buffer of each matrix of a block. */
 static void test_placeholder_gradients(void **state) {
     (void)state;
@@ -732,6 +755,7 @@ int main(void) {
         cmocka_unit_test(test_hand_computed_stages),
         cmocka_unit_test(test_zero_stage_0_keeps_all_optimizer_state),
         cmocka_unit_test(test_fp32_has_no_master_copy),
+        cmocka_unit_test(test_precision_aware_states),
         cmocka_unit_test(test_fp32_gradients),
         cmocka_unit_test(test_gathered_once),
         cmocka_unit_test(test_reduces_once),
