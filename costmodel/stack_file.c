@@ -13,7 +13,8 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart, holds_tensor_overlap, overlap_tensor, packs_samples;
+    bool odd_vocabulary, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
+        packs_samples;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -177,6 +178,8 @@ static const struct field stack_rows[] = {
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
     { "dropout_apart", FIELD_BOOL, AT(dropout_apart), 0, 0, "false", "",
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
+    { "modulation_apart", FIELD_BOOL, AT(modulation_apart), 0, 0, "false", "",
+      "shift, scale and gate of a diffusion block are kernels of their own", NULL },
     { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
       "the vision encoder's attention writes its scores, whatever the language model's does",
       NULL },
@@ -523,6 +526,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .packs_samples = f.packs_samples,
         .unfused_encoder = f.unfused_encoder,
         .dropout_apart = f.dropout_apart,
+        .modulation_apart = f.modulation_apart,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
         .blocking_launches_gpus = f.blocking_launches_gpus,

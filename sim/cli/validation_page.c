@@ -52,9 +52,10 @@ static const char format[] =
     "\n"
     "| column | meaning |\n"
     "|---|---|\n"
-    "| row_id, source, model, modality | label; `text`, `vision+text`, or `encoder`: the language "
+    "| row_id, source, model, modality | label; `text`, `vision+text`, `encoder`: the language "
     "model's "
-    "columns are of one in which all tokens attend to all |\n"
+    "columns are of one in which all tokens attend to all, or `diffusion`: a diffusion "
+    "transformer of images or video, see below |\n"
     "| layers, hidden, ffn_hidden, ffn, norm, qk_norm, heads, kv_heads, head_dim, vocab, moe | "
     "language model; ffn `gelu`, `gelu-new` (its formula written out), `quick-gelu`, `swiglu`, "
     "`relu2`; norm `layer`, `rms`; qk_norm `none`, `head`, `all-heads`; moe is free text where "
@@ -62,6 +63,9 @@ static const char format[] =
     "| seq_len, sample_len, micro_batch, grad_accum, global_batch | tokens of a sequence (\"2048 "
     "max\": the longest); mean length of the samples packed into it, where they attend within "
     "themselves; sequences |\n"
+    "| text_len | `diffusion` rows: tokens of the text that each block attends to by cross "
+    "attention; "
+    "0 or `none`: no text |\n"
     "| hardware, gpus_per_node, gpu_count, nic_Gbit_per_s_per_gpu, nics_per_node | a profile of "
     "scenarios/hardware, a path to one of yours (`my/gpu.json`), or a name of the GPU (\"NVIDIA "
     "H100 "
@@ -110,6 +114,24 @@ static const char format[] =
     "| notes | free text; a machine or instance type that it or the source names (`words` of a "
     "file "
     "in scenarios/clusters: \"Jean Zay\", \"p5.48xlarge\", \"A3 High\") lends its network |\n"
+    "\n";
+
+/* Of measured diffusion transformers, and of spellings. */
+static const char more_format[] =
+    "A `diffusion` row (\"text-to-video\", \"t2i\", \"DiT\") is one of a diffusion transformer. "
+    "The "
+    "shape is its decoder's, seq_len the tokens of a sample's\n"
+    "latents (an image's or a clip's patches) that a block attends over, and a sample is one of "
+    "them; "
+    "vocab is not read. With text it is of the\n"
+    "kind of Wan and PixArt: cross attention, one layer of the timestep for all blocks, rotary "
+    "positions. Without it it is DiT's: that layer in\n"
+    "each block (6 h^2), learned positions. Latents and text come encoded: a vision_model, or a "
+    "note of "
+    "a VAE that encodes online, says\n"
+    "that they do not, and the row is skipped. So are models that are known by their names to hold "
+    "second weights for text (Flux, SD3,\n"
+    "CogVideoX, HunyuanVideo) or convolutions (SDXL), and adapters.\n"
     "\n"
     "Other spellings of a word are read as it (\"bfloat16\", \"flash_attention_2\", "
     "\"full_shard\"); one that differs by more than case and\n"
@@ -126,10 +148,14 @@ static const char blanks[] =
     "|---|---|\n"
     "| modality | `vision+text` with a vision_model, else `text` |\n"
     "| all of the shape | that of the public model whose name the row's model holds "
-    "(scenarios/models and its public_shapes.csv), unless a cell of the row says another |\n"
-    "| ffn | `gelu` for the families of GPT, OPT, BLOOM, MPT; else `swiglu` |\n"
+    "(scenarios/models and its public_shapes.csv; of a `diffusion` row in diffusion_shapes.csv "
+    "there), unless a cell of the "
+    "row says another |\n"
+    "| text_len | that of the public model, else 512, Wan's |\n"
+    "| ffn | `gelu` for the families of GPT, OPT, BLOOM, MPT, and `diffusion` rows; else `swiglu` "
+    "|\n"
     "| norm, qk_norm | as usual with ffn; as the family of the model's name (Qwen3, Gemma 3, "
-    "OLMo 2) |\n"
+    "OLMo 2, Wan 2) |\n"
     "| ffn_hidden | 8/3 hidden (gated) or 4 hidden |\n"
     "| vocab | 51,200 for GPTs, 32,000 otherwise |\n"
     "| layers | the size in the model's name |\n"
@@ -327,6 +353,7 @@ void validation_page(struct cli *cli, const struct validation *v, const struct v
     print_rows(v);
     print_check(cli);
     fputs(format, stdout);
+    fputs(more_format, stdout);
     fputs(blanks, stdout);
     for (int skip = SKIP_NOTHING + 1; skip < VALIDATION_SKIP_COUNT; skip++)
         printf("%s %s", skip > 1 ? ";" : "", validation_skip_name((enum validation_skip)skip));

@@ -33,7 +33,8 @@ struct backend {
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
-    bool whole_logits, odd_vocabulary, unfused_encoder, dropout_apart; /* see struct stack */
+    bool whole_logits, odd_vocabulary, unfused_encoder, dropout_apart,
+        modulation_apart;       /* see struct stack */
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
     bool reduces_replicas_last; /* see struct stack */
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;

@@ -15,9 +15,14 @@
  *
  * Modulation is adaLN-single (Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3): the
  * six vectors of a block are a learned table plus what one layer, shared by all blocks, makes of
- * the timestep. DiT's own layer in each block (6 h^2) would double the parameters, and neither
- * Movie Gen's 30B nor DIP's 5B has room for it. Shift and scale are fused into the norm, the gate
- * into the residual add.
+ * the timestep. DiT's own layer in each block (6 h^2; Peebles and Xie 2022, arXiv 2212.09748) would
+ * double the parameters, and neither Movie Gen's 30B nor DIP's 5B has room for it; a decoder may have
+ * it (MODULATION_BLOCK). Shift and scale are fused into the norm, the gate into the residual add,
+ * unless the stack runs them as they are written (modulation_apart).
+ *
+ * A decoder without a language model gets its text encoded, or attends to none: then the third half
+ * is missing, and so is the text projection. Norms of queries and keys are those of both attentions
+ * (Wan 2.1, wan/modules/model.py).
  *
  * Latent embedding: noise is added to the latent video (flow matching), patches go through one
  * matmul. Head: modulated norm, matmul back to patches, mean squared error. Both are small, so
@@ -45,10 +50,57 @@ static const struct half_names cross_half = {
     .ungated = true,
 };
 
+enum { TIMESTEP_ROWS = 1 };
+
+/* ---- modulation ---- */
+
+static void modulation_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    emit_linear_forward(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width, hidden);
+    emit_collective(e, "modulation all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                    emit_gathered_bytes(e, TIMESTEP_ROWS, 6 * hidden));
+}
+
+static void modulation_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    emit_linear_input_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
+                               hidden);
+    emit_collective(e, "modulation all-reduce", OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT,
+                    emit_gathered_bytes(e, TIMESTEP_ROWS, hidden));
+    emit_linear_weight_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
+                                hidden);
+}
+
+static bool modulates_itself(const struct layer_division *d) {
+    return d->kind == LAYER_DIFFUSION_BLOCK && d->module->modulation == MODULATION_BLOCK;
+}
+
+void block_modulation_forward(struct emitter *e) {
+    if (modulates_itself(e->d)) modulation_forward(e);
+}
+
+void block_modulation_backward(struct emitter *e) {
+    if (modulates_itself(e->d) && e->need.weight) modulation_backward(e);
+}
+
 /* ---- cross attention ---- */
 
 static double text_bytes(const struct emitter *e) {
     return emit_gathered_bytes(e, e->d->text_tokens, e->d->module->hidden);
+}
+
+/* Of the video's queries and the text's keys; across heads of other ranks two sums are reduced. */
+static void cross_qk_norm(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const double tensors = pass == PASS_FORWARD ? 2 : 3;
+    if (!d->module->qk_norm) return;
+    if (!d->module->qk_norm_per_head)
+        emit_collective(e, "cross qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
+                        4.0 * (double)(d->tokens + d->text_tokens));
+    emit_stream(e, "cross query norm", OPERATOR_NORM, pass, tensors, d->tokens, d->query_width);
+    emit_stream(e, "cross key norm", OPERATOR_NORM, pass, tensors, d->text_tokens, d->kv_width);
 }
 
 void cross_attention_forward(struct emitter *e) {
@@ -62,6 +114,7 @@ void cross_attention_forward(struct emitter *e) {
         emit_collective(e, "text all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD, text_bytes(e));
     emit_cast(e, "cross key-value cast", PASS_FORWARD, CAST_OF_OTHER, d->text_tokens, hidden);
     emit_linear_forward(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width, hidden);
+    cross_qk_norm(e, PASS_FORWARD);
     core_cross_attention(d, PASS_FORWARD, e->activation, e->out);
     emit_cast(e, "cross proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
@@ -100,6 +153,7 @@ void cross_attention_backward(struct emitter *e) {
     emit_linear_input_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_linear_weight_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     core_cross_attention(d, PASS_BACKWARD, e->activation, e->out);
+    cross_qk_norm(e, PASS_BACKWARD);
     key_value_backward(e);
     emit_cast(e, "cross query cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->query_width);
     emit_cast_again(e, "cross query operand", CAST_OF_NORM, d->tokens, hidden);
@@ -122,8 +176,9 @@ static void gather_context(struct emitter *e, const char *name, enum operator_ki
 void text_projection_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
-    emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm), PASS_FORWARD,
-                       2, d->shard_tokens, m->text_hidden);
+    if (!m->text_encoded)
+        emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm),
+                           PASS_FORWARD, 2, d->shard_tokens, m->text_hidden);
     emit_linear_forward(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                         m->text_hidden);
     emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
@@ -135,17 +190,17 @@ void text_projection_backward(struct emitter *e) {
     const struct module *m = d->module;
     gather_context(e, "text context reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
     emit_stream(e, "projected norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
-    emit_linear_input_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
-                               m->text_hidden);
+    if (!m->text_encoded)
+        emit_linear_input_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
+                                   m->text_hidden);
     emit_linear_weight_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                                 m->text_hidden);
-    emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm),
-                       PASS_BACKWARD, 3, d->shard_tokens, m->text_hidden);
+    if (!m->text_encoded)
+        emit_formed_stream(e, "text norm", OPERATOR_NORM, emit_form_of_norm(m->text_norm),
+                           PASS_BACKWARD, 3, d->shard_tokens, m->text_hidden);
 }
 
 /* ---- latent embedding ---- */
-
-enum { TIMESTEP_ROWS = 1 };
 
 void latent_embedding_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
@@ -154,10 +209,7 @@ void latent_embedding_forward(struct emitter *e) {
     emit_linear_forward(e, "timestep up", e->activation, TIMESTEP_ROWS, m->hidden,
                         TIMESTEP_FREQUENCIES);
     emit_linear_forward(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
-    emit_linear_forward(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
-                        m->hidden);
-    emit_collective(e, "modulation all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                    emit_gathered_bytes(e, TIMESTEP_ROWS, 6 * m->hidden));
+    if (m->modulation == MODULATION_SHARED) modulation_forward(e);
     /* reads latent and noise, writes patches */
     emit_stream(e, "noise and unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
                 patch_width);
@@ -178,12 +230,7 @@ void latent_embedding_backward(struct emitter *e) {
                     d->shard_tokens, m->hidden);
     emit_linear_weight_gradient(e, "latent embedding", e->activation, d->shard_tokens, m->hidden,
                                 module_patch_width(m));
-    emit_linear_input_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
-                               m->hidden);
-    emit_collective(e, "modulation all-reduce", OPERATOR_ALL_REDUCE, PASS_INPUT_GRADIENT,
-                    emit_gathered_bytes(e, TIMESTEP_ROWS, m->hidden));
-    emit_linear_weight_gradient(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width,
-                                m->hidden);
+    if (m->modulation == MODULATION_SHARED) modulation_backward(e);
     emit_linear_input_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,
                                m->hidden);
     emit_linear_weight_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,

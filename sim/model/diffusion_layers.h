@@ -6,6 +6,11 @@
 
 #include "sim/model/layer_emitter.h"
 
+/* What the layer of a block's own makes of the timestep, first in forward and last in backward;
+ * nothing where all blocks share it, or that are none of a decoder. */
+void block_modulation_forward(struct emitter *e);
+void block_modulation_backward(struct emitter *e);
+
 /* The branch between self attention and feed-forward network of a diffusion block; nothing for a
  * micro-batch without text. */
 void cross_attention_forward(struct emitter *e);

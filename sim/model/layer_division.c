@@ -97,6 +97,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
     d.dropout_apart = d.hidden_dropout && split->dropout_apart;
+    d.modulation_apart = d.kind == LAYER_DIFFUSION_BLOCK && split->modulation_apart;
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;
@@ -113,9 +114,10 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
     d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
     if (d.kind == LAYER_DIFFUSION_BLOCK) {
-        d.text_tokens = shape->language_tokens;
+        const bool text = d.module->text_hidden > 0;
+        d.text_tokens = text ? shape->language_tokens : 0;
         d.text_shard_tokens = d.sequence_parallel ? divide_up(d.text_tokens, d.tp) : d.text_tokens;
-        d.cross_square_sum = shape->cross_square_sum / (double)d.cp;
+        d.cross_square_sum = text ? shape->cross_square_sum / (double)d.cp : 0;
     }
     d.attention = tensor_split_attention(split, d.kind);
     d.writes_softmax = d.attention == ATTENTION_NAIVE &&

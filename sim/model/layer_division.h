@@ -19,7 +19,8 @@ struct layer_division {
     int64_t tp, cp;
     bool sequence_parallel; /* and tp > 1 */
     bool hidden_dropout, attention_dropout;
-    bool dropout_apart; /* a branch is dropped out before the kernel that adds it */
+    bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
+    bool modulation_apart; /* of a diffusion block: shift, scale and gate by kernels of their own */
     enum determinism determinism;
     enum attention_kernel attention_kernel;
     enum stack_tensor_traffic tensor_traffic;

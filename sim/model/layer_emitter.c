@@ -157,6 +157,7 @@ const struct half_names emitter_attention_half = {
     .residual = "attention residual",
     .residual_gradient = "attention residual gradient",
     .branch_norm = "attention branch norm",
+    .modulation = "attention modulation",
 };
 const struct half_names emitter_mlp_half = {
     .norm = "mlp norm",
@@ -168,6 +169,7 @@ const struct half_names emitter_mlp_half = {
     .residual = "mlp residual",
     .residual_gradient = "mlp residual gradient",
     .branch_norm = "mlp branch norm",
+    .modulation = "mlp modulation",
 };
 
 /* Column-parallel projections that reduce the gradient of the half's input each by itself. */
@@ -190,10 +192,17 @@ static void emit_sequence_collectives(struct emitter *e, const char *name, enum 
                                             e->activation, 2 * bytes * (double)count));
 }
 
+static bool modulates_apart(const struct emitter *e, const struct half_names *half) {
+    return e->d->modulation_apart && half->modulation != NULL;
+}
+
 void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
+    if (modulates_apart(e, half)) /* a product and a sum, each read and written */
+        emit_stream(e, half->modulation, OPERATOR_ELEMENTWISE, PASS_FORWARD, 4, d->shard_tokens,
+                    hidden);
     if (d->sequence_parallel)
         emit_sequence_collectives(
             e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD, gathered_operand_bytes(e),
@@ -220,9 +229,10 @@ void emit_branch_forward(struct emitter *e, const struct half_names *half) {
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     emit_branch_forward(e, half);
-    /* reads branch and residual, writes their sum; apart, dropout writes the branch once more, which
-     * is read for the sum */
-    const double tensors = 3 + emit_mask_tensors(e) + (d->dropout_apart ? 2 : 0);
+    /* reads branch and residual, writes their sum; apart, dropout or the gate writes the branch once
+     * more, which is read for the sum */
+    const double tensors =
+        3 + emit_mask_tensors(e) + (d->dropout_apart ? 2 : 0) + (modulates_apart(e, half) ? 2 : 0);
     emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, tensors, d->shard_tokens,
                 d->module->hidden);
 }
@@ -240,6 +250,8 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
                      : d->hidden_dropout                ? 2
                      : m->linear_bias && e->need.weight ? 1
                                                         : 0;
+    /* the branch's gradient (2), then the product for the gate's (3) and its sum (1) */
+    if (modulates_apart(e, half) && e->need.weight) tensors += 3;
     tensors += emit_mask_tensors(e);
     if (tensors > 0)
         emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors,
@@ -295,6 +307,10 @@ void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
 
 void emit_enter_backward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
+    /* the scaled gradient (2); the product for the scale's (3), its sum and the shift's (2) */
+    if (modulates_apart(e, half))
+        emit_stream(e, half->modulation, OPERATOR_ELEMENTWISE, PASS_BACKWARD,
+                    e->need.weight ? 7 : 2, d->shard_tokens, d->module->hidden);
     /* the norm reads its input and a gradient and writes one */
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, d->module->hidden);
     if (half->residual_gradient != NULL)

@@ -21,6 +21,7 @@ struct half_names {
     const char *norm, *gather, *saved_gather, *gradient_gather, *reduce_scatter, *all_reduce;
     const char *residual, *residual_gradient;
     const char *branch_norm; /* of models that have it; NULL: the half never has */
+    const char *modulation;  /* of a diffusion block's norm; NULL: the half never has */
     bool ungated;            /* no modulation of the branch: cross attention */
 };
 extern const struct half_names emitter_attention_half, emitter_mlp_half;

@@ -123,6 +123,10 @@ static void cross_attention_saved(struct saved_list *list) {
     save(list, "cross norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "cross norm statistics", d->shard_tokens);
     save_for_weights(list, "cross query input", d->shard_tokens, m->hidden);
+    if (m->qk_norm) {
+        save(list, "cross query norm input", d->tokens, d->query_width);
+        save(list, "cross key norm input", d->text_tokens, d->kv_width);
+    }
     save(list, "cross query", d->tokens, d->query_width);
     save(list, "cross key, value", d->text_tokens, 2 * d->kv_width);
     if (d->attention == ATTENTION_FLASH) {
@@ -153,6 +157,8 @@ static void block_saved(struct saved_list *list) {
     const struct module *m = d->module;
     save(list, "attention norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
+    if (d->modulation_apart)
+        save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
     const int64_t input_rows =
         (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
     save_matmul_input(list, "qkv input", input_rows, m->hidden);
@@ -184,6 +190,8 @@ static void block_saved(struct saved_list *list) {
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
     save(list, "mlp norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
+    if (d->modulation_apart)
+        save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "up input", input_rows, m->hidden);
     save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
     save(list, "up output", d->tokens, d->up_width);
@@ -238,8 +246,10 @@ static void token_embedding_saved(struct saved_list *list) {
 static void text_projection_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
-    save(list, "text norm input", d->shard_tokens, m->text_hidden);
-    save_norm_statistics(list, "text norm statistics", d->shard_tokens);
+    if (!m->text_encoded) {
+        save(list, "text norm input", d->shard_tokens, m->text_hidden);
+        save_norm_statistics(list, "text norm statistics", d->shard_tokens);
+    }
     save_for_weights(list, "text projection input", d->shard_tokens, m->text_hidden);
     save(list, "projected norm input", d->shard_tokens, m->hidden);
     save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
@@ -471,7 +481,10 @@ double layer_output_bytes(const struct model *model, int64_t layer_index,
         break;
     case LAYER_LATENT_EMBEDDING:
     case LAYER_DIFFUSION_BLOCK:
-        tokens = shape->video_tokens > 0 ? shape->video_tokens + shape->language_tokens : 0;
+        tokens =
+            shape->video_tokens > 0
+                ? shape->video_tokens + (d.module->text_hidden > 0 ? shape->language_tokens : 0)
+                : 0;
         break;
     case LAYER_HEAD:
     case LAYER_DIFFUSION_HEAD:

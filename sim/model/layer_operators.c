@@ -107,6 +107,7 @@ static void activation(struct emitter *e, enum operator_pass pass) {
 static void block_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
+    block_modulation_forward(e);
     emit_enter_forward(e, &emitter_attention_half);
     emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
@@ -174,6 +175,7 @@ static void block_backward(struct emitter *e) {
     emit_cast_again(e, "qkv operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_attention_half, "qkv", e->matmul, d->qkv_width);
     emit_enter_backward(e, &emitter_attention_half);
+    block_modulation_backward(e);
 }
 
 /* ---- patch embedding ---- */

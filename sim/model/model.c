@@ -11,7 +11,8 @@
  * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block
  * adds its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h
  * for the modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3;
- * the layer behind it is shared by all blocks and counts with the latent embedding). FLOPs follow
+ * the layer behind it is shared by all blocks and counts with the latent embedding; DiT's own blocks
+ * have each such a layer instead, (h + 1) 6h, and its head one of (h + 1) 2h). FLOPs follow
  * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
  * a causal mask.
  */
@@ -224,6 +225,14 @@ static int64_t norm_parameters(const struct module *module, int64_t width) {
     return module->norm == NORM_LAYER ? 2 * width : width;
 }
 
+static int64_t qk_norm_parameters(const struct layer_division *d) {
+    const struct module *m = d->module;
+    if (!m->qk_norm) return 0;
+    return m->qk_norm_per_head
+               ? 2 * norm_parameters(m, m->head_dim)
+               : norm_parameters(m, d->query_width) + norm_parameters(m, d->kv_width);
+}
+
 static int64_t block_parameters(const struct layer_division *d) {
     const struct module *m = d->module;
     int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
@@ -231,27 +240,37 @@ static int64_t block_parameters(const struct layer_division *d) {
     if (m->linear_bias) count += d->up_width + 2 * m->hidden;
     if (d->kind != LAYER_DIFFUSION_BLOCK)
         count += (m->branch_norm ? 4 : 2) * norm_parameters(m, m->hidden);
-    if (m->qk_norm && m->qk_norm_per_head)
-        count += 2 * norm_parameters(m, m->head_dim);
-    else if (m->qk_norm)
-        count += norm_parameters(m, d->query_width) + norm_parameters(m, d->kv_width);
+    count += qk_norm_parameters(d);
     if (m->layer_scale) count += 2 * m->hidden;
     return count;
 }
 
-/* Beside what every block has; its two norms have no parameters of their own, the modulation has:
- * shift, scale and gate of both branches. */
 static int64_t cross_attention_parameters(const struct layer_division *d) {
     const struct module *m = d->module;
+    if (m->text_hidden == 0) return 0;
     int64_t count = m->hidden * (2 * d->query_width + 2 * d->kv_width);
     if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
     if (m->linear_bias) count += m->hidden;
-    return count + norm_parameters(m, m->hidden) + 6 * m->hidden;
+    return count + qk_norm_parameters(d) + norm_parameters(m, m->hidden);
+}
+
+/* The norms of a diffusion block have no parameters of their own, the modulation has: a table of
+ * shift, scale and gate of both branches, or the layer that makes them. */
+static int64_t modulation_parameters(const struct layer_division *d) {
+    const int64_t hidden = d->module->hidden;
+    return d->module->modulation == MODULATION_SHARED ? 6 * hidden
+                                                      : (hidden + 1) * d->modulation_width;
+}
+
+/* Shift and scale alone. */
+static int64_t head_modulation_parameters(const struct layer_division *d) {
+    const int64_t hidden = d->module->hidden;
+    return 2 * hidden * (d->module->modulation == MODULATION_SHARED ? 1 : hidden + 1);
 }
 
 static int64_t text_projection_parameters(const struct module *m) {
     struct module text = { .norm = m->text_norm };
-    return norm_parameters(&text, m->text_hidden) +
+    return (m->text_encoded ? 0 : norm_parameters(&text, m->text_hidden)) +
            (m->text_hidden + (m->linear_bias ? 1 : 0)) * m->hidden + norm_parameters(m, m->hidden);
 }
 
@@ -259,8 +278,9 @@ static int64_t text_projection_parameters(const struct module *m) {
  * share. */
 static int64_t timestep_parameters(const struct layer_division *d) {
     const int64_t hidden = d->module->hidden;
+    const bool shared = d->module->modulation == MODULATION_SHARED;
     return (TIMESTEP_FREQUENCIES + 1) * hidden + (hidden + 1) * hidden +
-           (hidden + 1) * d->modulation_width;
+           (shared ? (hidden + 1) * d->modulation_width : 0);
 }
 
 static int64_t connector_parameters(const struct module *m) {
@@ -288,14 +308,15 @@ static int64_t division_parameters(const struct layer_division *d, bool tied_hea
     case LAYER_LANGUAGE_BLOCK:
         return block_parameters(d);
     case LAYER_DIFFUSION_BLOCK:
-        return block_parameters(d) + cross_attention_parameters(d);
+        return block_parameters(d) + cross_attention_parameters(d) + modulation_parameters(d);
     case LAYER_TEXT_PROJECTION:
         return text_projection_parameters(m);
     case LAYER_LATENT_EMBEDDING:
         return (module_patch_width(m) + (m->patch_bias ? 1 : 0)) * m->hidden + positions +
                timestep_parameters(d);
     case LAYER_DIFFUSION_HEAD: /* shift and scale; the norm itself has no parameters */
-        return 2 * m->hidden + (m->hidden + (m->patch_bias ? 1 : 0)) * module_patch_width(m);
+        return head_modulation_parameters(d) +
+               (m->hidden + (m->patch_bias ? 1 : 0)) * module_patch_width(m);
     case LAYER_CONNECTOR:
         return connector_parameters(m);
     case LAYER_TOKEN_EMBEDDING:
@@ -402,8 +423,9 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
                       : (double)m->connector_inner * (double)(m->connector_in + m->connector_out);
         break;
     case LAYER_DIFFUSION_BLOCK:
-        weights = (double)m->hidden *
-                  (double)(d.qkv_width + 3 * d.query_width + d.up_width + d.ffn_width);
+        weights =
+            (double)m->hidden * (double)(d.qkv_width + d.query_width + d.up_width + d.ffn_width);
+        if (m->text_hidden > 0) weights += (double)m->hidden * (double)(2 * d.query_width);
         attention = 4.0 * (d.square_sum + d.cross_square_sum) * (double)d.query_width;
         text = 2.0 * (double)d.text_tokens * (double)m->hidden * (double)(2 * d.kv_width);
         break;

@@ -11,6 +11,8 @@
  *
  *     text projection, latent embedding, diffusion blocks, diffusion head
  *
+ * Without a language model the text comes encoded, or there is none and no text projection.
+ *
  * Layers of one kind are equal: they emit the same operators for the same batch, split and gradient
  * need, so each kind is priced once.
  *
@@ -43,6 +45,9 @@ enum module_role {
 /* FFN_GELU_NEW: the model's own code writes the tanh of GELU out, where FFN_GELU calls the library.
  */
 enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_GELU_NEW, FFN_KIND_COUNT };
+/* What makes shift, scale and gate of a diffusion block from the timestep: one layer for all blocks
+ * and a table in each (adaLN-single), or a layer in each (DiT's adaLN-Zero). */
+enum modulation_kind { MODULATION_SHARED, MODULATION_BLOCK, MODULATION_KIND_COUNT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
@@ -111,7 +116,11 @@ struct module {
     int64_t latent_pixels,
         latent_frames; /* pixels of an edge and frames that one latent stands for */
     int64_t frames_per_second;
-    int64_t text_hidden; /* of the language model that encodes the text */
+    enum modulation_kind modulation;
+    /* Of the language model that encodes the text, or of states that come encoded; 0: blocks without
+     * cross attention. */
+    int64_t text_hidden;
+    bool text_encoded; /* its last norm was run with it */
     enum norm_kind text_norm;
     const char *source; /* where the figures come from */
     const char *notes;  /* inconsistencies between sources, assumptions; may be "" */
@@ -232,10 +241,11 @@ struct tensor_split {
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
     bool unpads; /* the language model's fused attention reads samples without their padding */
     int64_t
-        softmax_multiple; /* lengths of which unfused attention's softmax is one kernel; 0: any */
-    bool whole_logits;    /* the loss is computed on all logits, gathered from the TP ranks */
-    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
-    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
+        softmax_multiple;  /* lengths of which unfused attention's softmax is one kernel; 0: any */
+    bool whole_logits;     /* the loss is computed on all logits, gathered from the TP ranks */
+    bool odd_vocabulary;   /* not padded: rows of logits may begin anywhere */
+    bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
+    bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */
@@ -395,7 +405,7 @@ struct saved_tensor {
     double bytes;
     bool core_attention; /* dropped by selective recomputation */
 };
-enum { LAYER_SAVED_TENSOR_LIMIT = 32 };
+enum { LAYER_SAVED_TENSOR_LIMIT = 40 };
 /* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
  * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,

@@ -11,7 +11,7 @@
  *
  * The connector's widths follow from its neighbours: in = merge^2 x vision hidden (pooled: vision
  * hidden), out = language hidden. A diffusion decoder takes the width of its text from the language
- * model in front of it.
+ * model in front of it; without one its file states it ("text_hidden"), or it attends to no text.
  */
 #include "sim/model/model.h"
 
@@ -30,6 +30,7 @@ static const char *const ffn_choices[] = {
 };
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
+static const char *const modulation_choices[] = { "shared", "block", NULL };
 static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
@@ -116,6 +117,13 @@ static const struct field module_fields[] = {
       "diffusion decoder: frames that become one latent frame", NULL },
     { "frames_per_second", FIELD_COUNT, AT(module.frames_per_second), 1, 1000, "null", "",
       "diffusion decoder: at which clips are sampled", NULL },
+    { "modulation", FIELD_CHOICE, AT(module.modulation), 0, 0, "\"shared\"", "",
+      "diffusion decoder: the timestep's layer, shared by all blocks or one in each block",
+      modulation_choices },
+    { "text_hidden", FIELD_COUNT, AT(module.text_hidden), 1, 1e6, "null", "",
+      "diffusion decoder without a language model: width of the encoded text; null: no cross "
+      "attention",
+      NULL },
     { "patch_bias", FIELD_BOOL, AT(module.patch_bias), 0, 0, "true", "",
       "the patch convolution has a bias", NULL },
     { "class_token", FIELD_BOOL, AT(module.class_token), 0, 0, "false", "",
@@ -189,7 +197,8 @@ static const struct field model_fields[] = {
     { "language", FIELD_NODE, AT(language), 0, 0, "null", "",
       "language model: a module's name, or an object", NULL },
     { "diffusion_decoder", FIELD_NODE, AT(diffusion_decoder), 0, 0, "null", "",
-      "makes video from the text that the language model encodes: a module's name, or an object",
+      "makes video from the text that the language model encodes, or by itself: a module's name, "
+      "or an object",
       NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "who combined the modules", NULL },
     { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
@@ -408,9 +417,11 @@ static bool refuse_latent_keys(struct module *m, const struct module_place *plac
     const char *key = m->latent_pixels > 0       ? "latent_pixels"
                       : m->latent_frames > 0     ? "latent_frames"
                       : m->frames_per_second > 0 ? "frames_per_second"
+                      : m->text_hidden > 0       ? "text_hidden"
+                      : m->modulation != 0       ? "modulation"
                                                  : NULL;
     if (key != NULL) return mistake(place, key, err, NULL, "belongs to a diffusion decoder");
-    m->latent_pixels = m->latent_frames = m->frames_per_second = 0;
+    m->latent_pixels = m->latent_frames = m->frames_per_second = m->text_hidden = 0;
     return true;
 }
 
@@ -613,7 +624,8 @@ static void build_layers(struct arena *arena, struct model *model) {
         if (decoder_blocks == 0) add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
     }
     if (decoder_blocks > 0) {
-        add_layers(model, LAYER_TEXT_PROJECTION, MODULE_DIFFUSION_DECODER, 1);
+        if (m[MODULE_DIFFUSION_DECODER].text_hidden > 0)
+            add_layers(model, LAYER_TEXT_PROJECTION, MODULE_DIFFUSION_DECODER, 1);
         add_layers(model, LAYER_LATENT_EMBEDDING, MODULE_DIFFUSION_DECODER, 1);
         add_layers(model, LAYER_DIFFUSION_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks);
         add_layers(model, LAYER_DIFFUSION_HEAD, MODULE_DIFFUSION_DECODER, 1);
@@ -624,6 +636,16 @@ static bool read_decoder(const struct loader *loader, const cJSON *node, struct 
     const struct module *language = &model->modules[MODULE_LANGUAGE];
     struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
     if (!read_module(loader, node, MODULE_DIFFUSION_DECODER, m)) return false;
+    m->text_encoded = language->layer_count == 0;
+    if (m->text_encoded) {
+        m->text_hidden = m->text_hidden > 0 ? m->text_hidden : 0;
+        return true;
+    }
+    if (m->text_hidden > 0)
+        return json_error(loader->model_file, node, loader->err,
+                          "leave out \"text_hidden\", or the language model",
+                          "the language model \"%s\" encodes the text: its width is known",
+                          language->name);
     m->text_hidden = language->hidden;
     m->text_norm = language->norm;
     return true;
@@ -645,10 +667,10 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
     model->notes = row.notes;
     const cJSON *vision = given(row.vision), *language = given(row.language);
     const cJSON *connector = given(row.connector), *decoder = given(row.diffusion_decoder);
-    if (decoder != NULL && language == NULL)
+    if (decoder != NULL && language == NULL && vision != NULL)
         return json_error(file, decoder, loader->err, NULL,
-                          "a diffusion decoder needs a language model that encodes the text");
-    if (vision == NULL && language == NULL)
+                          "a diffusion decoder behind an encoder needs a language model between");
+    if (vision == NULL && language == NULL && decoder == NULL)
         return json_error(file, place, loader->err, "add \"vision\", \"language\" or both",
                           "model \"%s\" has no module", row.name);
     bool both = vision != NULL && language != NULL;

@@ -612,6 +612,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .attention_kernel = kernel_of(s->training_fields.attention),
         .unfused_encoder = s->backend->unfused_encoder,
         .dropout_apart = s->backend->dropout_apart,
+        .modulation_apart = s->backend->modulation_apart,
         .context = (enum context_kind)s->layout_fields.cp_kind,
         .context_unbalanced = !s->layout_fields.cp_balanced,
         .recompute_style = (enum recompute_style)s->backend->recompute_style,

@@ -6,41 +6,52 @@
 #include "sim/study/measured_row.h"
 #include "sim/study/measured_words.h"
 
-static void add_language(cJSON *definition, struct measured_row *row) {
+/* Models of the GPT family, and diffusion transformers, have biases, norms with means and learned
+ * positions beside their activation. */
+static bool is_gpt(const struct measured_run *r) {
+    return strncmp(r->ffn, "gelu", 4) == 0;
+}
+
+void measured_add_shape(cJSON *module, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const char *ffn = r->ffn[0] != '\0' ? r->ffn : "swiglu";
-    cJSON *language = cJSON_AddObjectToObject(definition, "language");
-    const bool gpt = strncmp(r->ffn, "gelu", 4) == 0;
-    cJSON_AddStringToObject(language, "name", "measured model");
-    cJSON_AddStringToObject(language, "role", "language");
-    cJSON_AddNumberToObject(language, "layer_count", (double)r->layers);
-    cJSON_AddNumberToObject(language, "hidden", (double)r->hidden);
-    cJSON_AddNumberToObject(language, "ffn_hidden", (double)r->ffn_hidden);
-    cJSON_AddNumberToObject(language, "heads", (double)r->heads);
-    cJSON_AddNumberToObject(language, "kv_heads", (double)measured_given(r->kv_heads, r->heads));
-    cJSON_AddNumberToObject(language, "head_dim",
+    cJSON_AddNumberToObject(module, "layer_count", (double)r->layers);
+    cJSON_AddNumberToObject(module, "hidden", (double)r->hidden);
+    cJSON_AddNumberToObject(module, "ffn_hidden", (double)r->ffn_hidden);
+    cJSON_AddNumberToObject(module, "heads", (double)r->heads);
+    cJSON_AddNumberToObject(module, "kv_heads", (double)measured_given(r->kv_heads, r->heads));
+    cJSON_AddNumberToObject(module, "head_dim",
                             (double)measured_given(r->head_dim, r->hidden / r->heads));
-    cJSON_AddStringToObject(language, "ffn", ffn);
+    cJSON_AddStringToObject(module, "ffn", ffn);
     if (r->ffn[0] == '\0') measured_row_note(row, "ffn: %s", ffn);
     const bool says_norm = strcmp(r->norm, "layer") == 0 || strcmp(r->norm, "rms") == 0;
-    const char *norm = says_norm ? r->norm : gpt ? "layer" : "rms";
-    cJSON_AddStringToObject(language, "norm", norm);
+    const char *norm = says_norm ? r->norm : is_gpt(r) ? "layer" : "rms";
+    cJSON_AddStringToObject(module, "norm", norm);
     if (!says_norm) measured_row_note(row, "norm: %s, as usual with %s", norm, ffn);
     if (r->kv_heads < 1) measured_row_note(row, "kv_heads: as many as heads");
     if (r->head_dim < 1) measured_row_note(row, "head_dim: hidden / heads");
-    if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(language, "qk_norm", r->qk_norm);
+    if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(module, "qk_norm", r->qk_norm);
+    if (is_gpt(r)) cJSON_AddStringToObject(module, "qkv_bias", "all");
+    cJSON_AddBoolToObject(module, "linear_bias", is_gpt(r));
+}
+
+static void add_language(cJSON *definition, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const bool gpt = is_gpt(r);
+    cJSON *language = cJSON_AddObjectToObject(definition, "language");
+    cJSON_AddStringToObject(language, "name", "measured model");
+    cJSON_AddStringToObject(language, "role", "language");
+    measured_add_shape(language, row);
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
-    const bool tied = gpt && !measured_model_is_untied(row->context->arena, r->model);
+    const bool tied = gpt && !measured_model_is_untied(row->context->arena, r);
     cJSON_AddBoolToObject(language, "tied_embeddings", tied);
     if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
-    if (gpt) cJSON_AddStringToObject(language, "qkv_bias", "all");
-    cJSON_AddBoolToObject(language, "linear_bias", gpt);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
     const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
     cJSON_AddBoolToObject(language, "dropout", dropout);
-    if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", ffn);
+    if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
@@ -77,6 +88,10 @@ static void add_model(cJSON *root, struct measured_row *row) {
     cJSON *definition = cJSON_AddObjectToObject(model, "definition");
     cJSON_AddStringToObject(definition, "name", name);
     cJSON_AddStringToObject(definition, "source", "row of measured runs");
+    if (measured_is_diffusion(r)) {
+        measured_add_decoder(definition, row);
+        return;
+    }
     add_language(definition, row);
     if (row->vision != NULL) add_vision(model, definition, row);
     if (measured_has_lora(r)) measured_add_lora(model, row);
@@ -118,8 +133,11 @@ static void add_samples(cJSON *root, struct measured_row *row) {
     cJSON_AddStringToObject(samples, "kind", "distribution");
     cJSON_AddNumberToObject(samples, "sample_count", (double)row->global_batch);
     cJSON_AddNumberToObject(samples, "seed", 1);
+    const bool diffusion = measured_is_diffusion(&row->run);
+    if (diffusion) add_constant(samples, "clip_ms", (double)row->language_tokens);
     add_constant(samples, "vision_tiles", (double)row->tiles);
-    add_constant(samples, "language_tokens", (double)row->language_tokens);
+    add_constant(samples, "language_tokens",
+                 (double)(diffusion ? row->run.text_len : row->language_tokens));
 }
 
 /* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU; a
@@ -239,7 +257,9 @@ static void add_layout(cJSON *root, struct measured_row *row) {
  * trials). */
 static void add_partition(cJSON *policy, struct measured_row *row) {
     const int64_t parts = row->pp * row->vpp, layers = row->run.layers;
-    if (row->pp == 1 || row->vision != NULL || layers % parts == 0) return;
+    if (row->pp == 1 || row->vision != NULL || measured_is_diffusion(&row->run) ||
+        layers % parts == 0)
+        return;
     const bool ends_count = (layers + 2) % parts == 0;
     const int64_t share = ends_count ? (layers + 2) / parts : (layers + parts - 1) / parts;
     const bool fills =

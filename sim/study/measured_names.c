@@ -173,8 +173,14 @@ bool measured_model_is_hybrid(struct arena *arena, const char *model) {
     return holds_one(measured_plain(arena, model), names);
 }
 
-/* tie_word_embeddings is false in the configs of GPT-NeoX, Pythia, GPT-J and Phi (Hugging Face). */
-bool measured_model_is_untied(struct arena *arena, const char *model) {
+/* tie_word_embeddings is false in the configs of GPT-NeoX, Pythia, GPT-J and Phi (Hugging Face).
+ * LitGPT, whose models Thunder's benchmark trains, makes every head a layer of its own
+ * (Lightning-AI/litgpt litgpt/model.py, GPT.__init__). */
+bool measured_model_is_untied(struct arena *arena, const struct measured_run *run) {
     static const char *const names[] = { "neox", "pythia", "gpt-j", "gptj", "phi-", NULL };
-    return holds_one(measured_plain(arena, model), names);
+    static const char *const sources[] = { "litgpt", "lit-gpt", "lightning-thunder", NULL };
+    static const char *const stacks[] = { "litgpt", "lit-gpt", "thunder", NULL };
+    return holds_one(measured_plain(arena, run->model), names) ||
+           holds_one(measured_plain(arena, run->source), sources) ||
+           holds_one(measured_plain(arena, run->stack), stacks);
 }

@@ -77,7 +77,21 @@ void measured_add_lora(cJSON *model, struct measured_row *row);
 bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);
 /* GPTs whose head is not their embedding's table. */
-bool measured_model_is_untied(struct arena *arena, const char *model);
+bool measured_model_is_untied(struct arena *arena, const struct measured_run *run);
+
+/* measured_diffusion.c. A row of a diffusion transformer; what of it cannot be simulated, with the
+ * cell that says so; the tokens of text that its blocks attend to, where its cell is empty; the
+ * decoder of its model. */
+bool measured_is_diffusion(const struct measured_run *run);
+struct measured_doubt {
+    enum validation_skip skip;
+    const char *column, *cell;
+};
+struct measured_doubt measured_doubt_diffusion(struct arena *arena, const struct measured_run *run);
+void measured_choose_text(struct measured_row *row);
+void measured_add_decoder(cJSON *definition, struct measured_row *row);
+/* measured_document.c. Widths, norms, activation and biases of the row's blocks. */
+void measured_add_shape(cJSON *module, struct measured_row *row);
 
 /* The scenario of a row that was completed; owned by the caller. */
 cJSON *measured_document(struct measured_row *row);

@@ -46,6 +46,7 @@ static const struct column {
     { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e9 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
     { "sample_len", COLUMN_COUNT, AT(sample_len), 1, 1e9 },
+    { "text_len", COLUMN_COUNT, AT(text_len), 0, 1e6 },
     { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },
@@ -252,7 +253,10 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
     const char *text = csv_cell(csv, row, place);
     const char *mistake = NULL;
     if (column->type != COLUMN_LABEL) text = measured_cell(arena, text);
-    if (column->type >= COLUMN_COUNT && strcasecmp(text, "none") == 0) text = "";
+    int64_t meant;
+    if (column->type >= COLUMN_COUNT && strcasecmp(text, "none") == 0 &&
+        !measured_count_word(arena, column->name, text, &meant))
+        text = "";
     switch (column->type) {
     case COLUMN_LABEL:
     case COLUMN_TEXT:

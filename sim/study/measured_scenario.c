@@ -37,6 +37,11 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_VALUE] = "a value that cannot be",
     [SKIP_VISION] = "the vision encoder is not known",
     [SKIP_FEED_FORWARD] = "this kind of feed-forward layer is not simulated",
+    [SKIP_TWO_STREAMS] =
+        "diffusion blocks with weights of their own for text (MMDiT) are not simulated",
+    [SKIP_ENCODER_IN_STEP] =
+        "an autoencoder or text encoder in a diffusion model's step is not simulated",
+    [SKIP_DECODER_ADAPTER] = "adapters in a diffusion model are not simulated",
 };
 
 const char *validation_skip_name(enum validation_skip skip) {
@@ -234,6 +239,7 @@ static bool choose_samples(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool longest_alone = strchr(r->seq_len_text, ' ') != NULL; /* "2048 max" */
     row->language_tokens = r->seq_len;
+    if (measured_is_diffusion(r)) measured_choose_text(row);
     if (strcmp(r->modality, "vision+text") != 0) {
         if (longest_alone)
             measured_row_note(row, "seq_len: \"%.40s\": every sample has the %ld tokens",
@@ -464,7 +470,8 @@ static bool samples_packed(const struct measured_run *r, const struct stack *sta
 static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    const int64_t usual = samples_packed(r, stack) ? stack->packed_sample_tokens : 0;
+    const bool packs = !measured_is_diffusion(r) && samples_packed(r, stack);
+    const int64_t usual = packs ? stack->packed_sample_tokens : 0;
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
     if (length < 1 || length >= row->language_tokens || row->vision != NULL) return SKIP_NOTHING;
     const int64_t parts = count_parts(row, length);
@@ -583,8 +590,10 @@ static enum validation_skip check_words(struct measured_row *row) {
         row->out->skip_detail = r->mistake;
         return SKIP_VALUE;
     }
-    static const char *const modalities[] = { "text", "vision+text", "encoder", NULL };
+    static const char *const modalities[] = { "text", "vision+text", "encoder", "diffusion", NULL };
     if (!is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
+    const struct measured_doubt doubt = measured_doubt_diffusion(arena, r);
+    if (doubt.skip != SKIP_NOTHING) return skip_text(row, doubt.skip, doubt.column, doubt.cell);
     static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
                                                  "relu2", "swiglu",   NULL };
     if (!is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;

@@ -33,6 +33,9 @@ enum validation_skip {
     SKIP_VALUE, /* a number that no run can have */
     SKIP_VISION,
     SKIP_FEED_FORWARD,
+    SKIP_TWO_STREAMS, /* of a diffusion transformer */
+    SKIP_ENCODER_IN_STEP,
+    SKIP_DECODER_ADAPTER,
     VALIDATION_SKIP_COUNT
 };
 const char *validation_skip_name(enum validation_skip skip);
@@ -44,7 +47,7 @@ struct measured_context {
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
     const struct known_machine *machines; /* measured_machine.c; one without a name at the end */
-    const struct step_bands *bands; /* NULL: the folder has no bands.json */
+    const struct step_bands *bands;       /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs
         *runs; /* that the rows are part of: blanks may be filled from others */

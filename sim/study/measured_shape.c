@@ -12,8 +12,11 @@
  *   5. heads: hidden / head_dim, else those of the last row before it of the same source and width,
  *      else the count whose head_dim is nearest to 128 and that tp divides;
  *   6. norms of queries and keys: as the families that have them.
+ *
+ * A diffusion transformer's public shapes are those of diffusion_shapes.csv, its activation is GELU,
+ * it has no vocabulary, and no name tells its layers.
  */
-#include "sim/study/measured_scenario.h"
+#include "sim/study/measured_row.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -44,7 +47,8 @@ static void fill(int64_t *cell, int64_t value) {
 /* The shape of a public model, as far as the row needs it. */
 struct shape {
     const char *name, *ffn;
-    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab;
+    int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
+    int64_t vocab, text_len; /* -1: a list without it */
 };
 
 /* Of the models whose name the row's model holds: the longest name, of equal ones the first. */
@@ -67,7 +71,8 @@ static bool read_shipped(const struct measured_context *context, const char *nam
     const struct module *m = &model->modules[MODULE_LANGUAGE];
     *shape = (struct shape){ name,        ffn_kind_name(m->ffn), m->layer_count,
                              m->hidden,   m->ffn_hidden,         m->heads,
-                             m->kv_heads, m->head_dim,           m->vocabulary };
+                             m->kv_heads, m->head_dim,           m->vocabulary,
+                             -1 };
     return true;
 }
 
@@ -79,34 +84,35 @@ static bool read_listed(const struct csv *csv, const char *name, struct shape *s
         const struct {
             const char *column;
             int64_t *value;
-        } cells[] = { { "layers", &shape->layers },
-                      { "hidden", &shape->hidden },
-                      { "ffn_hidden", &shape->ffn_hidden },
-                      { "heads", &shape->heads },
-                      { "kv_heads", &shape->kv_heads },
-                      { "head_dim", &shape->head_dim },
-                      { "vocab", &shape->vocab } };
-        for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
-            if (!csv_count(csv, row, csv_column(csv, cells[i].column), cells[i].value, &ignored))
-                return false;
+        } cells[] = { { "layers", &shape->layers },         { "hidden", &shape->hidden },
+                      { "ffn_hidden", &shape->ffn_hidden }, { "heads", &shape->heads },
+                      { "kv_heads", &shape->kv_heads },     { "head_dim", &shape->head_dim },
+                      { "vocab", &shape->vocab },           { "text_len", &shape->text_len } };
+        for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+            *cells[i].value = -1;
+            const int64_t column = csv_column(csv, cells[i].column);
+            if (column >= 0 && !csv_count(csv, row, column, cells[i].value, &ignored)) return false;
+        }
         return true;
     }
     return false;
 }
 
 /* The public model that the row names: one of scenarios/models, or a line of its
- * public_shapes.csv. */
-static bool public_shape(const struct measured_context *context, const char *model,
+ * public_shapes.csv; of a diffusion transformer a line of its diffusion_shapes.csv. */
+static bool public_shape(const struct measured_context *context, const struct measured_run *run,
                          struct shape *shape) {
+    const bool diffusion = measured_is_diffusion(run);
     struct arena *arena = context->arena;
     struct error ignored = { 0 };
-    const char *wanted = plain_name(arena, model), *shipped = NULL, *longest = NULL;
+    const char *wanted = plain_name(arena, run->model), *shipped = NULL, *longest = NULL;
     const char *folder = arena_format(arena, "%s/models", context->directory);
     int64_t count;
     const char **files = folder_names(arena, folder, ".json", &count);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && !diffusion; i++)
         keep_longer(arena, wanted, files[i], &shipped);
-    const char *path = arena_format(arena, "%s/public_shapes.csv", folder);
+    const char *path = arena_format(arena, "%s/%s", folder,
+                                    diffusion ? "diffusion_shapes.csv" : "public_shapes.csv");
     const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
     longest = shipped;
     for (int64_t row = 0; csv != NULL && row < csv->row_count; row++)
@@ -120,10 +126,11 @@ static bool public_shape(const struct measured_context *context, const char *mod
 static const char *fill_from_model(const struct measured_context *context,
                                    struct measured_run *run) {
     struct shape shape;
+    const bool diffusion = measured_is_diffusion(run);
     const bool whole = run->layers > 0 && run->hidden > 0 && run->ffn_hidden > 0 &&
-                       run->heads > 0 && run->kv_heads > 0 && run->head_dim > 0 && run->vocab > 0 &&
-                       run->ffn[0] != '\0';
-    if (whole || !public_shape(context, run->model, &shape)) return NULL;
+                       run->heads > 0 && run->kv_heads > 0 && run->head_dim > 0 &&
+                       (diffusion ? run->text_len >= 0 : run->vocab > 0) && run->ffn[0] != '\0';
+    if (whole || !public_shape(context, run, &shape)) return NULL;
     if ((run->hidden > 0 && run->hidden != shape.hidden) ||
         (run->heads > 0 && run->heads != shape.heads) ||
         (run->ffn_hidden > 0 && run->ffn_hidden != shape.ffn_hidden))
@@ -135,6 +142,7 @@ static const char *fill_from_model(const struct measured_context *context,
     fill(&run->kv_heads, shape.kv_heads);
     fill(&run->head_dim, shape.head_dim);
     fill(&run->vocab, shape.vocab);
+    if (run->text_len < 0) run->text_len = shape.text_len;
     if (run->ffn[0] == '\0') run->ffn = shape.ffn;
     return shape.name;
 }
@@ -209,6 +217,7 @@ static const char *family_qk_norm(const struct measured_context *context, const 
         { "qwen3", "head" },
         { "gemma3", "head" },
         { "olmo2", "all-heads" },
+        { "wan2", "all-heads" },
     };
     const char *name = plain_name(context->arena, model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
@@ -230,6 +239,11 @@ const char *measured_shape_complete(const struct measured_context *context,
     if (model != NULL)
         note(notes, note_count,
              arena_format(arena, "shape of the public model %s where the row has none", model));
+    const bool diffusion = measured_is_diffusion(run);
+    if (run->ffn[0] == '\0' && diffusion) {
+        run->ffn = "gelu";
+        note(notes, note_count, "ffn: gelu, as usual in diffusion transformers");
+    }
     if (run->ffn[0] == '\0' && begins_with_gpt(context, run->model)) {
         run->ffn = "gelu";
         note(notes, note_count, "ffn: gelu, as the family of its name");
@@ -240,7 +254,7 @@ const char *measured_shape_complete(const struct measured_context *context,
         note(notes, note_count,
              arena_format(arena, "ffn_hidden %ld by the usual rule", (long)run->ffn_hidden));
     }
-    if (run->vocab < 1) {
+    if (run->vocab < 1 && !diffusion) {
         run->vocab = gated(run) ? 32000 : 51200;
         note(notes, note_count,
              gated(run) ? "vocabulary of 32,000, LLaMA's"

@@ -12,6 +12,10 @@ static const struct word {
 } words[] = {
     { "modality", "text", "text-only llm lm language language-only" },
     { "modality", "encoder", "encoder-only bidirectional bert" },
+    { "modality", "diffusion",
+      "text-to-video t2v text-to-image t2i dit video-diffusion image-diffusion "
+      "diffusion-transformer "
+      "diffusion-decoder video-generation image-generation class-to-image c2i" },
     { "modality", "vision+text",
       "text+vision image+text text+image vision-text image-text text-image vision-language vlm "
       "mllm "
@@ -126,6 +130,7 @@ static const struct column_name {
     { "head_dim", "head-size kv-channels" },
     { "vocab", "vocab-size vocabulary vocabulary-size" },
     { "seq_len", "seq seqlen seq-length sequence-length sequence-len context-length max-seq-len" },
+    { "text_len", "text-tokens text-length text-seq-len context-tokens caption-tokens" },
     { "hardware", "gpu gpu-type gpu-name gpu-model device device-name accelerator" },
     { "gpus_per_node", "nproc-per-node ngpus-per-node" },
     { "gpu_count", "gpus num-gpus n-gpus ngpus number-of-gpus world-size num-devices" },

@@ -102,6 +102,8 @@ static void test_find(void **state) {
         { "fsdp2", "pytorch-fsdp2", true },
         { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
         { "my-hf-trainer", "hf-deepspeed", true },
+        { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
+        { "Transformers, torch.compile", "hf-compile", true },
         { "transformers-fsdp-2024", "hf-fsdp", true },
         { "transformers-fsdp-bf16-2024", "hf-bf16", true },
         { "transformers-fsdp-foak-2024", "hf-unsloth", true },

@@ -100,6 +100,108 @@ static void test_parameters(void **state) {
     arena_destroy(arena);
 }
 
+/* ---- without a language model ---- */
+
+#define ALONE                                                                                      \
+    "{ \"name\": \"x\", \"source\": \"test\", \"diffusion_decoder\": { \"name\": \"d\", "          \
+    "\"role\": \"diffusion_decoder\", \"ffn\": \"gelu\", \"norm\": \"layer\", "                    \
+    "\"qkv_bias\": \"all\", \"linear_bias\": true, \"patch_size\": 2, \"image_size\": 16, "        \
+    "\"latent_pixels\": 8, \"latent_frames\": 1, \"frames_per_second\": 1000, "                    \
+    "\"source\": \"test\", "
+
+/* Wan 2.1's 1.3B (wan/modules/model.py) and DiT-XL/2 (models.py of facebookresearch/DiT). */
+#define WAN                                                                                        \
+    ALONE "\"layer_count\": 30, \"hidden\": 1536, \"ffn_hidden\": 8960, \"heads\": 12, "           \
+          "\"position\": \"rotary\", \"qk_norm\": \"all-heads\", \"channels\": 16, "               \
+          "\"text_hidden\": 4096 } }"
+#define DIT                                                                                        \
+    ALONE "\"layer_count\": 28, \"hidden\": 1152, \"ffn_hidden\": 4608, \"heads\": 16, "           \
+          "\"position\": \"learned\", \"position_count\": 256, \"channels\": 4, "                  \
+          "\"modulation\": \"block\" } }"
+
+static const struct model *model_of(struct arena *arena, const char *text) {
+    struct error err = { 0 };
+    char path[256];
+    const struct model *m = fixture_text(arena, text, path, sizeof path, &err);
+    if (m == NULL) fail_msg("%s", err.text);
+    return m;
+}
+
+/* The checkpoints' own numbers of parameters, but for what the decoder does not have: the second
+ * layer of Wan's text embedding, and means that the norms of its queries and keys are counted with;
+ * DiT's embedding of 1,001 labels and the variances of its head. */
+static void test_alone_parameters(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *wan = model_of(arena, WAN), *dit = model_of(arena, DIT);
+    const int64_t wan_text = 1536 * 1536 + 1536, wan_norm = 2 * 1536, wan_means = 30 * 4 * 1536;
+    assert_int_equal(model_parameters(wan), 1418996800 - wan_text + wan_norm + wan_means);
+    const int64_t labels = 1001 * 1152, variances = 16 * (1152 + 1);
+    assert_int_equal(model_parameters(dit), 675129632 - labels - variances);
+    /* one layer of the timestep a block, divided by tp as its columns are */
+    const int64_t block = fixture_layer(dit, LAYER_DIFFUSION_BLOCK), h = 1152;
+    const int64_t halves = 12 * h * h + 7 * h; /* biases of q, k, v and up */
+    assert_int_equal(model_layer_parameters(dit, block) - layer_rank_parameters(dit, block, 2),
+                     (halves + 6 * h * (h + 1)) / 2);
+    arena_destroy(arena);
+}
+
+static void expect_sequence(const struct model *m, enum layer_kind kind, enum pass_set set,
+                            const char *want) {
+    struct batch_shape shape = clips_shape(m);
+    struct operator_list list = operators_of(m, kind, &shape, 1, false, set);
+    const char *at = want;
+    for (int64_t i = 0; i < list.count; i++) {
+        const size_t length = strlen(list.operators[i].name);
+        if (strncmp(at, list.operators[i].name, length) != 0)
+            fail_msg("got %s, want %s", list.operators[i].name, at);
+        at += length + (at[length] != '\0' ? 2 : 0);
+    }
+    assert_string_equal(at, "");
+    operator_list_free(&list);
+}
+
+static void test_alone_sequences(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *wan = model_of(arena, WAN), *dit = model_of(arena, DIT);
+    expect_sequence(wan, LAYER_DIFFUSION_BLOCK, PASS_SET_FORWARD,
+                    "attention norm, qkv, qk norm, rotary, attention, proj, attention residual, "
+                    "cross norm, cross query, cross key-value, cross query norm, cross key norm, "
+                    "cross attention, cross proj, cross residual, "
+                    "mlp norm, up, activation, down, mlp residual");
+    expect_sequence(wan, LAYER_TEXT_PROJECTION, PASS_SET_BACKWARD,
+                    "projected norm, text projection");
+    expect_sequence(dit, LAYER_DIFFUSION_BLOCK, PASS_SET_FORWARD,
+                    "modulation, attention norm, qkv, attention, proj, attention residual, "
+                    "mlp norm, up, activation, down, mlp residual");
+    expect_sequence(dit, LAYER_DIFFUSION_BLOCK, PASS_SET_BACKWARD,
+                    "mlp residual, down, down, activation, up, up, mlp norm, "
+                    "mlp residual gradient, "
+                    "attention residual, proj, proj, attention, qkv, qkv, attention norm, "
+                    "attention residual gradient, modulation, modulation");
+    expect_sequence(dit, LAYER_LATENT_EMBEDDING, PASS_SET_FORWARD,
+                    "timestep up, timestep down, noise and unfold, latent embedding, "
+                    "latent position");
+    assert_int_equal(fixture_layer(dit, LAYER_TEXT_PROJECTION), -1);
+    assert_int_equal(fixture_layer(dit, LAYER_LATENT_EMBEDDING), 0);
+    arena_destroy(arena);
+}
+
+/* A sample's text is nothing to a decoder without cross attention. */
+static void test_alone_work(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *dit = model_of(arena, DIT);
+    const struct batch_shape shape = clips_shape(dit);
+    const double h = 1152, t = (double)shape.video_tokens;
+    const int64_t block = fixture_layer(dit, LAYER_DIFFUSION_BLOCK);
+    assert_true(model_layer_flop(dit, block, &shape) ==
+                2 * t * 12 * h * h + 4 * shape.video_square_sum * h);
+    assert_true(layer_output_bytes(dit, block, &shape) == 2 * t * h);
+    arena_destroy(arena);
+}
+
 /* ---- order of operators ---- */
 
 static const struct {
@@ -174,8 +276,7 @@ static void test_cross_casts(void **state) {
     struct arena *arena = arena_create();
     const struct model *bf16 = fixture_model(arena, "t2v-s");
     struct batch_shape shape = clips_shape(bf16);
-    const double h = 3584, video = (double)shape.video_tokens,
-                 text = (double)shape.language_tokens;
+    const double h = 3584, video = (double)shape.video_tokens, text = (double)shape.language_tokens;
     const struct {
         enum precision precision;
         enum pass_set set;
@@ -218,8 +319,7 @@ static void test_cross_operands(void **state) {
     const struct model *m =
         model_with_precision(arena, fixture_model(arena, "t2v-s"), PRECISION_FP8);
     struct batch_shape shape = clips_shape(m);
-    const double h = 3584, video = (double)shape.video_tokens,
-                 text = (double)shape.language_tokens;
+    const double h = 3584, video = (double)shape.video_tokens, text = (double)shape.language_tokens;
     const struct {
         const char *name;
         double values, fused, norm, linear, dynamic;
@@ -229,8 +329,7 @@ static void test_cross_operands(void **state) {
         { "cross proj operand", video * h, 0, 0, 0, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const double want[] = { cases[i].fused, cases[i].norm, cases[i].linear,
-                                cases[i].dynamic };
+        const double want[] = { cases[i].fused, cases[i].norm, cases[i].linear, cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
             struct tensor_split split = { .tp = 1, .cp = 1, .casts = (enum stack_casts)casts };
             struct operator_list list = { 0 };
@@ -427,7 +526,17 @@ static void test_load_errors(void **state) {
     } cases[] = {
         { DECODER "\"patch_size\": 2, \"image_size\": 64, \"latent_pixels\": 8, "
                   "\"latent_frames\": 8, \"frames_per_second\": 16 }",
-          "a diffusion decoder needs a language model that encodes the text" },
+          NULL },
+        { "\"vision\": \"internvit-300m-448px\", " DECODER
+          "\"patch_size\": 2, \"image_size\": 64, \"latent_pixels\": 8, \"latent_frames\": 8, "
+          "\"frames_per_second\": 16 }",
+          "a diffusion decoder behind an encoder needs a language model between" },
+        { "\"language\": \"llama3-8b\", " DECODER
+          "\"patch_size\": 2, \"image_size\": 64, \"latent_pixels\": 8, \"latent_frames\": 8, "
+          "\"frames_per_second\": 16, \"text_hidden\": 4096 }",
+          "the language model \"Llama3-8B\" encodes the text: its width is known" },
+        { "\"language\": { \"module\": \"llama3-8b\", \"text_hidden\": 8 }",
+          "/language/text_hidden: belongs to a diffusion decoder" },
         { "\"language\": \"llama3-8b\", " DECODER "\"patch_size\": 2 }",
           "a diffusion decoder needs \"image_size\"" },
         { "\"language\": \"llama3-8b\", " DECODER
@@ -445,7 +554,10 @@ static void test_load_errors(void **state) {
         char text[1024], path[256];
         snprintf(text, sizeof text, "{ \"name\": \"x\", \"source\": \"test\", %s }", cases[i].text);
         struct error err = { 0 };
-        assert_null(fixture_text(arena, text, path, sizeof path, &err));
+        const struct model *m = fixture_text(arena, text, path, sizeof path, &err);
+        if (cases[i].want == NULL && m == NULL) fail_msg("case %zu: %s", i, err.text);
+        if (cases[i].want == NULL) continue;
+        assert_null(m);
         if (strstr(err.text, cases[i].want) == NULL)
             fail_msg("case %zu: got %s\nwant %s", i, err.text, cases[i].want);
     }
@@ -454,12 +566,13 @@ static void test_load_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip_tokens),    cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_sequences),      cmocka_unit_test(test_cross_casts),
-        cmocka_unit_test(test_cross_operands), cmocka_unit_test(test_no_text),
-        cmocka_unit_test(test_conservation),   cmocka_unit_test(test_cross_attention_bytes),
-        cmocka_unit_test(test_saved_bytes),    cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_load_errors),
+        cmocka_unit_test(test_clip_tokens),     cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_sequences),       cmocka_unit_test(test_cross_casts),
+        cmocka_unit_test(test_cross_operands),  cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_conservation),    cmocka_unit_test(test_cross_attention_bytes),
+        cmocka_unit_test(test_saved_bytes),     cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_load_errors),     cmocka_unit_test(test_alone_parameters),
+        cmocka_unit_test(test_alone_sequences), cmocka_unit_test(test_alone_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

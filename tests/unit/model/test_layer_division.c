@@ -130,11 +130,49 @@ static void test_dropout_apart(void **state) {
     arena_destroy(arena);
 }
 
+/* Apart, shift and scale are two kernels behind the norm and the gate is one before the sum; of the
+ * branches that are modulated, not of cross attention, and of no other model. */
+static void test_modulation_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool backward;
+        double fused, apart; /* tensors of the width */
+    } cases[] = {
+        { "attention modulation", false, 0, 4 }, { "mlp modulation", false, 0, 4 },
+        { "attention residual", false, 3, 5 },   { "cross residual", false, 3, 3 },
+        { "attention modulation", true, 0, 7 },  { "attention residual", true, 3, 6 },
+        { "mlp residual", true, 3, 6 },
+    };
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "t2v-s");
+    struct batch_shape shape = { .samples = 1,
+                                 .video_clips = 1,
+                                 .video_tokens = 2304,
+                                 .video_square_sum = 2304.0 * 2304,
+                                 .language_tokens = 64,
+                                 .cross_square_sum = 2304.0 * 64 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int apart = 0; apart < 2; apart++) {
+            struct tensor_split split = split_of(1, false);
+            split.modulation_apart = apart;
+            struct operator_list list =
+                operators_of(m, LAYER_DIFFUSION_BLOCK, &shape, split,
+                             cases[i].backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, both);
+            const struct operator_work *work = find_operator(
+                &list, cases[i].name, cases[i].backward ? PASS_BACKWARD : PASS_FORWARD);
+            expect_bytes(cases[i].name, work == NULL ? 0 : work->memory_bytes,
+                         (apart ? cases[i].apart : cases[i].fused) * 2 * 2304 * 3584);
+            operator_list_free(&list);
+        }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_softmax),    cmocka_unit_test(test_saved_softmax),
         cmocka_unit_test(test_encoder_softmax), cmocka_unit_test(test_bidirectional),
-        cmocka_unit_test(test_dropout_apart),
+        cmocka_unit_test(test_dropout_apart),   cmocka_unit_test(test_modulation_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

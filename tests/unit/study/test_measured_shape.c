@@ -7,7 +7,8 @@
 #include <cmocka.h>
 #include "sim/base/csv.h"
 
-#define SHAPES BALLAST_SOURCE_DIR "/scenarios/models/public_shapes.csv"
+#define SHAPES           BALLAST_SOURCE_DIR "/scenarios/models/public_shapes.csv"
+#define DIFFUSION_SHAPES BALLAST_SOURCE_DIR "/scenarios/models/diffusion_shapes.csv"
 
 static int64_t count_of(const struct csv *csv, int64_t row, const char *column) {
     struct error err = { 0 };
@@ -41,7 +42,28 @@ static void test_lines(void **state) {
     arena_destroy(arena);
 }
 
+static void test_diffusion_lines(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct csv *csv = csv_load(arena, DIFFUSION_SHAPES, &err);
+    if (csv == NULL) fail_msg("%s", err.text);
+    for (int64_t row = 0; row < csv->row_count; row++) {
+        const char *name = csv_cell(csv, row, csv_column(csv, "name"));
+        for (int64_t column = 0; column < csv->column_count; column++)
+            if (csv_cell(csv, row, column)[0] == '\0')
+                fail_msg("%s: %s is empty", name, csv->header[column]);
+        if (count_of(csv, row, "heads") * count_of(csv, row, "head_dim") !=
+            count_of(csv, row, "hidden"))
+            fail_msg("%s: heads are not as wide as the model", name);
+        if (strncmp(csv_cell(csv, row, csv_column(csv, "compared")), "20", 2) != 0)
+            fail_msg("%s: not compared", name);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),
+                                        cmocka_unit_test(test_diffusion_lines) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,128 @@
+/* measured_diffusion.c - a measured row of a diffusion transformer: what its decoder is, its samples,
+ * and what cannot be simulated.
+ *
+ * The shape's columns are the decoder's and seq_len the tokens of one sample's latents, an image's or
+ * a clip's. Latents and text come encoded, as published runs have them. With text the decoder is one
+ * of Wan's or PixArt's kind: cross attention, one layer of the timestep for all blocks, rotary
+ * positions. Without it is DiT's own (Peebles and Xie 2022, arXiv 2212.09748): a layer of the
+ * timestep in each block, a table of positions.
+ *
+ * A scenario knows clips by their milliseconds: here one frame is one token, and there are a thousand
+ * in a second. Channels of a patch are Wan's and say little: two matmuls of 64 columns.
+ */
+#include "sim/study/measured_row.h"
+
+#include <string.h>
+#include "sim/study/measured_words.h"
+
+enum {
+    USUAL_TEXT_TOKENS = 512, /* Wan 2.1, text_len of wan/modules/model.py */
+    TEXT_HIDDEN = 4096,      /* T5-XXL and UMT5-XXL */
+    LATENT_PIXELS = 8,
+    PATCH_LATENTS = 2,
+    LATENT_CHANNELS = 16,
+    FRAMES_PER_SECOND = 1000
+};
+
+bool measured_is_diffusion(const struct measured_run *run) {
+    return strcmp(run->modality, "diffusion") == 0;
+}
+
+/* Names of models, in plain form: blocks that hold a second set of weights for the text's tokens,
+ * which attend together with the latents'; convolutions. */
+static const char *const two_stream_names[] = { "flux",
+                                                "mmdit",
+                                                "mm-dit",
+                                                "sd3",
+                                                "stable-diffusion-3",
+                                                "cogvideox",
+                                                "hunyuanvideo",
+                                                "hunyuan-video",
+                                                "qwen-image",
+                                                "mochi",
+                                                "auraflow",
+                                                "hidream",
+                                                NULL };
+static const char *const convolution_names[] = { "sdxl",
+                                                 "sd1.",
+                                                 "sd2.",
+                                                 "unet",
+                                                 "u-net",
+                                                 "stable-diffusion-xl",
+                                                 "stable-diffusion-1",
+                                                 "stable-diffusion-2",
+                                                 "stable-diffusion-v",
+                                                 "stable-video",
+                                                 NULL };
+
+static bool is_named(const char *plain, const char *const *names) {
+    for (; *names != NULL; names++)
+        if (strstr(plain, *names) != NULL) return true;
+    return false;
+}
+
+/* "VAE in the step", "encodes online" */
+static bool encodes_online(const char *notes) {
+    static const char *const signs[] = { "VAE in the step",   "VAE inside the step",
+                                         "online VAE",        "VAE online",
+                                         "VAE on the fly",    "encoded online",
+                                         "encodes online",    "encoding online",
+                                         "encoded on the fly" };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (measured_text_says(notes, signs[i])) return true;
+    return false;
+}
+
+struct measured_doubt measured_doubt_diffusion(struct arena *arena,
+                                               const struct measured_run *run) {
+    if (!measured_is_diffusion(run)) return (struct measured_doubt){ SKIP_NOTHING, "", "" };
+    const char *plain = measured_plain(arena, run->model);
+    if (is_named(plain, two_stream_names))
+        return (struct measured_doubt){ SKIP_TWO_STREAMS, "model", run->model };
+    if (is_named(plain, convolution_names))
+        return (struct measured_doubt){ SKIP_ARCHITECTURE, "model", run->model };
+    if (run->vision_model[0] != '\0')
+        return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "vision_model", run->vision_model };
+    if (encodes_online(run->notes))
+        return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "notes", run->notes };
+    if (run->lora_rank > 0)
+        return (struct measured_doubt){ SKIP_DECODER_ADAPTER, "lora_rank",
+                                        arena_format(arena, "%ld", (long)run->lora_rank) };
+    if (measured_has_lora(run))
+        return (struct measured_doubt){ SKIP_DECODER_ADAPTER, "notes", run->notes };
+    return (struct measured_doubt){ SKIP_NOTHING, "", "" };
+}
+
+void measured_choose_text(struct measured_row *row) {
+    struct measured_run *r = &row->run;
+    if (r->text_len >= 0) return;
+    r->text_len = USUAL_TEXT_TOKENS;
+    measured_row_note(row, "text_len: %ld, as Wan 2.1", (long)r->text_len);
+}
+
+void measured_add_decoder(cJSON *definition, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const bool text = r->text_len > 0;
+    cJSON *decoder = cJSON_AddObjectToObject(definition, "diffusion_decoder");
+    cJSON_AddStringToObject(decoder, "name", "measured decoder");
+    cJSON_AddStringToObject(decoder, "role", "diffusion_decoder");
+    measured_add_shape(decoder, row);
+    cJSON_AddStringToObject(decoder, "position", text ? "rotary" : "learned");
+    if (!text) cJSON_AddNumberToObject(decoder, "position_count", (double)r->seq_len);
+    cJSON_AddStringToObject(decoder, "modulation", text ? "shared" : "block");
+    if (text) cJSON_AddNumberToObject(decoder, "text_hidden", TEXT_HIDDEN);
+    measured_row_note(row, text
+                               ? "decoder: rotary positions, one modulation layer for all blocks, "
+                                 "text of T5-XXL's width"
+                               : "decoder: a table of positions, a modulation layer in each block");
+    cJSON_AddNumberToObject(decoder, "patch_size", PATCH_LATENTS);
+    cJSON_AddNumberToObject(decoder, "image_size", LATENT_PIXELS * PATCH_LATENTS);
+    cJSON_AddNumberToObject(decoder, "channels", LATENT_CHANNELS);
+    cJSON_AddNumberToObject(decoder, "latent_pixels", LATENT_PIXELS);
+    cJSON_AddNumberToObject(decoder, "latent_frames", 1);
+    cJSON_AddNumberToObject(decoder, "frames_per_second", FRAMES_PER_SECOND);
+    cJSON_AddStringToObject(decoder, "source", "row of measured runs");
+    cJSON_AddStringToObject(decoder, "notes",
+                            "a frame is one token: a clip lasts a millisecond for "
+                            "each token of a sample");
+}
