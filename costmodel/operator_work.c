@@ -99,6 +99,7 @@ const char *operator_pass_name(enum operator_pass pass) {
 }
 
 const char *fp8_recipe_name(enum fp8_recipe recipe) {
+    ballast_check((unsigned)recipe < FP8_RECIPE_COUNT);
     return recipe_names[recipe];
 }
 

@@ -232,9 +232,8 @@ static const struct field stack_rows[] = {
       "bytes", "as accumulate_bytes_moved, with fp16 matmuls; null: as with bf16", NULL },
     { "fp32_accumulate_bytes_moved", FIELD_DOUBLE, AT(fp32_accumulate_bytes_moved), 0, 64, "null",
       "bytes",
-      "the same where all of the training is in fp32; null: 12 where bytes are stated for bf16, "
-      "the "
-      "gradient read and added to the kept one",
+      "the same where all of the training is in fp32; null: 12 where bytes are stated for "
+      "bf16, the gradient read and added to the kept one",
       NULL },
     { "fp8_gather_bytes", FIELD_DOUBLE, AT(fp8_gather_bytes), 0, 4, "null", "bytes",
       "gathered per parameter of a block with fp8 matmuls; null: 2, as bf16", NULL },

@@ -1,6 +1,7 @@
 /* backend.c - the table of backends and optimizers. */
 #include "sim/layout/backend.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -198,6 +199,8 @@ void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
 }
 
 const char *const state_type_names[] = { "fp32", "bf16", "fp16", "fp8", NULL };
+static_assert(sizeof state_type_names / sizeof state_type_names[0] == STATE_TYPE_COUNT + 1,
+              "a name per type");
 
 /* Transformer Engine's FusedAdam (pytorch/optimizers/fused_adam.py, step) computes in fp32: states of
  * another type are copied to fp32, updated (8 bytes read and written), and scaled or cast back, all
@@ -233,8 +236,8 @@ void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
                          state_types[how->exp_avg_sq].bytes_moved;
     o->state_bytes =
         (remainders ? 2 : 4) + state_types[how->exp_avg].bytes + state_types[how->exp_avg_sq].bytes;
-    b->update_bytes +=
-        state_types[how->exp_avg].copy_bytes + state_types[how->exp_avg_sq].copy_bytes;
+    b->update_bytes += state_types[how->exp_avg].copy_bytes +
+                       state_types[how->exp_avg_sq].copy_bytes + (cast > 0 ? 4 : 0);
     /* The price has the stack's traffic in it (stack_traffic_factor). */
     o->update_bytes_moved = moved / (stack != NULL ? stack->optimizer_traffic : 1);
 }

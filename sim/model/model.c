@@ -353,6 +353,13 @@ int64_t module_parameters(const struct model *model, enum module_role role) {
     return count;
 }
 
+bool model_computes_in(const struct model *model, enum precision precision) {
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (model->modules[role].layer_count > 0 && model->modules[role].precision == precision)
+            return true;
+    return false;
+}
+
 int64_t model_parameters(const struct model *model) {
     int64_t count = 0;
     for (int64_t i = 0; i < model->layer_count; i++)

@@ -343,6 +343,8 @@ int64_t layer_rank_adapter_parameters(const struct model *model, int64_t layer_i
 int64_t model_layer_trained_parameters(const struct model *model, int64_t layer_index);
 int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
+/* Whether any module's matmuls run in it. */
+bool model_computes_in(const struct model *model, enum precision precision);
 /* Neither an encoder nor a diffusion decoder. */
 bool model_is_text_only(const struct model *model);
 /* Layers count from 0. A layer needs its input gradient if any layer before it is trainable or has

@@ -641,11 +641,13 @@ static bool read_decoder(const struct loader *loader, const cJSON *node, struct 
         m->text_hidden = m->text_hidden > 0 ? m->text_hidden : 0;
         return true;
     }
-    if (m->text_hidden > 0)
-        return json_error(loader->model_file, node, loader->err,
+    if (m->text_hidden > 0) {
+        const cJSON *width = cJSON_GetObjectItemCaseSensitive(node, "text_hidden");
+        return json_error(loader->model_file, width != NULL ? width : node, loader->err,
                           "leave out \"text_hidden\", or the language model",
                           "the language model \"%s\" encodes the text: its width is known",
                           language->name);
+    }
     m->text_hidden = language->hidden;
     m->text_norm = language->norm;
     return true;

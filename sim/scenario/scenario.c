@@ -251,19 +251,28 @@ static bool use_stack(struct reader *r, struct backend *backend, struct optimize
     return true;
 }
 
-static void use_precision_aware(const struct scenario *s, struct backend *backend,
-                                struct optimizer *optimizer) {
+/* After the precisions of the modules are known. */
+static void use_precision_aware(struct scenario *s) {
     const struct scenario_training *training = &s->training_fields;
+    if (!training->precision_aware_optimizer) return;
+    struct backend *backend = arena_new(s->arena, struct backend);
+    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
+    *backend = *s->backend;
+    *optimizer = *s->optimizer;
     const bool scales_itself =
         training->fp8_recipe != FP8_RECIPE_USUAL && training->fp8_recipe != FP8_RECIPE_DELAYED;
     const struct precision_aware how = {
         .exp_avg = (enum state_type)training->exp_avg_dtype,
         .exp_avg_sq = (enum state_type)training->exp_avg_sq_dtype,
         .bf16_gradients = training->main_grads_dtype == STATE_BF16,
-        .precision = (enum precision)training->precision,
-        .fp32_weights_apart = training->precision == PRECISION_FP8 && scales_itself
+        .precision = model_computes_in(s->model, PRECISION_FP32)
+                         ? PRECISION_FP32
+                         : (enum precision)training->precision,
+        .fp32_weights_apart = model_computes_in(s->model, PRECISION_FP8) && scales_itself
     };
     optimizer_use_precision_aware(optimizer, backend, s->stack, &how);
+    s->backend = backend;
+    s->optimizer = optimizer;
 }
 
 static bool load_stack(struct reader *r) {
@@ -287,7 +296,6 @@ static bool load_stack(struct reader *r) {
     s->optimizer = optimizer;
     if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
     if (s->training_fields.precision == PRECISION_FP32) backend_use_fp32(backend);
-    if (s->training_fields.precision_aware_optimizer) use_precision_aware(s, backend, optimizer);
     return true;
 }
 
@@ -467,6 +475,7 @@ static bool read_all(struct reader *r) {
         !rule_attention(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
         !rule_iterations(r) || !rule_what_if(r))
         return false;
+    use_precision_aware(s);
     if (!scenario_read_joint(r)) return false;
     if (!scenario_read_batching(r) || !rule_sequence_groups(r)) return false;
     if (!scenario_read_schedule(r) || !rule_schedule(r)) return false;

@@ -647,12 +647,12 @@ bool rule_fp8_recipe(struct reader *r) {
     const struct gpu *gpu = cost_model_gpu(s->cost_model);
     r->rule = "fp8-recipe";
     if (s->training_fields.fp8_recipe != FP8_RECIPE_MXFP8 ||
-        gpu->peak_flop_per_s[PRECISION_FP4] > 0)
+        !model_computes_in(s->model, PRECISION_FP8) || gpu->peak_flop_per_s[PRECISION_FP4] > 0)
         return true;
     return json_error(s->json,
                       SUSPECT(r, scenario_member(r->top.training, "fp8_recipe"),
                               scenario_member(r->top.cluster, "hardware")),
-                      r->err, "\"blockwise\" has scales for 128 values on any GPU with fp8",
+                      r->err, "\"blockwise\" scales blocks of 128 values without them",
                       "MXFP8 needs the tensor cores of Blackwell, which %s has not", gpu->name);
 }
 
@@ -661,6 +661,29 @@ static const char *narrow_type(const struct scenario_training *training) {
            : training->exp_avg_sq_dtype != STATE_FP32 ? "exp_avg_sq_dtype"
            : training->main_grads_dtype != STATE_FP32 ? "main_grads_dtype"
                                                       : NULL;
+}
+
+/* Of fp32 modules the optimizer keeps whole weights, of others what bf16 has not: one state holds for
+ * all of them. */
+static bool rule_precision_aware_modules(struct reader *r, const cJSON *node) {
+    const struct scenario *s = r->s;
+    const struct model *model = s->model;
+    const struct scenario_training *training = &s->training_fields;
+    const bool bf16 = training->precision != PRECISION_FP16 &&
+                      !model_computes_in(model, PRECISION_FP16) &&
+                      !model_computes_in(model, PRECISION_FP32);
+    bool mixed = false;
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        mixed = mixed || (p != PRECISION_FP32 && model_computes_in(model, (enum precision)p));
+    if (mixed && model_computes_in(model, PRECISION_FP32))
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.model, "precision")),
+                          r->err, NULL,
+                          "the precision-aware optimizer takes fp32 modules alone, not beside "
+                          "others");
+    if (training->main_grads_dtype == STATE_BF16 && !bf16)
+        return json_error(s->json, scenario_member(r->top.training, "main_grads_dtype"), r->err,
+                          NULL, "gradients are kept in bf16 where bf16 is trained (--bf16) alone");
+    return true;
 }
 
 /* OptimizerConfig.__post_init__ of Megatron-core: of Adam, whose state is sharded; without it all of
@@ -679,7 +702,7 @@ bool rule_precision_aware(struct reader *r) {
         return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.training, "optimizer")),
                           r->err, NULL, "the precision-aware optimizer is adamw, not %s",
                           s->optimizer->name);
-    if (strcmp(s->backend->name, "megatron-lm") != 0 || s->layout_fields.zero_stage == 0)
+    if (strcmp(s->backend->name, "megatron-lm") != 0 || s->layout_fields.zero_stage != 1)
         return json_error(s->json,
                           SUSPECT(r, node, scenario_member(r->top.layout, "backend"),
                                   scenario_member(r->top.layout, "zero_stage")),
@@ -687,7 +710,7 @@ bool rule_precision_aware(struct reader *r) {
                           "the precision-aware optimizer is that of backend megatron-lm with "
                           "ZeRO-1, not of %s with ZeRO-%ld",
                           s->backend->name, (long)s->layout_fields.zero_stage);
-    return true;
+    return rule_precision_aware_modules(r, node);
 }
 
 /* FlashAttention-3 has kernels for Hopper alone, the second for Ampere and later. */

@@ -20,11 +20,9 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain) {
 
 void warn_of_idle_recipe(struct reader *r) {
     struct scenario *s = r->s;
-    if (s->training_fields.fp8_recipe == FP8_RECIPE_USUAL) return;
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        if (s->model->modules[role].layer_count > 0 &&
-            s->model->modules[role].precision == PRECISION_FP8)
-            return;
+    if (s->training_fields.fp8_recipe == FP8_RECIPE_USUAL ||
+        model_computes_in(s->model, PRECISION_FP8))
+        return;
     scenario_warn(r, "no module computes in fp8: training.fp8_recipe changes nothing");
 }
 

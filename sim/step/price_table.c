@@ -201,7 +201,14 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                              "overlap_gradient_reduce",
                                              "overlap_parameter_gather",
                                              NULL };
-    static const char *const amounts[] = { "global_batch", "micro_batch", "epochs", "optimizer",
+    static const char *const amounts[] = { "global_batch",
+                                           "micro_batch",
+                                           "epochs",
+                                           "optimizer",
+                                           "precision_aware_optimizer",
+                                           "exp_avg_dtype",
+                                           "exp_avg_sq_dtype",
+                                           "main_grads_dtype",
                                            NULL };
     key = arena_format(
         arena, "%s %d %d%d %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,

@@ -96,11 +96,11 @@ struct step_model {
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
     int64_t *part_parameters, *trainable_part_parameters;
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
-    double *gathered_bytes;                        /* of the trainable, as ZeRO-1 gathers them */
-    struct stage_memory *static_memory;            /* classes that do not change during a step */
-    double *late_gradient_bytes;                   /* by stage: not there at the loss */
-    double *gathered_weight_bytes;                 /* by stage: not there at the update */
-    double *update_bytes;    /* by stage: what the update holds besides its states */
+    double *gathered_bytes;             /* of what ZeRO-1 gathers, or FSDP in a pipeline */
+    struct stage_memory *static_memory; /* classes that do not change during a step */
+    double *late_gradient_bytes;        /* by stage: not there at the loss */
+    double *gathered_weight_bytes;      /* by stage: not there at the update */
+    double *update_bytes;               /* by stage: what the update holds besides its states */
     int64_t *accumulate_ns;  /* per part: adding a micro-batch's gradients and copies around sharded
                                collectives, part of its backward */
     int64_t *synchronize_ns; /* per stage: gradient reduction */

@@ -17,15 +17,32 @@
 #include "sim/step/part_kinds.h"
 #include "sim/step/sharded_pass.h"
 
+/* torchao gathers weights cast with one scale a tensor alone (float8/fsdp_utils.py); Megatron-core
+ * blocks of 128 too, but MXFP8 is cast from a buffer of bf16 after the gather
+ * (param_and_grad_buffer.py). */
+static bool gathers_cast(const struct scenario *s) {
+    switch ((enum fp8_recipe)s->training_fields.fp8_recipe) {
+    case FP8_RECIPE_USUAL:
+    case FP8_RECIPE_DELAYED:
+    case FP8_RECIPE_TENSORWISE:
+        return true;
+    case FP8_RECIPE_BLOCKWISE:
+        return s->backend->casts != CASTS_DYNAMIC;
+    case FP8_RECIPE_ROWWISE:
+    case FP8_RECIPE_MXFP8:
+    case FP8_RECIPE_COUNT:
+        break;
+    }
+    return false;
+}
+
 /* Bytes that a parameter of the layer has less where it is gathered as it was cast, in fp8. */
 static double gather_saves(const struct step_model *m, int64_t layer_index) {
     const struct model *model = m->scenario->model;
     const struct layer *layer = &model->layers[layer_index];
     const bool as_cast = layer_kind_is_block(layer->kind) &&
                          model->modules[layer->module_index].precision == PRECISION_FP8;
-    /* Scales of rows are those of whole weights, so torchao gathers them in bf16. */
-    const bool rowwise = m->scenario->training_fields.fp8_recipe == FP8_RECIPE_ROWWISE;
-    return as_cast && !rowwise ? m->scenario->backend->fp8_gather_saves : 0;
+    return as_cast && gathers_cast(m->scenario) ? m->scenario->backend->fp8_gather_saves : 0;
 }
 
 /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */

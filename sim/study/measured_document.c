@@ -281,8 +281,7 @@ static void add_partition(cJSON *policy, struct measured_row *row) {
 
 #define USUAL_DROPOUT 0.1
 
-/* The cell's, or the only one that the notes name: "FP8 with current scaling". */
-static const char *fp8_recipe(const struct measured_run *run) {
+const char *measured_fp8_recipe(const struct measured_run *run) {
     static const char *const signs[][2] = {
         { "delayed scaling", "delayed" },
         { "current scaling", "tensorwise" },
@@ -304,9 +303,16 @@ static const char *fp8_recipe(const struct measured_run *run) {
 }
 
 static void add_fp8_recipe(cJSON *training, struct measured_row *row) {
-    const char *recipe = fp8_recipe(&row->run);
-    if (strcmp(row->run.precision, "fp8") != 0 || recipe[0] == '\0') return;
-    if (strcmp(recipe, "mxfp8") == 0 && gpu_generation_of(row->out->gpu) != GENERATION_BLACKWELL) {
+    const char *recipe = measured_fp8_recipe(&row->run);
+    if (recipe[0] == '\0') return;
+    if (strcmp(row->run.precision, "fp8") != 0) {
+        if (row->run.fp8_recipe[0] != '\0')
+            measured_row_note(row, "fp8_recipe: %s is not read, the run is not in fp8", recipe);
+        return;
+    }
+    const enum gpu_generation generation = gpu_generation_of(row->out->gpu);
+    if (strcmp(recipe, "mxfp8") == 0 && generation != GENERATION_BLACKWELL &&
+        generation != GENERATION_UNKNOWN) {
         measured_row_note(row, "fp8_recipe: mxfp8 is not for %s, taken as usual", row->out->gpu);
         return;
     }
@@ -327,33 +333,38 @@ static const char *type_said(const struct measured_row *row, const char *column,
     at += strlen(name);
     at += strspn(at, "-=:\"'");
     const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789.");
-    const char *text = arena_format(arena, "%.*s", (int)length, at);
+    char *text = arena_format(arena, "%.*s", (int)length, at);
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == '.'; end--) /* of the sentence */
+        text[end - 1] = '\0';
     const char *word = measured_word(arena, column, text);
     return word != NULL ? word : "";
+}
+
+static bool is_narrow(const char *type) {
+    return type[0] != '\0' && strcmp(type, "fp32") != 0;
 }
 
 static void add_type(cJSON *training, struct measured_row *row, const char *column,
                      const char *cell, const char *otherwise) {
     const char *said = type_said(row, column, cell), *type = said[0] != '\0' ? said : otherwise;
-    if (type[0] == '\0' || strcmp(type, "fp32") == 0) return;
+    if (!is_narrow(type)) return;
     if (cell[0] == '\0') measured_row_note(row, "%s: %s, as its notes say", column, type);
     cJSON_AddStringToObject(training, column, type);
 }
 
-/* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no type
- * but say "moments in bf16" mean both. */
+/* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no
+ * type but say "moments in bf16" mean both. */
 static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const char *const types[] = { r->exp_avg_dtype, r->exp_avg_sq_dtype, r->main_grads_dtype };
-    bool narrow = false;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        narrow = narrow || (types[i][0] != '\0' && strcmp(types[i], "fp32") != 0);
+    const bool narrow = is_narrow(type_said(row, "exp_avg_dtype", r->exp_avg_dtype)) ||
+                        is_narrow(type_said(row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype)) ||
+                        is_narrow(type_said(row, "main_grads_dtype", r->main_grads_dtype));
     const bool noted = measured_text_says(r->notes, "precision-aware") ||
                        measured_text_says(r->notes, "precision_aware_optimizer");
     const bool said =
         r->precision_aware_optimizer >= 0 ? r->precision_aware_optimizer == 1 : narrow || noted;
     if (!said) return;
-    if (strcmp(row->backend, "megatron-lm") != 0 || row->zero_stage < 1) {
+    if (strcmp(row->backend, "megatron-lm") != 0 || row->zero_stage != 1) {
         measured_row_note(row, "precision_aware_optimizer: that of Megatron-core with ZeRO-1, "
                                "not simulated here");
         return;
@@ -366,7 +377,11 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const char *moment = moments ? "bf16" : "";
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
-    add_type(training, row, "main_grads_dtype", r->main_grads_dtype, "");
+    if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
+        add_type(training, row, "main_grads_dtype", r->main_grads_dtype, "");
+    else if (is_narrow(r->main_grads_dtype))
+        measured_row_note(row, "main_grads_dtype: %s goes with training in bf16, taken as fp32",
+                          r->main_grads_dtype);
 }
 
 static void add_training(cJSON *root, struct measured_row *row) {

@@ -43,7 +43,7 @@ static const struct column {
     { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 1e7 },
     { "vocab", COLUMN_COUNT, AT(vocab), 1, 1e7 },
     { "moe", COLUMN_WORD, AT(moe), 0, 0 },
-    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e9 },
+    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e8 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
     { "sample_len", COLUMN_COUNT, AT(sample_len), 1, 1e9 },
     { "text_len", COLUMN_COUNT, AT(text_len), 0, 1e6 },
@@ -160,7 +160,21 @@ static void read_word(struct arena *arena, const struct column *column, const ch
 static void read_recipe_of_precision(struct arena *arena, const char *cell,
                                      struct measured_run *run) {
     const char *recipe = measured_word(arena, "fp8_recipe", measured_cell(arena, cell));
-    if (run->fp8_recipe[0] == '\0' && recipe != NULL) run->fp8_recipe = recipe;
+    if (recipe == NULL) return;
+    if (run->fp8_recipe[0] == '\0')
+        run->fp8_recipe = recipe;
+    else if (strcmp(run->fp8_recipe, recipe) != 0)
+        tell_reading(arena, run,
+                     arena_format(arena, "precision: \"%.40s\" says %s, fp8_recipe %s holds", cell,
+                                  recipe, run->fp8_recipe));
+}
+
+/* "class-to-image" as a modality says that there is no text. */
+static void read_text_of_modality(struct arena *arena, const char *cell, struct measured_run *run) {
+    static const char *const names[] = { "class-to-image", "c2i" };
+    const char *plain = measured_plain(arena, measured_cell(arena, cell));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (run->text_len < 0 && strcmp(plain, names[i]) == 0) run->text_len = 0;
 }
 
 static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
@@ -291,9 +305,12 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)
         read_cell(arena, csv, row, places[i], &columns[i], run);
     if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
-    for (int i = 0; i < COLUMN_COUNT_ALL; i++)
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
         if (columns[i].offset == AT(precision))
             read_recipe_of_precision(arena, csv_cell(csv, row, places[i]), run);
+        if (columns[i].offset == AT(modality))
+            read_text_of_modality(arena, csv_cell(csv, row, places[i]), run);
+    }
     check_outcome(arena, run);
     for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
         const void *at = (const char *)run + columns[i].offset;

@@ -76,6 +76,10 @@ struct execution *measured_scenario_run(const struct scenario_options *options,
                                         const struct measured_scenario *scenario,
                                         struct error *err);
 
+/* measured_document.c: the recipe of the row's cell, or the only one that its notes name ("FP8 with
+ * current scaling"); "" where neither says. */
+const char *measured_fp8_recipe(const struct measured_run *run);
+
 /* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived.
  * NULL, or the column that stays empty. */
 const char *measured_shape_complete(const struct measured_context *context,

@@ -131,6 +131,7 @@ static const char *fill_from_model(const struct measured_context *context,
                        run->heads > 0 && run->kv_heads > 0 && run->head_dim > 0 &&
                        (diffusion ? run->text_len >= 0 : run->vocab > 0) && run->ffn[0] != '\0';
     if (whole || !public_shape(context, run, &shape)) return NULL;
+    if (run->text_len < 0) run->text_len = shape.text_len; /* of its kind, whatever the widths */
     if ((run->hidden > 0 && run->hidden != shape.hidden) ||
         (run->heads > 0 && run->heads != shape.heads) ||
         (run->ffn_hidden > 0 && run->ffn_hidden != shape.ffn_hidden))
@@ -142,7 +143,6 @@ static const char *fill_from_model(const struct measured_context *context,
     fill(&run->kv_heads, shape.kv_heads);
     fill(&run->head_dim, shape.head_dim);
     fill(&run->vocab, shape.vocab);
-    if (run->text_len < 0) run->text_len = shape.text_len;
     if (run->ffn[0] == '\0') run->ffn = shape.ffn;
     return shape.name;
 }

@@ -120,8 +120,13 @@ static struct error_statistics statistics_of(double *errors, int64_t count) {
 static bool same_case(const struct measured_run *a, const struct measured_run *b) {
     return strcmp(a->source, b->source) == 0 && strcmp(a->hardware, b->hardware) == 0 &&
            strcmp(a->precision, b->precision) == 0 && strcmp(a->recompute, b->recompute) == 0 &&
-           a->layers == b->layers && a->hidden == b->hidden && a->ffn_hidden == b->ffn_hidden &&
-           a->heads == b->heads && a->seq_len == b->seq_len && a->sample_len == b->sample_len &&
+           strcmp(measured_fp8_recipe(a), measured_fp8_recipe(b)) == 0 &&
+           a->precision_aware_optimizer == b->precision_aware_optimizer &&
+           strcmp(a->exp_avg_dtype, b->exp_avg_dtype) == 0 &&
+           strcmp(a->exp_avg_sq_dtype, b->exp_avg_sq_dtype) == 0 &&
+           strcmp(a->main_grads_dtype, b->main_grads_dtype) == 0 && a->layers == b->layers &&
+           a->hidden == b->hidden && a->ffn_hidden == b->ffn_hidden && a->heads == b->heads &&
+           a->seq_len == b->seq_len && a->sample_len == b->sample_len &&
            a->text_len == b->text_len && a->gpu_count == b->gpu_count && a->tp == b->tp &&
            a->pp == b->pp && a->cp == b->cp && a->vpp == b->vpp && a->zero_stage == b->zero_stage &&
            a->zero_group == b->zero_group && a->micro_batch == b->micro_batch &&

@@ -33,7 +33,7 @@ stop() { # DB WORD... of the command that writes it
     shift
     "$ballast" "$@" > /dev/null &
     pid=$!
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 1000; i++)); do
         [ -e "$db-wal" ] && break
         sleep 0.01
     done

@@ -149,7 +149,7 @@ static void test_precision_aware(void **state) {
         { { STATE_FP8, STATE_FP16, false, PRECISION_BF16, false }, 4, 5, 86, 8, 4 },
         { { STATE_FP32, STATE_BF16, false, PRECISION_FP8, false }, 4, 8, 56, 4, 4 },
         { { STATE_FP32, STATE_FP32, false, PRECISION_FP8, true }, 4, 12, 46, 0, 4 },
-        { { STATE_FP32, STATE_FP32, false, PRECISION_FP8, true }, 2, 12, 52, 0, 2 },
+        { { STATE_FP32, STATE_FP32, false, PRECISION_FP8, true }, 2, 12, 52, 4, 2 },
         { { STATE_FP32, STATE_FP32, false, PRECISION_FP16, false }, 4, 12, 42, 0, 4 },
         { { STATE_BF16, STATE_BF16, false, PRECISION_FP32, false }, 4, 8, 72, 8, 4 },
     };

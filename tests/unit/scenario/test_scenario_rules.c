@@ -264,10 +264,12 @@ static void test_rules_in_the_file(void **state) {
           "2:66: error: /model/precision/language: a100-80g-sxm cannot compute in fp8", NULL },
         { "precision: GPU lacks it", TRAINING, "\"training\": { \"precision\": \"fp8\" }",
           "6:28: error: /training/precision: a100-80g-sxm cannot compute in fp8", NULL },
-        { "fp8_recipe: GPU lacks it", TRAINING, "\"training\": { \"fp8_recipe\": \"mxfp8\" }",
-          "6:29: error: /training/fp8_recipe: MXFP8 needs the tensor cores of Blackwell, which "
-          "a100-80g-sxm has not",
-          "\"blockwise\" has scales for 128 values on any GPU with fp8" },
+        { "main_grads_dtype: of bf16", TRAINING,
+          "\"training\": { \"precision_aware_optimizer\": true, \"precision\": \"fp16\", "
+          "\"main_grads_dtype\": \"bf16\" }",
+          "6:91: error: /training/main_grads_dtype: gradients are kept in bf16 where bf16 is "
+          "trained (--bf16) alone",
+          NULL },
         { "exp_avg_dtype: not precision-aware", TRAINING,
           "\"training\": { \"exp_avg_dtype\": \"bf16\" }",
           "6:32: error: /training/exp_avg_dtype: exp_avg_dtype needs precision_aware_optimizer to "
@@ -429,6 +431,24 @@ static void test_rules_in_overrides(void **state) {
           "--set cluster.nic_efficiency_fraction=1.5: /cluster/nic_efficiency_fraction: must be "
           "0.01 to 1, got 1.5",
           "of the NIC rate that a collective reaches" },
+        { "fp8_recipe: GPU lacks it",
+          { "training.fp8_recipe=mxfp8", "training.precision=fp8",
+            "cluster.hardware=h100-80g-sxm" },
+          "--set training.fp8_recipe=mxfp8: /training/fp8_recipe: MXFP8 needs the tensor cores of "
+          "Blackwell, which h100-80g-sxm has not",
+          "\"blockwise\" scales blocks of 128 values without them" },
+        { "precision_aware_optimizer: of sharded states",
+          { "training.precision_aware_optimizer=true", "layout.zero_stage=0" },
+          "--set training.precision_aware_optimizer=true: /training/precision_aware_optimizer: the "
+          "precision-aware optimizer is that of backend megatron-lm with ZeRO-1, not of "
+          "megatron-lm "
+          "with ZeRO-0",
+          NULL },
+        { "precision_aware_optimizer: one state for all",
+          { "training.precision_aware_optimizer=true", "model.precision={\"vision\":\"fp32\"}" },
+          "--set training.precision_aware_optimizer=true: /training/precision_aware_optimizer: the "
+          "precision-aware optimizer takes fp32 modules alone, not beside others",
+          NULL },
         { "null",
           { "layout.tp=null" },
           "--set layout.tp=null: /layout/tp: must be a whole number, got null",
