@@ -5,8 +5,8 @@
  * on Blackwell FlashAttention-2 again where both dropout and a fixed order are asked for, which
  * cuDNN has not (pull requests 2130 and 2584). A training may name FlashAttention-2 or 3 itself.
  *
- * FlashAttention-2 on Hopper: 1.75 and 1.625 times what the profile holds, which is the third (arXiv
- * 2407.08608: 1.5 to 2.0 and 1.5 to 1.75).
+ * FlashAttention-2 on Hopper: 1.75 and 1.625 times what the profile holds, which is the third
+ * (arXiv 2407.08608: 1.5 to 2.0 and 1.5 to 1.75).
  *
  * The first FlashAttention takes twice the second's time (arXiv 2307.08691).
  *
@@ -31,10 +31,10 @@
  *
  * A mask in memory (PyTorch's scaled_dot_product_attention with attn_mask: FlashAttention takes
  * none, so its memory-efficient kernel runs, over all pairs): per pair 2.01 and 1.52 times
- * FlashAttention-2 on a GPU that makes 150 and 133 TFLOP/s with it, 2.63 and 2.45 on an RTX PRO 6000
- * at 331 and 270 (meta-pytorch/attention-gym, examples/benchmark.py: causal, 16 samples of 8,192
- * tokens, 16 heads of 64; the printed times of two machines). Their geometric means; no data-centre
- * GPU after A100 was found.
+ * FlashAttention-2 on a GPU that makes 150 and 133 TFLOP/s with it, 2.63 and 2.45 on an RTX PRO
+ * 6000 at 331 and 270 (meta-pytorch/attention-gym, examples/benchmark.py: causal, 16 samples of
+ * 8,192 tokens, 16 heads of 64; the printed times of two machines). Their geometric means; no
+ * data-centre GPU after A100 was found.
  *
  * FlashAttention-2 on Blackwell: 361 TFLOP/s forward (B200, 16 heads of 128, 8,192 tokens;
  * meta-pytorch/tritonbench pull request 171) and 334 backward (flash-attention issue 1589, heads of

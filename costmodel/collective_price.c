@@ -12,13 +12,13 @@ enum { CUBE_MESH_GPUS = 8 };
 /* Trees of two nodes have a channel for each NIC, and half of what it carries is the sum
  * (perChMaxTreeBws of two nodes, NVIDIA/nccl src/graph/tuning.cc, where Ada counts as Ampere). With
  * faster NICs a ring is no slower: two nodes of A100 reach a bus bandwidth of 86 GB/s by four NICs
- * of 25 (NVIDIA/nccl issue 1048), 192 by eight (issue 812), and 78 by four of 12.5, which only trees
- * can. Hopper's 41.4 GB/s and what comes after bind no NIC that was measured. */
+ * of 25 (NVIDIA/nccl issue 1048), 192 by eight (issue 812), and 78 by four of 12.5, which only
+ * trees can. Hopper's 41.4 GB/s and what comes after bind no NIC that was measured. */
 #define VOLTA_TREE_NIC_BYTES_PER_S  (18.5e9 / 2)
 #define AMPERE_TREE_NIC_BYTES_PER_S (23.6e9 / 2)
 #define FILL_BYTES                  16777216.0
-/* The trees of an all-reduce leave a node by the ports of eight ranks at most, be they one NIC each or
- * several: eight H100 with 32 NICs of 100 Gbit/s reach 487 GB/s between two nodes (AWS p5,
+/* The trees of an all-reduce leave a node by the ports of eight ranks at most, be they one NIC each
+ * or several: eight H100 with 32 NICs of 100 Gbit/s reach 487 GB/s between two nodes (AWS p5,
  * awsome-distributed-training), of which eight NICs carry 100. Racks of 72 GPUs with a 400 Gbit/s
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
@@ -88,8 +88,8 @@ void collective_rates_use_fabric(struct collective_rates *rates, const struct fa
     rates->across_source = fabric->source;
 }
 
-/* Bytes that cross a node's NICs, one way; of trees that the NICs outrun as many as they could carry
- * in that time. */
+/* Bytes that cross a node's NICs, one way; of trees that the NICs outrun as many as they could
+ * carry in that time. */
 static double across_wire_bytes(const struct collective_rates *rates, enum operator_kind op,
                                 double bytes, const struct communicator *g) {
     const bool trees = g->node_count == 2 && rates->network.nvlink_mesh_gpus != CUBE_MESH_GPUS;

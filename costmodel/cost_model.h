@@ -24,8 +24,8 @@ struct communicator {
     int64_t rank_count;     /* 1: no traffic */
     int64_t node_count;     /* distinct nodes the ranks stand on */
     int64_t ranks_per_node; /* of this group, on its fullest node */
-    /* groups of this kind that talk through one node's NICs at the same time, or inside one node from
-     * one half of its GPUs to the other; 1 if alone. They share those NICs, or what links the
+    /* groups of this kind that talk through one node's NICs at the same time, or inside one node
+     * from one half of its GPUs to the other; 1 if alone. They share those NICs, or what links the
      * processors of a node without NVLink. */
     int64_t groups_per_node;
 };

@@ -101,8 +101,8 @@ static double attention_at_power_s(double slope, double kernel_s) {
 /* Time of whole tiles in whole waves over that of m x n results, by the tile and the split of k
  * that take least: cuBLAS chooses among such kernels. Smaller tiles read more operands for each
  * multiplication, 1/rows + 1/columns, of which a quarter shows; a split adds its parts up. The
- * quarter, a split's cost and its least depth are judged, not published: none or twice of each leaves
- * A100's shapes, each predicted without itself, at 2.7 to 2.9 % where these have 2.8. */
+ * quarter, a split's cost and its least depth are judged, not published: none or twice of each
+ * leaves A100's shapes, each predicted without itself, at 2.7 to 2.9 % where these have 2.8. */
 static double wave_waste(double m, double n, double k, double slots) {
     static const struct {
         double rows, columns, cost;

@@ -44,18 +44,19 @@ struct matmul_curve {
     double power_onset_s;
     double power_floor; /* efficiency never falls below this fraction of itself */
     /* How much of the time that whole waves of tiles take beyond the multiplications is seen: an
-     * exponent of their ratio, 0: not seen; and the multiprocessors of the GPU that was measured. */
+     * exponent of their ratio, 0: not seen; and the multiprocessors of the GPU that was
+     * measured. */
     double wave_exponent, wave_slots;
-    /* Of HBM bandwidth, at which a kernel before the matmul quantises its m x k operand; 0: it comes
-     * quantised. */
+    /* Of HBM bandwidth, at which a kernel before the matmul quantises its m x k operand; 0: it
+     * comes quantised. */
     double cast_fraction;
     double settled_efficiency, settled_k_half; /* ceiling inside a training step */
     double weight_gradient_factor;             /* efficiency of the weight-gradient layout */
     double fp8_efficiency, fp4_efficiency;     /* of those peaks */
     /* Their ceilings inside a training step, and the depth of both. */
     double fp8_settled_efficiency, fp4_settled_efficiency, fp8_settled_k_half;
-    /* Time of an fp8 matmul whose operands are scaled by rows, by blocks in software and by Blackwell's
-     * blocks of 32, over that of one scale a tensor. */
+    /* Time of an fp8 matmul whose operands are scaled by rows, by blocks in software and by
+     * Blackwell's blocks of 32, over that of one scale a tensor. */
     double rowwise_time, blockwise_time, mxfp8_time;
     enum precision precision; /* that was measured: bf16, which stands for fp16 too, or fp8 */
     double band_fraction, outside_band_fraction;

@@ -214,15 +214,15 @@ struct stack_list {
 bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
                     struct error *err);
 
-/* The first year in a name, a whole word ("nemo-2025") of these, else that of a release ("25.04"); 0
- * if it has none. */
+/* The first year in a name, a whole word ("nemo-2025") of these, else that of a release ("25.04");
+ * 0 if it has none. */
 enum { STACK_YEAR_MIN = 2017, STACK_YEAR_MAX = 2035 };
 int64_t stack_name_year(const char *name);
-/* The stack that a source's own name ("LLM-Foundry FSDP1", in capitals or not, with any marks between
- * its words) stands for: the same name, else the one whose word it holds (the longest; of equal ones
- * the nearest year, or the newest if the name states none, and of one year the one whose backend
- * usually runs a model that TP or PP divides, or does not), else NULL. *exact: the name itself, or the
- * word with that stack's year, or the word of one stack alone and no year. */
+/* The stack that a source's own name ("LLM-Foundry FSDP1", in capitals or not, with any marks
+ * between its words) stands for: the same name, else the one whose word it holds (the longest; of
+ * equal ones the nearest year, or the newest if the name states none, and of one year the one whose
+ * backend usually runs a model that TP or PP divides, or does not), else NULL. *exact: the name
+ * itself, or the word with that stack's year, or the word of one stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
                                bool *exact);
 

@@ -14,8 +14,8 @@
  *
  * A writer keeps a write-ahead log beside the file (FILE-wal, FILE-shm) and folds it in when it
  * closes. A process killed at any moment loses only its open transaction; move or copy a database
- * left by a killed process together with these files, or open it once before. A process that is asked
- * to stop calls db_stop() and leaves none.
+ * left by a killed process together with these files, or open it once before. A process that is
+ * asked to stop calls db_stop() and leaves none.
  */
 #ifndef BALLAST_RESULTS_DB_H
 #define BALLAST_RESULTS_DB_H
@@ -36,10 +36,10 @@ struct db {
 
 struct db *db_open(const char *path, enum db_mode mode, struct error *err); /* NULL: failed */
 void db_close(struct db *db);
-/* For a thread of its own, in a process that ends next: keeps the others from the database for good,
- * between two of their transactions, and folds the log in. A transaction that does not end within a
- * second and a half is undone. Nothing of it comes about if one call of SQLite takes two seconds; then
- * the log stays, and what was stored is not lost either. */
+/* For a thread of its own, in a process that ends next: keeps the others from the database for
+ * good, between two of their transactions, and folds the log in. A transaction that does not end
+ * within a second and a half is undone. Nothing of it comes about if one call of SQLite takes two
+ * seconds; then the log stays, and what was stored is not lost either. */
 void db_stop(struct db *db);
 /* Turns the write-ahead log on. Not part of opening: it changes the file, so look at it first. */
 bool db_begin_writing(struct db *db, struct error *err);

@@ -1,5 +1,5 @@
-/* plot_validation.c - one block of data a source and role, and one of the sources that the key has no
- * room for. */
+/* plot_validation.c - one block of data a source and role, and one of the sources that the key has
+ * no room for. */
 #include "results/plot_validation.h"
 
 #include <math.h>

@@ -47,8 +47,9 @@ const char *const *calibrate_gpu_names(void);
 /* False, with the nearest name: none is called so. */
 bool calibrate_knows(const char *gpu, struct error *err);
 
-/* The file of a table ("gemm", "attention", "nccl", "membw"), .csv.gz or .csv; who measured only some
- * of them has the others from the shipped folder. shipped_dir NULL: the path that is missing. */
+/* The file of a table ("gemm", "attention", "nccl", "membw"), .csv.gz or .csv; who measured only
+ * some of them has the others from the shipped folder. shipped_dir NULL: the path that is
+ * missing. */
 const char *calibrate_table(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                             const char *name);
 /* Data-sheet figures of the profile's GPU (scenarios/hardware), which fractions are of. */
@@ -56,9 +57,9 @@ struct calibrate_peaks {
     double bf16_flop_per_s, hbm_bytes_per_s;
 };
 
-/* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the user
- * (own_tables.h) come before the others, and `source` and `note` name their files. peaks NULL: the
- * plan's. */
+/* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the
+ * user (own_tables.h) come before the others, and `source` and `note` name their files. peaks NULL:
+ * the plan's. */
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                            const char *gpu, const struct calibrate_peaks *peaks,
                            cJSON *profile_curves_out, struct calibrate_report *report,

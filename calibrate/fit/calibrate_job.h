@@ -1,6 +1,6 @@
 /* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c,
- * calibrate_own.c and calibrate_variants.c. Everything belongs to the arena of the job, the made JSON
- * to the caller. */
+ * calibrate_own.c and calibrate_variants.c. Everything belongs to the arena of the job, the made
+ * JSON to the caller. */
 #ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 #define BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 
@@ -68,8 +68,8 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
  * where nothing did. */
 const char *calibrate_own_note(struct calibrate_job *job);
 
-/* The curves of single frameworks, for scenarios and checks that name one; an empty list if there are
- * none. */
+/* The curves of single frameworks, for scenarios and checks that name one; an empty list if there
+ * are none. */
 cJSON *calibrate_variants(struct calibrate_job *job);
 
 #endif

@@ -1,5 +1,5 @@
-/* calibrate_variants.c - curves of single frameworks and of an NCCL apart, from the rows of the GPUs
- * that the plan names for them. What a framework has too few rows of it takes from the settled
+/* calibrate_variants.c - curves of single frameworks and of an NCCL apart, from the rows of the
+ * GPUs that the plan names for them. What a framework has too few rows of it takes from the settled
  * curves. */
 #include <math.h>
 #include <string.h>

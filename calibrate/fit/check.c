@@ -108,7 +108,8 @@ static bool find_model(struct checker *c, const char *profile, const char *inter
 }
 
 /* The word stands whole in the text: a version's beginning does, "2.8" in "nccl 2.8.4", but neither
- * a part of a number ("2.80", "12.8") nor another library's version behind it ("2.27.7+cuda2.8"). */
+ * a part of a number ("2.80", "12.8") nor another library's version behind it
+ * ("2.27.7+cuda2.8"). */
 static bool has_word(const char *text, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {

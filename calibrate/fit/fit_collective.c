@@ -205,8 +205,9 @@ static double doublings_apart(int64_t a, int64_t b) {
     return fabs(log2((double)a / (double)b));
 }
 
-/* The measured table of the nearest rank count, the larger one of two as near: two GPUs pass nothing
- * on, so that 4 and 8 are more alike (all-to-all of 4 on A100 from 8 misses by 3 %, from 2 by 11). */
+/* The measured table of the nearest rank count, the larger one of two as near: two GPUs pass
+ * nothing on, so that 4 and 8 are more alike (all-to-all of 4 on A100 from 8 misses by 3 %, from 2
+ * by 11). */
 static bool nearest_measured(const struct collective_source *source, enum operator_kind op,
                              int64_t rank_count, struct collective_fit *out) {
     bool found = false;
@@ -222,9 +223,9 @@ static bool nearest_measured(const struct collective_source *source, enum operat
     return found;
 }
 
-/* Another kind among as many GPUs, times the ratio of the two kinds where both were measured: between
- * two such rank counts its logarithm is linear in that of n, beyond them the nearest holds. Without
- * one, an all-reduce passes the buffer twice. */
+/* Another kind among as many GPUs, times the ratio of the two kinds where both were measured:
+ * between two such rank counts its logarithm is linear in that of n, beyond them the nearest holds.
+ * Without one, an all-reduce passes the buffer twice. */
 static bool by_one_sibling(const struct collective_source *source, enum operator_kind op,
                            enum operator_kind sibling_op, int64_t rank_count,
                            struct collective_fit *out, bool *has_ratio) {
@@ -261,8 +262,8 @@ static bool by_one_sibling(const struct collective_source *source, enum operator
     return true;
 }
 
-/* all-gather and reduce-scatter for each other, their mean for an all-reduce, which is both, and for
- * an all-to-all, which loads the links as they do. */
+/* all-gather and reduce-scatter for each other, their mean for an all-reduce, which is both, and
+ * for an all-to-all, which loads the links as they do. */
 static bool by_sibling(struct arena *arena, const struct collective_source *source,
                        enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
     const enum operator_kind kinds[2] = { OPERATOR_ALL_GATHER, OPERATOR_REDUCE_SCATTER };
@@ -312,8 +313,9 @@ static bool by_relative(struct arena *arena, const struct collective_source *sou
     return true;
 }
 
-/* Another GPU's table times what this one takes more at the nearest rank count where both were measured,
- * the mean of the kinds that no switch adds up: links differ. As it is where there is none. */
+/* Another GPU's table times what this one takes more at the nearest rank count where both were
+ * measured, the mean of the kinds that no switch adds up: links differ. As it is where there is
+ * none. */
 static bool by_other_gpu(struct arena *arena, const struct collective_source *source,
                          enum operator_kind op, int64_t rank_count, struct collective_fit *out) {
     static const enum operator_kind kinds[] = { OPERATOR_ALL_GATHER, OPERATOR_REDUCE_SCATTER,

@@ -53,9 +53,10 @@ struct collective_source {
 
 /* Measured, or derived; out->rule says how. all-gather and reduce-scatter move the same bytes over
  * the same ring: each stands in for the other among as many GPUs, times the ratio of the two where
- * both were measured, and both for an all-reduce and an all-to-all. The relative's ratio between rank
- * counts comes next, and first where it is the same die on the same links; then the ring law; last the
- * relative's own table, scaled to this GPU's links. false (no error): measured on neither GPU. */
+ * both were measured, and both for an all-reduce and an all-to-all. The relative's ratio between
+ * rank counts comes next, and first where it is the same die on the same links; then the ring law;
+ * last the relative's own table, scaled to this GPU's links. false (no error): measured on neither
+ * GPU. */
 bool fit_collective_or_derive(struct arena *arena, const struct collective_source *source,
                               enum operator_kind op, int64_t rank_count,
                               struct collective_fit *out);

@@ -206,8 +206,8 @@ static double overhead_us_at(const struct measured_system *system, double x, dou
     return NAN;
 }
 
-/* ln of an all-reduce's overhead; of a system that was measured with fewer passes, what its overhead
- * grew by since its smallest octave counts for each pass (hardware.h). */
+/* ln of an all-reduce's overhead; of a system that was measured with fewer passes, what its
+ * overhead grew by since its smallest octave counts for each pass (hardware.h). */
 static double log_overhead(const struct measured_system *system, double x, double node_count) {
     double us = overhead_us_at(system, x, node_count);
     if (system->passes < FABRIC_PASSES) {

@@ -6,7 +6,8 @@
  *     why = nccl_run_doubt(&run, arena, &row);
  *     nccl_run_append(&run, arena, &options, path, &row, rows);
  *
- * A `why` is the sentence that says what is wrong, NULL where nothing is: each reader knows the place.
+ * A `why` is the sentence that says what is wrong, NULL where nothing is: each reader knows the
+ * place.
  */
 #ifndef BALLAST_CALIBRATE_FIT_NCCL_RUN_H
 #define BALLAST_CALIBRATE_FIT_NCCL_RUN_H

@@ -7,7 +7,8 @@
 #include "calibrate/fit/gpu_name.h"
 #include "calibrate/fit/plan.h"
 
-/* "S1:h100", "S24:file": begins with a key of calibrate/measured/README.md; "S3://bucket" does not. */
+/* "S1:h100", "S24:file": begins with a key of calibrate/measured/README.md; "S3://bucket" does
+ * not. */
 static bool has_key(const char *source) {
     if (source[0] != 'S') return false;
     const size_t digits = strspn(source + 1, "0123456789");
@@ -64,8 +65,8 @@ static const char *census_text(const struct census *census) {
     return text;
 }
 
-/* Reads the folder's table `name` and, where it has no row with a key, the shipped one; parts them into
- * out->rows.name and out->others.name. */
+/* Reads the folder's table `name` and, where it has no row with a key, the shipped one; parts them
+ * into out->rows.name and out->others.name. */
 #define READ_TABLE(name, format)                                                                   \
     static bool read_##name(struct arena *arena, const char *measured_dir,                         \
                             const char *shipped_dir, struct own_tables *out, struct error *err) {  \

@@ -1,9 +1,9 @@
 /* own_tables.h - a user's measurements beside the shipped ones; private to the fit of a profile.
  *
- * A shipped row's source begins with its key in calibrate/measured/README.md ("S1:...") and stands in
- * the shipped table; every other row is the user's own. What own rows of the profile's GPU suffice for
- * is fitted on them alone, the rest on the rows with a key: those of the same folder, or the shipped
- * table's where it has none.
+ * A shipped row's source begins with its key in calibrate/measured/README.md ("S1:...") and stands
+ * in the shipped table; every other row is the user's own. What own rows of the profile's GPU
+ * suffice for is fitted on them alone, the rest on the rows with a key: those of the same folder,
+ * or the shipped table's where it has none.
  */
 #ifndef BALLAST_CALIBRATE_FIT_OWN_TABLES_H
 #define BALLAST_CALIBRATE_FIT_OWN_TABLES_H
@@ -35,8 +35,8 @@ struct own_tables {
     bool any;
 };
 
-/* `relative`: the name where the profile's GPU has none of its own. Own rows that are all of other GPUs
- * are an error that says which. shipped_dir NULL: measured_dir has all tables. */
+/* `relative`: the name where the profile's GPU has none of its own. Own rows that are all of other
+ * GPUs are an error that says which. shipped_dir NULL: measured_dir has all tables. */
 bool own_tables_read(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                      const char *profile, const char *relative, struct own_tables *out,
                      struct error *err);

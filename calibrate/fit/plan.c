@@ -7,11 +7,11 @@
 
 static const struct stated_form h20_form = { 2.5, 0.88, 20, 0.75 };
 
-/* Of nccl-tests' times on a server of eight A100 PCIe without NVLink: line by line what SimuMax fits
- * (S2, configs/system/a100_pcie.json: 30 GB/s times an efficiency, and a latency). Its
+/* Of nccl-tests' times on a server of eight A100 PCIe without NVLink: line by line what SimuMax
+ * fits (S2, configs/system/a100_pcie.json: 30 GB/s times an efficiency, and a latency). Its
  * point-to-point is not fitted, so a message is an all-to-all of two. Two L40S measure the same 20
- * GB/s, but four and eight of them 5 and 1.4 on a machine where cards do not reach each other; four on
- * others 20 and more (NVIDIA/nccl-tests issue 178, nccl issue 1639). */
+ * GB/s, but four and eight of them 5 and 1.4 on a machine where cards do not reach each other; four
+ * on others 20 and more (NVIDIA/nccl-tests issue 178, nccl issue 1639). */
 #define S2_BUS(fraction) (30 * (fraction))
 static const struct stated_collective pcie_collectives[] = {
     { OPERATOR_ALL_REDUCE, 2, 15.51, S2_BUS(0.6965) },
@@ -44,11 +44,12 @@ static const struct stated_collective pcie_collectives[] = {
 #define HOPPER_SETTLED                                                                             \
     "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
     "for long kernels at the 700 W limit"
-/* Cards in a PCIe slot: the best matmul in bf16 that one search found on each part is 256 TFLOP/s on
- * A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe, 489 on H100 NVL and 843 on GH200
- * (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three whose
- * settled speed is known, so 0.95 of it on the others: 475 on H100 PCIe, 464 on NVL. H100's 771 at
- * 700 W times power to 2/3 is 486 and 531. fp8 goes as power to 0.3, as on Blackwell below. */
+/* Cards in a PCIe slot: the best matmul in bf16 that one search found on each part is 256 TFLOP/s
+ * on A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe, 489 on H100 NVL and 843 on
+ * GH200 (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three
+ * whose settled speed is known, so 0.95 of it on the others: 475 on H100 PCIe, 464 on NVL. H100's
+ * 771 at 700 W times power to 2/3 is 486 and 531. fp8 goes as power to 0.3, as on Blackwell
+ * below. */
 #define CARD_SEARCH                                                                                \
     "settled curve: 0.95 of the best matmul of one search over shapes (mag-/gpu_benchmark), as "   \
     "H100 SXM and A100 settle; "
@@ -84,12 +85,12 @@ static const struct stated_collective pcie_collectives[] = {
     .link_ratio = 1, .cap_GB_per_s = 362, .band_factor = 1.7
 
 /* Of cuBLASLt and DeepGEMM on B200, large shapes: 0.58 and 0.63 of 9 PFLOP/s (deepseek-ai/DeepGEMM,
- * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On GB300
- * it makes 5417 TFLOP/s at cubes of 4096 and 8156, 8640 and 8555 from 8192 to 32,768 (S24), 0.57 of
- * 15,000. B300's are those times power to 2/3 (below; 1100 W of 1400), 7.3 of 13.5 PFLOP/s: its own
- * measurement by a library is of a layer of width 4096 alone, 5.1 by Transformer Engine (S23), where
- * GB300 has as much less too. Left out: 8.3 of 8192 x 8192 x 33,024 by a kernel of its own in MXFP4
- * (HazyResearch/ThunderKittens, kernels/gemm/nvfp4_b300). */
+ * pull request 348); on GB200 cuBLASLt reaches 0.52 at cubes of 4096 and 0.75 from 8192 on. On
+ * GB300 it makes 5417 TFLOP/s at cubes of 4096 and 8156, 8640 and 8555 from 8192 to 32,768 (S24),
+ * 0.57 of 15,000. B300's are those times power to 2/3 (below; 1100 W of 1400), 7.3 of 13.5 PFLOP/s:
+ * its own measurement by a library is of a layer of width 4096 alone, 5.1 by Transformer Engine
+ * (S23), where GB300 has as much less too. Left out: 8.3 of 8192 x 8192 x 33,024 by a kernel of its
+ * own in MXFP4 (HazyResearch/ThunderKittens, kernels/gemm/nvfp4_b300). */
 #define B200_FP4_EFFICIENCY  0.60
 #define B300_FP4_EFFICIENCY  0.54
 #define GB300_FP4_EFFICIENCY 0.57
@@ -123,9 +124,9 @@ static const struct stated_collective pcie_collectives[] = {
  * 8 ms, 1462 below 12, 1384 below 20, 1331 below 50 and 1228 beyond (60 shapes from 1e13 FLOP on,
  * forward only); TransformerEngine on SimuMax's makes 1030 to 1140 in every shape from 0.3 ms on,
  * 0.74 to 0.85 of that at equal duration. Two published steps in bf16 are faster as a whole than
- * matmuls alone would be on the second machine. So a B200 is the first, 1350 or 0.60 of the peak; the
- * second, at 0.50, has a profile of its own, whose other precisions are those of a power of 0.76
- * (0.50 / 0.60 to 3/2). */
+ * matmuls alone would be on the second machine. So a B200 is the first, 1350 or 0.60 of the peak;
+ * the second, at 0.50, has a profile of its own, whose other precisions are those of a power of
+ * 0.76 (0.50 / 0.60 to 3/2). */
 #define B200_SETTLED                                                                               \
     "settled curve: the longest kernels of TensorRT-LLM's collector (1384 TFLOP/s at 12 to 20 "    \
     "ms, "                                                                                         \

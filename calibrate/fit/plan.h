@@ -46,8 +46,8 @@ struct plan {
     /* collectives */
     const char *nccl_gpu, *nccl_relative;
     const char *own_nccl_gpu; /* measured tables of the GPU itself, where the others are derived */
-    /* whose tables no price should rest on (of an NCCL too old, or of a server unlike others), and the
-     * version by which they are a variant */
+    /* whose tables no price should rest on (of an NCCL too old, or of a server unlike others), and
+     * the version by which they are a variant */
     const char *apart_nccl_gpu, *apart_nccl;
     /* Laws that hold where nccl_gpu's tables are slower, until rank_count 0. */
     const struct stated_collective *stated_collectives;

@@ -24,8 +24,8 @@ struct csv {
 
 /* Everything lives in the arena. A ragged row, an open quote or a repeated column is an error. */
 const struct csv *csv_load(struct arena *arena, const char *path, struct error *err);
-/* "semicolons", "tabs" or "bars": what the cells of this first line seem to be divided by instead of commas;
- * NULL: no sign of it. The line ends at a line break or 0. */
+/* "semicolons", "tabs" or "bars": what the cells of this first line seem to be divided by instead
+ * of commas; NULL: no sign of it. The line ends at a line break or 0. */
 const char *csv_other_separator(const char *line);
 /* Whether lines end with a carriage return alone, as on an old Macintosh: the first line, up to a
  * line feed or 0, holds several. */

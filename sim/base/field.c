@@ -44,8 +44,8 @@ const char *nearest_name(const char *wanted, size_t count,
     for (size_t i = 0; i < count; i++) {
         const char *name = name_at(names, i);
         int distance = edit_distance(wanted, name);
-        /* A name that contains the wanted text, or the other way, is near whatever its length, but a
-         * letter or two stand in every word. */
+        /* A name that contains the wanted text, or the other way, is near whatever its length, but
+         * a letter or two stand in every word. */
         if (strlen(wanted) >= 3 && strlen(name) >= 3 &&
             (strstr(name, wanted) != NULL || strstr(wanted, name) != NULL) && distance > 2)
             distance = 2;

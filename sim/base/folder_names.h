@@ -10,8 +10,8 @@
 #include "sim/base/arena.h"
 
 /* Names without `suffix`, sorted by byte, NULL behind the last. Names that begin with a point are
- * not meant (of editors and file systems), nor is the suffix alone. NULL and 0: the folder cannot be
- * read; errno says why. */
+ * not meant (of editors and file systems), nor is the suffix alone. NULL and 0: the folder cannot
+ * be read; errno says why. */
 const char **folder_names(struct arena *arena, const char *path, const char *suffix,
                           int64_t *count);
 

@@ -1,5 +1,5 @@
-/* json_syntax.c - a strict walk through a text that cJSON refused, by the grammar of RFC 8259, that stops
- * at the first thing that is not expected and says what was. */
+/* json_syntax.c - a strict walk through a text that cJSON refused, by the grammar of RFC 8259, that
+ * stops at the first thing that is not expected and says what was. */
 #include "sim/base/json_syntax.h"
 
 #include <ctype.h>

@@ -15,16 +15,17 @@ struct json_fault {
     char hint[160];        /* "" : none */
 };
 
-/* The first place where the text is not what RFC 8259 wants. False: there is none, but for what cJSON
- * is stricter about. White space and control characters in strings are taken as cJSON takes them. */
+/* The first place where the text is not what RFC 8259 wants. False: there is none, but for what
+ * cJSON is stricter about. White space and control characters in strings are taken as cJSON takes
+ * them. */
 bool json_syntax_fault(const char *text, size_t size, struct json_fault *out);
 
 /* Offset of the first bracket that is nested deeper than `limit`, or size. */
 size_t json_too_deep_at(const char *text, size_t size, int limit);
 /* Offset of an escaped NUL, which would end a C string early, or size. */
 size_t json_escaped_nul_at(const char *text, size_t size);
-/* Offset of a number that JSON does not have ("04", "1.", "-.5") though cJSON reads it, or size. The
- * text was parsed before. */
+/* Offset of a number that JSON does not have ("04", "1.", "-.5") though cJSON reads it, or size.
+ * The text was parsed before. */
 size_t json_odd_number_at(const char *text, size_t size);
 /* Offset of the last key of this name in the object that the text is, or size. The text was parsed
  * before; a key with escapes is not found. */

@@ -1,5 +1,5 @@
-/* calibrate_profile.c - fits a profile's curves and says what went into them, how well they repeat it and
- * how they are used. */
+/* calibrate_profile.c - fits a profile's curves and says what went into them, how well they repeat
+ * it and how they are used. */
 #include "sim/cli/calibrate_profile.h"
 
 #include <stdlib.h>
@@ -114,8 +114,8 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
     }
 }
 
-/* Own curves are used by a hardware file that names them; factors of stacks were fitted beside the shipped
- * ones. */
+/* Own curves are used by a hardware file that names them; factors of stacks were fitted beside the
+ * shipped ones. */
 static void print_use(const char *gpu, const struct calibrate_report *report, const char *output) {
     if (output == NULL) {
         puts("nothing was written: name the curves file with -o FILE");

@@ -1,5 +1,5 @@
-/* calibrate_profile.h - `calibrate fit --gpu`: the curves of one GPU, from the shipped measurements or a
- * user's. */
+/* calibrate_profile.h - `calibrate fit --gpu`: the curves of one GPU, from the shipped measurements
+ * or a user's. */
 #ifndef BALLAST_SIM_CLI_CALIBRATE_PROFILE_H
 #define BALLAST_SIM_CLI_CALIBRATE_PROFILE_H
 

@@ -30,7 +30,8 @@ struct stop_watch {
     bool held, begun;
 };
 
-/* Keeps the signals back, before there are other threads; stop_watch_open() does so at the latest. */
+/* Keeps the signals back, before there are other threads; stop_watch_open() does so at the
+ * latest. */
 void stop_watch_hold(struct stop_watch *watch);
 /* path NULL: there is no store, and a signal is only answered. False: not opened, and over. */
 bool stop_watch_open(struct stop_watch *watch, const char *path, struct error *err);

@@ -55,8 +55,8 @@ struct dataset_builder {
     int64_t assumed_tiles, assumed_squares, cut_samples, cut_clips, estimated_samples,
         fewer_text_samples;
     int64_t sized_samples, one_tile_samples; /* whose image sizes the tiling leaves unused */
-    char problem[256]; /* of the last failed add */
-    const char *hint;  /* or NULL */
+    char problem[256];                       /* of the last failed add */
+    const char *hint;                        /* or NULL */
 };
 
 /* options may be NULL. NULL on error (an unusable tiling). */
@@ -74,10 +74,12 @@ void dataset_builder_source(struct dataset_builder *builder, const char *path);
 void dataset_builder_tile_tokens(struct dataset_builder *builder, int64_t tokens);
 bool dataset_builder_add(struct dataset_builder *builder, const struct sample_record *record);
 /* What is added from now on is an overlay, until dataset_builder_under_overlay; from then on the
- * n-th record of a part that the overlay holds is taken from it. A record without one is refused. */
+ * n-th record of a part that the overlay holds is taken from it. A record without one is
+ * refused. */
 void dataset_builder_overlay(struct dataset_builder *builder);
 void dataset_builder_under_overlay(struct dataset_builder *builder);
-/* Ends the overlay. The number of its records whose turn has not come, and the part of the first. */
+/* Ends the overlay. The number of its records whose turn has not come, and the part of the
+ * first. */
 int64_t dataset_builder_overlay_end(struct dataset_builder *builder, int64_t *part);
 /* A sample of another data set as it is; it must have no dummy tile. */
 void dataset_builder_copy(struct dataset_builder *builder, const struct dataset *from,

@@ -202,10 +202,10 @@ const char *const state_type_names[] = { "fp32", "bf16", "fp16", "fp8", NULL };
 static_assert(sizeof state_type_names / sizeof state_type_names[0] == STATE_TYPE_COUNT + 1,
               "a name per type");
 
-/* Transformer Engine's FusedAdam (pytorch/optimizers/fused_adam.py, step) computes in fp32: states of
- * another type are copied to fp32, updated (8 bytes read and written), and scaled or cast back, all
- * of a group of parameters at once. bf16: cast 6, and back by way of a copy 10. fp16: cast 6, scaled
- * 8, its range 4, scaled 8, cast back 6. fp8: cast 5, its range 4, cast back 5. */
+/* Transformer Engine's FusedAdam (pytorch/optimizers/fused_adam.py, step) computes in fp32: states
+ * of another type are copied to fp32, updated (8 bytes read and written), and scaled or cast back,
+ * all of a group of parameters at once. bf16: cast 6, and back by way of a copy 10. fp16: cast 6,
+ * scaled 8, its range 4, scaled 8, cast back 6. fp8: cast 5, its range 4, cast back 5. */
 static const struct {
     double bytes, bytes_moved, copy_bytes;
 } state_types[STATE_TYPE_COUNT] = {
@@ -216,11 +216,12 @@ static const struct {
 };
 
 /* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update
- * reads gradients where they were reduced and writes the model's bf16 weights by itself; their other
- * 16 bits stand for the fp32 copy (store_param_remainders). With fp8 recipes other than delayed
- * scaling gradients are cast and weights copied as without it, around moments of these types
- * (use_precision_aware_optimizer_no_fp8_or_ds_fp8). The norm reads gradients once, clipping reads
- * and writes them. main_grads_dtype bf16 goes with reductions in bf16 (training/arguments.py). */
+ * reads gradients where they were reduced and writes the model's bf16 weights by itself; their
+ * other 16 bits stand for the fp32 copy (store_param_remainders). With fp8 recipes other than
+ * delayed scaling gradients are cast and weights copied as without it, around moments of these
+ * types (use_precision_aware_optimizer_no_fp8_or_ds_fp8). The norm reads gradients once, clipping
+ * reads and writes them. main_grads_dtype bf16 goes with reductions in bf16
+ * (training/arguments.py). */
 void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
                                    const struct stack *stack, const struct precision_aware *how) {
     const bool bf16_weights = how->precision != PRECISION_FP16 && how->precision != PRECISION_FP32;

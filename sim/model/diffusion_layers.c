@@ -16,9 +16,9 @@
  * Modulation is adaLN-single (Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3): the
  * six vectors of a block are a learned table plus what one layer, shared by all blocks, makes of
  * the timestep. DiT's own layer in each block (6 h^2; Peebles and Xie 2022, arXiv 2212.09748) would
- * double the parameters, and neither Movie Gen's 30B nor DIP's 5B has room for it; a decoder may have
- * it (MODULATION_BLOCK). Shift and scale are fused into the norm, the gate into the residual add,
- * unless the stack runs them as they are written (modulation_apart).
+ * double the parameters, and neither Movie Gen's 30B nor DIP's 5B has room for it; a decoder may
+ * have it (MODULATION_BLOCK). Shift and scale are fused into the norm, the gate into the residual
+ * add, unless the stack runs them as they are written (modulation_apart).
  *
  * A decoder without a language model gets its text encoded, or attends to none: then the third half
  * is missing, and so is the text projection. Norms of queries and keys are those of both attentions

@@ -7,9 +7,10 @@
  *
  * Tensor parallelism divides A's r columns and B's output beside a column-parallel layer, A's input
  * and B's output beside a row-parallel one. The r columns between them are summed or gathered, each
- * way once. B's output beside a row-parallel layer is gathered whole and cut to the rank's rows, and
- * so is its gradient under sequence parallelism; without that, the gradient of a column-parallel
- * layer's input is summed once more (gather_output and disable_grad_reduce of ParallelLinearAdapter).
+ * way once. B's output beside a row-parallel layer is gathered whole and cut to the rank's rows,
+ * and so is its gradient under sequence parallelism; without that, the gradient of a
+ * column-parallel layer's input is summed once more (gather_output and disable_grad_reduce of
+ * ParallelLinearAdapter).
  */
 #include "sim/model/layer_adapters.h"
 

@@ -81,20 +81,20 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
         operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
     if (!e->d->adds_in_matmul) operator_matmul_written_once(&work);
     emit_linear(e, work);
-    /* torchao's gradients in rows are matmuls without scales, multiplied by them afterwards; that of
-     * an input in the kernel that reads it (float8/float8_ops.py, post_inverse_scale). */
+    /* torchao's gradients in rows are matmuls without scales, multiplied by them afterwards; that
+     * of an input in the kernel that reads it (float8/float8_ops.py, post_inverse_scale). */
     if (precision == PRECISION_FP8 && e->d->fp8_recipe == FP8_RECIPE_ROWWISE)
         move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
 }
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
- * read it the other way round). Kernels of fp8 read 2 bytes and write 1 for each way, with a byte of
- * scales for every 32 where blocks have their own: compiled ones (torchao) go one way each, others
- * (Transformer Engine) both at once. One scale a tensor from its own maximum needs 2 bytes more,
- * unless the kernel before has found it: a pointwise one of the same compiled graph, or Transformer
- * Engine's norm and activation (its pull requests 2004 and 2013). fp4: 2 bytes are read for the
- * maximum over the tensor, for the cast by rows and for that by columns, which rotates them first,
- * and 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp,
+ * read it the other way round). Kernels of fp8 read 2 bytes and write 1 for each way, with a byte
+ * of scales for every 32 where blocks have their own: compiled ones (torchao) go one way each,
+ * others (Transformer Engine) both at once. One scale a tensor from its own maximum needs 2 bytes
+ * more, unless the kernel before has found it: a pointwise one of the same compiled graph, or
+ * Transformer Engine's norm and activation (its pull requests 2004 and 2013). fp4: 2 bytes are read
+ * for the maximum over the tensor, for the cast by rows and for that by columns, which rotates them
+ * first, and 0.5625 written by each cast (Transformer Engine pytorch/csrc/quantizer.cpp,
  * NVFP4Quantizer). */
 static double written_bytes(const struct emitter *e) {
     const enum fp8_recipe recipe = e->d->fp8_recipe;
@@ -229,8 +229,8 @@ void emit_branch_forward(struct emitter *e, const struct half_names *half) {
 void emit_leave_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     emit_branch_forward(e, half);
-    /* reads branch and residual, writes their sum; apart, dropout or the gate writes the branch once
-     * more, which is read for the sum */
+    /* reads branch and residual, writes their sum; apart, dropout or the gate writes the branch
+     * once more, which is read for the sum */
     const double tensors =
         3 + emit_mask_tensors(e) + (d->dropout_apart ? 2 : 0) + (modulates_apart(e, half) ? 2 : 0);
     emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, tensors, d->shard_tokens,

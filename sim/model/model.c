@@ -11,8 +11,8 @@
  * where a norm of w has w (RMS, layer without bias) or 2w (layer) parameters. A diffusion block
  * adds its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h
  * for the modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3;
- * the layer behind it is shared by all blocks and counts with the latent embedding; DiT's own blocks
- * have each such a layer instead, (h + 1) 6h, and its head one of (h + 1) 2h). FLOPs follow
+ * the layer behind it is shared by all blocks and counts with the latent embedding; DiT's own
+ * blocks have each such a layer instead, (h + 1) 6h, and its head one of (h + 1) 2h). FLOPs follow
  * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
  * a causal mask.
  */

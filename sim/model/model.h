@@ -117,8 +117,8 @@ struct module {
         latent_frames; /* pixels of an edge and frames that one latent stands for */
     int64_t frames_per_second;
     enum modulation_kind modulation;
-    /* Of the language model that encodes the text, or of states that come encoded; 0: blocks without
-     * cross attention. */
+    /* Of the language model that encodes the text, or of states that come encoded; 0: blocks
+     * without cross attention. */
     int64_t text_hidden;
     bool text_encoded; /* its last norm was run with it */
     enum norm_kind text_norm;

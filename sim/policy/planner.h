@@ -61,7 +61,8 @@ struct pass_cost {
     int64_t forward_ns, backward_ns;           /* recomputation in the backward */
     int64_t send_forward_ns, send_backward_ns; /* 0 where nothing is sent */
     double activation_bytes, workspace_bytes;
-    /* its transformer blocks, kind by kind; a plan whose modules share segments has parts of several */
+    /* its transformer blocks, kind by kind; a plan whose modules share segments has parts of
+     * several */
     int32_t group_count;
     struct pass_group groups[PASS_GROUP_LIMIT];
 };

@@ -1,4 +1,5 @@
-/* rank_rounds.c - which ranks are searched, and copies of what each rank's run left in its runner. */
+/* rank_rounds.c - which ranks are searched, and copies of what each rank's run left in its
+ * runner. */
 #include "sim/replay/rank_rounds.h"
 
 #include <string.h>
@@ -58,9 +59,9 @@ static int64_t slowest_left(const struct rank_rounds *rounds, const int64_t *beg
     return slowest;
 }
 
-/* The second search goes over the orders of the first again, so that its time holds the first's, but
- * under a budget of wall time it may get less far: a search that went on would still have what the
- * first found. */
+/* The second search goes over the orders of the first again, so that its time holds the first's,
+ * but under a budget of wall time it may get less far: a search that went on would still have what
+ * the first found. */
 static void keep_better(const struct rank_rounds *rounds, struct kept_rank *kept,
                         const struct rank_outcome *second) {
     const double first_s = kept->outcome.planner_s;

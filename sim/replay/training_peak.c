@@ -72,7 +72,8 @@ static void take_largest(const struct dataset *d, int size, int64_t count, uint3
     }
 }
 
-/* Of a policy that fills groups up to so many tokens; tiles are limited too, or come with tokens. */
+/* Of a policy that fills groups up to so many tokens; tiles are limited too, or come with
+ * tokens. */
 static bool packed_shape(const struct job *job, struct batch_shape *out) {
     const struct scenario *s = job->scenario;
     const struct dataset *d = job->dataset;

@@ -25,8 +25,8 @@ struct training_peak {
 struct training_peak training_peak_of(double *peaks, int64_t count, double draws);
 
 /* What no micro-batch of any shuffle exceeds, element by element: of as many samples as the
- * scenario asks for, those with most of each; of groups packed up to a limit, the limit. False where
- * there is neither. */
+ * scenario asks for, those with most of each; of groups packed up to a limit, the limit. False
+ * where there is neither. */
 bool training_peak_largest_shape(const struct job *job, struct batch_shape *out);
 
 #endif

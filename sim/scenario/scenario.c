@@ -299,8 +299,8 @@ static bool load_stack(struct reader *r) {
     return true;
 }
 
-/* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name: the
- * scenario may name a file. Its large jobs may wait for each kernel. */
+/* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
+ * the scenario may name a file. Its large jobs may wait for each kernel. */
 static void choose_launches(struct scenario *s) {
     if (s->stack == NULL) return;
     const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;

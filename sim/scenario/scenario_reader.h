@@ -70,7 +70,8 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain);
 void warn_of_idle_recipe(struct reader *r);
 void warn_of_fast_nics(struct reader *r);
 void warn_of_foreign_price(struct reader *r);
-/* framework_limits.c: of the scenario's own backend; a warning, because a price can still be asked. */
+/* framework_limits.c: of the scenario's own backend; a warning, because a price can still be
+ * asked. */
 void backend_limits(struct reader *r);
 /* scenario_cost_rules.c; last. */
 bool rule_rules_match(struct reader *r);

@@ -19,8 +19,8 @@ static bool is_given(const cJSON *section, const char *key) {
     return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
 }
 
-/* What FSDP gathered it keeps beside a pipeline, and gradients add up whole in the precision of their
- * reduction (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync). */
+/* What FSDP gathered it keeps beside a pipeline, and gradients add up whole in the precision of
+ * their reduction (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync). */
 static void gather_once(struct reader *r) {
     struct scenario *s = r->s;
     struct backend *backend = arena_new(s->arena, struct backend);
@@ -663,8 +663,8 @@ static const char *narrow_type(const struct scenario_training *training) {
                                                       : NULL;
 }
 
-/* Of fp32 modules the optimizer keeps whole weights, of others what bf16 has not: one state holds for
- * all of them. */
+/* Of fp32 modules the optimizer keeps whole weights, of others what bf16 has not: one state holds
+ * for all of them. */
 static bool rule_precision_aware_modules(struct reader *r, const cJSON *node) {
     const struct scenario *s = r->s;
     const struct model *model = s->model;
@@ -686,8 +686,8 @@ static bool rule_precision_aware_modules(struct reader *r, const cJSON *node) {
     return true;
 }
 
-/* OptimizerConfig.__post_init__ of Megatron-core: of Adam, whose state is sharded; without it all of
- * the types are fp32. */
+/* OptimizerConfig.__post_init__ of Megatron-core: of Adam, whose state is sharded; without it all
+ * of the types are fp32. */
 bool rule_precision_aware(struct reader *r) {
     struct scenario *s = r->s;
     const struct scenario_training *training = &s->training_fields;

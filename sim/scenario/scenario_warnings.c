@@ -41,7 +41,8 @@ void warn_of_fast_nics(struct reader *r) {
                         rate / (double)f->gpus_per_node));
 }
 
-/* The GPU that the file names, itself or by a cluster, where --set gave another of either; "": none.
+/* The GPU that the file names, itself or by a cluster, where --set gave another of either; "":
+ * none.
  */
 static const char *hardware_in_file(struct reader *r) {
     struct scenario *s = r->s;

@@ -138,8 +138,8 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
 /* What a block's passes wait for the host, which launches ahead: together they take no less than
  * all their launches. The wait stands in the backward, where there is one. Where the host waits for
  * the device at each message between stages, it launches ahead within a pass alone, and a pass
- * takes no less than its own launches. A host that waits for each kernel launches nothing meanwhile.
- * `time` is the device's. */
+ * takes no less than its own launches. A host that waits for each kernel launches nothing
+ * meanwhile. `time` is the device's. */
 static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
                                        const struct kind_prices *prices,
                                        const struct layer_time *time) {

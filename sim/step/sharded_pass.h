@@ -4,8 +4,8 @@
  * Each transformer block is a unit; all other layers form the root unit, which is gathered once per
  * pass pair and kept. The network runs one collective at a time: while a unit computes, the next
  * unit is gathered, at most two ahead; in backward a unit is gathered again and its gradients are
- * reduced behind it. What no gradient passes through, as a frozen encoder, has no backward and is not
- * gathered for one: the hooks hang on outputs that need a gradient (torch.distributed.fsdp,
+ * reduced behind it. What no gradient passes through, as a frozen encoder, has no backward and is
+ * not gathered for one: the hooks hang on outputs that need a gradient (torch.distributed.fsdp,
  * _register_pre_backward_hooks; DeepSpeed's PreBackwardFunction).
  *
  *     int64_t ns = sharded_forward_ns(&pass);

@@ -1,4 +1,5 @@
-/* stage_memory.c - sums of a stage's memory by class, and the moment of a step at which they peak. */
+/* stage_memory.c - sums of a stage's memory by class, and the moment of a step at which they
+ * peak. */
 #include "sim/step/step.h"
 
 #include <math.h>

@@ -110,8 +110,8 @@ struct step_model {
     int64_t *unit_gather_ns, *unit_again_ns, *unit_reduce_ns; /* by unit; again: for the backward */
     int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
     double root_bytes, unit_bytes;                          /* gathered, of a unit the most */
-    /* FSDP, while a block runs backward: its whole gradient, as wide as its weights, and that of the
-     * block before it in the precision of the reduction, on its way */
+    /* FSDP, while a block runs backward: its whole gradient, as wide as its weights, and that of
+     * the block before it in the precision of the reduction, on its way */
     double unit_gradient_bytes;
     double gather_moving, reduce_moving; /* shares that slow the compute beside (outer_price.h) */
     /* Orders each iteration anew instead of plan->schedule's static order; NULL: none. Set after
@@ -135,8 +135,8 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
-/* Of a stage whose memory holds the classes of m->static_memory and what its passes keep: without the
- * gradients that come later, whose blocks of the step before the allocator keeps. */
+/* Of a stage whose memory holds the classes of m->static_memory and what its passes keep: without
+ * the gradients that come later, whose blocks of the step before the allocator keeps. */
 void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);
 /* Of a stage whose memory holds the classes of m->static_memory and the most that its passes keep:
  * the moment at which most is allocated, the passes before any gradient, the end of the last or the

@@ -183,8 +183,8 @@ static bool shards_weights(const struct scenario *s) {
            (s->layout.zero_stage == 2 && s->backend->unit_gradients);
 }
 
-/* Weights that are fp32 themselves have no second copy in the optimizer; where they are sharded, the
- * shares are that copy. */
+/* Weights that are fp32 themselves have no second copy in the optimizer; where they are sharded,
+ * the shares are that copy. */
 static double spared_master_bytes(const struct step_model *m, int64_t stage) {
     if (shards_weights(m->scenario) || m->scenario->backend->no_master_weights) return 0;
     const double above_bf16 =
@@ -202,10 +202,11 @@ bool step_reduces_once(const struct step_model *m) {
  * directions. */
 #define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
 
-/* ZeRO-3 holds the root unit and up to two blocks whole, ZeRO-2 of FSDP and any of it beside a pipeline
- * all of them, until the update, and every rank its share in fp32, which is the optimizer's master copy; frozen shares and
- * those that are updated in bf16 stay as they are. One GPU's bf16 shares are the weights
- * themselves: FSDP takes NO_SHARD for a world of one (torch.distributed.fsdp, _init_utils.py). */
+/* ZeRO-3 holds the root unit and up to two blocks whole, ZeRO-2 of FSDP and any of it beside a
+ * pipeline all of them, until the update, and every rank its share in fp32, which is the
+ * optimizer's master copy; frozen shares and those that are updated in bf16 stay as they are. One
+ * GPU's bf16 shares are the weights themselves: FSDP takes NO_SHARD for a world of one
+ * (torch.distributed.fsdp, _init_utils.py). */
 static double held_weight_bytes(struct step_model *m, int64_t stage) {
     const struct scenario *s = m->scenario;
     const double group = (double)s->layout.zero_group, all = m->weight_bytes[stage],
@@ -264,9 +265,9 @@ static int64_t moved_ns(const struct step_model *m, struct outer_call call, cons
     return outer_ns(m, call, &work, &alone);
 }
 
-/* Per parameter and micro-batch. Where nothing is stated, PyTorch's autograd adds each gradient but the
- * first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch; beside a
- * pipeline FSDP casts the first to the reduction's precision (_fsdp_param.py,
+/* Per parameter and micro-batch. Where nothing is stated, PyTorch's autograd adds each gradient but
+ * the first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch;
+ * beside a pipeline FSDP casts the first to the reduction's precision (_fsdp_param.py,
  * to_accumulated_grad_if_needed). */
 static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     const struct scenario *s = m->scenario;

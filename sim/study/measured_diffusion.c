@@ -1,14 +1,14 @@
-/* measured_diffusion.c - a measured row of a diffusion transformer: what its decoder is, its samples,
- * and what cannot be simulated.
+/* measured_diffusion.c - a measured row of a diffusion transformer: what its decoder is, its
+ * samples, and what cannot be simulated.
  *
- * The shape's columns are the decoder's and seq_len the tokens of one sample's latents, an image's or
- * a clip's. Latents and text come encoded, as published runs have them. With text the decoder is one
- * of Wan's or PixArt's kind: cross attention, one layer of the timestep for all blocks, rotary
+ * The shape's columns are the decoder's and seq_len the tokens of one sample's latents, an image's
+ * or a clip's. Latents and text come encoded, as published runs have them. With text the decoder is
+ * one of Wan's or PixArt's kind: cross attention, one layer of the timestep for all blocks, rotary
  * positions. Without it is DiT's own (Peebles and Xie 2022, arXiv 2212.09748): a layer of the
  * timestep in each block, a table of positions.
  *
- * A scenario knows clips by their milliseconds: here one frame is one token, and there are a thousand
- * in a second. Channels of a patch are Wan's and say little: two matmuls of 64 columns.
+ * A scenario knows clips by their milliseconds: here one frame is one token, and there are a
+ * thousand in a second. Channels of a patch are Wan's and say little: two matmuls of 64 columns.
  */
 #include "sim/study/measured_row.h"
 

@@ -141,8 +141,8 @@ static void add_samples(cJSON *root, struct measured_row *row) {
 }
 
 /* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU; a
- * ConnectX-8 of 800 a GPU stands in DGX B300 (its user guide) and in the trays of GB300 NVL72 (NVIDIA's
- * enterprise reference architecture). */
+ * ConnectX-8 of 800 a GPU stands in DGX B300 (its user guide) and in the trays of GB300 NVL72
+ * (NVIDIA's enterprise reference architecture). */
 static double usual_nic_Gbit_per_s(const char *hardware) {
     if (strncmp(hardware, "v100", 4) == 0) return 50;
     if (strncmp(hardware, "gh200", 5) == 0) return 200; /* Alps, JUPITER */
@@ -150,9 +150,9 @@ static double usual_nic_Gbit_per_s(const char *hardware) {
     return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0 ? 200 : 400;
 }
 
-/* NVIDIA's boards of four A100, H100, H200 or GH200 link each GPU to the three others, without a switch
- * (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue 392), and
- * those of eight V100 form a cube mesh. 0: a switch. */
+/* NVIDIA's boards of four A100, H100, H200 or GH200 link each GPU to the three others, without a
+ * switch (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue
+ * 392), and those of eight V100 form a cube mesh. 0: a switch. */
 static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
     static const char *const boards[] = { "a100", "h100", "h200", "gh200" };
     if (strstr(hardware, "pcie") != NULL || strstr(hardware, "nvl") != NULL) return 0;

@@ -13,7 +13,8 @@
 #include "sim/study/measured_parts.h"
 #include "sim/study/measured_row.h"
 
-/* How a name fits, the better the greater. A name of one part ("CLIP") fits itself alone, not EVA-CLIP. */
+/* How a name fits, the better the greater. A name of one part ("CLIP") fits itself alone, not
+ * EVA-CLIP. */
 enum { FIT_NONE = 0, FIT_PART = 1, FIT_WHOLE = 100, FIT_EXACT = 1000 };
 
 struct encoder {

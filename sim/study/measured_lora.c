@@ -1,7 +1,7 @@
 /* measured_lora.c - adapters of a measured row, which sources name in words.
  *
- * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance mode
- * (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
+ * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance
+ * mode (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
  * (peft/utils/constants.py; LoraConfig.r).
  */
 #include <ctype.h>
@@ -49,8 +49,8 @@ const char *measured_quantised_lora(const struct measured_run *run) {
     return NULL;
 }
 
-/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": within the clause that names it; 0:
- * none there. */
+/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": within the clause that names it;
+ * 0: none there. */
 static int64_t rank_in(const char *text) {
     const char *at = strcasestr(text, "LoRA");
     if (at == NULL) return 0;

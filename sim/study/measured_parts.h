@@ -1,5 +1,5 @@
-/* measured_parts.h - a name cut into parts at what is no letter or digit, each in one spelling: "NVIDIA
- * H100 80GB HBM3" is nvidia, h100, 80g, hbm3. Of no use outside measured_*.c.
+/* measured_parts.h - a name cut into parts at what is no letter or digit, each in one spelling:
+ * "NVIDIA H100 80GB HBM3" is nvidia, h100, 80g, hbm3. Of no use outside measured_*.c.
  */
 #ifndef BALLAST_SIM_STUDY_MEASURED_PARTS_H
 #define BALLAST_SIM_STUDY_MEASURED_PARTS_H

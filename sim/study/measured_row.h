@@ -40,11 +40,12 @@ void measured_row_note(struct measured_row *row, const char *format, ...)
  * reason. */
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not);
-/* The profile of the source's own machine, where one is shipped ("machine_of"), else the usual one. */
+/* The profile of the source's own machine, where one is shipped ("machine_of"), else the usual
+ * one. */
 const char *measured_machine(const struct measured_context *context, const char *usual,
                              const char *source);
-/* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its profile;
- * "" where none is said, or it is another way to count the same chips. */
+/* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its
+ * profile; "" where none is said, or it is another way to count the same chips. */
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
 /* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
 struct known_machine {
@@ -53,13 +54,15 @@ struct known_machine {
 };
 /* Reads those with "words" into the context. */
 bool measured_machines_load(struct measured_context *context, struct error *err);
-/* The one whose word the row's source or notes say, with the row's GPU and as many in a node; NULL. */
+/* The one whose word the row's source or notes say, with the row's GPU and as many in a node;
+ * NULL. */
 const struct known_machine *measured_known_machine(const struct measured_row *row);
-/* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the reason. */
+/* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the
+ * reason. */
 bool measured_hardware_is_file(const char *wanted);
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
-/* measured_encoder.c. The module of scenarios/models/modules for the row's name of a vision encoder,
- * with its tiles; false: none fits, or several do. */
+/* measured_encoder.c. The module of scenarios/models/modules for the row's name of a vision
+ * encoder, with its tiles; false: none fits, or several do. */
 bool measured_choose_encoder(struct measured_row *row);
 /* Tiles of a sample's images. */
 int64_t measured_count_tiles(struct measured_row *row);
@@ -67,8 +70,8 @@ int64_t measured_count_tiles(struct measured_row *row);
 int64_t measured_image_merge(const struct measured_row *row);
 /* The shipped encoders, by name, with commas between. */
 const char *measured_encoder_names(const struct measured_context *context);
-/* measured_lora.c. Whether the row trains adapters: it gives a rank or targets, or its model or notes
- * say LoRA; those beside weights of 4 or 8 bits, the column that says so, else NULL. */
+/* measured_lora.c. Whether the row trains adapters: it gives a rank or targets, or its model or
+ * notes say LoRA; those beside weights of 4 or 8 bits, the column that says so, else NULL. */
 bool measured_has_lora(const struct measured_run *run);
 const char *measured_quantised_lora(const struct measured_run *run);
 /* Section `lora` of the row's model, with notes for what stands in empty cells. */

@@ -235,7 +235,8 @@ static const char *text_mistake(struct arena *arena, const struct csv *csv, int6
                           : "gradients, parameters or tensor, with semicolons between, or none");
 }
 
-/* Of a run that did not get to a step, 0 says that nothing was measured; a time says that it did. */
+/* Of a run that did not get to a step, 0 says that nothing was measured; a time says that it
+ * did. */
 static void check_outcome(struct arena *arena, struct measured_run *run) {
     if (strcmp(run->outcome, "oom") != 0) return;
     if (run->iter_time_s == 0) run->iter_time_s = NAN;
@@ -247,8 +248,8 @@ static void check_outcome(struct arena *arena, struct measured_run *run) {
             (long)run->line, run->iter_time_s);
 }
 
-/* "OOM" where a time or a size stands says the outcome, if its own column (before them in the table)
- * does not. */
+/* "OOM" where a time or a size stands says the outcome, if its own column (before them in the
+ * table) does not. */
 static bool read_as_outcome(struct arena *arena, const struct column *column, const char *text,
                             struct measured_run *run) {
     const char *word = measured_word(arena, "outcome", text);

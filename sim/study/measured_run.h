@@ -40,8 +40,8 @@ struct measured_runs {
 };
 
 /* Unknown columns are ignored with a note. A value that cannot be (a step of 0 s, a word for a
- * number, another row's row_id) is the row's mistake alone; a file that is no table of runs is an error with file and
- * line. */
+ * number, another row's row_id) is the row's mistake alone; a file that is no table of runs is an
+ * error with file and line. */
 bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
                         struct error *err);
 

@@ -220,8 +220,8 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
  * shipped coco-captions, and instructions with answers of llava-instruct-10k. */
 enum { CAPTION_TOKENS = 24, INSTRUCTION_TOKENS = 146 };
 
-/* An image of 640 x 480 pixels is five tiles of LLaVA-NeXT, of which 2,340 tokens are left without padding: as
- * many as of four whole ones. Where images are drawn, each is cut by its own size. */
+/* An image of 640 x 480 pixels is five tiles of LLaVA-NeXT, of which 2,340 tokens are left without
+ * padding: as many as of four whole ones. Where images are drawn, each is cut by its own size. */
 enum { ANYRES_TILES = 4 };
 
 /* One image, one tile, and only the longest sample known. */
@@ -387,10 +387,10 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
-/* A trainer built on torch.distributed.pipelining is given a rank's whole batch of a step and splits
- * it itself: until 2024 into as many micro-batches as stages, then into single samples (torchtitan,
- * pipeline_parallel_microbatches, pipeline_parallel_microbatch_size). So where one micro-batch would
- * be all that a pipeline has, the row states that whole batch. */
+/* A trainer built on torch.distributed.pipelining is given a rank's whole batch of a step and
+ * splits it itself: until 2024 into as many micro-batches as stages, then into single samples
+ * (torchtitan, pipeline_parallel_microbatches, pipeline_parallel_microbatch_size). So where one
+ * micro-batch would be all that a pipeline has, the row states that whole batch. */
 static void split_pipeline_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const int64_t local = row->global_batch / row->dp;
@@ -404,7 +404,8 @@ static void split_pipeline_batch(struct measured_row *row) {
                       (long)samples, (long)local);
 }
 
-/* global_batch = micro_batch x grad_accum x dp: what a source leaves out follows from the others. */
+/* global_batch = micro_batch x grad_accum x dp: what a source leaves out follows from the
+ * others. */
 static enum validation_skip choose_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;

@@ -13,8 +13,8 @@
  *      else the count whose head_dim is nearest to 128 and that tp divides;
  *   6. norms of queries and keys: as the families that have them.
  *
- * A diffusion transformer's public shapes are those of diffusion_shapes.csv, its activation is GELU,
- * it has no vocabulary, and no name tells its layers.
+ * A diffusion transformer's public shapes are those of diffusion_shapes.csv, its activation is
+ * GELU, it has no vocabulary, and no name tells its layers.
  */
 #include "sim/study/measured_row.h"
 

@@ -24,8 +24,8 @@
 #define MEASUREMENT_WIDTH 0.03
 #define PRIOR_WIDTH       0.5
 /* How far, in logarithms, a row lies from the factor of its group, and a factor from the mean of
- * its stack's: 0.052 over ten groups of two rows and more (14 degrees of freedom), and 0.059 over the
- * nine factors of the four stacks that have several (5), the rows' share taken off. */
+ * its stack's: 0.052 over ten groups of two rows and more (14 degrees of freedom), and 0.059 over
+ * the nine factors of the four stacks that have several (5), the rows' share taken off. */
 #define ROW_WIDTH    0.05
 #define FACTOR_WIDTH 0.06
 /* And a factor from what is usual on its GPU among other stacks: 1.483 times the median distance

@@ -3,10 +3,9 @@
  * One group per stack, GPU family and precision. Each has a factor on all kernel times and, where
  * the stack says so, one more on core attention. The kernel factors of one stack are then drawn
  * towards their mean, and to what is usual among the fit's other stacks, the more the fewer rows
- * they have. Rows that cannot be simulated, and rows
- * without a step time, are left out and named; so are all of them an error. A row whose stack is not known is
- * fitted as its stand-in without unknown_stack_factor: what that makes up for is what the fit
- * finds.
+ * they have. Rows that cannot be simulated, and rows without a step time, are left out and named;
+ * so are all of them an error. A row whose stack is not known is fitted as its stand-in without
+ * unknown_stack_factor: what that makes up for is what the fit finds.
  *
  *     struct stack_fit *fit = stack_fit_run(arena, &options, "calibrate/measured/steps.csv", NULL,
  *                                           NULL, NULL, err);

@@ -11,8 +11,8 @@
 struct sweep_decision {
     int64_t *front; /* rows that no other beats in time, money and memory; fastest first */
     int64_t front_count;
-    /* By number and kind of GPUs, rising: the fastest layout that fits. At one number the fastest takes the
-     * fewest GPU-days; deadline and budget do not matter here. */
+    /* By number and kind of GPUs, rising: the fastest layout that fits. At one number the fastest
+     * takes the fewest GPU-days; deadline and budget do not matter here. */
     int64_t *by_gpu_count, gpu_count_count;
     int64_t fastest, cheapest; /* of these, in days and in money; -1: none fits, none has a price */
     int64_t cheapest_in_time;  /* least money (GPU-days without prices) that keeps the deadline */

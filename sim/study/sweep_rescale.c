@@ -3,9 +3,9 @@
  * A packing policy makes each group a micro-batch and keeps the number of micro-batches that
  * training.global_batch asks for in samples (docs/SCENARIOS.md): global batch / micro-batch. So
  * values of training.micro_batch give the same layout with more or fewer groups in a step, and the
- * largest steps would win for being large. Of such rows the one stands that keeps the limits, if one
- * does, then one that counts, and of those the one whose steps hold most nearly the samples that are
- * asked for. A question asks for its own limit alone, and so chooses for itself.
+ * largest steps would win for being large. Of such rows the one stands that keeps the limits, if
+ * one does, then one that counts, and of those the one whose steps hold most nearly the samples
+ * that are asked for. A question asks for its own limit alone, and so chooses for itself.
  */
 #include <math.h>
 #include <stdlib.h>

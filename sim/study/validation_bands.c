@@ -1,8 +1,8 @@
 /* validation_bands.c - 80 % bands from residuals that nothing was fitted to.
  *
  * The residual of a row is |measured / predicted - 1|, because a band stands around the prediction,
- * over 1 - HFU of its simulation: the FLOP of a step and the GPU's peak are certain, and what can be
- * wrong is the rest of its time. Widths are quantiles of these.
+ * over 1 - HFU of its simulation: the FLOP of a step and the GPU's peak are certain, and what can
+ * be wrong is the rest of its time. Widths are quantiles of these.
  *
  * Three classes: rows of a stack that was calibrated on their GPU; all rows, predicted without the
  * factors of their own source; and those again as runs of a stack that nobody knows. A stack whose
@@ -24,9 +24,9 @@
  * stack was read from, whatever their kind.
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
- * to come may be of a source like any of these, whichever has the most rows. Of stacks without their
- * factors it is over the rows alone: by seven sources the band would be a sixth wider, beyond what a
- * reader can use, and the runs of other places need it no wider (docs/MODEL.md, section 9).
+ * to come may be of a source like any of these, whichever has the most rows. Of stacks without
+ * their factors it is over the rows alone: by seven sources the band would be a sixth wider, beyond
+ * what a reader can use, and the runs of other places need it no wider (docs/MODEL.md, section 9).
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.

@@ -1,5 +1,5 @@
-/* test_dip_memory.c - rollouts with the memory step, and how long they go on for a rank that no other
- * waits for. */
+/* test_dip_memory.c - rollouts with the memory step, and how long they go on for a rank that no
+ * other waits for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,21 +18,22 @@ bool dip_search_options(const struct planner *planner, const void *parameters,
  * in memory and is faster: never worse than a rule. Not so when the worst is sought. level_of:
  * chunk row of each segment. Returns the makespan. */
 int64_t dip_order(const struct segment_graph *graph, const int32_t *level_of,
-                  const struct segment_search_options *options,
-                  struct segment_schedule *schedule);
+                  const struct segment_search_options *options, struct segment_schedule *schedule);
 
 struct modality_options {
-    int64_t sub_batch, sub_batch_clips;       /* images, clips; -1: by the 95 % rule */
-    int64_t vision_segments, other_segments;  /* K_i; -1: by the latencies */
-    int64_t segments_limit;                   /* on K_i when it comes from latencies */
-    enum recompute_kind recompute;            /* of all blocks, before any memory step */
+    int64_t sub_batch, sub_batch_clips;      /* images, clips; -1: by the 95 % rule */
+    int64_t vision_segments, other_segments; /* K_i; -1: by the latencies */
+    int64_t segments_limit;                  /* on K_i when it comes from latencies */
+    enum recompute_kind recompute;           /* of all blocks, before any memory step */
     bool
         apart; /* modules never share a segment; otherwise where few micro-batches make it faster */
 };
 
 /* Fills everything of the plan; false when a module cannot give every stage the K_i chunks that are
- * asked for. With few micro-batches a stage and nothing asked for, all modules may share segments. The sizes tried for the 95 % rule are 1 to 32 images, those of MODALITY_SIZES. */
-#define MODALITY_SIZES { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
+ * asked for. With few micro-batches a stage and nothing asked for, all modules may share segments.
+ * The sizes tried for the 95 % rule are 1 to 32 images, those of MODALITY_SIZES. */
+#define MODALITY_SIZES                                                                             \
+    { 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32 }
 bool modality_plan(const struct planner_oracle *oracle, const struct modality_options *options,
                    struct job_plan *plan, struct error *err);
 

@@ -1,16 +1,16 @@
-/* memory_step.c - which blocks of each pass recompute or wait in host memory, for an order of passes
- * (DIP, section 5.3): a memory program for each rank.
+/* memory_step.c - which blocks of each pass recompute or wait in host memory, for an order of
+ * passes (DIP, section 5.3): a memory program for each rank.
  *
- * A block keeps everything, recomputes in one of its ways, and in each of these what it keeps may be
- * offloaded: copied to host memory behind its forward and back before its backward. The offloaded
- * blocks of a pass are spread evenly over it, so their copies hide beside the pass as long as they
- * take no longer together than its blocks compute; what is longer is exposed (pass_cost_exposed()).
- * A rank runs one pass at a time and each brings at most its own time of copies in a direction, so
- * the in-flight micro-batches never ask for more than the engine of either direction gives, whatever
- * passes follow each other, and what is left over at the end of one goes on beside the next. Two
- * blocks on their way out and two on their way in, double buffers as Transformer Engine has, are held
- * on the GPU as long as anything is offloaded. A pass whose backward follows sooner than four copies
- * of the largest block is not offloaded.
+ * A block keeps everything, recomputes in one of its ways, and in each of these what it keeps may
+ * be offloaded: copied to host memory behind its forward and back before its backward. The
+ * offloaded blocks of a pass are spread evenly over it, so their copies hide beside the pass as
+ * long as they take no longer together than its blocks compute; what is longer is exposed
+ * (pass_cost_exposed()). A rank runs one pass at a time and each brings at most its own time of
+ * copies in a direction, so the in-flight micro-batches never ask for more than the engine of
+ * either direction gives, whatever passes follow each other, and what is left over at the end of
+ * one goes on beside the next. Two blocks on their way out and two on their way in, double buffers
+ * as Transformer Engine has, are held on the GPU as long as anything is offloaded. A pass whose
+ * backward follows sooner than four copies of the largest block is not offloaded.
  *
  * Stops being true: a block at the end of a pass that finds both buffers taken waits for less than
  * one copy; kernels that move HBM's bytes beside a copy are slowed by a few percent.

@@ -1,5 +1,5 @@
-/* modality_graph.c - an iteration of a modality-aware plan as a segment graph, and the order that was
- * found for it. */
+/* modality_graph.c - an iteration of a modality-aware plan as a segment graph, and the order that
+ * was found for it. */
 #include "sim/policy/joint/dip.h"
 
 static const int32_t *units_of(const struct iteration_plan *it, int64_t module) {
@@ -41,7 +41,7 @@ static int64_t add_module(const struct job_plan *plan, const struct iteration_pl
     int64_t next_chunks = next_items > 0 ? plan->modules[module + 1].chunk_count : 0;
     for (int64_t i = 0; i < items; i++)
         for (int64_t c = 0; c < chunks; c++, at++) {
-            s->graph->class_of[at] = (int32_t)class;
+            s->graph->class_of[at] = (int32_t) class;
             s->graph->micro_batch_of[at] = (int32_t)micro_batch;
             s->chunk_of[at] = (int32_t)(m->first_chunk + c);
             s->unit_of[at] = (int32_t)(units_of(it, module)[micro_batch] + i);

@@ -229,9 +229,9 @@ static bool plan_apart(const struct planner_oracle *o, const struct modality_opt
 /* ---- segments of all modules together ---- */
 
 /* With few micro-batches for each stage, filling and draining weighs: segments of its own save a
- * module little there where micro-batches are alike, and each row of them sends over all stages once
- * more. The other candidates are the chunks that Megatron-LM's interleaved schedule has, 2 or 4 on
- * each stage, and below one micro-batch a stage the one chunk of 1F1B. All are timed on some
+ * module little there where micro-batches are alike, and each row of them sends over all stages
+ * once more. The other candidates are the chunks that Megatron-LM's interleaved schedule has, 2 or
+ * 4 on each stage, and below one micro-batch a stage the one chunk of 1F1B. All are timed on some
  * iterations of the job, without a memory limit. */
 
 struct iteration_segments {
@@ -307,17 +307,15 @@ enum { EXPECTING_ROLLOUTS = 40, EXPECTING_MICRO_BATCHES = 24 };
 static int64_t iteration_ns(const struct planner_oracle *o, const struct job_plan *plan,
                             const struct range *ranges, const struct batch_shape *shapes) {
     struct arena *scratch = arena_create();
-    struct iteration_segments s = {
-        .oracle = o, .plan = plan, .ranges = ranges, .shapes = shapes
-    };
+    struct iteration_segments s = { .oracle = o, .plan = plan, .ranges = ranges, .shapes = shapes };
     int64_t segments = 0, classes = 0;
     for (int64_t b = 0; b < o->micro_batch_count; b++)
         for (int64_t i = 0; i < plan->module_count; i++) {
             segments += units_in(&s, i, b) * plan->modules[i].chunk_count;
             classes += units_in(&s, i, b) > 0;
         }
-    s.graph = segment_graph_create(scratch, plan->stage_count, segments, classes,
-                                   o->micro_batch_count);
+    s.graph =
+        segment_graph_create(scratch, plan->stage_count, segments, classes, o->micro_batch_count);
     s.graph->send_blocks_compute = o->send_blocks_compute;
     s.level_of = arena_array(scratch, int32_t, segments);
     for (int64_t b = 0; b < o->micro_batch_count; b++)
@@ -327,8 +325,7 @@ static int64_t iteration_ns(const struct planner_oracle *o, const struct job_pla
         s.graph->capacity_bytes[rank] = INFINITY;
     segment_graph_close(s.graph);
     struct segment_schedule schedule;
-    schedule.tasks =
-        arena_array(scratch, struct segment_task, segment_schedule_size(s.graph));
+    schedule.tasks = arena_array(scratch, struct segment_task, segment_schedule_size(s.graph));
     struct segment_search_options options = segment_search_defaults();
     options.rollouts = EXPECTING_ROLLOUTS;
     int64_t ns = dip_order(s.graph, s.level_of, &options, &schedule);
@@ -420,8 +417,8 @@ static bool fits_interleaved(const struct planner_oracle *o, const struct job_pl
     return fits(o, &kept);
 }
 
-static bool may_be_together(const struct planner_oracle *o,
-                            const struct modality_options *options, const struct job_plan *plan) {
+static bool may_be_together(const struct planner_oracle *o, const struct modality_options *options,
+                            const struct job_plan *plan) {
     return !options->apart && options->sub_batch < 0 && options->sub_batch_clips < 0 &&
            options->vision_segments < 0 && options->other_segments < 0 && plan->module_count > 1 &&
            o->micro_batch_count <= TOGETHER_MICRO_BATCHES_A_STAGE * plan->stage_count &&
@@ -435,8 +432,7 @@ bool modality_plan(const struct planner_oracle *o, const struct modality_options
     const struct range all = { .count = o->model->layer_count };
     int64_t modules = list_modules(o->model, ranges);
     for (int64_t i = 0; i < o->model->layer_count; i++)
-        plan->recompute[i] =
-            layer_can_recompute(o->model, i) ? options->recompute : RECOMPUTE_NONE;
+        plan->recompute[i] = layer_can_recompute(o->model, i) ? options->recompute : RECOMPUTE_NONE;
     plan->schedule = &planned;
     if (!plan_apart(o, options, ranges, modules, plan, err)) return false;
     if (!may_be_together(o, options, plan)) return true;

@@ -53,7 +53,8 @@ void segment_search(const struct segment_graph *graph, const struct segment_sear
                     int32_t *class_order, struct segment_search_result *result);
 
 /* What rollouts are made of, for searches of another kind: a random stream of its own for (seed,
- * round, leaf), a number of 0 to limit - 1 of it, and one class put at another place of an order. */
+ * round, leaf), a number of 0 to limit - 1 of it, and one class put at another place of an
+ * order. */
 uint64_t segment_search_stream(uint64_t seed, int64_t round, int64_t leaf);
 int32_t segment_search_below(uint64_t *stream, int32_t limit);
 void segment_search_move(int32_t *order, int32_t from, int32_t to);

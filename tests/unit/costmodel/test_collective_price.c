@@ -374,9 +374,9 @@ static void test_across_published(void **state) {
     }
 }
 
-/* Bus bandwidths of two nodes of eight A100, GB/s: NVIDIA/nccl issues 1048 and 812, and the p4de table
- * of awsome-distributed-training; OCI's nodes have two ports of 100 Gbit/s a GPU (oci-hpc-oke). With
- * NICs of 200 Gbit/s a ring is as fast as trees. */
+/* Bus bandwidths of two nodes of eight A100, GB/s: NVIDIA/nccl issues 1048 and 812, and the p4de
+ * table of awsome-distributed-training; OCI's nodes have two ports of 100 Gbit/s a GPU
+ * (oci-hpc-oke). With NICs of 200 Gbit/s a ring is as fast as trees. */
 static void test_two_nodes_before_hopper(void **state) {
     (void)state;
     static const struct {

@@ -528,9 +528,9 @@ static void test_settled_efficiency(void **state) {
     }
 }
 
-/* Eight A100 in slots: 12.5 GB/s of bus bandwidth among all (S2), four groups of two that cross from
- * one processor to the other share 15.3 GB/s, and pairs behind one processor have 20.9 each. On
- * NVLink nothing is shared. */
+/* Eight A100 in slots: 12.5 GB/s of bus bandwidth among all (S2), four groups of two that cross
+ * from one processor to the other share 15.3 GB/s, and pairs behind one processor have 20.9 each.
+ * On NVLink nothing is shared. */
 static void test_groups_share_the_processors_link(void **state) {
     (void)state;
     struct arena *arena = arena_create();

@@ -1,5 +1,5 @@
-/* test_calibrate_own.c - what is fitted on a user's rows, what it is called, and which rows are refused or
- * left out. */
+/* test_calibrate_own.c - what is fitted on a user's rows, what it is called, and which rows are
+ * refused or left out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@
 #define SIX_FORWARD                                                                                \
     FORWARD("1024", "8", "110")                                                                    \
     FORWARD("2048", "8", "380")                                                                    \
-    FORWARD("4096", "8", "1400") FORWARD("8192", "8", "5400") FORWARD("12288", "8", "12000")       \
-        FORWARD("16384", "8", "21300")
+    FORWARD("4096", "8", "1400")                                                                   \
+    FORWARD("8192", "8", "5400") FORWARD("12288", "8", "12000") FORWARD("16384", "8", "21300")
 #define REDUCE(bytes, us, version)                                                                 \
     "H20,8,1,NVSwitch,all_reduce," bytes "," us ",0," version ",mine\n"
 #define STREAM(framework) "H20,stream-scale,1e9,270,0.9," framework ",mine\n"

@@ -91,8 +91,8 @@ static void test_rules(void **state) {
     arena_destroy(arena);
 }
 
-/* Each table of the shipped ones, hidden and derived again from the rest of its GPU: median of what the
- * sizes from 1 MiB on are off. */
+/* Each table of the shipped ones, hidden and derived again from the rest of its GPU: median of what
+ * the sizes from 1 MiB on are off. */
 static void test_hidden(void **state) {
     (void)state;
     static const struct {

@@ -13,8 +13,8 @@
 
 #define MEASURED BALLAST_SOURCE_DIR "/calibrate/measured"
 
-/* What a form of known coefficients takes, with 3 % of noise that repeats and one kernel in fifty half
- * as fast, gives the coefficients back. */
+/* What a form of known coefficients takes, with 3 % of noise that repeats and one kernel in fifty
+ * half as fast, gives the coefficients back. */
 static void expect_known(const struct matmul_curve *truth, enum precision precision,
                          const double *want) {
     static const struct {

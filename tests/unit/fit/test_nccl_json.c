@@ -1,4 +1,5 @@
-/* test_nccl_json.c - what nccl-tests write with -J, and what is said about files that are not that. */
+/* test_nccl_json.c - what nccl-tests write with -J, and what is said about files that are not
+ * that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

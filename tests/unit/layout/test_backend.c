@@ -134,8 +134,8 @@ static void test_optimizer_of_a_precision(void **state) {
 }
 
 /* Gradients are read four times (norm, clipping, update), of bf16 weights and their other 16 bits 8
- * bytes are read and written, of fp32 moments 8 each; bf16 ones are cast to fp32 and back by way of a
- * copy. With MXFP8 bf16 gradients are cast first and weights copied last. */
+ * bytes are read and written, of fp32 moments 8 each; bf16 ones are cast to fp32 and back by way of
+ * a copy. With MXFP8 bf16 gradients are cast first and weights copied last. */
 static void test_precision_aware(void **state) {
     (void)state;
     static const struct {

@@ -45,8 +45,8 @@ static void test_parameters(void **state) {
     }
 }
 
-/* On 4 ranks: A's columns and B's output beside a column-parallel layer, A's input and B's output beside
- * a row-parallel one. */
+/* On 4 ranks: A's columns and B's output beside a column-parallel layer, A's input and B's output
+ * beside a row-parallel one. */
 static void test_rank_parameters(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -116,8 +116,8 @@ static void test_work(void **state) {
     arena_destroy(arena);
 }
 
-/* The r columns travel once a target and pass; beside the two row-parallel layers the output too, each
- * way with sequence parallelism; without it the five other inputs' gradients. */
+/* The r columns travel once a target and pass; beside the two row-parallel layers the output too,
+ * each way with sequence parallelism; without it the five other inputs' gradients. */
 static void test_collectives(void **state) {
     (void)state;
     static const struct {

@@ -268,8 +268,8 @@ static void test_dropout(void **state) {
     arena_destroy(arena);
 }
 
-/* A training's own dropout stands above the model's file, each of the two for itself, and not for an
- * encoder. */
+/* A training's own dropout stands above the model's file, each of the two for itself, and not for
+ * an encoder. */
 static void test_dropout_of_training(void **state) {
     (void)state;
     static const struct {

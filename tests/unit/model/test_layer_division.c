@@ -1,5 +1,5 @@
-/* test_layer_division.c - what a stack runs in one kernel: unfused attention's softmax, dropout with
- * the residual's sum. */
+/* test_layer_division.c - what a stack runs in one kernel: unfused attention's softmax, dropout
+ * with the residual's sum. */
 #include "tests/unit/model/operators_fixture.h"
 
 /* One kernel for multiples of four (2 bytes a score read and written; backward 3); casts, softmax
@@ -102,7 +102,8 @@ static void test_bidirectional(void **state) {
     arena_destroy(arena);
 }
 
-/* Apart, dropout writes what the sum reads: two tensors more, forward alone, and none without it. */
+/* Apart, dropout writes what the sum reads: two tensors more, forward alone, and none without
+ * it. */
 static void test_dropout_apart(void **state) {
     (void)state;
     struct arena *arena = arena_create();

@@ -367,7 +367,8 @@ static void test_who_casts(void **state) {
 }
 
 /* And the scaling of operands decides it too: bytes a value with one kernel for both ways
- * (Transformer Engine's norm casts nothing before its maximum is known) and, by torchao, one each. */
+ * (Transformer Engine's norm casts nothing before its maximum is known) and, by torchao, one
+ * each. */
 static void test_casts_of_recipes(void **state) {
     (void)state;
     struct arena *arena = arena_create();

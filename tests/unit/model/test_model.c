@@ -185,8 +185,8 @@ static void test_exact_parameters(void **state) {
     assert_int_equal(module_parameters(qwen, MODULE_VISION) +
                          module_parameters(qwen, MODULE_CONNECTOR),
                      675759104);
-    /* Checkpoints of Hugging Face, without the block and the norm that LLaVA-1.5 (7,062,902,784) does
-     * not read. */
+    /* Checkpoints of Hugging Face, without the block and the norm that LLaVA-1.5 (7,062,902,784)
+     * does not read. */
     static const struct {
         const char *name;
         int64_t want;

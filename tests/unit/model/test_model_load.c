@@ -95,7 +95,8 @@ static void test_all_fields(void **state) {
     arena_destroy(arena);
 }
 
-/* Eight class tokens of NeMo's: one and seven registers, in the sequence, the table and the weights. */
+/* Eight class tokens of NeMo's: one and seven registers, in the sequence, the table and the
+ * weights. */
 static void test_registers(void **state) {
     (void)state;
     struct arena *arena = arena_create();

@@ -35,7 +35,8 @@ static int64_t between(struct random_mt *mt, int64_t low, int64_t high) {
     return low + (int64_t)(random_mt_next(mt) % (uint64_t)(high - low + 1));
 }
 
-/* Blocks recompute in full or keep everything; copies take from a part of a forward to twice one. */
+/* Blocks recompute in full or keep everything; copies take from a part of a forward to twice
+ * one. */
 static void draw(struct random_mt *mt, struct rank *r) {
     memset(r, 0, sizeof *r);
     r->arena = arena_create();

@@ -28,7 +28,8 @@ static void test_known_partitions(void **state) {
         { "llama3-8b", 4, "parameter", NULL, "8 8 8 8" },
         /* Embedding and head are stages of their own (Llama 3.1 405B cut to 30 layers on 32). */
         { "llama3-8b", 4, "manual", "{\"blocks\": [0, 16, 16, 0]}", "0 16 16 0" },
-        /* By matmuls the head weighs 2.2 blocks, the embedding nothing: shares of 8.5, 17.1, 25.6. */
+        /* By matmuls the head weighs 2.2 blocks, the embedding nothing: shares of 8.5, 17.1,
+         * 25.6. */
         { "llama3-8b", 4, "cumulative", NULL, "9 9 8 6" },
         { "llama3-8b", 16, "cumulative", NULL, "3 2 2 2 2 2 2 3 2 2 2 2 2 2 2 0" },
         { "llama3-8b", 33, "cumulative", NULL,

@@ -12,7 +12,8 @@ static int begin(void **state) {
     return 0;
 }
 
-/* Of draws whose law is known: e^-x above 0, so that the median of the largest of N is ln(N / ln 2).
+/* Of draws whose law is known: e^-x above 0, so that the median of the largest of N is ln(N / ln
+ * 2).
  */
 static void test_known_law(void **state) {
     (void)state;

@@ -1,4 +1,5 @@
-/* test_framework_limits.c - what each framework refuses, said of a scenario under its own backend. */
+/* test_framework_limits.c - what each framework refuses, said of a scenario under its own
+ * backend. */
 #include "sim/scenario/framework_limits.h"
 #include "tests/unit/scenario/scenario_fixture.h"
 

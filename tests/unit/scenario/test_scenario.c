@@ -103,8 +103,8 @@ static void test_fully_shard(void **state) {
     }
 }
 
-/* Beside a pipeline FSDP keeps what it gathered and reduces once a step: ZeRO-1 with both hidden, and
- * gradients that add up whole in fp32. */
+/* Beside a pipeline FSDP keeps what it gathered and reduces once a step: ZeRO-1 with both hidden,
+ * and gradients that add up whole in fp32. */
 static void test_fully_shard_beside_a_pipeline(void **state) {
     (void)state;
     struct scenario *s = load_valid(
@@ -375,7 +375,8 @@ static void test_overlap_as_the_stack_does(void **state) {
     }
 }
 
-/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario names. */
+/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
+ * names. */
 static void test_host_of_a_file(void **state) {
     (void)state;
     struct arena *arena = arena_create();

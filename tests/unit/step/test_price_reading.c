@@ -1,8 +1,9 @@
 /* test_price_reading.c - what a layer waits for the host that launches its kernels. */
 #include "tests/unit/step/step_fixture.h"
 
-/* With a pipeline the host waits for the device at each message, so that no pass is shorter than its
- * own launches; alone it launches the backward while the forward runs. Megatron-core, 2 ms each. */
+/* With a pipeline the host waits for the device at each message, so that no pass is shorter than
+ * its own launches; alone it launches the backward while the forward runs. Megatron-core, 2 ms
+ * each. */
 static void test_host_launches_ahead_within_a_pass(void **state) {
     (void)state;
     static const char *const layouts[][5] = {
@@ -81,8 +82,8 @@ static void test_launches_of_the_host(void **state) {
     fixture_close(&f);
 }
 
-/* BLOOM's jobs of 160 GPUs and more wait for each kernel, so that the host's 1.2 ms a pass come on top
- * of the device's time; on fewer it launches ahead. */
+/* BLOOM's jobs of 160 GPUs and more wait for each kernel, so that the host's 1.2 ms a pass come on
+ * top of the device's time; on fewer it launches ahead. */
 static void test_blocking_launches(void **state) {
     (void)state;
     static const char *const jobs[][8] = {
@@ -108,7 +109,8 @@ static void test_blocking_launches(void **state) {
     }
 }
 
-/* Where nothing below a frozen encoder is trained it has no backward, and so nothing to run again. */
+/* Where nothing below a frozen encoder is trained it has no backward, and so nothing to run
+ * again. */
 static void test_blocking_launches_of_frozen_blocks(void **state) {
     (void)state;
     static const char *const setup[] = {

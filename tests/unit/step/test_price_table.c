@@ -204,7 +204,8 @@ static void test_ring_hides_behind_attention(void **state) {
     }
 }
 
-/* What unpads attention beside a ring is priced like every operator: alone they sum up to the layer. */
+/* What unpads attention beside a ring is priced like every operator: alone they sum up to the
+ * layer. */
 static void test_ring_beside_unpadded_attention(void **state) {
     (void)state;
     static const char *const setup[] = { "model=llama3-8b", "layout.cp=2",

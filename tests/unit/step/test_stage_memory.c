@@ -66,8 +66,8 @@ static void test_update_is_the_peak(void **state) {
     assert_true(fabs(memory.bytes[MEMORY_WORKSPACE] - update) < 1);
 }
 
-/* Where the update holds nothing besides, the last block's backward is: no activations are left, but
- * all gradients and what is gathered. No point of the passes is above the peak. */
+/* Where the update holds nothing besides, the last block's backward is: no activations are left,
+ * but all gradients and what is gathered. No point of the passes is above the peak. */
 static void test_last_backward_is_the_peak(void **state) {
     (void)state;
     struct stage_memory before;
@@ -95,8 +95,8 @@ static void test_passes_stay_below_the_peak(void **state) {
     fixture_close(&f);
 }
 
-/* Whether ZeRO-2 or ZeRO-3 of FSDP, the fp32 shares are the optimizer's copy; ZeRO-3 gathers weights in
- * fp32 as such, and in fp8 as they were cast. */
+/* Whether ZeRO-2 or ZeRO-3 of FSDP, the fp32 shares are the optimizer's copy; ZeRO-3 gathers
+ * weights in fp32 as such, and in fp8 as they were cast. */
 static void test_sharded_weights(void **state) {
     (void)state;
     static const struct {

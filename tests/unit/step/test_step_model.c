@@ -86,8 +86,8 @@ static void test_fp32_has_no_master_copy(void **state) {
     fixture_close(&f);
 }
 
-/* Megatron-core's precision-aware optimizer: 16 bits of each fp32 weight and bf16 moments, which the
- * update copies to fp32; gradients that are bf16. */
+/* Megatron-core's precision-aware optimizer: 16 bits of each fp32 weight and bf16 moments, which
+ * the update copies to fp32; gradients that are bf16. */
 static void test_precision_aware_states(void **state) {
     (void)state;
     static const char *const setup[] = { "model=internlm2-20b",
@@ -234,7 +234,8 @@ static void test_reduces_once(void **state) {
     fixture_close(&f);
 }
 
-/* fp32 gradients are read, added and reduced as they are, where a recipe of bf16 reduces 2 bytes. */
+/* fp32 gradients are read, added and reduced as they are, where a recipe of bf16 reduces 2
+ * bytes. */
 static void test_fp32_gradients(void **state) {
     (void)state;
     static const struct {
@@ -267,8 +268,8 @@ static int64_t collective_price_ns(const struct step_fixture *f, enum operator_k
 }
 
 /* Beside a pipeline FSDP has shares beside the weights that it gathered, but where they are the
- * optimizer's fp32 copy; it gathers what is frozen as well; and the first gradient is cast, not added,
- * where the reduction is in another precision. */
+ * optimizer's fp32 copy; it gathers what is frozen as well; and the first gradient is cast, not
+ * added, where the reduction is in another precision. */
 static void test_gathered_once(void **state) {
     (void)state;
     static const struct {
@@ -443,7 +444,8 @@ static void test_sharded_copies(void **state) {
     }
 }
 
-/* What is cleared, scaled and checked whole is so on every rank, and nowhere without a reduction. */
+/* What is cleared, scaled and checked whole is so on every rank, and nowhere without a
+ * reduction. */
 static void test_gradient_passes(void **state) {
     (void)state;
     static const char *const alone[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=4",

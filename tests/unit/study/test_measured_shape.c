@@ -1,4 +1,5 @@
-/* test_measured_shape.c - each line of the public shapes is whole, and says what it was compared with. */
+/* test_measured_shape.c - each line of the public shapes is whole, and says what it was compared
+ * with. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* test_measured_words.c - spellings of sources are read as the format's words, and others are not. */
+/* test_measured_words.c - spellings of sources are read as the format's words, and others are
+ * not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
