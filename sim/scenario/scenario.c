@@ -139,6 +139,14 @@ static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
     return role;
 }
 
+static int precision_named(const cJSON *name) {
+    int p = PRECISION_COUNT - 1;
+    while (p >= 0 && !(cJSON_IsString(name) &&
+                       strcmp(precision_name((enum precision)p), name->valuestring) == 0))
+        p--;
+    return p;
+}
+
 static bool apply_model_options(struct reader *r) {
     struct scenario *s = r->s;
     r->rule = NULL;
@@ -169,11 +177,7 @@ static bool apply_model_options(struct reader *r) {
     cJSON_ArrayForEach(item, precision) {
         int role = role_of_node(r, item, item->string);
         if (role < 0) return false;
-        int found = -1;
-        for (int p = 0; p < PRECISION_COUNT; p++)
-            if (cJSON_IsString(item) &&
-                strcmp(precision_name((enum precision)p), item->valuestring) == 0)
-                found = p;
+        const int found = precision_named(item);
         if (found < 0)
             return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp4, fp32",
                               cJSON_IsString(item) ? "unknown precision \"%s\""
@@ -230,7 +234,7 @@ static bool layout_says(const struct reader *r, const char *key) {
 static bool use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
-    const enum precision precision = (enum precision)s->training_fields.precision;
+    const enum precision precision = s->main_precision;
     if (r->options->stack != NULL)
         s->stack = r->options->stack;
     else
@@ -265,9 +269,8 @@ static void use_precision_aware(struct scenario *s) {
         .exp_avg = (enum state_type)training->exp_avg_dtype,
         .exp_avg_sq = (enum state_type)training->exp_avg_sq_dtype,
         .bf16_gradients = training->main_grads_dtype == STATE_BF16,
-        .precision = model_computes_in(s->model, PRECISION_FP32)
-                         ? PRECISION_FP32
-                         : (enum precision)training->precision,
+        .precision =
+            model_computes_in(s->model, PRECISION_FP32) ? PRECISION_FP32 : s->main_precision,
         .fp32_weights_apart = model_computes_in(s->model, PRECISION_FP8) && scales_itself
     };
     optimizer_use_precision_aware(optimizer, backend, s->stack, &how);
@@ -295,7 +298,7 @@ static bool load_stack(struct reader *r) {
     s->backend = backend;
     s->optimizer = optimizer;
     if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
-    if (s->training_fields.precision == PRECISION_FP32) backend_use_fp32(backend);
+    if (s->main_precision == PRECISION_FP32) backend_use_fp32(backend);
     return true;
 }
 
@@ -351,6 +354,22 @@ static void choose_node(struct reader *r) {
                                  (long)domain, f->hardware));
 }
 
+/* Of model.precision, whose mistakes apply_model_options() tells. */
+static enum precision find_main_precision(const struct scenario *s) {
+    const cJSON *precisions = scenario_present(s->model_fields.precision);
+    enum precision found = (enum precision)s->training_fields.precision;
+    int64_t most = -1;
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
+        const int64_t parameters = module_parameters(s->model, (enum module_role)role);
+        const int own = precision_named(
+            cJSON_GetObjectItemCaseSensitive(precisions, module_role_name((enum module_role)role)));
+        if (s->model->modules[role].layer_count == 0 || parameters <= most) continue;
+        most = parameters;
+        found = own >= 0 ? (enum precision)own : (enum precision)s->training_fields.precision;
+    }
+    return found;
+}
+
 static bool read_files(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *definition = scenario_present(s->model_fields.definition);
@@ -365,6 +384,7 @@ static bool read_files(struct reader *r) {
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
+    s->main_precision = find_main_precision(s);
     choose_node(r);
     struct cluster_network network = {
         .gpus_per_node = s->cluster_fields.gpus_per_node,
@@ -377,7 +397,7 @@ static bool read_files(struct reader *r) {
         .nvlink_mesh_gpus = s->cluster_fields.nvlink_mesh_gpus,
         .gpu_count = s->cluster_fields.gpu_count,
     };
-    const enum precision precision = (enum precision)s->training_fields.precision;
+    const enum precision precision = s->main_precision;
     struct rule_list rules;
     if (!load_stack(r) || !read_rules(r, &rules)) return false;
     s->own_rules = rules;

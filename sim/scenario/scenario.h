@@ -132,6 +132,8 @@ struct scenario {
 
     /* resolved */
     const struct model *model;
+    enum precision main_precision; /* of the module with the most parameters: the stack's figures
+                                      for a precision are taken for it */
     const struct cost_model *cost_model;
     struct tiling tiling; /* tiles and patches as the model takes them */
     bool fixed_tiles;     /* the encoder takes images of one size only, never native resolution */

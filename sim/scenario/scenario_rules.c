@@ -393,9 +393,8 @@ static void stack_assumption(struct reader *r) {
     text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
                         comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
     const double more =
-        use.kernel_time_factor / stack_on(stack, cost_model_gpu(s->cost_model)->name,
-                                          (enum precision)s->training_fields.precision)
-                                     .kernel_time_factor;
+        use.kernel_time_factor /
+        stack_on(stack, cost_model_gpu(s->cost_model)->name, s->main_precision).kernel_time_factor;
     if (more != 1)
         text = arena_format(s->arena, "%s, %.3g of it because no run of this stack was fitted",
                             text, more);
@@ -572,11 +571,12 @@ void standing_assumptions(struct reader *r) {
     what_if_without_effect(r);
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);
-    scenario_assume(r, arena_format(s->arena,
-                                    "not modelled: %s%sevaluation, %shost launch stalls, "
-                                    "allocator stalls",
-                                    loads ? "" : "data loading, ", fails ? "" : "checkpoints, ",
-                                    fails ? "" : "failures, "));
+    scenario_assume(
+        r, arena_format(s->arena,
+                        "not modelled: %s%sevaluation, %sstalls of the host beside launches, "
+                        "allocator stalls",
+                        loads ? "" : "data loading, ", fails ? "" : "checkpoints, ",
+                        fails ? "" : "failures, "));
 }
 
 /* Tiles are those of the encoder. A learned table of positions or a class token means that it takes
@@ -669,9 +669,8 @@ static bool rule_precision_aware_modules(struct reader *r, const cJSON *node) {
     const struct scenario *s = r->s;
     const struct model *model = s->model;
     const struct scenario_training *training = &s->training_fields;
-    const bool bf16 = training->precision != PRECISION_FP16 &&
-                      !model_computes_in(model, PRECISION_FP16) &&
-                      !model_computes_in(model, PRECISION_FP32);
+    const bool bf16 =
+        !model_computes_in(model, PRECISION_FP16) && !model_computes_in(model, PRECISION_FP32);
     bool mixed = false;
     for (int p = 0; p < PRECISION_COUNT; p++)
         mixed = mixed || (p != PRECISION_FP32 && model_computes_in(model, (enum precision)p));

@@ -275,7 +275,7 @@ static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     if (backend->accumulate_bytes_moved > 0) return backend->accumulate_bytes_moved;
     if (backend->adds_in_matmul || reduces_each) return 0;
     const double micro_batches = (double)s->micro_batches_per_rank,
-                 made = s->training_fields.precision == PRECISION_FP32 ? 4 : 2,
+                 made = s->main_precision == PRECISION_FP32 ? 4 : 2,
                  reduced = backend->gradient_reduce_bytes,
                  first = backend->gathers_once && reduced != made ? made + reduced : 0;
     return (first + (made + 2 * reduced) * (micro_batches - 1)) / micro_batches;

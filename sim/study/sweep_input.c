@@ -52,6 +52,15 @@ static const char *model_fingerprint(struct arena *arena, const struct model *m)
                         (long)model_parameters(m), flop);
 }
 
+/* A stack's factors are those of a GPU and a precision. */
+static const char *stack_place(struct arena *arena, const struct scenario *s) {
+    const char *precision = precision_name(s->main_precision);
+    return arena_format(arena, "%s on %s%s%s", s->stack != NULL ? s->stack->name : "none",
+                        s->cluster_fields.hardware,
+                        s->main_precision != PRECISION_BF16 ? " in " : "",
+                        s->main_precision != PRECISION_BF16 ? precision : "");
+}
+
 bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
     const void *last_model = NULL, *last_cost = NULL;
     struct arena *scratch = arena_create();
@@ -73,10 +82,7 @@ bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
         if (ok && s->cost_model != last_cost)
             ok = sweep_input_check(run, "hardware", s->cluster_fields.hardware,
                                    cost_model_profile_id(s->cost_model), err) &&
-                 sweep_input_check(run, "stack",
-                                   arena_format(scratch, "%s on %s",
-                                                s->stack != NULL ? s->stack->name : "none",
-                                                s->cluster_fields.hardware),
+                 sweep_input_check(run, "stack", stack_place(scratch, s),
                                    cost_model_stack_id(s->cost_model, scratch), err);
         last_model = s->model->layers;
         last_cost = s->cost_model;
