@@ -190,7 +190,7 @@ bool options_parse(const struct option *options, size_t option_count, bool takes
         if (option->type == OPTION_FLAG) {
             if (text != NULL) return error_set(err, "--%s takes no value", option->name);
         } else if (text == NULL) {
-            if (i + 1 >= argc)
+            if (i + 1 >= argc || strncmp(argv[i + 1], "--", 2) == 0)
                 return error_set(err, "--%s needs a value: %s", option->name, option->metavar);
             text = argv[++i];
         }

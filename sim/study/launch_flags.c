@@ -218,6 +218,13 @@ static void megatron_training(const struct job *job, struct arena *arena,
     enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
     if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
     if (precision == PRECISION_FP8) fp8_flags(training, arena, out);
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (s->model->modules[role].layer_count > 0 &&
+            s->model->modules[role].precision != precision)
+            NOTE(out,
+                 "model.precision: Megatron-LM has one precision for all modules, not %s for %s",
+                 precision_name(s->model->modules[role].precision),
+                 module_role_name((enum module_role)role));
     precision_aware_flags(training, arena, out);
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_MASKED)

@@ -12,6 +12,7 @@
  */
 #include "sim/study/measured_row.h"
 
+#include <ctype.h>
 #include <string.h>
 #include "sim/study/measured_words.h"
 
@@ -61,21 +62,30 @@ static const char *const convolution_names[] = { "sdxl",
                                                  NULL };
 
 static bool is_named(const char *plain, const char *const *names) {
-    for (; *names != NULL; names++)
-        if (strstr(plain, *names) != NULL) return true;
+    for (; *names != NULL; names++) {
+        const char *at = strstr(plain, *names);
+        if (at != NULL && !isalpha((unsigned char)at[strlen(*names)])) return true;
+    }
     return false;
 }
 
-/* "VAE in the step", "encodes online" */
-static bool encodes_online(const char *notes) {
-    static const char *const signs[] = { "VAE in the step",   "VAE inside the step",
-                                         "online VAE",        "VAE online",
-                                         "VAE on the fly",    "encoded online",
-                                         "encodes online",    "encoding online",
-                                         "encoded on the fly" };
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (measured_text_says(notes, signs[i])) return true;
+static bool says_one(const char *notes, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (measured_text_says(notes, *words)) return true;
     return false;
+}
+
+/* "VAE in the step", "T5 encodes text online", "latents encoded on the fly"; not "no VAE or T5 in
+ * the step" */
+static bool encodes_online(const char *notes) {
+    static const char *const encoders[] = { "VAE",          "T5",      "UMT5",    "CLIP",
+                                            "text encoder", "encoded", "encodes", "encoding",
+                                            "encoders",     NULL };
+    static const char *const places[] = { "in the step", "inside the step", "in the loop", "online",
+                                          "on the fly",  "on-the-fly",      NULL };
+    for (const char *const *encoder = encoders; *encoder != NULL; encoder++)
+        if (measured_text_denies(notes, *encoder)) return false;
+    return says_one(notes, encoders) && says_one(notes, places);
 }
 
 struct measured_doubt measured_doubt_diffusion(struct arena *arena,

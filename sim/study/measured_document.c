@@ -295,7 +295,9 @@ const char *measured_fp8_recipe(const struct measured_run *run) {
     if (run->fp8_recipe[0] != '\0') return run->fp8_recipe;
     const char *found = "";
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
-        if (!measured_text_says(run->notes, signs[i][0])) continue;
+        if (!measured_text_says(run->notes, signs[i][0]) ||
+            measured_text_denies(run->notes, signs[i][0]))
+            continue;
         if (found[0] != '\0' && strcmp(found, signs[i][1]) != 0) return "";
         found = signs[i][1];
     }
@@ -352,6 +354,29 @@ static void add_type(cJSON *training, struct measured_row *row, const char *colu
     cJSON_AddStringToObject(training, column, type);
 }
 
+/* Of "moments in bf16" or "bf16 moments" the type; "" where the notes do not name one. */
+static const char *type_of(struct arena *arena, const char *notes, const char *what) {
+    static const char *const types[] = { "bf16", "fp16", "fp8" };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (measured_text_says(notes, arena_format(arena, "%s in %s", what, types[i])) ||
+            measured_text_says(notes, arena_format(arena, "%s %s", types[i], what)))
+            return types[i];
+    return "";
+}
+
+enum said { SAID_NOT, SAID_ON, SAID_OFF };
+
+static enum said optimizer_said(const char *notes) {
+    static const char *const names[] = { "precision-aware optimizer", "precision aware optimizer",
+                                         "precision_aware_optimizer", "precision-aware-optimizer" };
+    enum said said = SAID_NOT;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (measured_text_denies(notes, names[i])) return SAID_OFF;
+        if (measured_text_says(notes, names[i])) said = SAID_ON;
+    }
+    return said;
+}
+
 /* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no
  * type but say "moments in bf16" mean both. */
 static void add_precision_aware(cJSON *training, struct measured_row *row) {
@@ -359,26 +384,31 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const bool narrow = is_narrow(type_said(row, "exp_avg_dtype", r->exp_avg_dtype)) ||
                         is_narrow(type_said(row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype)) ||
                         is_narrow(type_said(row, "main_grads_dtype", r->main_grads_dtype));
-    const bool noted = measured_text_says(r->notes, "precision-aware") ||
-                       measured_text_says(r->notes, "precision_aware_optimizer");
-    const bool said =
-        r->precision_aware_optimizer >= 0 ? r->precision_aware_optimizer == 1 : narrow || noted;
-    if (!said) return;
+    const enum said noted = optimizer_said(r->notes);
+    const bool on = r->precision_aware_optimizer >= 0
+                        ? r->precision_aware_optimizer == 1
+                        : noted == SAID_ON || (noted == SAID_NOT && narrow);
+    if (!on) {
+        if (narrow)
+            measured_row_note(row, "precision_aware_optimizer: off, so the types of its states "
+                                   "are not read");
+        return;
+    }
     if (strcmp(row->backend, "megatron-lm") != 0 || row->zero_stage != 1) {
         measured_row_note(row, "precision_aware_optimizer: that of Megatron-core with ZeRO-1, "
                                "not simulated here");
         return;
     }
-    if (r->precision_aware_optimizer < 0 && !narrow)
-        measured_row_note(row, "precision_aware_optimizer: as its notes say");
+    if (r->precision_aware_optimizer < 0)
+        measured_row_note(row, "precision_aware_optimizer: as %s",
+                          noted == SAID_ON ? "its notes say" : "the types of its states say");
     cJSON_AddBoolToObject(training, "precision_aware_optimizer", true);
-    const bool moments = measured_text_says(r->notes, "moments in bf16") ||
-                         measured_text_says(r->notes, "bf16 moments");
-    const char *moment = moments ? "bf16" : "";
+    const char *moment = type_of(row->context->arena, r->notes, "moments");
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
     if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
-        add_type(training, row, "main_grads_dtype", r->main_grads_dtype, "");
+        add_type(training, row, "main_grads_dtype", r->main_grads_dtype,
+                 type_of(row->context->arena, r->notes, "main grads"));
     else if (is_narrow(r->main_grads_dtype))
         measured_row_note(row, "main_grads_dtype: %s goes with training in bf16, taken as fp32",
                           r->main_grads_dtype);

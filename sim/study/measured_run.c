@@ -161,9 +161,11 @@ static void read_recipe_of_precision(struct arena *arena, const char *cell,
                                      struct measured_run *run) {
     const char *recipe = measured_word(arena, "fp8_recipe", measured_cell(arena, cell));
     if (recipe == NULL) return;
-    if (run->fp8_recipe[0] == '\0')
+    if (run->fp8_recipe[0] == '\0') {
         run->fp8_recipe = recipe;
-    else if (strcmp(run->fp8_recipe, recipe) != 0)
+        tell_reading(arena, run,
+                     arena_format(arena, "fp8_recipe: %s, as its precision says", recipe));
+    } else if (strcmp(run->fp8_recipe, recipe) != 0)
         tell_reading(arena, run,
                      arena_format(arena, "precision: \"%.40s\" says %s, fp8_recipe %s holds", cell,
                                   recipe, run->fp8_recipe));

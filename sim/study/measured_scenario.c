@@ -410,7 +410,8 @@ static enum validation_skip choose_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
     if (r->global_batch < 1 && r->grad_accum < 1)
-        return skip_at(row, SKIP_BATCH, "global_batch", "empty, as is grad_accum");
+        return skip_at(row, SKIP_BATCH, "global_batch",
+                       "empty, as is grad_accum (1 where nothing is accumulated)");
     row->micro_batch = measured_given(r->micro_batch, 1);
     if (r->micro_batch < 1 && r->grad_accum > 0 && r->global_batch > 0 &&
         r->global_batch % (r->grad_accum * row->dp) == 0)

@@ -278,9 +278,14 @@ bool measured_count_word(struct arena *arena, const char *column, const char *ce
 
 /* Whether the word that ends at `at` (blanks and dashes between) denies what follows. */
 static bool denied(const char *text, const char *at) {
-    static const char *const denials[] = { "no", "not", "non", "without" };
+    static const char *const denials[] = { "no",   "not", "non",    "without",
+                                           "than", "vs",  "versus", "unlike" };
+    static const char instead[] = "instead of";
     while (at > text && is_gap(at[-1]))
         at--;
+    const size_t length = strlen(instead);
+    if ((size_t)(at - text) >= length && strncasecmp(at - length, instead, length) == 0)
+        return true;
     const char *start = at;
     while (start > text && isalpha((unsigned char)start[-1]))
         start--;

@@ -65,12 +65,14 @@ static void predict(const struct scenario_options *options, struct measured_scen
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(options, scenario, &err);
     if (e == NULL) {
-        row->skip = strstr(err.text, "cannot compute in") != NULL ||
-                            strstr(err.text, "/training/precision: ") != NULL
-                        ? SKIP_PRECISION
-                    : strstr(err.text, "/training/attention: ") != NULL ? SKIP_ATTENTION
-                    : strstr(err.text, ": must be ") != NULL            ? SKIP_VALUE
-                                                                        : SKIP_LAYOUT;
+        row->skip =
+            strstr(err.text, "cannot compute in") != NULL ||
+                    strstr(err.text, "/training/precision: ") != NULL
+                ? SKIP_PRECISION
+            : strstr(err.text, "/training/attention: ") != NULL ? SKIP_ATTENTION
+            : strstr(err.text, ": must be ") != NULL || strstr(err.text, ": unknown ") != NULL
+                ? SKIP_VALUE
+                : SKIP_LAYOUT;
         row->skip_detail = measured_run_complaint(arena, r, err.text);
         return;
     }

@@ -223,6 +223,11 @@ static void test_words(void **state) {
           { "# training.fp8_recipe rowwise: a recipe of torchao" },
           { "--fp8-recipe" } },
         { FRAMEWORK_MEGATRON,
+          { "model.precision={\"language\":\"fp8\"}", "cluster.hardware=h100-80g-sxm" },
+          { "--bf16 --fp8-format hybrid\n", "# model.precision: Megatron-LM has one precision for "
+                                            "all modules, not bf16 for vision" },
+          { NULL } },
+        { FRAMEWORK_MEGATRON,
           { "layout.backend=megatron-lm", "training.precision_aware_optimizer=true",
             "training.exp_avg_dtype=bf16", "training.main_grads_dtype=bf16" },
           { "--use-precision-aware-optimizer\n", "--exp-avg-dtype bf16\n",

@@ -141,6 +141,9 @@ static void test_text_says(void **state) {
         { "LoRA: off", false },
         { "LoRA=false, else the same", false },
         { "LoRA offloads", true },
+        { "DoRA instead of LoRA", false },
+        { "faster than LoRA", false },
+        { "LoRA instead of all weights", true },
         { "", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
