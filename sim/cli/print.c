@@ -10,7 +10,12 @@
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
 
-enum { WARN_LEFT_OUT_PERCENT = 5, NOTABLE_STEP_PERCENT = 5, NOTABLE_STAGE_PERCENT = 20 };
+enum {
+    WARN_LEFT_OUT_PERCENT = 5,
+    NOTABLE_STEP_PERCENT = 5,
+    NOTABLE_STAGE_PERCENT = 20,
+    NOTABLE_LAUNCH_PERCENT = 1
+};
 
 /* " [estimated data]"; nothing for real data. */
 static const char *data_label(const struct execution *e, char *text, size_t size) {
@@ -217,6 +222,12 @@ static void print_breakdown(const struct replay *r) {
                r->classes_s[class] * 1e3, share * 100, bars,
                "########################################");
     }
+    const double share = r->launch_wait_s / r->step_time_mean_s;
+    if (share * 100 >= NOTABLE_LAUNCH_PERCENT)
+        printf("  of these %.1f ms, %.1f %%, the GPUs wait for the host's launches (layout.stack "
+               "states "
+               "their time); more\n  tokens a micro-batch, less TP or CUDA graphs take less\n",
+               r->launch_wait_s * 1e3, share * 100);
 }
 
 /* An even count of blocks is rarely an even amount of work; whoever reads only the step time should

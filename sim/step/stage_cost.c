@@ -139,10 +139,12 @@ static void add_layers(enum layer_kind kind, int64_t count,
     int64_t passes_ns = count * (time->forward_ns + time->backward_ns);
     int64_t recompute_ns = 0, recompute_comm_ns = 0;
     int64_t context_ns = count * (time->forward_context_ns + time->backward_context_ns);
+    cost->launch_wait_ns += count * time->launch_wait_ns;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         recompute_ns += recomputing[how] * time->recompute_ns[how];
         recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
         context_ns += recomputing[how] * time->recompute_context_ns[how];
+        cost->launch_wait_ns += recomputing[how] * time->launch_wait_again_ns[how];
     }
     int64_t communication_ns =
         count * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;

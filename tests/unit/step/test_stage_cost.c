@@ -256,6 +256,41 @@ static void test_loss_of_a_stack(void **state) {
         assert_true(fabs(bytes[0] - bytes[i] - (10 - held[i]) * 4096 * 92544) < 1);
 }
 
+/* Waits for the host's launches are part of what a stage computes, and stated beside it. */
+static void test_waits_for_launches(void **state) {
+    (void)state;
+    static const char *const stacks[] = { "layout.stack=none", "layout.stack=hf-deepspeed" };
+    for (size_t k = 0; k < 2; k++) {
+        const char *const setup[] = { "model=llama3-8b",     "layout.backend=deepspeed", stacks[k],
+                                      "layout.zero_stage=1", "policy.recompute=full",    NULL };
+        struct step_fixture f;
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        fixture_open(&f, setup);
+        fixture_plan(&f, &mt, "1f1b");
+        const struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 1, 0, 64, 64.0 * 64.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(f.step, &shape, times);
+        struct stage_cost cost;
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        int64_t want = 0;
+        for (int64_t i = 0; i < f.scenario->model->layer_count; i++) {
+            const struct layer_time *time = &times[f.scenario->model->layers[i].kind];
+            want += time->launch_wait_ns + (f.plan.recompute[i] != RECOMPUTE_NONE
+                                                ? time->launch_wait_again_ns[f.plan.recompute[i]]
+                                                : 0);
+        }
+        assert_int_equal(cost.launch_wait_ns, want);
+        assert_true(k == 0 ? want == 0
+                           : (double)want > 0.2 * (double)(cost.forward_ns + cost.backward_ns));
+        assert_true((double)want <= cost.class_ns[TIME_COMPUTE] + cost.class_ns[TIME_RECOMPUTE] +
+                                        cost.class_ns[TIME_PADDING]);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_selective_recomputation),
@@ -264,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_classes_sum_to_both_passes),
         cmocka_unit_test(test_gathers_as_cast),
         cmocka_unit_test(test_loss_of_a_stack),
+        cmocka_unit_test(test_waits_for_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
