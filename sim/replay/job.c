@@ -40,10 +40,30 @@ static bool has_image_tiles(const struct dataset *d) {
     return tiles > 0 && d->vision_patches == NULL;
 }
 
+/* A decoder without a language model has its text encoded, or takes none. */
+static void note_encoded_text(struct job *job) {
+    const struct dataset *d = job->dataset;
+    const struct model *model = job->scenario->model;
+    const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (decoder->layer_count == 0 || !decoder->text_encoded || d->clip_ms == NULL) return;
+    bool text = false;
+    for (int64_t i = 0; i < d->sample_count && !text; i++)
+        text = d->samples[i].language_tokens > 0;
+    if (text == (decoder->text_hidden > 0)) return;
+    job->data_notes[job->data_note_count++] =
+        arena_format(job->arena,
+                     text ? "data set \"%s\" has text, the decoder of model \"%s\" takes none "
+                            "(text_hidden): it is "
+                            "left out"
+                          : "data set \"%s\" has no text for the decoder of model \"%s\" to attend "
+                            "to (text_hidden)",
+                     d->name, model->name);
+}
+
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 3);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 4);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
     if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
@@ -52,6 +72,7 @@ static void take_notes(struct job *job) {
                          "data set \"%s\" has video clips, model \"%s\" no diffusion decoder: "
                          "only their text is trained on",
                          d->name, model->name);
+    note_encoded_text(job);
     if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
     job->data_notes[job->data_note_count++] =
         model->modules[MODULE_VISION].layer_count == 0
