@@ -174,6 +174,7 @@ static const char blanks[] =
     "| precision | bf16, fp16 on V100 |\n"
     "| fp8_recipe | delayed, with torchao tensorwise |\n"
     "| attention | `naive` where the stack's name has a year up to 2022, else `flash` |\n"
+    "| vision_model | that of a model of scenarios/models whose name the row's model holds |\n"
     "| images_per_sample, image_wh, image_merge | 1; one tile of the encoder; 2 for InternViT, "
     "else "
     "1 |\n"

@@ -3,7 +3,8 @@
  * In this order, each step only for cells that are still empty:
  *   1. a model of scenarios/models, or of the list public_shapes.csv there, whose name the row's
  *      model holds ("Paxml GPT5B" holds gpt-5b), unless what the row does say differs: its shape;
- *      That list's column `compared` says when and with what each line was compared, and what differs;
+ *      the list's column `compared` says when and with what a line was compared, what differs;
+ *      the encoder of a vision-language model of scenarios/models likewise;
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
  *   3. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
  *      else LLaMA's 32,000;
@@ -98,6 +99,39 @@ static bool read_listed(const struct csv *csv, const char *name, struct shape *s
     return false;
 }
 
+/* The model of scenarios/models that the row names; NULL: none. */
+static const char *shipped_model(const struct measured_context *context,
+                                 const struct measured_run *run) {
+    struct arena *arena = context->arena;
+    const char *wanted = plain_name(arena, run->model), *best = NULL;
+    int64_t count;
+    const char **files =
+        folder_names(arena, arena_format(arena, "%s/models", context->directory), ".json", &count);
+    for (int64_t i = 0; i < count; i++)
+        keep_longer(arena, wanted, files[i], &best);
+    return best;
+}
+
+/* "LLaVA-1.5-7B" says which encoder it has. NULL: the row does, or nothing tells. */
+static const char *encoder_of_model(const struct measured_context *context,
+                                    const struct measured_run *run) {
+    struct arena *arena = context->arena;
+    struct error ignored = { 0 };
+    if (strcmp(run->modality, "vision+text") != 0 || run->vision_model[0] != '\0') return NULL;
+    const char *name = shipped_model(context, run);
+    struct json *json =
+        name == NULL ? NULL
+                     : json_load(arena_format(arena, "%s/models/%s.json", context->directory, name),
+                                 &ignored);
+    if (json == NULL) return NULL;
+    const cJSON *vision = cJSON_GetObjectItemCaseSensitive(json_root(json), "vision");
+    const char *module = cJSON_GetStringValue(
+        cJSON_IsObject(vision) ? cJSON_GetObjectItemCaseSensitive(vision, "module") : vision);
+    module = module != NULL ? arena_text(arena, module) : NULL;
+    json_destroy(json);
+    return module;
+}
+
 /* The public model that the row names: one of scenarios/models, or a line of its
  * public_shapes.csv; of a diffusion transformer a line of its diffusion_shapes.csv. */
 static bool public_shape(const struct measured_context *context, const struct measured_run *run,
@@ -105,16 +139,11 @@ static bool public_shape(const struct measured_context *context, const struct me
     const bool diffusion = measured_is_diffusion(run);
     struct arena *arena = context->arena;
     struct error ignored = { 0 };
-    const char *wanted = plain_name(arena, run->model), *shipped = NULL, *longest = NULL;
-    const char *folder = arena_format(arena, "%s/models", context->directory);
-    int64_t count;
-    const char **files = folder_names(arena, folder, ".json", &count);
-    for (int64_t i = 0; i < count && !diffusion; i++)
-        keep_longer(arena, wanted, files[i], &shipped);
-    const char *path = arena_format(arena, "%s/%s", folder,
+    const char *wanted = plain_name(arena, run->model);
+    const char *shipped = diffusion ? NULL : shipped_model(context, run), *longest = shipped;
+    const char *path = arena_format(arena, "%s/models/%s", context->directory,
                                     diffusion ? "diffusion_shapes.csv" : "public_shapes.csv");
     const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
-    longest = shipped;
     for (int64_t row = 0; csv != NULL && row < csv->row_count; row++)
         keep_longer(arena, wanted, csv_cell(csv, row, csv_column(csv, "name")), &longest);
     if (longest == NULL) return false;
@@ -239,6 +268,12 @@ const char *measured_shape_complete(const struct measured_context *context,
     if (model != NULL)
         note(notes, note_count,
              arena_format(arena, "shape of the public model %s where the row has none", model));
+    const char *encoder = encoder_of_model(context, run);
+    if (encoder != NULL) {
+        run->vision_model = encoder;
+        note(notes, note_count,
+             arena_format(arena, "vision_model: %s, as the public model", encoder));
+    }
     const bool diffusion = measured_is_diffusion(run);
     if (run->ffn[0] == '\0' && diffusion) {
         run->ffn = "gelu";
