@@ -104,6 +104,9 @@ static void test_find(void **state) {
         { "my-hf-trainer", "hf-deepspeed", true },
         { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
         { "Transformers, torch.compile", "hf-compile", true },
+        { "diffusers-2025", "hf-ddp", false }, /* of 2022 */
+        { "diffusers with FSDP", "hf-fsdp", true },
+        { "diffusers-deepspeed", "hf-deepspeed", false },
         { "transformers-fsdp-2024", "hf-fsdp", true },
         { "transformers-fsdp-bf16-2024", "hf-bf16", true },
         { "transformers-fsdp-foak-2024", "hf-unsloth", true },
