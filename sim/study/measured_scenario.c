@@ -611,6 +611,16 @@ static enum validation_skip check_words(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
+/* Cells of another modality. */
+static void note_idle_cells(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    if (r->text_len >= 0 && !measured_is_diffusion(r))
+        measured_row_note(row, "text_len: is of diffusion rows, not read");
+    if (r->vision_model[0] != '\0' && strcmp(r->modality, "vision+text") != 0 &&
+        !measured_is_diffusion(r))
+        measured_row_note(row, "vision_model: not read, the modality is %s", r->modality);
+}
+
 static enum validation_skip check(struct measured_row *row) {
     struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -627,6 +637,7 @@ static enum validation_skip check(struct measured_row *row) {
         r->modality = r->vision_model[0] != '\0' ? "vision+text" : "text";
         measured_row_note(row, "modality: %s", r->modality);
     }
+    note_idle_cells(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))
         measured_row_note(row, "peak_mem_kind: taken as allocated");
     choose_stack(row);
