@@ -12,6 +12,7 @@
 #include "costmodel/operator_work.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include "sim/base/error.h"
 
 #define FP32_BYTES 4.0
@@ -67,13 +68,15 @@ static const struct {
 };
 static_assert(sizeof precisions / sizeof precisions[0] == PRECISION_COUNT, "a row per precision");
 
-static const char *const recipe_names[] = {
-    [FP8_RECIPE_USUAL] = "usual",           [FP8_RECIPE_DELAYED] = "delayed",
-    [FP8_RECIPE_TENSORWISE] = "tensorwise", [FP8_RECIPE_ROWWISE] = "rowwise",
-    [FP8_RECIPE_BLOCKWISE] = "blockwise",   [FP8_RECIPE_MXFP8] = "mxfp8",
+const char *const fp8_recipe_names[] = {
+    [FP8_RECIPE_USUAL] = "usual",
+    [FP8_RECIPE_DELAYED] = "delayed",
+    [FP8_RECIPE_TENSORWISE] = "tensorwise",
+    [FP8_RECIPE_ROWWISE] = "rowwise",
+    [FP8_RECIPE_BLOCKWISE] = "blockwise",
+    [FP8_RECIPE_MXFP8] = "mxfp8",
+    [FP8_RECIPE_COUNT] = NULL,
 };
-static_assert(sizeof recipe_names / sizeof recipe_names[0] == FP8_RECIPE_COUNT,
-              "a name per recipe");
 
 static const char *const communicator_names[] = {
     [COMMUNICATOR_NONE] = "none",         [COMMUNICATOR_TENSOR] = "tensor",
@@ -96,11 +99,6 @@ const char *operator_form_name(enum operator_form form) {
 const char *operator_pass_name(enum operator_pass pass) {
     ballast_check((unsigned)pass < PASS_COUNT);
     return pass_names[pass];
-}
-
-const char *fp8_recipe_name(enum fp8_recipe recipe) {
-    ballast_check((unsigned)recipe < FP8_RECIPE_COUNT);
-    return recipe_names[recipe];
 }
 
 const char *precision_name(enum precision precision) {

@@ -124,8 +124,8 @@ const char *operator_kind_name(enum operator_kind kind);
 const char *operator_form_name(enum operator_form form);
 const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
-/* As scenarios name it; FP8_RECIPE_USUAL: "usual". */
-const char *fp8_recipe_name(enum fp8_recipe recipe);
+/* As scenarios name them, in order, NULL at the end; FP8_RECIPE_USUAL: "usual". */
+extern const char *const fp8_recipe_names[];
 /* Of an element, scales included: 0.5625 for fp4. */
 double precision_bytes(enum precision precision);
 /* Matmul operands of fewer than 16 bits: everything else of a module then runs in bf16. */

@@ -183,9 +183,6 @@ const struct field_table scenario_layout_table =
 /* As enum training_attention counts them. */
 static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
                                                "masked", "flash-1", NULL };
-/* As enum fp8_recipe counts them. */
-static const char *const recipe_names[] = { "usual",     "delayed", "tensorwise", "rowwise",
-                                            "blockwise", "mxfp8",   NULL };
 /* As enum precision counts them. */
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 /* As enum state_type counts them. */
@@ -213,7 +210,7 @@ static const struct field training_fields[] = {
       "scale a tensor from earlier steps (delayed) or of its own (tensorwise, \"current "
       "scaling\"), one a row (rowwise), a block of 128 values (blockwise) or of 32 (mxfp8, "
       "Blackwell alone); usual: delayed, with torchao tensorwise",
-      recipe_names },
+      fp8_recipe_names },
     { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"flash\"", "",
       "core attention in one fused kernel, that of the stack or by name FlashAttention of 2022, 2 "
       "or 3; masked: PyTorch's that reads a mask of all pairs (attn_mask of "

@@ -190,7 +190,7 @@ static void fp8_flags(const struct scenario_training *training, struct arena *ar
     if (recipe == FP8_RECIPE_ROWWISE)
         NOTE(out, "training.fp8_recipe rowwise: a recipe of torchao; Transformer Engine has none");
     else if (recipe != FP8_RECIPE_USUAL)
-        FLAG(out, "--fp8-recipe %s", fp8_recipe_name(recipe));
+        FLAG(out, "--fp8-recipe %s", fp8_recipe_names[recipe]);
 }
 
 static void precision_aware_flags(const struct scenario_training *training, struct arena *arena,
