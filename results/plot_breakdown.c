@@ -8,7 +8,8 @@
 #include "sim/base/arena.h"
 #include "sim/base/units.h"
 
-/* Blue is work, orange is communication, grey is waiting, green waiting for samples; where greys
+/* Blue is work, orange is communication, grey is waiting, green waiting for the host (samples,
+ * launches); where greys
  * stand together they also differ in pattern. Names as `ballast run` prints them. */
 static const struct part_color {
     const char *part;
@@ -19,6 +20,7 @@ static const struct part_color {
     { "compute", "#0072B2", "#FFFFFF", "solid 1.0" },
     { "padding", "#8CCBF0", "#000000", "solid 1.0" },
     { "recompute", "#3A93C9", "#FFFFFF", "solid 1.0" },
+    { "waiting for launches", "#7CCDB5", "#000000", "solid 1.0" },
     { "optimizer and parameter gather", "#0B3C5D", "#FFFFFF", "solid 1.0" },
     { "tensor-parallel communication", "#D55E00", "#FFFFFF", "solid 1.0" },
     { "context-parallel communication", "#E69F00", "#000000", "solid 1.0" },
@@ -149,6 +151,7 @@ const struct plot_part plot_parts[PLOT_PARTS] = {
     { "compute", offsetof(struct run_record, compute_ms) },
     { "padding", offsetof(struct run_record, padding_ms) },
     { "recompute", offsetof(struct run_record, recompute_ms) },
+    { "waiting for launches", offsetof(struct run_record, launch_wait_ms) },
     { "optimizer and parameter gather", offsetof(struct run_record, update_ms) },
     { "tensor-parallel communication", offsetof(struct run_record, exposed_tensor_ms) },
     { "context-parallel communication", offsetof(struct run_record, exposed_context_ms) },

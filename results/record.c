@@ -72,6 +72,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, asked_samples_per_step, COUNT),
     COLUMN(run_record, memory_training_bytes, COUNT),
     COLUMN(run_record, memory_training_high_bytes, COUNT),
+    COLUMN(run_record, launch_wait_ms, REAL),
 };
 
 static const struct record_column iteration_columns[] = {

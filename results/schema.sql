@@ -22,9 +22,10 @@
 --  11  sweep.objective, sweep.deadline_days, sweep.budget_usd.
 --  12  sweep_row.memory_bound_bytes.
 --  13  run.memory_training_bytes, run.memory_training_high_bytes; sweep_row.memory_training_bytes.
+--  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 13;
+PRAGMA user_version = 14;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -91,7 +92,8 @@ CREATE TABLE run (
     dropped_fraction      REAL,                -- of those others, that the sampler leaves out of a pass because they fill no round of all ranks; total_days makes up for them by more steps
     asked_samples_per_step INTEGER,            -- as the scenario asks; NULL: it asks for micro-batches. sample_count / iteration_count is what a step holds
     memory_training_bytes INTEGER,             -- likely peak of the whole training, each epoch shuffled anew, which the verdict goes by; NULL: not known, the verdict is that of memory_peak_bytes
-    memory_training_high_bytes INTEGER         -- that one such training in ten exceeds
+    memory_training_high_bytes INTEGER,        -- that one such training in ten exceeds
+    launch_wait_ms        REAL                 -- of a mean step, beside the parts above: waiting for the host's launches; NULL: inside compute_ms, padding_ms and recompute_ms
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -379,13 +381,14 @@ WITH part (run_id, part_index, part, part_ms, step_time_mean_ms) AS (
     SELECT id, 10, 'imbalance of ranks',     rank_imbalance_ms,   step_time_mean_ms FROM run UNION ALL
     SELECT id, 11, 'imbalance over time',    time_imbalance_ms,   step_time_mean_ms FROM run UNION ALL
     SELECT id, 12, 'data loading',           nullif(loading_ms, 0), step_time_mean_ms FROM run UNION ALL
-    SELECT id, 13, 'unexplained',
+    SELECT id, 13, 'launch waits',           nullif(launch_wait_ms, 0), step_time_mean_ms FROM run UNION ALL
+    SELECT id, 14, 'unexplained',
            step_time_mean_ms - coalesce(compute_ms, 0) - coalesce(padding_ms, 0)
            - coalesce(recompute_ms, 0) - coalesce(update_ms, 0) - coalesce(exposed_tensor_ms, 0)
            - coalesce(exposed_context_ms, 0) - coalesce(exposed_pipeline_ms, 0)
            - coalesce(exposed_data_ms, 0) - coalesce(bubble_ms, 0) - coalesce(stage_imbalance_ms, 0)
            - coalesce(rank_imbalance_ms, 0) - coalesce(time_imbalance_ms, 0)
-           - coalesce(loading_ms, 0),
+           - coalesce(loading_ms, 0) - coalesce(launch_wait_ms, 0),
            step_time_mean_ms FROM run
 )
 SELECT run_id, part_index, part, part_ms, part_ms / step_time_mean_ms AS step_fraction

@@ -115,6 +115,7 @@ static struct ballast_answer answer_of(const struct execution *e) {
             class_ms(r, REPLAY_STAGE_IMBALANCE, REPLAY_TIME_IMBALANCE, REPLAY_RANK_IMBALANCE),
         .update_ms = class_ms(r, REPLAY_UPDATE, REPLAY_UPDATE, REPLAY_UPDATE),
         .memory_training_bytes = r->training.likely_bytes,
+        .launch_wait_ms = class_ms(r, REPLAY_LAUNCH, REPLAY_LAUNCH, REPLAY_LAUNCH),
     };
     arena_destroy(arena);
     return a;

@@ -66,12 +66,13 @@ struct ballast_answer {
     int32_t verdict_stage_index;                     /* of the fullest GPU */
     int64_t iteration_count;                         /* replayed */
     int64_t gpu_count;
-    /* where a mean step goes */
+    /* where a mean step goes, beside launch_wait_ms */
     double compute_ms, padding_ms, recompute_ms, communication_ms, bubble_ms, imbalance_ms,
         update_ms;
     /* Likely peak of the whole training, each epoch shuffled anew, which the verdict goes by. NaN:
      * not known, and the verdict is that of memory_peak_bytes. */
     double memory_training_bytes;
+    double launch_wait_ms; /* of a mean step: waiting for the host's launches */
 };
 
 /* Simulate a scenario file, or a scenario as text. `overrides` are "path=value" as of --set, NULL

@@ -101,7 +101,6 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
         cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),
                                 r->classes_s[class] * 1e3);
-    cJSON_AddNumberToObject(o, "launch_wait_ms", r->launch_wait_s * 1e3);
     cJSON_AddNumberToObject(o, "planner_ranks_left_fraction", r->left_ranks_fraction);
     int64_t blocks[r->part_count];
     partition_blocks(e->scenario->model, &e->job->plan, blocks);

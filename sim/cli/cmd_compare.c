@@ -262,6 +262,9 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         "The band holds 80 %% of the measured runs that nothing was fitted on "
         "(docs/VALIDATION.md).\n",
         expm1(rows[0].may_err_log) * 100);
+    if (comparison_launches_differ(rows, count))
+        puts("What runs wait for the host's launches is no measured run's: to be sure, they must "
+             "differ by so much more.");
     if (comparison_more_steps_may_tell(rows, count))
         puts("More steps may settle what is open: a part of the epoch was replayed "
              "(simulate.iterations).");

@@ -222,12 +222,9 @@ static void print_breakdown(const struct replay *r) {
                r->classes_s[class] * 1e3, share * 100, bars,
                "########################################");
     }
-    const double share = r->launch_wait_s / r->step_time_mean_s;
-    if (share * 100 >= NOTABLE_LAUNCH_PERCENT)
-        printf("  of these %.1f ms, %.1f %%, the GPUs wait for the host's launches (layout.stack "
-               "states "
-               "their time); more\n  tokens a micro-batch, less TP or CUDA graphs take less\n",
-               r->launch_wait_s * 1e3, share * 100);
+    if (r->classes_s[REPLAY_LAUNCH] * 100 >= r->step_time_mean_s * NOTABLE_LAUNCH_PERCENT)
+        puts("  the host's time for launches is layout.stack's, of no band; more tokens a "
+             "micro-batch, less TP or CUDA graphs\n  leave less to wait for");
 }
 
 /* An even count of blocks is rarely an even amount of work; whoever reads only the step time should

@@ -456,6 +456,9 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
            "predictions for one GPU and stack err against each other;\n  at: how often so "
            "large a difference has the right sign for all that predictions err\n",
            expm1(d->against_best[0].may_err_log) * 100);
+    if (comparison_launches_differ(d->against_best, sweep->top_count))
+        puts("  what they wait for the host's launches is no measured run's: to be sure, they must "
+             "differ by so much more");
     if (comparison_more_steps_may_tell(d->against_best, sweep->top_count))
         puts("  more steps may settle what is open: a part of the epoch was replayed "
              "(simulate.iterations)");

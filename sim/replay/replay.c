@@ -22,6 +22,7 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "compute",
     [REPLAY_PADDING] = "padding",
     [REPLAY_RECOMPUTE] = "recompute",
+    [REPLAY_LAUNCH] = "waiting for launches",
     [REPLAY_TENSOR] = "tensor-parallel communication",
     [REPLAY_CONTEXT] = "context-parallel communication",
     [REPLAY_SEND] = "pipeline sends",
@@ -39,7 +40,7 @@ const char *replay_class_name(enum replay_class class) {
 }
 
 bool replay_class_is_rare(enum replay_class class) {
-    return class == REPLAY_CONTEXT || class == REPLAY_LOADING;
+    return class == REPLAY_CONTEXT || class == REPLAY_LOADING || class == REPLAY_LAUNCH;
 }
 
 static const char *const verdict_names[] = { "fits", "tight", "out of memory" };
@@ -53,7 +54,7 @@ const char *verdict_name(enum verdict verdict) {
 struct iteration_sums {
     double class_ns[TIME_CLASS_COUNT];
     double model_flop, recompute_flop;
-    int64_t pipeline_idle_ns, rank_wait_ns, launch_wait_ns;
+    int64_t pipeline_idle_ns, rank_wait_ns;
     int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
     int64_t left_ranks;                  /* not searched to the end */
     bool timed;                          /* a budget of wall time ended a search */
@@ -282,7 +283,6 @@ static void add_rank(const struct iteration_place *at, int64_t rank, int64_t beg
     }
     for (int class = 0; class < TIME_CLASS_COUNT; class ++)
         sums->class_ns[class] += outcome->class_ns[class];
-    sums->launch_wait_ns += outcome->launch_wait_ns;
     sums->model_flop += outcome->model_flop;
     sums->recompute_flop += outcome->recompute_flop;
 }
@@ -412,7 +412,7 @@ static bool break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
     double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0;
-    double loading = 0, late = 0, launches = 0; /* ns */
+    double loading = 0, late = 0; /* ns */
     for (int64_t i = 0; i < n; i++) {
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             class_ns[class] += sums[i].class_ns[class];
@@ -420,7 +420,6 @@ static bool break_down(const struct job *job, struct replay *replay,
         wait_ns += (double)sums[i].rank_wait_ns;
         loading += (double)sums[i].loading_ns;
         late += (double)sums[i].late_loading_ns;
-        launches += (double)sums[i].launch_wait_ns;
         data_ns += (double)(replay->iterations[i].step_time_ns - update_ns -
                             replay->iterations[i].slowest_rank_ns - sums[i].late_loading_ns);
     }
@@ -429,7 +428,7 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_COMPUTE] = class_ns[TIME_COMPUTE] * scale;
     c[REPLAY_PADDING] = class_ns[TIME_PADDING] * scale;
     c[REPLAY_RECOMPUTE] = class_ns[TIME_RECOMPUTE] * scale;
-    replay->launch_wait_s = launches * scale;
+    c[REPLAY_LAUNCH] = class_ns[TIME_LAUNCH] * scale;
     c[REPLAY_TENSOR] = class_ns[TIME_COMMUNICATION] * scale;
     c[REPLAY_CONTEXT] = class_ns[TIME_CONTEXT] * scale;
     c[REPLAY_SEND] = class_ns[TIME_SEND] * scale;

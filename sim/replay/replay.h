@@ -37,6 +37,7 @@ enum replay_class {
     REPLAY_COMPUTE,
     REPLAY_PADDING,
     REPLAY_RECOMPUTE,
+    REPLAY_LAUNCH, /* waiting for the host's launches, which the stack states the time of */
     REPLAY_TENSOR,
     REPLAY_CONTEXT,
     REPLAY_SEND,
@@ -80,7 +81,6 @@ struct replay {
     double mfu_fraction, hfu_fraction;
     enum precision mfu_precision; /* whose peak they are of: the last module's */
     double classes_s[REPLAY_CLASS_COUNT];
-    double launch_wait_s; /* of compute, recompute and padding: waiting for the host's launches */
     int64_t stage_count, part_count;
     struct stage_outcome *stages;
     double *part_forward_s, *part_backward_s; /* mean step, by part of the model */

@@ -139,12 +139,12 @@ static void add_layers(enum layer_kind kind, int64_t count,
     int64_t passes_ns = count * (time->forward_ns + time->backward_ns);
     int64_t recompute_ns = 0, recompute_comm_ns = 0;
     int64_t context_ns = count * (time->forward_context_ns + time->backward_context_ns);
-    cost->launch_wait_ns += count * time->launch_wait_ns;
+    int64_t waits_ns = count * time->launch_wait_ns, waits_again_ns = 0;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         recompute_ns += recomputing[how] * time->recompute_ns[how];
         recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
         context_ns += recomputing[how] * time->recompute_context_ns[how];
-        cost->launch_wait_ns += recomputing[how] * time->launch_wait_again_ns[how];
+        waits_again_ns += recomputing[how] * time->launch_wait_again_ns[how];
     }
     int64_t communication_ns =
         count * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
@@ -153,13 +153,15 @@ static void add_layers(enum layer_kind kind, int64_t count,
     cost->recompute_ns += recompute_ns;
 
     double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
-    double recompute_alone = (double)(recompute_ns - recompute_comm_ns);
+    double recompute_alone = (double)(recompute_ns - recompute_comm_ns - waits_again_ns);
+    int64_t device_ns = passes_ns + recompute_ns - waits_ns - waits_again_ns;
     cost->class_ns[TIME_COMMUNICATION] += useful * (double)(communication_ns - context_ns);
     cost->class_ns[TIME_CONTEXT] += useful * (double)context_ns;
     cost->class_ns[TIME_RECOMPUTE] += useful * recompute_alone;
     cost->class_ns[TIME_COMPUTE] +=
-        useful * ((double)(passes_ns + recompute_ns - communication_ns) - recompute_alone);
-    cost->class_ns[TIME_PADDING] += (1 - useful) * (double)(passes_ns + recompute_ns);
+        useful * ((double)(device_ns - communication_ns) - recompute_alone);
+    cost->class_ns[TIME_PADDING] += (1 - useful) * (double)device_ns;
+    cost->class_ns[TIME_LAUNCH] += (double)(waits_ns + waits_again_ns);
 }
 
 static void add_memory(const struct step_model *m, enum layer_kind kind,

@@ -52,9 +52,10 @@ enum time_class {
     TIME_CONTEXT,       /* context-parallel, exposed */
     TIME_RECOMPUTE,
     TIME_PADDING,
-    TIME_SEND, /* sends that block compute */
-    TIME_DATA, /* ZeRO-2 and 3: gathers and reductions that compute waits for */
-    TIME_WAIT, /* ZeRO-2 and 3: for slower data-parallel ranks, layer by layer */
+    TIME_SEND,   /* sends that block compute */
+    TIME_DATA,   /* ZeRO-2 and 3: gathers and reductions that compute waits for */
+    TIME_WAIT,   /* ZeRO-2 and 3: for slower data-parallel ranks, layer by layer */
+    TIME_LAUNCH, /* for the host's launches, of padded tokens as well */
     TIME_CLASS_COUNT
 };
 
@@ -64,10 +65,9 @@ struct stage_cost {
     int64_t recompute_ns;            /* inside backward_ns, its communication included */
     int64_t send_forward_ns, send_backward_ns;
     double class_ns[TIME_CLASS_COUNT]; /* sums to both passes; sends apart */
-    int64_t launch_wait_ns; /* of compute, recompute and padding: waiting for the host's launches */
-    double activation_bytes; /* live between forward and backward */
-    double workspace_bytes;  /* on top, while the backward runs */
-    double host_bytes;       /* offloaded by a planner's choice, likewise live */
+    double activation_bytes;           /* live between forward and backward */
+    double workspace_bytes;            /* on top, while the backward runs */
+    double host_bytes;                 /* offloaded by a planner's choice, likewise live */
     /* of the loss: its part of activation_bytes is gone before any block's backward */
     double loss_bytes, loss_workspace_bytes;
 };
@@ -205,7 +205,6 @@ struct rank_outcome {
     /* by part */
     const int64_t *forward_ns, *backward_ns, *recompute_ns;
     double class_ns[TIME_CLASS_COUNT]; /* summed over stages */
-    int64_t launch_wait_ns;            /* likewise; see struct stage_cost */
     double model_flop; /* forward and backward by definition, all TP ranks, all stages */
     double recompute_flop;
     int64_t bound_ns;   /* an iteration planner's: no order is faster; 0: none */

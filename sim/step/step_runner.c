@@ -247,7 +247,6 @@ static void sum_part(struct step_runner *r, int64_t part, struct rank_outcome *o
         if (blocks && r->send_backward[cell] != NO_TASK) send += cost->send_backward_ns;
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             outcome->class_ns[class] += cost->class_ns[class];
-        outcome->launch_wait_ns += cost->launch_wait_ns;
     }
     outcome->class_ns[TIME_SEND] += (double)send;
     r->busy_ns[part % r->model->stage_count] += forward + backward + send;

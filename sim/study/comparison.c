@@ -32,6 +32,7 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "compute",
     "padding",
     "recompute",
+    "launch waits",
     "tensor communication",
     "context communication",
     "pipeline sends",
@@ -45,10 +46,11 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "checkpoints and failures",
 };
 
-enum { PART_CONTEXT = 4, PART_LOADING = 12, PART_FAILURES = 13 };
+enum { PART_LAUNCH = 3, PART_CONTEXT = 5, PART_LOADING = 13, PART_FAILURES = 14 };
 
 bool comparison_part_is_rare(int part) {
-    return part == PART_CONTEXT || part == PART_LOADING || part == PART_FAILURES;
+    return part == PART_LAUNCH || part == PART_CONTEXT || part == PART_LOADING ||
+           part == PART_FAILURES;
 }
 
 /* Of a step; checkpoints and failures come on top of all steps. */
@@ -56,6 +58,7 @@ static const size_t part_offsets[PART_FAILURES] = {
     offsetof(struct run_record, compute_ms),
     offsetof(struct run_record, padding_ms),
     offsetof(struct run_record, recompute_ms),
+    offsetof(struct run_record, launch_wait_ms),
     offsetof(struct run_record, exposed_tensor_ms),
     offsetof(struct run_record, exposed_context_ms),
     offsetof(struct run_record, exposed_pipeline_ms),
@@ -392,12 +395,25 @@ static enum comparison_verdict verdict_of(const struct comparison_run *reference
                                                                : COMPARISON_LIKELY;
 }
 
-static double may_err_log(const struct comparison_run *reference,
-                          const struct comparison_run *run) {
+/* Of the quantity: waiting for the host's launches. */
+static double launch_waits(const struct comparison_run *r, enum comparison_quantity quantity) {
+    const double ms = r->record.launch_wait_ms;
+    return isnan(ms)
+               ? 0
+               : amount_of(r, quantity) * goodput_of(&r->record) * ms / r->record.step_time_mean_ms;
+}
+
+/* What launches take is a stack's figure of whatever host it was read on, so the part of the
+ * difference that waits for them make counts as an error too. */
+static double may_err_log(const struct comparison_run *reference, const struct comparison_run *run,
+                          enum comparison_quantity quantity) {
     const double pair = fmax(run->record.pair_band_fraction, reference->record.pair_band_fraction);
-    return same_stack(reference, run) && !isnan(pair)
-               ? log1p(pair)
-               : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
+    const double predictions =
+        same_stack(reference, run) && !isnan(pair)
+            ? log1p(pair)
+            : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
+    const double waits = launch_waits(run, quantity) - launch_waits(reference, quantity);
+    return predictions + fabs(log1p(waits / amount_of(reference, quantity)));
 }
 
 bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count) {
@@ -442,7 +458,7 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->delta_low_fraction = known ? row->delta_fraction - half : NAN;
         row->delta_high_fraction = known ? row->delta_fraction + half : NAN;
         row->fits = fits(&r->record);
-        row->may_err_log = may_err_log(reference, r);
+        row->may_err_log = may_err_log(reference, r, quantity);
         row->order_fraction = gsl_cdf_ugaussian_P(fabs(log1p(row->delta_fraction)) *
                                                   gsl_cdf_ugaussian_Pinv(0.9) / row->may_err_log);
         row->verdict = verdict_of(reference, r, row);
@@ -450,6 +466,12 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
             i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&
             fmin(replayed_share(reference), replayed_share(r)) < WHOLE_EPOCH_SHARE;
     }
+}
+
+bool comparison_launches_differ(const struct comparison_row *rows, int64_t run_count) {
+    for (int64_t i = 1; i < run_count; i++)
+        if (fabs(rows[i].parts_delta_gpu_days[PART_LAUNCH]) > 0.002 * rows[i].gpu_days) return true;
+    return false;
 }
 
 bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count) {

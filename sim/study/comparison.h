@@ -24,7 +24,8 @@ struct comparison_run {
  * fitted on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most
  * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels,
  * and the difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored
- * before that figure was. likely: it exceeds the chance. open: it does not, or one of the two does
+ * before that figure was. What the waits for the host's launches differ by comes on top of either:
+ * no measured runs tell how far a host's time errs. likely: it exceeds the chance. open: it does not, or one of the two does
  * not fit into memory. */
 /* different jobs: the runs train another model, on other data or on another share of the samples,
  * so that neither saves anything. */
@@ -40,7 +41,7 @@ bool comparison_is_ordered(enum comparison_verdict verdict); /* sure or likely *
 /* What the order is of. */
 enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };
 
-enum { COMPARISON_PARTS = 14 };
+enum { COMPARISON_PARTS = 15 };
 /* Those of context parallelism and of section what_if: not to be spoken of where all runs have
  * 0. */
 bool comparison_part_is_rare(int part);
@@ -84,6 +85,9 @@ bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_cou
  * needs prices. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
                      enum comparison_quantity quantity, struct comparison_row *rows);
+/* Whether some run waits notably more or less for launches than the first, which then may_err_log
+ * holds. */
+bool comparison_launches_differ(const struct comparison_row *rows, int64_t run_count);
 bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count);
 
 #endif

@@ -318,6 +318,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->compute_ms = c[REPLAY_COMPUTE] * 1e3;
     run->padding_ms = c[REPLAY_PADDING] * 1e3;
     run->recompute_ms = c[REPLAY_RECOMPUTE] * 1e3;
+    run->launch_wait_ms = c[REPLAY_LAUNCH] * 1e3;
     run->update_ms = c[REPLAY_UPDATE] * 1e3;
     run->exposed_tensor_ms = c[REPLAY_TENSOR] * 1e3;
     run->exposed_context_ms = c[REPLAY_CONTEXT] * 1e3;

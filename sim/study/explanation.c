@@ -12,6 +12,7 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "faster kernels or GPUs, or fp8",
     [REPLAY_PADDING] = "a batching policy that packs (isf) or groups by length",
     [REPLAY_RECOMPUTE] = "keep more activations where memory allows (policy.recompute)",
+    [REPLAY_LAUNCH] = "more tokens a micro-batch, a smaller layout.tp, or CUDA graphs (layout.stack)",
     [REPLAY_TENSOR] = "a smaller layout.tp, or links that are faster inside the node",
     [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind",
     [REPLAY_SEND] = "a backend that overlaps sends, or cuts where less is sent",

@@ -37,7 +37,7 @@ struct layer_share {
  * seconds of all parts are the step time; those of one group are the classes of `run` that it
  * names. */
 enum step_group {
-    STEP_LAYERS, /* run: compute, padding, recompute and tensor-parallel communication */
+    STEP_LAYERS, /* run: compute, padding, recompute, launches, tensor and context parallelism */
     STEP_SENDS,
     STEP_REDUCTION,
     STEP_UPDATE,

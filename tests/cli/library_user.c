@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     CHECK(first.step_time_p50_ms <= first.step_time_p95_ms);
     const double parts = first.compute_ms + first.padding_ms + first.recompute_ms +
                          first.communication_ms + first.bubble_ms + first.imbalance_ms +
-                         first.update_ms;
+                         first.update_ms + first.launch_wait_ms;
     CHECK(fabs(parts / first.step_time_mean_ms - 1) < 1e-9);
     CHECK(strstr(ballast_answer_json(b), "\"step_time_mean_ms\"") != NULL);
 

@@ -256,7 +256,7 @@ static void test_loss_of_a_stack(void **state) {
         assert_true(fabs(bytes[0] - bytes[i] - (10 - held[i]) * 4096 * 92544) < 1);
 }
 
-/* Waits for the host's launches are part of what a stage computes, and stated beside it. */
+/* Waits for the host's launches are a class of their own, whatever of the tokens is padding. */
 static void test_waits_for_launches(void **state) {
     (void)state;
     static const char *const stacks[] = { "layout.stack=none", "layout.stack=hf-deepspeed" };
@@ -268,8 +268,8 @@ static void test_waits_for_launches(void **state) {
         random_mt_seed(&mt, 1);
         fixture_open(&f, setup);
         fixture_plan(&f, &mt, "1f1b");
-        const struct batch_shape shape =
-            model_batch_shape(f.scenario->model, 1, 0, 64, 64.0 * 64.0);
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 64, 64.0 * 64.0);
+        shape.useful_language_tokens = 48;
         price_table_prepare(f.prices, &shape, 1);
         struct layer_time times[LAYER_KIND_COUNT];
         step_layer_times(f.step, &shape, times);
@@ -282,11 +282,13 @@ static void test_waits_for_launches(void **state) {
                                                 ? time->launch_wait_again_ns[f.plan.recompute[i]]
                                                 : 0);
         }
-        assert_int_equal(cost.launch_wait_ns, want);
+        assert_true(cost.class_ns[TIME_LAUNCH] == (double)want);
         assert_true(k == 0 ? want == 0
                            : (double)want > 0.2 * (double)(cost.forward_ns + cost.backward_ns));
-        assert_true((double)want <= cost.class_ns[TIME_COMPUTE] + cost.class_ns[TIME_RECOMPUTE] +
-                                        cost.class_ns[TIME_PADDING]);
+        /* A quarter of what the device does, on whatever, is padding. */
+        const double device_ns =
+            (double)(cost.forward_ns + cost.backward_ns - want - f.step->accumulate_ns[0]);
+        assert_true(fabs(cost.class_ns[TIME_PADDING] / device_ns - 0.25) < 1e-9);
         fixture_close(&f);
     }
 }

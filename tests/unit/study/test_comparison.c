@@ -64,7 +64,7 @@ static const struct {
     double confidence;
     enum comparison_verdict verdict;
     const char *fit, *backend; /* of the second run; the first fits and is on "a" */
-    double pair; /* of both; 0: 0.121 */
+    double pair;               /* of both; 0: 0.121 */
 } cases[] = {
     /* Per step of the 0.85 case 1.35, 1.65, 1.5, 1.5 GPU-days apart: deviation of the mean
      * sqrt(0.045 / 3 / 4), 24.5 of which make the difference of 1.5; Student's t with 3 degrees of
@@ -132,6 +132,36 @@ static void test_known_differences(void **state) {
         /* The reference against itself. */
         assert_true(rows[0].speedup == 1 && rows[0].delta_fraction == 0);
         assert_int_equal(rows[0].verdict, COMPARISON_OPEN);
+    }
+}
+
+/* What waits for the host's launches differ by is no sure difference; what they share is none. */
+static void test_waits_for_launches(void **state) {
+    (void)state;
+    static const struct {
+        double first_ms, second_ms, may_err_log;
+        enum comparison_verdict verdict;
+    } waits[] = {
+        { 0, 0, 0.121, COMPARISON_SURE },
+        { 300, 300, 0.121, COMPARISON_SURE },
+        { 300, 0, 0.121 - -0.356675, COMPARISON_LIKELY }, /* ln 0.7 */
+        { 0, 300, 0.121 + 0.262364, COMPARISON_LIKELY },  /* ln 1.3, the wrong way */
+        { NAN, NAN, 0.121, COMPARISON_SURE },             /* stored before they were told */
+    };
+    for (size_t k = 0; k < sizeof waits / sizeof waits[0]; k++) {
+        struct iteration_record a[STEPS], b[STEPS];
+        struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1000),
+                                          make_run(b, 0.7, 0.01, 1000) };
+        runs[0].record.launch_wait_ms = waits[k].first_ms;
+        runs[1].record.launch_wait_ms = waits[k].second_ms;
+        struct comparison_row rows[2];
+        comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
+        if (fabs(rows[1].may_err_log - waits[k].may_err_log) > 1e-6 ||
+            rows[1].verdict != waits[k].verdict)
+            fail_msg("%g and %g ms: %g, %s", waits[k].first_ms, waits[k].second_ms,
+                     rows[1].may_err_log, comparison_verdict_name(rows[1].verdict));
+        assert_true(comparison_launches_differ(rows, 2) ==
+                    (waits[k].first_ms != waits[k].second_ms && !isnan(waits[k].first_ms)));
     }
 }
 
@@ -372,6 +402,7 @@ static void test_money_has_an_order_of_its_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_differences),
+        cmocka_unit_test(test_waits_for_launches),
         cmocka_unit_test(test_contents_are_data),
         cmocka_unit_test(test_another_share_of_the_samples_saves_nothing),
         cmocka_unit_test(test_parts_sum_to_the_whole),
