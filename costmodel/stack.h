@@ -142,6 +142,7 @@ struct stack {
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
+    bool offloads_to_fit;      /* a measured FSDP row offloads what does not fit, unless it says */
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */

@@ -14,7 +14,7 @@ struct stack_fields {
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
     bool odd_vocabulary, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
-        packs_samples;
+        packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
@@ -163,6 +163,11 @@ static const struct field stack_rows[] = {
       "mean length of its usual fine-tuning samples, which attend within themselves where a "
       "measured row says that they are packed, or that it fine-tunes; 0: packed samples attend to "
       "all before them",
+      NULL },
+    { "offloads_to_fit", FIELD_BOOL, AT(offloads_to_fit), 0, 0, "false", "",
+      "its recipes with FSDP offload the activations of as many blocks as do not fit: a measured "
+      "row "
+      "that does not say how many has the fewest by which it fits",
       NULL },
     { "packs_samples", FIELD_BOOL, AT(packs_samples), 0, 0, "false", "",
       "a measured row's sequences are packed samples unless it says how long those are", NULL },
@@ -523,6 +528,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .overlap_tensor = f.overlap_tensor,
         .packed_sample_tokens = f.packed_sample_tokens,
         .packs_samples = f.packs_samples,
+        .offloads_to_fit = f.offloads_to_fit,
         .unfused_encoder = f.unfused_encoder,
         .dropout_apart = f.dropout_apart,
         .modulation_apart = f.modulation_apart,

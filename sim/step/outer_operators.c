@@ -72,7 +72,7 @@ static void add_host_copies(const struct step_model *m, const struct batch_shape
     const char *source = arena_format(arena, "host link of %s, %.3g GB/s", gpu->name, rate / 1e9);
     for (int64_t part = 0; part < m->part_count; part++)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
-            if (!m->offloaded[i]) continue;
+            if (m->offload_window[i] == 0) continue;
             const enum layer_kind kind = m->scenario->model->layers[i].kind;
             const double bytes =
                 price_table_saved_bytes(m->prices, kind, typical, m->plan->recompute[i]);

@@ -10,6 +10,25 @@ static bool same_counts(const int64_t *counts, int64_t part, int64_t other, int6
                   sizeof *counts * (size_t)of_part) == 0;
 }
 
+/* The next of the part's layers from *at on that is offloaded; -1. */
+static int64_t next_offloaded(const struct step_model *m, int64_t part, int64_t *at) {
+    while (*at < m->plan->first_layer[part + 1] && m->offload_window[*at] == 0)
+        ++*at;
+    return *at < m->plan->first_layer[part + 1] ? (*at)++ : -1;
+}
+
+static bool same_offloads(const struct step_model *m, int64_t part, int64_t other) {
+    int64_t at = m->plan->first_layer[part], other_at = m->plan->first_layer[other];
+    for (;;) {
+        const int64_t a = next_offloaded(m, part, &at), b = next_offloaded(m, other, &other_at);
+        if (a < 0 || b < 0) return a == b;
+        if (m->scenario->model->layers[a].kind != m->scenario->model->layers[b].kind ||
+            m->plan->recompute[a] != m->plan->recompute[b] ||
+            m->offload_window[a] != m->offload_window[b])
+            return false;
+    }
+}
+
 static bool is_alike(const struct step_model *m, int64_t part, int64_t other) {
     const int64_t by_recomputation = (int64_t)LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT;
     return m->module_of_chunk[part / m->stage_count] ==
@@ -17,7 +36,7 @@ static bool is_alike(const struct step_model *m, int64_t part, int64_t other) {
            m->accumulate_ns[part] == m->accumulate_ns[other] &&
            same_counts(m->layers, part, other, LAYER_KIND_COUNT) &&
            same_counts(m->recomputing, part, other, by_recomputation) &&
-           same_counts(m->offloading, part, other, by_recomputation);
+           same_offloads(m, part, other);
 }
 
 void part_kinds_fill(struct arena *arena, struct step_model *m) {

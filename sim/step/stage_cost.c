@@ -53,17 +53,18 @@ static double slowed_ns(const struct step_model *m, const struct sharded_pass *p
     return m->scenario->backend->overlap_cost * moving * hidden_ns;
 }
 
-static struct offload_time offload_of(const struct step_model *m, double bytes,
-                                      const struct layer_time *time, enum recompute_kind how) {
-    return offload_time(bytes, scenario_host_copy_bytes_per_s(m->scenario), time, how);
+/* Of a layer that is offloaded. */
+static struct offload_time offload_of(const struct step_model *m, int64_t layer_index, double bytes,
+                                      const struct layer_time *time) {
+    return offload_time(bytes, scenario_host_copy_bytes_per_s(m->scenario), time,
+                        m->plan->recompute[layer_index], m->offload_window[layer_index]);
 }
 
 struct offload_time step_offload_time(const struct step_model *m, int64_t layer_index,
                                       const struct layer_time times[LAYER_KIND_COUNT]) {
-    if (!m->offloaded[layer_index]) return (struct offload_time){ 0 };
+    if (m->offload_window[layer_index] == 0) return (struct offload_time){ 0 };
     const struct layer_time *time = &times[m->scenario->model->layers[layer_index].kind];
-    const enum recompute_kind how = m->plan->recompute[layer_index];
-    return offload_of(m, time->saved_bytes[how], time, how);
+    return offload_of(m, layer_index, time->saved_bytes[m->plan->recompute[layer_index]], time);
 }
 
 /* Puts the gathers and reductions of ZeRO-2 and 3 beside the passes, and the wait for slower ranks
@@ -89,10 +90,9 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             time = &ruled;
         }
         struct offload_time copies = { 0 };
-        const enum recompute_kind how = m->plan->recompute[i];
-        if (m->offloaded[i]) {
+        if (m->offload_window[i] > 0) {
             const enum layer_kind kind = model->layers[i].kind;
-            copies = offload_of(m, own[kind].saved_bytes[how], &times[kind], how);
+            copies = offload_of(m, i, own[kind].saved_bytes[m->plan->recompute[i]], &times[kind]);
         }
         int64_t again = time->recompute_ns[m->plan->recompute[i]] + copies.backward_ns;
         forward_ns += time->forward_ns + copies.forward_ns;
@@ -193,23 +193,22 @@ static void add_memory(const struct step_model *m, enum layer_kind kind,
 /* Blocks in host memory: of all that add_memory() counted, two stand on the GPU at once. */
 static void add_offload(const struct step_model *m, int64_t part, enum layer_kind kind,
                         const struct layer_time *time, struct stage_cost *cost) {
-    const int64_t *counts = &m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT];
     if (time->backward_ns == 0) return;
     double working = time->workspace_bytes;
     double whole = time->saved_bytes[RECOMPUTE_NONE];
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        if (counts[how] == 0) continue;
-        struct offload_time exposed =
-            offload_of(m, time->saved_bytes[how], time, (enum recompute_kind)how);
-        cost->forward_ns += counts[how] * exposed.forward_ns;
-        cost->backward_ns += counts[how] * exposed.backward_ns;
-        cost->class_ns[TIME_COMMUNICATION] +=
-            (double)(counts[how] * (exposed.forward_ns + exposed.backward_ns));
-        double kept = time->saved_bytes[how];
-        int64_t buffers = counts[how] < OFFLOAD_BUFFER_COUNT ? counts[how] : OFFLOAD_BUFFER_COUNT;
-        cost->activation_bytes -= (double)counts[how] * kept;
+    int64_t count[RECOMPUTE_KIND_COUNT] = { 0 };
+    for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
+        if (m->offload_window[i] == 0 || m->scenario->model->layers[i].kind != kind) continue;
+        const enum recompute_kind how = m->plan->recompute[i];
+        const double kept = time->saved_bytes[how];
+        const struct offload_time exposed = offload_of(m, i, kept, time);
+        cost->forward_ns += exposed.forward_ns;
+        cost->backward_ns += exposed.backward_ns;
+        cost->class_ns[TIME_COMMUNICATION] += (double)(exposed.forward_ns + exposed.backward_ns);
+        cost->activation_bytes -= kept;
+        if (count[how] < OFFLOAD_BUFFER_COUNT) count[how]++;
         cost->workspace_bytes =
-            fmax(cost->workspace_bytes, working + whole - kept + (double)buffers * kept);
+            fmax(cost->workspace_bytes, working + whole - kept + (double)count[how] * kept);
     }
 }
 

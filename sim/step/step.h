@@ -84,9 +84,8 @@ struct step_model {
     /* layers of each kind on each part: [part x LAYER_KIND_COUNT + kind]; of them, those that
      * recompute so: [(part x LAYER_KIND_COUNT + kind) x RECOMPUTE_KIND_COUNT + how] */
     int64_t *layers, *recomputing;
-    /* by layer: its activations wait in host memory; and counted as `recomputing` is */
-    bool *offloaded;
-    int64_t *offloading;
+    /* by layer whose activations wait in host memory: blocks that its copies run beside; else 0 */
+    int64_t *offload_window;
     bool has_ruled_layers;      /* some block is priced apart from its kind */
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
     enum layer_kind

@@ -120,7 +120,7 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
         price_layer(m, i, shape, backward, &operators);
         add_operators(&b, operators.again, operators.again_count);
         add_operators(&b, operators.operators, operators.count);
-        if (!m->offloaded[i]) continue;
+        if (m->offload_window[i] == 0) continue;
         struct offload_time copies = step_offload_time(m, i, times);
         int64_t exposed_ns = backward ? copies.backward_ns : copies.forward_ns;
         add_operators(&b, &(struct operator_time){ exposed_ns, STREAM_COMPUTE }, 1);

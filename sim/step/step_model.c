@@ -113,21 +113,19 @@ static void count_layers(struct step_model *m) {
     }
 }
 
-/* The first blocks of each part. */
-static void count_offloaded(struct step_model *m) {
+/* The first blocks of each part are offloaded. */
+static void set_offload_windows(struct step_model *m) {
     const struct model *model = m->scenario->model;
     const int64_t wanted = m->scenario->training_fields.offload_blocks;
     for (int64_t part = 0; part < m->part_count; part++) {
-        int64_t count = 0;
-        for (int64_t i = m->plan->first_layer[part];
-             i < m->plan->first_layer[part + 1] && count < wanted; i++) {
-            enum layer_kind kind = model->layers[i].kind;
-            if (!layer_kind_is_block(kind)) continue;
-            count++;
-            m->offloaded[i] = true;
-            m->offloading[(part * LAYER_KIND_COUNT + kind) * RECOMPUTE_KIND_COUNT +
-                          m->plan->recompute[i]]++;
-        }
+        const int64_t begin = m->plan->first_layer[part], end = m->plan->first_layer[part + 1];
+        int64_t blocks = 0, index = 0;
+        for (int64_t i = begin; i < end; i++)
+            blocks += layer_kind_is_block(model->layers[i].kind);
+        const int64_t offloaded = wanted < blocks ? wanted : blocks;
+        for (int64_t i = begin; i < end && index < offloaded; i++)
+            if (layer_kind_is_block(model->layers[i].kind))
+                m->offload_window[i] = offload_window(blocks, offloaded, index++);
     }
 }
 
@@ -512,10 +510,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->update_moving = arena_array(arena, double, m->stage_count);
     for (int64_t i = 0; i < scenario->model->layer_count; i++)
         m->has_ruled_layers = m->has_ruled_layers || price_table_of_layer(prices, i) != prices;
-    m->offloaded = arena_array(arena, bool, scenario->model->layer_count);
-    m->offloading =
-        arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
-    count_offloaded(m);
+    m->offload_window = arena_array(arena, int64_t, scenario->model->layer_count);
+    set_offload_windows(m);
     count_layers(m);
     count_kinds(m);
     price_units(arena, m);

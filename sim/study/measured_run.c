@@ -72,6 +72,7 @@ static const struct column {
     { "exp_avg_sq_dtype", COLUMN_WORD, AT(exp_avg_sq_dtype), 0, 0 },
     { "main_grads_dtype", COLUMN_WORD, AT(main_grads_dtype), 0, 0 },
     { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
+    { "offload_blocks", COLUMN_COUNT, AT(offload_blocks), 0, 10000 },
     { "attention", COLUMN_WORD, AT(attention), 0, 0 },
     { "dropout", COLUMN_COUNT, AT(dropout), 0, 2 },
     { "deterministic", COLUMN_TEXT, AT(deterministic), 0, 0 },

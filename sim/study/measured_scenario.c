@@ -667,6 +667,7 @@ void measured_scenario_make(const struct measured_context *context, const struct
     out->skip = check(&row);
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(&row);
+    measured_row_offload(&row);
 }
 
 struct execution *measured_scenario_run(const struct scenario_options *options,

@@ -131,8 +131,8 @@ static bool same_case(const struct measured_run *a, const struct measured_run *b
            a->seq_len == b->seq_len && a->sample_len == b->sample_len &&
            a->text_len == b->text_len && a->gpu_count == b->gpu_count && a->tp == b->tp &&
            a->pp == b->pp && a->cp == b->cp && a->vpp == b->vpp && a->zero_stage == b->zero_stage &&
-           a->zero_group == b->zero_group && a->micro_batch == b->micro_batch &&
-           a->global_batch == b->global_batch;
+           a->zero_group == b->zero_group && a->offload_blocks == b->offload_blocks &&
+           a->micro_batch == b->micro_batch && a->global_batch == b->global_batch;
 }
 
 static bool counts(const struct validation_row *row, const char *source) {

@@ -48,16 +48,18 @@ static void test_selective_recomputation(void **state) {
 
 /* ---- activations in host memory ---- */
 
-/* Ten of the first stage's 24 blocks: what they keep leaves the GPU but for two, and what the
- * copies need longer than the passes beside them shows. */
+/* Twenty of a stage's 24 blocks: what they keep leaves the GPU but for two, and what the copies need
+ * longer than the passes beside them shows. The first four have two blocks for their copies, the
+ * others one. */
 static void test_offload(void **state) {
     (void)state;
     static const char *const setups[][5] = {
         { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", NULL },
-        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", "training.offload_blocks=10", NULL },
+        { "model=internlm2-20b", "layout.tp=2", "layout.pp=2", "training.offload_blocks=20", NULL },
     };
     struct stage_cost costs[2][2];
     double kept = 0, input = 0;
+    int64_t forward_ns = 0, backward_ns = 0, copy_ns = 0;
     for (int i = 0; i < 2; i++) {
         struct step_fixture f;
         fixture_open(&f, setups[i]);
@@ -71,25 +73,26 @@ static void test_offload(void **state) {
             step_stage_cost(f.step, stage, &shape, times, NULL, &costs[i][stage]);
         kept = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_NONE);
         input = price_table_saved_bytes(f.prices, LAYER_LANGUAGE_BLOCK, &shape, RECOMPUTE_FULL);
-        if (i == 1) {
-            /* The second stage recomputes nothing: 10 copies of a whole block each way. */
-            double rate = cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s;
-            int64_t copy_ns = ns_from_seconds(kept / rate);
-            const struct layer_time *block = &times[LAYER_LANGUAGE_BLOCK];
-            assert_true(copy_ns > block->forward_ns);
-            assert_int_equal(costs[1][1].forward_ns - costs[0][1].forward_ns,
-                             10 * (copy_ns - block->forward_ns));
-            int64_t late_ns = copy_ns > block->backward_ns ? copy_ns - block->backward_ns : 0;
-            assert_int_equal(costs[1][1].backward_ns - costs[0][1].backward_ns, 10 * late_ns);
-        }
+        copy_ns = ns_from_seconds(kept / cost_model_gpu(f.scenario->cost_model)->pcie_bytes_per_s);
+        forward_ns = times[LAYER_LANGUAGE_BLOCK].forward_ns;
+        backward_ns = times[LAYER_LANGUAGE_BLOCK].backward_ns;
         fixture_close(&f);
     }
-    assert_true(fabs(costs[0][1].activation_bytes - costs[1][1].activation_bytes - 10 * kept) < 1);
-    assert_true(costs[1][1].workspace_bytes >= 2 * kept);
-    /* The first recomputes its first ten, whose inputs are all that goes: copies hide. */
-    assert_true(fabs(costs[0][0].activation_bytes - costs[1][0].activation_bytes - 10 * input) < 1);
-    assert_int_equal(costs[0][0].forward_ns, costs[1][0].forward_ns);
-    assert_int_equal(costs[0][0].backward_ns, costs[1][0].backward_ns);
+    /* The second stage recomputes nothing: 20 copies of a whole block each way. The first
+     * recomputes its first ten, whose inputs are all that goes: their copies hide. */
+    assert_true(copy_ns > forward_ns && copy_ns < 2 * forward_ns && copy_ns < 2 * backward_ns);
+    const int64_t late_ns = copy_ns > backward_ns ? copy_ns - backward_ns : 0;
+    static const int64_t exposed[2] = { 10, 16 };
+    for (int stage = 0; stage < 2; stage++) {
+        const double gone = stage == 0 ? 10 * input + 10 * kept : 20 * kept;
+        assert_int_equal(costs[1][stage].forward_ns - costs[0][stage].forward_ns,
+                         exposed[stage] * (copy_ns - forward_ns));
+        assert_int_equal(costs[1][stage].backward_ns - costs[0][stage].backward_ns,
+                         exposed[stage] * late_ns);
+        assert_true(
+            fabs(costs[0][stage].activation_bytes - costs[1][stage].activation_bytes - gone) < 1);
+        assert_true(costs[1][stage].workspace_bytes >= 2 * kept);
+    }
 }
 
 /* What a planner offloads hides beside all blocks of the pass, and its buffers stand beside every
