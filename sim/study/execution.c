@@ -113,83 +113,124 @@ static const char *operator_text(const struct execution *e, const struct equal_l
                         all[layers->first].index_in_module, all[layers->last].index_in_module);
 }
 
-/* Adds `layers` to those operators of a forward pass that run again so: they are a part of it, in
- * the same order. */
-static void count_again(const struct execution *e, int64_t layer_index, enum recompute_kind how,
-                        int64_t layers, const struct operator_list *forward, int64_t *again) {
-    const struct scenario *s = e->scenario;
-    const struct tensor_split split = scenario_split(s);
-    struct operator_list list = { 0 };
-    layer_recompute_operators(s->model, layer_index, &e->job->typical, &split, how,
-                              model_gradient_need(s->model, layer_index), &list);
-    for (int64_t i = 0, at = 0; i < list.count && at < forward->count; i++) {
-        while (at < forward->count &&
-               (strcmp(forward->operators[at].name, list.operators[i].name) != 0 ||
-                forward->operators[at].kind != list.operators[i].kind))
-            at++;
-        if (at < forward->count) again[at++] += layers;
-    }
-    operator_list_free(&list);
+static bool same_work(const struct operator_work *a, const struct operator_work *b) {
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->flop == b->flop &&
+           a->memory_bytes == b->memory_bytes && a->network_bytes == b->network_bytes;
 }
 
-static void add_prices(const struct execution *e, struct arena *arena,
-                       const struct equal_layers *layers, struct price_record *records,
-                       int64_t *count) {
-    const int64_t layer_index = layers->first, *recomputing = layers->recomputing;
+/* Adds `layers` to those operators of a forward pass that run again so, in the same order. What
+ * runs again in another shape than forward (a part of a matmul, for one) stays in `list`. */
+static void count_again(struct operator_list *list, int64_t layers,
+                        const struct operator_list *forward, int64_t *again) {
+    int64_t at = 0, kept = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        int64_t found = at;
+        while (found < forward->count &&
+               !same_work(&forward->operators[found], &list->operators[i]))
+            found++;
+        if (found < forward->count) {
+            again[found] += layers;
+            at = found + 1;
+        } else {
+            list->operators[kept++] = list->operators[i];
+        }
+    }
+    list->count = kept;
+}
+
+/* Where the layers stand, which all rows of them share. */
+struct price_place {
+    const struct execution *execution;
+    const struct equal_layers *layers;
+    struct rule_place place;
+    int64_t holders; /* stages with such layers */
+};
+
+/* One operator of the layers, which `runs` of them run. */
+static void add_price(const struct price_place *at, const struct operator_work *work,
+                      const char *pass, int64_t runs, struct arena *arena,
+                      struct price_record *records, int64_t *count) {
+    const struct execution *e = at->execution;
     const struct scenario *s = e->scenario;
-    struct tensor_split split = scenario_split(s);
-    /* Calls of a rank that holds such layers, on average over those ranks. */
+    struct communicator group = layout_communicator(&s->layout, work->communicator);
+    struct price price = cost_model_price_at(s->cost_model, work, &group, &at->place);
+    records[*count] = (struct price_record){
+        .price_index = *count,
+        .layer_kind = layer_kind_name(s->model->layers[at->layers->first].kind),
+        .operator= operator_text(e, at->layers, work->name, arena),
+        .kind = operator_kind_name(work->kind),
+        .pass = pass,
+        .shape = shape_text(work, arena),
+        /* Of a rank that holds such layers, on average over those ranks. */
+        .calls_per_step = (double)runs * (double)s->micro_batches_per_rank / (double)at->holders,
+        .rank_fraction = (double)at->holders / (double)e->job->plan.stage_count,
+        .flop = work->flop,
+        .memory_bytes = work->memory_bytes,
+        .network_bytes = work->network_bytes,
+        .price_s = price.seconds,
+        .launch_s = price.launch_s,
+        .efficiency_fraction = price.efficiency,
+        .bound = bound_names[price.bound],
+        .source = price.source,
+        .inside_range = price.inside_range,
+        .band_fraction = price.band_fraction,
+    };
+    ++*count;
+}
+
+static int64_t count_holders(const struct execution *e, enum layer_kind kind) {
     const struct job_plan *plan = &e->job->plan;
-    enum layer_kind kind = s->model->layers[layer_index].kind;
     int64_t holders = 0;
     for (int64_t stage = 0; stage < plan->stage_count; stage++) {
         bool holds = false;
         for (int64_t part = stage; part < plan->part_count; part += plan->stage_count)
             for (int64_t l = plan->first_layer[part]; l < plan->first_layer[part + 1]; l++)
-                holds = holds || s->model->layers[l].kind == kind;
+                holds = holds || e->scenario->model->layers[l].kind == kind;
         holders += holds;
     }
-    const struct rule_place place =
-        price_table_place(price_table_of_layer(e->job->prices, layer_index), kind);
-    for (int set = 0; set < 2; set++) {
-        struct operator_list list = { 0 };
-        layer_operators(s->model, layer_index, &e->job->typical, &split, (enum pass_set)set,
-                        model_gradient_need(s->model, layer_index), &list);
-        int64_t again[PRICE_OPERATOR_LIMIT] = { 0 };
-        for (int how = 0; set == PASS_SET_FORWARD && how < RECOMPUTE_KIND_COUNT; how++)
-            if (recomputing[how] > 0)
-                count_again(e, layer_index, (enum recompute_kind)how, recomputing[how], &list,
-                            again);
-        for (int64_t i = 0; i < list.count; i++) {
-            const struct operator_work *work = &list.operators[i];
-            struct communicator group = layout_communicator(&s->layout, work->communicator);
-            struct price price = cost_model_price_at(s->cost_model, work, &group, &place);
-            const int64_t runs = layers->count + again[i];
-            double calls = (double)runs * (double)s->micro_batches_per_rank / (double)holders;
-            records[*count] = (struct price_record){
-                .price_index = *count,
-                .layer_kind = layer_kind_name(s->model->layers[layer_index].kind),
-                .operator= operator_text(e, layers, work->name, arena),
-                .kind = operator_kind_name(work->kind),
-                .pass = operator_pass_name(work->pass),
-                .shape = shape_text(work, arena),
-                .calls_per_step = calls,
-                .rank_fraction = (double)holders / (double)plan->stage_count,
-                .flop = work->flop,
-                .memory_bytes = work->memory_bytes,
-                .network_bytes = work->network_bytes,
-                .price_s = price.seconds,
-                .launch_s = price.launch_s,
-                .efficiency_fraction = price.efficiency,
-                .bound = bound_names[price.bound],
-                .source = price.source,
-                .inside_range = price.inside_range,
-                .band_fraction = price.band_fraction,
-            };
-            ++*count;
-        }
-        operator_list_free(&list);
+    return holders;
+}
+
+static void add_prices(const struct execution *e, struct arena *arena,
+                       const struct equal_layers *layers, struct price_record *records,
+                       int64_t *count) {
+    const struct scenario *s = e->scenario;
+    const struct tensor_split split = scenario_split(s);
+    const int64_t first = layers->first;
+    const enum layer_kind kind = s->model->layers[first].kind;
+    const struct gradient_need need = model_gradient_need(s->model, first);
+    const struct price_place at = {
+        e, layers, price_table_place(price_table_of_layer(e->job->prices, first), kind),
+        count_holders(e, kind)
+    };
+    struct operator_list forward = { 0 }, backward = { 0 };
+    layer_operators(s->model, first, &e->job->typical, &split, PASS_SET_FORWARD, need, &forward);
+    layer_operators(s->model, first, &e->job->typical, &split, PASS_SET_BACKWARD, need, &backward);
+    int64_t again[PRICE_OPERATOR_LIMIT] = { 0 };
+    struct operator_list others[RECOMPUTE_KIND_COUNT] = { { 0 } };
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        if (layers->recomputing[how] == 0) continue;
+        layer_recompute_operators(s->model, first, &e->job->typical, &split,
+                                  (enum recompute_kind)how, need, &others[how]);
+        count_again(&others[how], layers->recomputing[how], &forward, again);
     }
+    for (int64_t i = 0; i < forward.count; i++) {
+        const struct operator_work *work = &forward.operators[i];
+        add_price(&at, work, operator_pass_name(work->pass), layers->count + again[i], arena,
+                  records, count);
+    }
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        for (int64_t i = 0; i < others[how].count; i++)
+            add_price(&at, &others[how].operators[i], "recompute", layers->recomputing[how], arena,
+                      records, count);
+        operator_list_free(&others[how]);
+    }
+    for (int64_t i = 0; i < backward.count; i++) {
+        const struct operator_work *work = &backward.operators[i];
+        add_price(&at, work, operator_pass_name(work->pass), layers->count, arena, records, count);
+    }
+    operator_list_free(&forward);
+    operator_list_free(&backward);
 }
 
 struct price_record *execution_prices(const struct execution *e, struct arena *arena,
@@ -197,8 +238,8 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
     const struct model *model = e->scenario->model;
     const struct price_table *prices = e->job->prices;
     const int64_t tables = LAYER_KIND_COUNT + price_table_variant_count(prices);
-    struct price_record *records =
-        arena_array(arena, struct price_record, tables * 2 * PRICE_OPERATOR_LIMIT);
+    struct price_record *records = arena_array(
+        arena, struct price_record, tables * (2 + RECOMPUTE_KIND_COUNT) * PRICE_OPERATOR_LIMIT);
     bool *done = arena_array(arena, bool, model->layer_count);
     *count = 0;
     for (int64_t first = 0; first < model->layer_count; first++) {
@@ -319,6 +360,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->padding_ms = c[REPLAY_PADDING] * 1e3;
     run->recompute_ms = c[REPLAY_RECOMPUTE] * 1e3;
     run->launch_wait_ms = c[REPLAY_LAUNCH] * 1e3;
+    run->launch_cost_ms = r->launch_cost_s * 1e3;
     run->update_ms = c[REPLAY_UPDATE] * 1e3;
     run->exposed_tensor_ms = c[REPLAY_TENSOR] * 1e3;
     run->exposed_context_ms = c[REPLAY_CONTEXT] * 1e3;

@@ -85,16 +85,40 @@ static void add_outer(const struct execution *e, const struct outer_list *list, 
     }
 }
 
-static int64_t blocks_of(const struct execution *e, int kind, int64_t *recomputing) {
+/* Blocks of the kind, and those of them that run something again, by how. */
+static int64_t blocks_of(const struct execution *e, int kind,
+                         int64_t recomputing[RECOMPUTE_KIND_COUNT]) {
     int64_t count = 0;
-    *recomputing = 0;
     for (int64_t i = 0; i < e->scenario->model->layer_count; i++) {
         if ((int)e->scenario->model->layers[i].kind != kind) continue;
         const struct gradient_need need = model_gradient_need(e->scenario->model, i);
         count++;
-        *recomputing += e->job->plan.recompute[i] == RECOMPUTE_FULL && (need.input || need.weight);
+        if (need.input || need.weight) recomputing[e->job->plan.recompute[i]]++;
     }
     return count;
+}
+
+static void add_host_wait(const struct execution *e, const struct layer_share *share,
+                          const char *pass, int64_t ns, int64_t blocks, struct arena *arena,
+                          struct explanation *x) {
+    if (ns == 0 || blocks == 0) return;
+    x->prices[x->price_count] = (struct price_record){
+        .price_index = x->price_count,
+        .layer_kind = share->layer_kind,
+        .operator= "launch waits",
+        .kind = "launch",
+        .pass = pass,
+        .shape = "",
+        .calls_per_step = (double)blocks * (double)e->scenario->micro_batches_per_rank /
+                          (double)share->stage_count,
+        .rank_fraction = (double)share->stage_count / (double)e->job->plan.stage_count,
+        .price_s = seconds_from_ns(ns),
+        .launch_s = seconds_from_ns(ns),
+        .bound = bound_names[PRICE_LAUNCH],
+        .source = arena_format(arena, "host time of stack %s", e->scenario->stack->name),
+        .inside_range = true,
+    };
+    x->price_count++;
 }
 
 /* Launches that the device waits for, as one more operator of the blocks. */
@@ -104,38 +128,15 @@ static void add_host_waits(const struct execution *e, struct arena *arena, struc
         int kind = 0;
         while (strcmp(layer_kind_name((enum layer_kind)kind), share->layer_kind) != 0)
             kind++;
-        int64_t recomputing;
-        const int64_t blocks = blocks_of(e, kind, &recomputing);
+        int64_t recomputing[RECOMPUTE_KIND_COUNT] = { 0 };
+        const int64_t blocks = blocks_of(e, kind, recomputing);
         struct host_waits waits;
         price_table_host_waits(e->job->prices, (enum layer_kind)kind, &e->job->typical, &waits);
-        const struct {
-            const char *pass;
-            int64_t ns, blocks;
-        } parts[] = { { "forward", waits.forward_ns, blocks },
-                      { "backward", waits.backward_ns, blocks },
-                      { "recompute", waits.recompute_ns[RECOMPUTE_FULL], recomputing } };
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-            const int64_t ns = parts[i].ns;
-            if (ns == 0 || parts[i].blocks == 0) continue;
-            const double runs = (double)parts[i].blocks;
-            x->prices[x->price_count] = (struct price_record){
-                .price_index = x->price_count,
-                .layer_kind = share->layer_kind,
-                .operator= "exposed launches",
-                .kind = "launch",
-                .pass = parts[i].pass,
-                .shape = "",
-                .calls_per_step =
-                    runs * (double)e->scenario->micro_batches_per_rank / (double)share->stage_count,
-                .rank_fraction = (double)share->stage_count / (double)e->job->plan.stage_count,
-                .price_s = seconds_from_ns(ns),
-                .launch_s = seconds_from_ns(ns),
-                .bound = bound_names[PRICE_LAUNCH],
-                .source = arena_format(arena, "host time of stack %s", e->scenario->stack->name),
-                .inside_range = true,
-            };
-            x->price_count++;
-        }
+        add_host_wait(e, share, "forward", waits.forward_ns, blocks, arena, x);
+        add_host_wait(e, share, "backward", waits.backward_ns, blocks, arena, x);
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            add_host_wait(e, share, "recompute", waits.recompute_ns[how], recomputing[how], arena,
+                          x);
     }
 }
 
@@ -145,7 +146,8 @@ void explanation_outer_prices(const struct execution *e, struct arena *arena,
     step_outer_operators(e->job->step, &e->job->typical, arena, &list);
     struct price_record *layers = x->prices;
     x->prices = arena_array(arena, struct price_record,
-                            x->price_count + list.count + 3 * LAYER_KIND_COUNT + 1);
+                            x->price_count + list.count +
+                                (2 + RECOMPUTE_KIND_COUNT) * LAYER_KIND_COUNT + 1);
     memcpy(x->prices, layers, sizeof *layers * (size_t)x->price_count);
     add_host_waits(e, arena, x);
     add_outer(e, &list, arena, x);
@@ -249,7 +251,8 @@ void explanation_parts(const struct execution *e, struct explanation *x) {
     /* A rank that what_if slows, or a planner that chooses recomputation anew each step. */
     const double rest = classes[REPLAY_COMPUTE] + classes[REPLAY_PADDING] +
                         classes[REPLAY_RECOMPUTE] + classes[REPLAY_LAUNCH] +
-                        classes[REPLAY_TENSOR] + classes[REPLAY_CONTEXT] - layers_s - accumulation_s - copies_s;
+                        classes[REPLAY_TENSOR] + classes[REPLAY_CONTEXT] - layers_s -
+                        accumulation_s - copies_s;
     if (fabs(rest) > 1e-6 * e->replay->step_time_mean_s)
         add_part(x, "slower GPUs and choices of a step", STEP_LAYERS, 0, rest);
     const struct {

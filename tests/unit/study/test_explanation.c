@@ -153,7 +153,7 @@ static void test_the_dearest_operator_is_first(void **state) {
 }
 
 /* Every part of a step is some operator's or nobody's: the groups are the classes of `run`. */
-static const char *const part_setups[][6] = {
+static const char *const part_setups[][7] = {
     /* the last is NULL */
     { NULL },
     { "layout.pp=4", "layout.tp=1", "layout.backend=megatron-deepspeed", "layout.zero_stage=1",
@@ -167,6 +167,8 @@ static const char *const part_setups[][6] = {
       "policy.recompute=full", NULL },
     { "layout.stack=hf-deepspeed", "layout.backend=deepspeed", "layout.pp=1", "layout.zero_stage=3",
       "policy.recompute=full" },
+    { "layout.stack=torchtitan-eager", "layout.backend=fsdp", "layout.pp=1", "layout.tp=1",
+      "layout.zero_stage=3", "policy.recompute=selective" },
 };
 
 static double group_s(const struct explanation *x, enum step_group group) {
@@ -188,9 +190,8 @@ static void test_parts_are_the_breakdown_of_run(void **state) {
             enum step_group group;
             double want_s;
         } groups[] = {
-            { STEP_LAYERS,
-              c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE] + c[REPLAY_LAUNCH] +
-                  c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] },
+            { STEP_LAYERS, c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE] +
+                               c[REPLAY_LAUNCH] + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] },
             { STEP_SENDS, c[REPLAY_SEND] },
             { STEP_REDUCTION, c[REPLAY_DATA] },
             { STEP_UPDATE, c[REPLAY_UPDATE] },
