@@ -182,6 +182,10 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->send_blocks_host =
         stack->waits_for_sends && !(stack->overlaps_interleaved_sends && interleaved);
     b->send_blocks_compute |= b->send_blocks_host;
+    /* Megatron-LM's schedules.py had that case until it counted passes by get_pp_rank_microbatches
+     * (2025); PyTorch's pipelines never had it. */
+    b->fills_one_round =
+        strncmp(b->name, "megatron", 8) == 0 && stack->year > 0 && stack->year <= 2024;
 }
 
 void backend_use_fp32(struct backend *b) {

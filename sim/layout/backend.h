@@ -14,6 +14,7 @@ struct backend {
     const char *help;
     const char *usual_stack;  /* of scenarios/stacks: what prices a scenario that names none */
     bool send_blocks_compute; /* a stage computes nothing while it sends */
+    bool fills_one_round;     /* see struct schedule_place */
     bool divides_sends; /* without sequence parallelism TP ranks send shares, put together again */
     double gradient_bytes;        /* per parameter, as held between micro-batches */
     double gradient_reduce_bytes; /* per parameter, as reduced over data-parallel ranks */

@@ -370,10 +370,11 @@ static void typical_costs(const struct step_model *step, const struct batch_shap
 }
 
 /* Peak of what is live on a stage when every micro-batch costs the same. */
-static void constant_peak(const struct job_plan *plan, int64_t stage, int64_t micro_batch_count,
+static void constant_peak(const struct job *job, const struct job_plan *plan, int64_t stage,
                           const struct stage_cost *costs, struct stage_memory *memory) {
     struct schedule_place place = { stage, plan->stage_count, plan->chunk_count,
-                                    micro_batch_count };
+                                    job->scenario->micro_batches_per_rank,
+                                    job->scenario->backend->fills_one_round };
     int64_t count = schedule_entry_count(&place);
     struct schedule_entry *entries = memory_alloc(sizeof *entries * (size_t)count);
     plan->schedule->order(&place, entries);
@@ -426,7 +427,7 @@ static double oracle_stage_bytes(void *context, const struct job_plan *plan, int
     struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
     typical_costs(step, shape, costs);
     struct stage_memory memory = step->static_memory[stage];
-    constant_peak(plan, stage, job->scenario->micro_batches_per_rank, costs, &memory);
+    constant_peak(job, plan, stage, costs, &memory);
     step_settle_memory(step, stage, &memory);
     double bytes = stage_memory_device(&memory);
     arena_destroy(scratch);
@@ -550,7 +551,7 @@ static bool make_plan(struct job *job, struct error *err) {
     plan->recompute = arena_array(job->arena, enum recompute_kind, s->model->layer_count);
     plan->schedule = s->schedule.row;
     const struct schedule_place place = { 0, plan->stage_count, plan->chunk_count,
-                                          s->micro_batches_per_rank };
+                                          s->micro_batches_per_rank, s->backend->fills_one_round };
     if (plan->schedule != NULL && plan->schedule->check != NULL &&
         !plan->schedule->check(&place, err))
         return error_context(err, "while checking schedule \"%s\"", plan->schedule->name);

@@ -97,7 +97,8 @@ static double stage_bytes(const struct bound *b, int64_t stage, struct schedule_
                           struct chunk *chunks) {
     const struct step_model *step = b->job->step;
     const struct schedule_place place = { stage, step->stage_count, step->chunk_count,
-                                          b->job->scenario->micro_batches_per_rank };
+                                          b->job->scenario->micro_batches_per_rank,
+                                          b->job->scenario->backend->fills_one_round };
     b->job->plan.schedule->order(&place, entries);
     fill_chunks(b, stage, chunks);
     struct stage_memory memory = step->static_memory[stage];

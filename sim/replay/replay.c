@@ -535,7 +535,8 @@ static void merge_stages(const struct job *job, struct replay *replay, const str
             keep_least(&all, one->least_bytes, &one->least, one->least_iteration, one->least_rank);
         }
         struct schedule_place place = { stage, replay->stage_count, job->plan.chunk_count,
-                                        job->scenario->micro_batches_per_rank };
+                                        job->scenario->micro_batches_per_rank,
+                                        job->scenario->backend->fills_one_round };
         replay->stages[stage] = (struct stage_outcome){
             .busy_s = (double)all.busy_ns * scale,
             .peak = all.peak,

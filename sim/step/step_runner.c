@@ -112,7 +112,9 @@ static struct schedule_place place_of(const struct step_runner *r, int64_t stage
     return (struct schedule_place){ .stage = stage,
                                     .stage_count = r->model->stage_count,
                                     .chunk_count = r->model->chunk_count,
-                                    .micro_batch_count = r->micro_batch_count };
+                                    .micro_batch_count = r->micro_batch_count,
+                                    .fills_one_round =
+                                        r->model->scenario->backend->fills_one_round };
 }
 
 static void fill_static_order(struct step_runner *r) {

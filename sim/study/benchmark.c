@@ -88,7 +88,7 @@ static void build_pipeline(struct task_graph *graph, int64_t stages, int64_t mic
         int32_t compute = task_graph_add_resource(graph, RESOURCE_STREAM, "compute");
         int32_t down = task_graph_add_resource(graph, RESOURCE_STREAM, "link forward");
         int32_t up = task_graph_add_resource(graph, RESOURCE_STREAM, "link backward");
-        struct schedule_place place = { s, stages, 1, micro_batches };
+        struct schedule_place place = { s, stages, 1, micro_batches, false };
         policy->order(&place, entries);
         for (int64_t i = 0; i < 2 * micro_batches; i++) {
             int64_t cell = s * micro_batches + entries[i].micro_batch;

@@ -286,7 +286,7 @@ bool exact_search(const struct planner_oracle *oracle, const struct job_plan *pl
                         .best_blocks = blocks,
                         .memory = true };
     for (int64_t stage = 0; stage < stages; stage++) {
-        struct schedule_place place = { stage, stages, 1, oracle->micro_batch_count };
+        struct schedule_place place = { stage, stages, 1, oracle->micro_batch_count, false };
         s.in_flight[stage] = (double)plan->schedule->in_flight(&place);
     }
     start(&s);

@@ -3,8 +3,9 @@
  *
  * The model is cut into P x v parts; stage s holds parts s, P + s, 2P + s, ... The k-th forward of
  * a stage takes, in rounds of P micro-batches, chunk 0 of all P, then chunk 1, and so on; the k-th
- * backward likewise from the last chunk down. Warm-up is 2 (P - 1 - s) + (v - 1) P forwards. The
- * ideal bubble shrinks to (P - 1) / (v m). Micro-batches must be a multiple of P.
+ * backward likewise from the last chunk down. Warm-up is 2 (P - 1 - s) + (v - 1) P forwards; until
+ * 2024 Megatron-LM ran all of them first where m is P. The ideal bubble shrinks to (P - 1) / (v m).
+ * Micro-batches must be a multiple of P.
  */
 #include "sim/policy/schedule/schedule.h"
 
@@ -23,8 +24,7 @@ static int64_t warm_up(const struct schedule_place *place) {
     int64_t total = place->micro_batch_count * place->chunk_count;
     int64_t count =
         2 * (place->stage_count - 1 - place->stage) + (place->chunk_count - 1) * place->stage_count;
-    /* With one round there is no steady state: all forwards come first. */
-    if (place->micro_batch_count == place->stage_count) return total;
+    if (place->fills_one_round && place->micro_batch_count == place->stage_count) return total;
     return count < total ? count : total;
 }
 

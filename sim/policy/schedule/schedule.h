@@ -17,6 +17,8 @@
  * the model. */
 struct schedule_place {
     int64_t stage, stage_count, chunk_count, micro_batch_count;
+    bool
+        fills_one_round; /* interleaved, as many micro-batches as stages: all forwards come first */
 };
 
 struct schedule_entry {
@@ -33,7 +35,7 @@ static inline int64_t schedule_entry_count(const struct schedule_place *place) {
 struct schedule_policy {
     const char *name;
     const char *help;
-    bool interleaves; /* knows more than one chunk a stage */
+    bool interleaves;  /* knows more than one chunk a stage */
     bool needs_chunks; /* with a single chunk a stage it is not this schedule */
     /* Micro-batches must come in multiples of the stage count. */
     bool whole_rounds;

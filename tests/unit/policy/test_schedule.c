@@ -38,7 +38,7 @@ static void test_orders(void **state) {
         assert_non_null(policy);
         struct schedule_entry entries[2 * MAX_MICRO_BATCHES];
         struct schedule_place place = { orders[i].stage, orders[i].stage_count, 1,
-                                        orders[i].micro_batch_count };
+                                        orders[i].micro_batch_count, false };
         policy->order(&place, entries);
         char text[256] = "";
         for (int64_t k = 0; k < 2 * orders[i].micro_batch_count; k++)
@@ -60,7 +60,7 @@ static void check_order(const struct schedule_policy *policy, int64_t stage, int
     struct schedule_entry entries[2 * MAX_MICRO_BATCHES];
     int passes[MAX_MICRO_BATCHES] = { 0 };
     int64_t held = 0, most = 0;
-    struct schedule_place place = { stage, stage_count, 1, micro_batch_count };
+    struct schedule_place place = { stage, stage_count, 1, micro_batch_count, false };
     policy->order(&place, entries);
     for (int64_t k = 0; k < 2 * micro_batch_count; k++) {
         int32_t g = entries[k].micro_batch;
@@ -80,13 +80,13 @@ static void check_order(const struct schedule_policy *policy, int64_t stage, int
 
 /* Chunks: every stage runs each pass of each (micro-batch, chunk) once, forward before backward, a
  * chunk's forward after that of the chunk before it, and holds at most in_flight. */
-static void test_chunks_are_complete(void **state) {
-    (void)state;
+static void check_chunks(bool fills_one_round) {
     for (int64_t stage_count = 2; stage_count <= 4; stage_count++)
         for (int64_t chunks = 2; chunks <= 4; chunks++)
             for (int64_t m = stage_count; m <= 4 * stage_count; m += stage_count)
                 for (int64_t stage = 0; stage < stage_count; stage++) {
-                    struct schedule_place place = { stage, stage_count, chunks, m };
+                    struct schedule_place place = { stage, stage_count, chunks, m,
+                                                    fills_one_round };
                     struct schedule_entry entries[2 * 16 * 4];
                     int passes[4][16] = { { 0 } };
                     int64_t held = 0, most = 0;
@@ -107,7 +107,17 @@ static void test_chunks_are_complete(void **state) {
                         if (held > most) most = held;
                     }
                     assert_int_equal(most, schedule_interleaved.in_flight(&place));
+                    const int64_t ahead =
+                        2 * (stage_count - 1 - stage) + (chunks - 1) * stage_count + 1;
+                    const bool all = fills_one_round && m == stage_count;
+                    assert_int_equal(most, all || ahead > m * chunks ? m * chunks : ahead);
                 }
+}
+
+static void test_chunks_are_complete(void **state) {
+    (void)state;
+    check_chunks(false);
+    check_chunks(true);
 }
 
 static void test_every_policy_is_complete(void **state) {

@@ -332,7 +332,7 @@ static void test_oracle_simulates_iterations(void **state) {
     struct job_plan gpipe = job->plan;
     gpipe.schedule = &schedule_gpipe;
     for (int64_t stage = 0; stage < 2; stage++) {
-        struct schedule_place place = { stage, 2, 1, 8 };
+        struct schedule_place place = { stage, 2, 1, 8, false };
         schedule_gpipe.order(&place, entries + stage * 16);
     }
     struct planner_outcome ordered = { 0 }, static_order = { 0 };

@@ -228,7 +228,7 @@ static int64_t pipeline_ns(struct pipeline *p) {
     memset(p->sent, -1, sizeof p->sent);
     memset(p->returned, -1, sizeof p->returned);
     for (int64_t s = 0; s < p->stages; s++) {
-        struct schedule_place place = { s, p->stages, 1, p->micro_batches };
+        struct schedule_place place = { s, p->stages, 1, p->micro_batches, false };
         p->model->plan->schedule->order(&place, order[s]);
     }
     for (int64_t left = 2 * p->stages * p->micro_batches; left > 0;) {
