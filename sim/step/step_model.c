@@ -196,6 +196,15 @@ bool step_reduces_once(const struct step_model *m) {
            layout->zero_group > 1 && m->scenario->micro_batches_per_rank > 1;
 }
 
+/* Sharded weights come block by block in each forward: FSDP keeps as ZeRO-2 what it gathered until
+ * that micro-batch's backward has used it (reshard_after_forward off, SHARD_GRAD_OP), under no_sync
+ * until the step's last. DeepSpeed's ZeRO-2 gathers after the update. */
+static bool gathers_in_forward(const struct step_model *m) {
+    const struct scenario *s = m->scenario;
+    return s->layout.zero_stage == 3 || (s->layout.zero_stage == 2 && s->backend->unit_gradients &&
+                                         !s->backend->gathers_once && !step_reduces_once(m));
+}
+
 /* Of sends to and from one pipeline neighbour: NCCL_BUFFSIZE of 4 MiB, 24 channels, both
  * directions. */
 #define NEIGHBOUR_BYTES (4.0 * 24 * 2 * BYTES_PER_MiB)
@@ -345,7 +354,7 @@ static void price_synchronisation(struct step_model *m) {
             m->optimizer_ns[stage] +=
                 moved_ns(m, run, "passes over whole gradients",
                          trainable * s->backend->gradient_passes * s->backend->gradient_bytes);
-        if (sharded_state && layout->zero_stage < 3) {
+        if (sharded_state && !gathers_in_forward(m)) {
             m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
             m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);
         }
@@ -415,9 +424,9 @@ static void price_units(struct arena *arena, struct step_model *m) {
     const struct model *model = s->model;
     m->sharded = s->layout.zero_stage >= 2;
     if (!m->sharded) return;
-    bool gathers = s->layout.zero_stage == 3;
+    const bool gathers = gathers_in_forward(m), twice_gathered = s->layout.zero_stage == 3;
     struct communicator shards = layout_shard_group(&s->layout);
-    /* The root is gathered in forward only, units that have a backward again in it. */
+    /* The root is gathered in forward only; under ZeRO-3 units that have a backward again in it. */
     const double passes = (double)s->micro_batches_per_rank;
     const struct outer_call twice = { OUTER_REDUCTION, 0, 2 * passes, 1 },
                             once = { OUTER_REDUCTION, 0, passes, 1 },
@@ -444,11 +453,11 @@ static void price_units(struct arena *arena, struct step_model *m) {
         const double gathered = bytes - gather_saves(m, i) * parameters;
         m->unit_bytes = fmax(m->unit_bytes, gathered);
         unit_gradients = fmax(unit_gradients, gradients);
-        if (gathers && gradients > 0 && s->backend->unit_gradients)
+        if (twice_gathered && gradients > 0 && s->backend->unit_gradients)
             m->unit_gradient_bytes =
                 fmax(m->unit_gradient_bytes, weight_bytes(model, i) * trained + gradients);
         const struct gradient_need need = model_gradient_need(model, i);
-        const bool again = need.input || need.weight;
+        const bool again = twice_gathered && (need.input || need.weight);
         if (gathers)
             m->unit_gather_ns[unit] = outer_collective_ns(m, again ? twice : once,
                                                           OPERATOR_ALL_GATHER, gathered, &shards);
