@@ -167,13 +167,26 @@ static struct step_slowness slowness_of(const struct job *job, int64_t iteration
     return slow;
 }
 
-static void slow_layer(struct layer_time *time, const struct step_slowness *slow) {
-    double factor = slow->rank * slow->stage_factor; /* sharded: the only stage */
-    if (factor == 1) return;
-    time->forward_ns = llround((double)time->forward_ns * factor);
-    time->backward_ns = llround((double)time->backward_ns * factor);
+static void slow_layer(struct layer_time *time, const struct step_slowness *slow,
+                       enum launch_hiding hiding) {
+    if (slow->stage_factor != 1) { /* sharded: the only stage */
+        struct pass_times passes = { time->forward_ns, time->backward_ns, time->forward_wait_ns,
+                                     time->backward_wait_ns };
+        pass_times_slow(&passes, slow->stage_factor, hiding);
+        time->forward_ns = passes.forward_ns;
+        time->backward_ns = passes.backward_ns;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            struct pass_times again = { .forward_ns = time->recompute_ns[how],
+                                        .forward_wait_ns = time->recompute_wait_ns[how] };
+            pass_times_slow(&again, slow->stage_factor, hiding);
+            time->recompute_ns[how] = again.forward_ns;
+        }
+    }
+    if (slow->rank == 1) return;
+    time->forward_ns = llround((double)time->forward_ns * slow->rank);
+    time->backward_ns = llround((double)time->backward_ns * slow->rank);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        time->recompute_ns[how] = llround((double)time->recompute_ns[how] * factor);
+        time->recompute_ns[how] = llround((double)time->recompute_ns[how] * slow->rank);
 }
 
 /* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank
@@ -182,6 +195,7 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     const struct job *job = loop->job;
     struct worker *worker = &loop->workers[thread_index];
     int64_t count = job->scenario->micro_batches_per_rank;
+    const enum launch_hiding hiding = step_launch_hiding(job->scenario);
     memset(worker->locked, 0, sizeof *worker->locked * (size_t)count);
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
         const struct batch_shape *shapes =
@@ -192,7 +206,7 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
             step_layer_times(job->step, &shapes[i], times);
             for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
                 struct layer_time *most = &worker->locked[i][kind];
-                slow_layer(&times[kind], &slow);
+                slow_layer(&times[kind], &slow, hiding);
                 if (times[kind].forward_ns > most->forward_ns)
                     most->forward_ns = times[kind].forward_ns;
                 if (times[kind].backward_ns > most->backward_ns)

@@ -306,10 +306,11 @@ static void fill_times(const struct price_table *table, enum layer_kind kind,
     const struct host_waits waits = host_waits_of(table, kind, prices, time);
     time->forward_ns += waits.forward_ns;
     time->backward_ns += waits.backward_ns;
-    time->launch_wait_ns = waits.forward_ns + waits.backward_ns;
+    time->forward_wait_ns = waits.forward_ns;
+    time->backward_wait_ns = waits.backward_ns;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         time->recompute_ns[how] += waits.recompute_ns[how];
-        time->launch_wait_again_ns[how] = waits.recompute_ns[how];
+        time->recompute_wait_ns[how] = waits.recompute_ns[how];
     }
 }
 

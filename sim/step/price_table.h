@@ -23,8 +23,8 @@ struct layer_time {
     /* before the backward of a block that recomputes so; communication included */
     int64_t recompute_ns[RECOMPUTE_KIND_COUNT], recompute_comm_ns[RECOMPUTE_KIND_COUNT],
         recompute_context_ns[RECOMPUTE_KIND_COUNT];
-    /* of forward and backward together, and of what runs again: waiting for the host's launches */
-    int64_t launch_wait_ns, launch_wait_again_ns[RECOMPUTE_KIND_COUNT];
+    /* of them: waiting for the host's launches */
+    int64_t forward_wait_ns, backward_wait_ns, recompute_wait_ns[RECOMPUTE_KIND_COUNT];
     /* Bytes of one rank: from forward to backward, and on top while the layer runs. */
     double saved_bytes[RECOMPUTE_KIND_COUNT], workspace_bytes;
     /* Model FLOPs of all TP ranks: of forward and backward as model_layer_training_flop() defines

@@ -12,6 +12,7 @@
 #include "sim/base/units.h"
 #include "sim/step/outer_price.h"
 #include "sim/step/part_kinds.h"
+#include "sim/step/price_slot.h"
 #include "sim/step/sharded_pass.h"
 
 /* Without anything trainable at or below a layer there is no backward pass for it. */
@@ -36,6 +37,25 @@ void step_layer_times(const struct step_model *m, const struct batch_shape *shap
                       struct layer_time times[LAYER_KIND_COUNT]) {
     memset(times, 0, sizeof *times * LAYER_KIND_COUNT);
     step_layer_times_again(m, shape, times);
+}
+
+void step_layer_times_launched(struct layer_time times[LAYER_KIND_COUNT]) {
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        struct layer_time *time = &times[kind];
+        time->forward_ns -= time->forward_wait_ns;
+        time->backward_ns -= time->backward_wait_ns;
+        time->forward_wait_ns = time->backward_wait_ns = 0;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+            time->recompute_ns[how] -= time->recompute_wait_ns[how];
+            time->recompute_wait_ns[how] = 0;
+        }
+    }
+}
+
+enum launch_hiding step_launch_hiding(const struct scenario *scenario) {
+    return scenario->backend->blocking_launches ? LAUNCHES_NEVER_HIDE
+           : price_slot_passes_apart(scenario)  ? LAUNCHES_HIDE_IN_EACH
+                                                : LAUNCHES_HIDE_IN_BOTH;
 }
 
 /* Compute lost to the collectives beside it, of which `exposed_ns` have nothing beside them. */
@@ -139,18 +159,20 @@ static void add_layers(enum layer_kind kind, int64_t count,
     int64_t passes_ns = count * (time->forward_ns + time->backward_ns);
     int64_t recompute_ns = 0, recompute_comm_ns = 0;
     int64_t context_ns = count * (time->forward_context_ns + time->backward_context_ns);
-    int64_t waits_ns = count * time->launch_wait_ns, waits_again_ns = 0;
+    int64_t waits_ns = count * (time->forward_wait_ns + time->backward_wait_ns), waits_again_ns = 0;
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
         recompute_ns += recomputing[how] * time->recompute_ns[how];
         recompute_comm_ns += recomputing[how] * time->recompute_comm_ns[how];
         context_ns += recomputing[how] * time->recompute_context_ns[how];
-        waits_again_ns += recomputing[how] * time->launch_wait_again_ns[how];
+        waits_again_ns += recomputing[how] * time->recompute_wait_ns[how];
     }
     int64_t communication_ns =
         count * (time->forward_comm_ns + time->backward_comm_ns) + recompute_comm_ns;
     cost->forward_ns += count * time->forward_ns;
     cost->backward_ns += count * time->backward_ns + recompute_ns;
     cost->recompute_ns += recompute_ns;
+    cost->forward_wait_ns += count * time->forward_wait_ns;
+    cost->backward_wait_ns += count * time->backward_wait_ns + waits_again_ns;
 
     double useful = layer_kind_axis(kind) == TOKENS_LANGUAGE ? 1 - padded : 1;
     double recompute_alone = (double)(recompute_ns - recompute_comm_ns - waits_again_ns);

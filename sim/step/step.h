@@ -16,6 +16,7 @@
 
 #include "sim/engine/engine.h"
 #include "sim/step/offload.h"
+#include "sim/step/slowness.h"
 #include "sim/step/price_table.h"
 
 enum fidelity { FIDELITY_STAGE, FIDELITY_OPERATOR };
@@ -64,6 +65,8 @@ struct stage_cost {
     int64_t forward_ns, backward_ns; /* recomputation is part of backward_ns */
     int64_t recompute_ns;            /* inside backward_ns, its communication included */
     int64_t send_forward_ns, send_backward_ns;
+    /* of the passes, what runs again included: waiting for the host's launches */
+    int64_t forward_wait_ns, backward_wait_ns;
     double class_ns[TIME_CLASS_COUNT]; /* sums to both passes; sends apart */
     double activation_bytes;           /* live between forward and backward */
     double workspace_bytes;            /* on top, while the backward runs */
@@ -71,6 +74,9 @@ struct stage_cost {
     /* of the loss: its part of activation_bytes is gone before any block's backward */
     double loss_bytes, loss_workspace_bytes;
 };
+
+/* When the host's launches hide behind what the device does. */
+enum launch_hiding step_launch_hiding(const struct scenario *scenario);
 
 enum { PART_KINDS = LAYER_KIND_COUNT + 1 };
 
@@ -150,7 +156,9 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
  * the slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
-/* The same where those of kinds that the model has not are 0 already. */
+/* Takes out what they wait for the host's launches. */
+void step_layer_times_launched(struct layer_time times[LAYER_KIND_COUNT]);
+/* step_layer_times() where those of kinds that the model has not are 0 already. */
 void step_layer_times_again(const struct step_model *model, const struct batch_shape *shape,
                             struct layer_time times[LAYER_KIND_COUNT]);
 void step_stage_cost(const struct step_model *model, int64_t part, const struct batch_shape *shape,

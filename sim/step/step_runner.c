@@ -291,23 +291,49 @@ static int64_t scaled(int64_t ns, double factor) {
     return (int64_t)((double)ns * factor + 0.5);
 }
 
+/* A GPU that computes more slowly. */
+static void slow_gpu(struct stage_cost *cost, double factor, enum launch_hiding hiding) {
+    if (factor == 1) return;
+    const int64_t backward_ns = cost->backward_ns;
+    struct pass_times passes = { cost->forward_ns, cost->backward_ns, cost->forward_wait_ns,
+                                 cost->backward_wait_ns };
+    pass_times_slow(&passes, factor, hiding);
+    cost->forward_ns = passes.forward_ns;
+    cost->backward_ns = passes.backward_ns;
+    cost->forward_wait_ns = passes.forward_wait_ns;
+    cost->backward_wait_ns = passes.backward_wait_ns;
+    if (backward_ns > 0)
+        cost->recompute_ns =
+            scaled(cost->recompute_ns, (double)cost->backward_ns / (double)backward_ns);
+    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+        cost->class_ns[class] *= factor;
+    cost->class_ns[TIME_LAUNCH] = (double)(cost->forward_wait_ns + cost->backward_wait_ns);
+}
+
+/* A rank whose passes take longer, whatever holds them up. */
+static void straggle(struct stage_cost *cost, double factor) {
+    if (factor == 1) return;
+    cost->forward_ns = scaled(cost->forward_ns, factor);
+    cost->backward_ns = scaled(cost->backward_ns, factor);
+    cost->recompute_ns = scaled(cost->recompute_ns, factor);
+    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
+        cost->class_ns[class] *= factor;
+}
+
 /* With sharding the passes follow from the locked times, in which the slow rank is slow already. */
 static void slow_down(struct step_runner *r) {
     const struct step_model *m = r->model;
     const struct step_slowness *slow = &r->slowness;
+    const enum launch_hiding hiding = step_launch_hiding(m->scenario);
     for (int64_t part = 0; part < m->part_count; part++) {
         int64_t stage = part % m->stage_count;
-        double factor = slow->rank * (stage == slow->stage ? slow->stage_factor : 1);
         bool before = stage == slow->link_stage,
              after = stage == (slow->link_stage + 1) % m->stage_count;
         for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++) {
             struct stage_cost *cost = &r->costs[cell];
-            if (factor != 1 && !m->sharded) {
-                cost->forward_ns = scaled(cost->forward_ns, factor);
-                cost->backward_ns = scaled(cost->backward_ns, factor);
-                cost->recompute_ns = scaled(cost->recompute_ns, factor);
-                for (int class = 0; class < TIME_CLASS_COUNT; class ++)
-                    cost->class_ns[class] *= factor;
+            if (!m->sharded) {
+                if (stage == slow->stage) slow_gpu(cost, slow->stage_factor, hiding);
+                straggle(cost, slow->rank);
             }
             if (before) cost->send_forward_ns = scaled(cost->send_forward_ns, slow->link_factor);
             if (after) cost->send_backward_ns = scaled(cost->send_backward_ns, slow->link_factor);

@@ -75,8 +75,8 @@ static void test_launches_of_the_host(void **state) {
     assert_int_equal(time.recompute_ns[RECOMPUTE_FULL], PASS_NS);
     assert_int_equal(waits.forward_ns, 0);
     assert_true(waits.backward_ns > 0 && waits.backward_ns < time.backward_ns);
-    assert_int_equal(time.launch_wait_ns, waits.backward_ns);
-    assert_int_equal(time.launch_wait_again_ns[RECOMPUTE_FULL], waits.recompute_ns[RECOMPUTE_FULL]);
+    assert_int_equal(time.backward_wait_ns, waits.backward_ns);
+    assert_int_equal(time.recompute_wait_ns[RECOMPUTE_FULL], waits.recompute_ns[RECOMPUTE_FULL]);
     price_table_host_waits(f.prices, LAYER_HEAD, &shapes[0], &waits);
     assert_int_equal(waits.backward_ns, 0);
     price_table_host_waits(f.prices, LAYER_LANGUAGE_BLOCK, &shapes[1], &waits);

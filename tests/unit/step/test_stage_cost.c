@@ -281,9 +281,10 @@ static void test_waits_for_launches(void **state) {
         int64_t want = 0;
         for (int64_t i = 0; i < f.scenario->model->layer_count; i++) {
             const struct layer_time *time = &times[f.scenario->model->layers[i].kind];
-            want += time->launch_wait_ns + (f.plan.recompute[i] != RECOMPUTE_NONE
-                                                ? time->launch_wait_again_ns[f.plan.recompute[i]]
-                                                : 0);
+            want += time->forward_wait_ns + time->backward_wait_ns +
+                    (f.plan.recompute[i] != RECOMPUTE_NONE
+                         ? time->recompute_wait_ns[f.plan.recompute[i]]
+                         : 0);
         }
         assert_true(cost.class_ns[TIME_LAUNCH] == (double)want);
         assert_true(k == 0 ? want == 0

@@ -1,0 +1,28 @@
+/* slowness.h - passes on a GPU that computes more slowly than the others, and by a straggler.
+ *
+ *     struct pass_times p = { .forward_ns = f, .backward_ns = b, .backward_wait_ns = w };
+ *     pass_times_slow(&p, 2, launches);     // a GPU half as fast: the host's launches stay
+ */
+#ifndef BALLAST_SIM_STEP_SLOWNESS_H
+#define BALLAST_SIM_STEP_SLOWNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of which pass what the device does can hide the host's launches. */
+enum launch_hiding {
+    LAUNCHES_HIDE_IN_BOTH, /* the host launches ahead of both passes */
+    LAUNCHES_HIDE_IN_EACH, /* it waits for the device between them (sends that block it) */
+    LAUNCHES_NEVER_HIDE    /* it waits for each kernel */
+};
+
+struct pass_times {
+    int64_t forward_ns, backward_ns;
+    int64_t forward_wait_ns, backward_wait_ns; /* of them, waiting for the host's launches */
+};
+
+/* The device takes `factor` times as long; what it takes longer hides launches. Below 1 the waits
+ * stay, so that a faster device gains at most what is left. */
+void pass_times_slow(struct pass_times *passes, double factor, enum launch_hiding hiding);
+
+#endif
