@@ -22,7 +22,7 @@
 --  11  sweep.objective, sweep.deadline_days, sweep.budget_usd.
 --  12  sweep_row.memory_bound_bytes.
 --  13  run.memory_training_bytes, run.memory_training_high_bytes; sweep_row.memory_training_bytes.
---  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before.
+--  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before; run.launch_cost_ms.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
 PRAGMA user_version = 14;
@@ -93,7 +93,8 @@ CREATE TABLE run (
     asked_samples_per_step INTEGER,            -- as the scenario asks; NULL: it asks for micro-batches. sample_count / iteration_count is what a step holds
     memory_training_bytes INTEGER,             -- likely peak of the whole training, each epoch shuffled anew, which the verdict goes by; NULL: not known, the verdict is that of memory_peak_bytes
     memory_training_high_bytes INTEGER,        -- that one such training in ten exceeds
-    launch_wait_ms        REAL                 -- of a mean step, beside the parts above: waiting for the host's launches; NULL: inside compute_ms, padding_ms and recompute_ms
+    launch_wait_ms        REAL,                -- of a mean step, beside the parts above: waiting for the host's launches, mean of the GPUs; NULL: inside compute_ms, padding_ms and recompute_ms
+    launch_cost_ms        REAL                 -- by how much a mean step would be shorter if nothing waited for launches
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -124,7 +125,7 @@ CREATE TABLE stage (
     idle_ms          REAL NOT NULL,    -- compute stream free
     forward_ms       REAL NOT NULL,    -- forward passes
     backward_ms      REAL NOT NULL,    -- backward passes, without recompute_ms
-    recompute_ms     REAL NOT NULL,    -- forward work repeated in backward
+    recompute_ms     REAL NOT NULL,    -- forward work repeated in backward, with its collectives and waits for launches
     in_flight_count  INTEGER,          -- most micro-batches between forward and backward
     PRIMARY KEY (run_id, stage_index)
 ) STRICT, WITHOUT ROWID;

@@ -1,6 +1,7 @@
 -- upgrade_14.sql - from the tables of version 13 to those of version 14.
 DROP VIEW breakdown;
 ALTER TABLE run ADD COLUMN launch_wait_ms REAL;
+ALTER TABLE run ADD COLUMN launch_cost_ms REAL;
 
 -- Where the time of a mean step goes, one row a part. 'unexplained' closes the sum.
 CREATE VIEW breakdown AS

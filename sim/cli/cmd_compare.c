@@ -237,6 +237,21 @@ static void print_causes(const struct comparison_row *rows, int64_t count,
     }
 }
 
+/* What a difference must exceed beside the first's own limit: of other stacks and GPUs, and where
+ * runs wait for launches. */
+static void print_limits(const struct comparison_row *rows, int64_t count) {
+    bool any = false;
+    for (int64_t i = 1; i < count; i++) {
+        if (!(rows[i].may_err_log > rows[0].may_err_log + 0.01)) continue;
+        printf("%s run %ld %.0f %%", any ? "," : "To be sure against the first:", (long)i + 1,
+               expm1(rows[i].may_err_log) * 100);
+        any = true;
+    }
+    if (any)
+        puts(" (for another GPU or stack, and because how long a host takes for launches\nis a "
+             "stack's figure that no pair of measured runs tells the error of).");
+}
+
 /* `money` NULL: all GPUs cost the same, or some have no price. */
 static void print(const struct comparison_run *runs, const struct comparison_row *rows,
                   const struct comparison_row *money, int64_t count, const char *const *warnings,
@@ -262,9 +277,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         "The band holds 80 %% of the measured runs that nothing was fitted on "
         "(docs/VALIDATION.md).\n",
         expm1(rows[0].may_err_log) * 100);
-    if (comparison_launches_differ(rows, count))
-        puts("What runs wait for the host's launches is no measured run's: to be sure, they must "
-             "differ by so much more.");
+    print_limits(rows, count);
     if (comparison_more_steps_may_tell(rows, count))
         puts("More steps may settle what is open: a part of the epoch was replayed "
              "(simulate.iterations).");

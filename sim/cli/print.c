@@ -222,9 +222,11 @@ static void print_breakdown(const struct replay *r) {
                r->classes_s[class] * 1e3, share * 100, bars,
                "########################################");
     }
-    if (r->classes_s[REPLAY_LAUNCH] * 100 >= r->step_time_mean_s * NOTABLE_LAUNCH_PERCENT)
-        puts("  the host's time for launches is layout.stack's, of no band; more tokens a "
-             "micro-batch, less TP or CUDA graphs\n  leave less to wait for");
+    if (r->launch_cost_s * 100 >= r->step_time_mean_s * NOTABLE_LAUNCH_PERCENT)
+        printf("  without waiting for launches a step would take about %.1f %% less; how long the "
+               "host takes is a figure of the\n  stack (layout.stack), and the +- of the step does "
+               "not tell how far another host is from it\n",
+               r->launch_cost_s / r->step_time_mean_s * 100);
 }
 
 /* An even count of blocks is rarely an even amount of work; whoever reads only the step time should

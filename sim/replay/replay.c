@@ -422,6 +422,37 @@ static double spread_idle(const struct replay *replay) {
     return most - mean;
 }
 
+/* Of a pipeline of typical micro-batches, with and without the waits, as a share of the mean step's
+ * passes. */
+static bool price_launches(const struct job *job, struct replay *replay, struct error *err) {
+    replay->launch_cost_s = replay->classes_s[REPLAY_LAUNCH];
+    /* Where each iteration has its own order, the mean over GPUs is all that is known. */
+    if (replay->launch_cost_s == 0 || job->step->iteration_planner != NULL) return true;
+    struct step_runner *runner = step_runner_create(job->step);
+    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)replay->part_count);
+    int64_t makespan_ns[2] = { 0 };
+    bool ok = true;
+    for (int launched = 0; ok && launched < 2; launched++) {
+        struct layer_time times[LAYER_KIND_COUNT];
+        step_layer_times(job->step, &job->typical, times);
+        if (launched) step_layer_times_launched(times);
+        for (int64_t part = 0; part < replay->part_count; part++)
+            step_stage_cost(job->step, part, &job->typical, times, NULL, &costs[part]);
+        ok = step_run_constant(runner, costs, job->scenario->micro_batches_per_rank,
+                               &makespan_ns[launched], err);
+    }
+    double passes_ns = 0; /* of a mean step */
+    for (int64_t i = 0; i < replay->iteration_count; i++)
+        passes_ns +=
+            (double)replay->iterations[i].slowest_rank_ns / (double)replay->iteration_count;
+    if (ok)
+        replay->launch_cost_s =
+            passes_ns / NS_PER_S * (1 - (double)makespan_ns[1] / (double)makespan_ns[0]);
+    free(costs);
+    step_runner_destroy(runner);
+    return ok;
+}
+
 static bool break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
@@ -463,8 +494,7 @@ static bool break_down(const struct job *job, struct replay *replay,
     c[REPLAY_BUBBLE] = fmin(ideal_s, idle_s);
     c[REPLAY_STAGE_IMBALANCE] = fmin(fmax(constant_s - ideal_s, 0), idle_s - c[REPLAY_BUBBLE]);
     c[REPLAY_TIME_IMBALANCE] = idle_s - c[REPLAY_BUBBLE] - c[REPLAY_STAGE_IMBALANCE];
-
-    return true;
+    return price_launches(job, replay, err);
 }
 
 static void utilisation(const struct job *job, struct replay *replay,

@@ -81,6 +81,9 @@ struct replay {
     double mfu_fraction, hfu_fraction;
     enum precision mfu_precision; /* whose peak they are of: the last module's */
     double classes_s[REPLAY_CLASS_COUNT];
+    /* By how much a mean step would be shorter if nothing waited for launches: less than the class
+     * where waits are beside the slowest stage, more where the others wait for it meanwhile. */
+    double launch_cost_s;
     int64_t stage_count, part_count;
     struct stage_outcome *stages;
     double *part_forward_s, *part_backward_s; /* mean step, by part of the model */

@@ -342,11 +342,29 @@ static double samples_per_step(const struct comparison_run *run) {
     return run->iteration_count > 0 ? samples / (double)run->iteration_count : 0;
 }
 
+/* A variant of the hardware keeps the price of the scenario that it varies. */
+static bool same_price_of_another_gpu(const cJSON *first, const cJSON *other) {
+    struct arena *arena = arena_create();
+    const double price = number_of(first, "cluster", "price_usd_per_gpu_hour");
+    const bool same = price > 0 && price == number_of(other, "cluster", "price_usd_per_gpu_hour") &&
+                      strcmp(setup_text(first, "cluster", "hardware", arena),
+                             setup_text(other, "cluster", "hardware", arena)) != 0;
+    arena_destroy(arena);
+    return same;
+}
+
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena) {
     enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
-    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 2) + 1);
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 4) + 1);
     int64_t count = 0;
+    for (int64_t i = 0; i < run_count; i++)
+        if (isnan(runs[i].record.launch_wait_ms))
+            warnings[count++] =
+                arena_format(arena,
+                             "run %ld was stored by an older version: its waits for launches stand "
+                             "in compute, padding and recompute, and no order of it is sure",
+                             (long)i + 1);
     cJSON *first = resolved(&runs[0]);
     double first_samples = samples_per_step(&runs[0]);
     for (int64_t i = 1; i < run_count; i++) {
@@ -360,7 +378,12 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                     arena_format(arena, "run %ld has another %s than run 1: %s, not %s",
                                  (long)i + 1, value->words, got, want);
         }
-        cJSON_Delete(this);
+        if (same_price_of_another_gpu(first, this))
+            warnings[count++] = arena_format(
+                arena,
+                "run %ld has run 1's price of a GPU-hour, %s USD, for another GPU "
+                "(cluster.price_usd_per_gpu_hour)",
+                (long)i + 1, setup_text(first, "cluster", "price_usd_per_gpu_hour", arena));
         if (!same_share(&runs[0], &runs[i]))
             warnings[count++] =
                 arena_format(arena,
@@ -373,6 +396,7 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
             warnings[count++] =
                 arena_format(arena, "steps of run %ld hold %.1f samples, those of run 1 %.1f",
                              (long)i + 1, samples, first_samples);
+        cJSON_Delete(this);
     }
     cJSON_Delete(first);
     warnings[count] = NULL;
@@ -391,20 +415,21 @@ static enum comparison_verdict verdict_of(const struct comparison_run *reference
     if (!same_job(reference, run)) return COMPARISON_DIFFERENT_JOBS;
     if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
         return COMPARISON_OPEN;
-    return fabs(log1p(row->delta_fraction)) > row->may_err_log ? COMPARISON_SURE
-                                                               : COMPARISON_LIKELY;
+    const bool told =
+        !isnan(reference->record.launch_cost_ms) && !isnan(run->record.launch_cost_ms);
+    return told && fabs(log1p(row->delta_fraction)) > row->may_err_log ? COMPARISON_SURE
+                                                                       : COMPARISON_LIKELY;
 }
 
-/* Of the quantity: waiting for the host's launches. */
-static double launch_waits(const struct comparison_run *r, enum comparison_quantity quantity) {
-    const double ms = r->record.launch_wait_ms;
-    return isnan(ms)
-               ? 0
-               : amount_of(r, quantity) * goodput_of(&r->record) * ms / r->record.step_time_mean_ms;
+/* Of the quantity: what waiting for the host's launches costs; NaN in runs stored before it was told
+ * apart. */
+static double launch_cost(const struct comparison_run *r, enum comparison_quantity quantity) {
+    return amount_of(r, quantity) * goodput_of(&r->record) * r->record.launch_cost_ms /
+           r->record.step_time_mean_ms;
 }
 
 /* What launches take is a stack's figure of whatever host it was read on, so the part of the
- * difference that waits for them make counts as an error too. */
+ * difference that waiting for them makes counts as an error too. */
 static double may_err_log(const struct comparison_run *reference, const struct comparison_run *run,
                           enum comparison_quantity quantity) {
     const double pair = fmax(run->record.pair_band_fraction, reference->record.pair_band_fraction);
@@ -412,8 +437,9 @@ static double may_err_log(const struct comparison_run *reference, const struct c
         same_stack(reference, run) && !isnan(pair)
             ? log1p(pair)
             : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
-    const double waits = launch_waits(run, quantity) - launch_waits(reference, quantity);
-    return predictions + fabs(log1p(waits / amount_of(reference, quantity)));
+    const double launches = launch_cost(run, quantity) - launch_cost(reference, quantity);
+    return isnan(launches) ? predictions
+                           : predictions + fabs(log1p(launches / amount_of(reference, quantity)));
 }
 
 bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count) {
@@ -466,12 +492,6 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
             i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&
             fmin(replayed_share(reference), replayed_share(r)) < WHOLE_EPOCH_SHARE;
     }
-}
-
-bool comparison_launches_differ(const struct comparison_row *rows, int64_t run_count) {
-    for (int64_t i = 1; i < run_count; i++)
-        if (fabs(rows[i].parts_delta_gpu_days[PART_LAUNCH]) > 0.002 * rows[i].gpu_days) return true;
-    return false;
 }
 
 bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count) {

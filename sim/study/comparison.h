@@ -24,8 +24,9 @@ struct comparison_run {
  * fitted on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most
  * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels,
  * and the difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored
- * before that figure was. What the waits for the host's launches differ by comes on top of either:
- * no measured runs tell how far a host's time errs. likely: it exceeds the chance. open: it does not, or one of the two does
+ * before that figure was. What waiting for the host's launches costs more or less comes on top of
+ * either: no measured runs tell how far a host's time errs; a run stored before that cost was is
+ * never sure. likely: it exceeds the chance. open: it does not, or one of the two does
  * not fit into memory. */
 /* different jobs: the runs train another model, on other data or on another share of the samples,
  * so that neither saves anything. */
@@ -42,14 +43,13 @@ bool comparison_is_ordered(enum comparison_verdict verdict); /* sure or likely *
 enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };
 
 enum { COMPARISON_PARTS = 15 };
-/* Those of context parallelism and of section what_if: not to be spoken of where all runs have
- * 0. */
+/* Those that most scenarios have nothing of: not to be spoken of where all runs have 0. */
 bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];
 
 struct comparison_row {
-    double gpu_days, speedup; /* reference / this one, in GPU-days */
-    double delta_fraction;    /* this / reference - 1, in the quantity compared */
+    double gpu_days, speedup;                /* reference / this one, in GPU-days */
+    double delta_fraction;                   /* this / reference - 1, in the quantity compared */
     double parts_gpu_days[COMPARISON_PARTS]; /* sum to gpu_days */
     double parts_delta_gpu_days[COMPARISON_PARTS]; /* against the reference */
     bool paired;                                   /* same samples in the same steps */
@@ -85,9 +85,6 @@ bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_cou
  * needs prices. */
 void comparison_make(const struct comparison_run *runs, int64_t run_count,
                      enum comparison_quantity quantity, struct comparison_row *rows);
-/* Whether some run waits notably more or less for launches than the first, which then may_err_log
- * holds. */
-bool comparison_launches_differ(const struct comparison_row *rows, int64_t run_count);
 bool comparison_more_steps_may_tell(const struct comparison_row *rows, int64_t run_count);
 
 #endif

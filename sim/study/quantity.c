@@ -64,13 +64,14 @@ static double mfu_mean_rank(struct quantity_source *s, int64_t index) {
            (r->step_time_mean_s - r->classes_s[REPLAY_RANK_IMBALANCE]);
 }
 
-/* Of a step, as if waiting shrank and grew with the kernels; the rest is traffic and the update. */
+/* Of a step, as if waiting shrank and grew with the kernels; the rest is traffic, launches that are
+ * waited for, and the update. */
 static double kernel_share(struct quantity_source *s, int64_t index) {
     (void)index;
     const double *c = s->execution->replay->classes_s;
     double kernels = c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE];
-    return kernels / (kernels + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] + c[REPLAY_SEND] +
-                      c[REPLAY_DATA] + c[REPLAY_UPDATE]);
+    return kernels / (kernels + c[REPLAY_LAUNCH] + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] +
+                      c[REPLAY_SEND] + c[REPLAY_DATA] + c[REPLAY_UPDATE]);
 }
 
 /* What pipelines wait for: the bubble of equal stages, unequal stages, unequal micro-batches. */

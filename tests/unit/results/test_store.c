@@ -255,6 +255,7 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "ALTER TABLE run DROP COLUMN memory_training_bytes;"
         "ALTER TABLE run DROP COLUMN memory_training_high_bytes;"
         "ALTER TABLE run DROP COLUMN launch_wait_ms;"
+        "ALTER TABLE run DROP COLUMN launch_cost_ms;"
         "ALTER TABLE sweep DROP COLUMN objective; ALTER TABLE sweep DROP COLUMN deadline_days;"
         "ALTER TABLE sweep DROP COLUMN budget_usd;"
         "PRAGMA user_version = 1;";
