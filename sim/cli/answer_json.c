@@ -3,6 +3,7 @@
 #include <string.h>
 #include "sim/cli/print.h"
 #include "sim/policy/partition/partition.h"
+#include "sim/study/launch_flags.h"
 
 /* ---- JSON ---- */
 
@@ -101,6 +102,11 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
         cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),
                                 r->classes_s[class] * 1e3);
+    const char *needed = launch_needs_code(e->job, arena);
+    if (needed != NULL)
+        cJSON_AddStringToObject(o, "needs_code", needed);
+    else
+        cJSON_AddNullToObject(o, "needs_code");
     cJSON_AddNumberToObject(o, "planner_ranks_left_fraction", r->left_ranks_fraction);
     int64_t blocks[r->part_count];
     partition_blocks(e->scenario->model, &e->job->plan, blocks);

@@ -278,6 +278,13 @@ static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
 
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
+    if (o->steps != NULL && (o->gpu != NULL || o->fabric != NULL)) {
+        error_set(&err,
+                  "--%s does not go with --steps, which fits stacks on the GPUs that the rows name",
+                  o->gpu != NULL ? "gpu" : "fabric");
+        error_hint(&err, "fit --gpu NAME fits a profile, fit --fabric NAME a network");
+        return cli_error(&err);
+    }
     if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
     if (o->rows != NULL || o->whole) {
         error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");

@@ -48,8 +48,10 @@ static bool read_shard(const struct sweep_cli_options *o, struct sweep_options *
     long count = *slash == '/' ? strtol(slash + 1, &end, 10) : 0;
     if (slash == o->shard || *slash != '/' || end == slash + 1 || *end != '\0' || count < 1 ||
         count > 100000 || index < 1 || index > count)
-        return error_set(err, "--shard %s: expected I/N with I from 1 to N, for example 3/8",
-                         o->shard);
+        return error_set(
+            err,
+            "--shard %s: expected I/N with I from 1 to N, and N up to 100,000, for example 3/8",
+            o->shard);
     if (o->db == NULL)
         return error_set(err, "--shard %s without --db: a part is worth nothing unless it is kept",
                          o->shard) ||

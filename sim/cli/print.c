@@ -9,6 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
+#include "sim/study/launch_flags.h"
 
 enum {
     WARN_LEFT_OUT_PERCENT = 5,
@@ -157,6 +158,17 @@ static void print_training_peak(const struct execution *e) {
         printf("up to %.1f GiB\n", r->training.bound_bytes / BYTES_PER_GiB);
 }
 
+/* What the backend's options cannot be told of the plan; a limit of the scenario itself is a warning
+ * already. */
+static void print_needed_code(const struct execution *e) {
+    struct arena *arena = arena_create();
+    const char *needed = launch_needs_code(e->job, arena);
+    if (needed != NULL && e->scenario->limit == NULL)
+        printf("  needs code  no option of the backend says it (ballast plan --emit): %s\n",
+               needed);
+    arena_destroy(arena);
+}
+
 static void print_head(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
@@ -208,8 +220,12 @@ static void print_head(const struct execution *e) {
         printf("              close: 80 %% of measured peaks lie within %.0f %% of the predicted "
                "ones\n",
                r->memory_band_fraction * 100);
+    if (r->hfu_fraction > 1)
+        puts("  warning     more than the GPUs' peak: a factor of the stack or profile, or a rule, "
+             "makes kernels faster than they can be");
     for (int64_t i = 0; s->warnings[i] != NULL; i++)
         printf("  warning     %s\n", s->warnings[i]);
+    print_needed_code(e);
 }
 
 static void print_breakdown(const struct replay *r) {

@@ -188,11 +188,13 @@ static double epochs_of(const struct comparison_run *r) {
     return epochs;
 }
 
-/* Of an epoch's steps, how many were replayed; 0 where the record does not say. */
+/* Of the steps that a pass over the data has, how many were replayed; 0 where the record does not
+ * say. Days make up for samples that fill no round by more steps, which nothing can replay. */
 static double replayed_share(const struct comparison_run *r) {
     const struct run_record *run = &r->record;
+    const double dropped = isnan(run->dropped_fraction) ? 0 : run->dropped_fraction;
     const double steps = run->total_days * SECONDS_PER_DAY * goodput_of(run) /
-                         (run->step_time_mean_ms * 1e-3 * epochs_of(r));
+                         (run->step_time_mean_ms * 1e-3 * epochs_of(r)) * (1 - dropped);
     return steps > 0 ? fmin(1, (double)r->iteration_count / steps) : 0;
 }
 

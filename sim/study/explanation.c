@@ -8,11 +8,15 @@
 #include "sim/base/units.h"
 #include "sim/study/explanation_parts.h"
 
+/* Of a step. */
+#define NOTABLE_LAUNCHES 0.05
+
 static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_COMPUTE] = "faster kernels or GPUs, or fp8",
     [REPLAY_PADDING] = "a batching policy that packs (isf) or groups by length",
     [REPLAY_RECOMPUTE] = "keep more activations where memory allows (policy.recompute)",
-    [REPLAY_LAUNCH] = "more tokens a micro-batch, a smaller layout.tp, or CUDA graphs (layout.stack)",
+    [REPLAY_LAUNCH] = "more tokens a micro-batch; CUDA graphs or compiled layers (layout.stack "
+                      "megatron-bridge-2026, torchtitan)",
     [REPLAY_TENSOR] = "a smaller layout.tp, or links that are faster inside the node",
     [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind",
     [REPLAY_SEND] = "a backend that overlaps sends, or cuts where less is sent",
@@ -38,6 +42,13 @@ static const char *advice_text(const struct execution *e, int class) {
     if (class == REPLAY_DATA && e->scenario->layout.zero_stage >= 2)
         return "fewer gathers and reductions beside the compute: larger micro-batches, a lower "
                "layout.zero_stage; a faster network where they are exposed";
+    if (class == REPLAY_LAUNCH && e->scenario->layout.tp > 1)
+        return "more tokens a micro-batch, a smaller layout.tp; CUDA graphs or compiled layers "
+               "(layout.stack megatron-bridge-2026, torchtitan)";
+    if (class == REPLAY_COMPUTE &&
+        e->replay->launch_cost_s > NOTABLE_LAUNCHES * e->replay->step_time_mean_s)
+        return "launches first: passes that wait for them gain nothing by faster kernels or GPUs, "
+               "and fp8 launches more";
     return advice_texts[class];
 }
 

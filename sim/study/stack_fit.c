@@ -35,6 +35,7 @@
 /* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
  * wrong. */
 #define USUAL_FACTOR_LEAST 0.8
+#define NOTABLE_LAUNCHES   0.05
 #define USUAL_FACTOR_MOST  1.5
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
 
@@ -51,7 +52,8 @@ struct problem {
     const struct stack *stack;
     struct stack_factor factor; /* GPU and precision of the group */
     int parameter_count;
-    double lost_fraction; /* 1 - HFU of the group's rows at the last factors, their mean */
+    double lost_fraction;   /* 1 - HFU of the group's rows at the last factors, their mean */
+    double launch_fraction; /* of a step that they wait for launches, at the first factors */
     struct error *err;
 };
 
@@ -76,7 +78,7 @@ static int residuals(const gsl_vector *x, void *context, gsl_vector *out) {
     struct stack stack = with_factor(problem, x, &factor);
     struct scenario_options options = *problem->options;
     options.stack = &stack;
-    double lost = 0;
+    double lost = 0, launches = 0;
     size_t n = 0;
     for (int64_t i = 0; i < problem->row_count; i++) {
         const struct fit_row *row = &problem->rows[i];
@@ -84,11 +86,13 @@ static int residuals(const gsl_vector *x, void *context, gsl_vector *out) {
         struct execution *e = measured_scenario_run(&options, &row->scenario, problem->err);
         if (e == NULL) return GSL_EFAILED;
         lost += 1 - e->replay->hfu_fraction;
+        launches += e->replay->launch_cost_s / e->replay->step_time_mean_s;
         gsl_vector_set(
             out, n++, log(e->replay->step_time_mean_s / row->run->iter_time_s) / MEASUREMENT_WIDTH);
         execution_destroy(e);
     }
     problem->lost_fraction = lost / (double)n;
+    if (isnan(problem->launch_fraction)) problem->launch_fraction = launches / (double)n;
     for (int p = 0; p < problem->parameter_count; p++)
         gsl_vector_set(out, n++, gsl_vector_get(x, (size_t)p) / PRIOR_WIDTH);
     return GSL_SUCCESS;
@@ -103,6 +107,7 @@ static double error_of_rows(const gsl_vector *residual, int64_t row_count) {
 }
 
 static bool fit_group(struct problem *problem, struct stack_fit_group *group) {
+    problem->launch_fraction = NAN;
     const size_t p = (size_t)problem->parameter_count, n = (size_t)group->row_count + p;
     double start[PARAMETER_LIMIT] = { 0, 0 };
     gsl_vector_view x = gsl_vector_view_array(start, p);
@@ -123,6 +128,7 @@ static bool fit_group(struct problem *problem, struct stack_fit_group *group) {
                   gsl_strerror(status));
     if (problem->err->text[0] == '\0') {
         const gsl_vector *best = gsl_multifit_nlinear_position(w);
+        group->launch_fraction = problem->launch_fraction;
         group->factor.kernel_time_factor = exp(gsl_vector_get(best, 0));
         group->factor.attention_time_factor = p > 1 ? exp(gsl_vector_get(best, 1)) : 1;
         group->factor.fit_error = error_of_rows(gsl_multifit_nlinear_residual(w), group->row_count);
@@ -315,6 +321,14 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                           "%s: a factor of %.3f is outside %.1f to %.1f, where most stacks lie; "
                           "look at the rows' layout, batch and step time",
                           where, f, USUAL_FACTOR_LEAST, USUAL_FACTOR_MOST));
+    if (g->launch_fraction > NOTABLE_LAUNCHES)
+        warn(fit, arena_format(
+                      arena,
+                      "%s: its rows were predicted to wait for the host's launches %.0f %% of a "
+                      "step, and a factor of the kernels takes up how far the host's time errs; "
+                      "fit on rows with more tokens a micro-batch, or set host_forward_us and "
+                      "host_backward_us in the stack's file first",
+                      where, g->launch_fraction * 100));
     if (g->stack->borrows)
         warn(fit, arena_format(arena,
                                "%s had the factors of %s until now; with one of its own it takes "
@@ -355,7 +369,7 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     fit->stacks = context.stacks;
     fit->groups = arena_array(arena, struct stack_fit_group, runs.count + 1);
     fit->skips = arena_array(arena, struct stack_fit_skip, runs.count + 1);
-    fit->warnings = arena_array(arena, const char *, 3 * runs.count + 1); /* 1 a row, 2 a group */
+    fit->warnings = arena_array(arena, const char *, 4 * runs.count + 1); /* 1 a row, 3 a group */
     struct fit_row *rows = arena_array(arena, struct fit_row, runs.count + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < runs.count; i++) {
