@@ -26,6 +26,7 @@ static bool lacks(const struct db *db, const char *message, struct error *err) {
     static const struct {
         const char *mark, *what;
     } signs[] = { { "no such table: ", "table or view" },
+                  { "no such view: ", "table or view" },
                   { "no such column: ", "column" },
                   { "has no column named ", "column" } };
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
@@ -39,6 +40,15 @@ static bool lacks(const struct db *db, const char *message, struct error *err) {
         return true;
     }
     return false;
+}
+
+/* A reader writes nothing else: see db_read_copy(). */
+static void no_room_for_copy(const struct db *db, struct error *err) {
+    error_set(err,
+              "database '%s' is of an older version, and there is no room for the temporary copy "
+              "that it is read in",
+              db->path);
+    error_hint(err, "TMPDIR names the folder of such files");
 }
 
 /* What went wrong, told from the primary result code and the system's errno. SQLite's own words are
@@ -58,10 +68,18 @@ bool db_error(struct db *db, const char *sql, struct error *err) {
                    "one process writes a database at a time; wait for it, or use another file");
         break;
     case SQLITE_FULL:
+        if (db->mode == DB_READ) {
+            no_room_for_copy(db, err);
+            break;
+        }
         error_set(err, "cannot write database '%s': the disk is full", db->path);
         if (!db->created) error_hint(err, "the runs stored before are kept");
         break;
     case SQLITE_IOERR:
+        if (code == SQLITE_IOERR_WRITE && db->mode == DB_READ) {
+            no_room_for_copy(db, err);
+            break;
+        }
         if (code ==
             SQLITE_IOERR_WRITE) { /* a quota or size limit; SQLite keeps no errno of these */
             error_set(err, "cannot write database '%s': the disk is full or failed", db->path);
@@ -164,22 +182,26 @@ static bool check_path(const char *path, enum db_mode mode, struct error *err) {
            check_folder(path, err);
 }
 
+static bool set_up(struct db *db, struct error *err) {
+    sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+    return db_execute(db,
+                      "PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;"
+                      "PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
+                      err);
+}
+
 static bool open_handle(struct db *db, struct error *err) {
     int flags =
         db->mode == DB_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
         return db_error(db, NULL, err);
-    sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
     /* SQLite opens a file that it may not write as read-only without a word. */
     if (db->mode == DB_WRITE && sqlite3_db_readonly(db->handle, "main") == 1) {
         error_set(err, "cannot write database '%s': the file is read-only", db->path);
         if (err != NULL) err->internal = true;
         return false;
     }
-    return db_execute(db,
-                      "PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;"
-                      "PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
-                      err);
+    return set_up(db, err);
 }
 
 struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
@@ -190,6 +212,25 @@ struct db *db_open(const char *path, enum db_mode mode, struct error *err) {
     if (open_handle(db, err)) return db;
     db_close(db);
     return NULL;
+}
+
+bool db_read_copy(struct db *db, struct error *err) {
+    ballast_check(db->mode == DB_READ);
+    struct db copy = *db;
+    /* Before set_up(): a database without a name is in memory where temporary tables are. */
+    bool done = sqlite3_open("", &copy.handle) == SQLITE_OK;
+    sqlite3_backup *backup =
+        done ? sqlite3_backup_init(copy.handle, "main", db->handle, "main") : NULL;
+    done = backup != NULL && sqlite3_backup_step(backup, -1) == SQLITE_DONE;
+    sqlite3_backup_finish(backup); /* keeps the step's failure */
+    done = done ? set_up(&copy, err) : db_error(&copy, NULL, err);
+    if (done) {
+        sqlite3_close(db->handle);
+        db->handle = copy.handle;
+    } else {
+        sqlite3_close(copy.handle);
+    }
+    return done;
 }
 
 /* Tables may be there, but no rows. */

@@ -41,6 +41,9 @@ void db_close(struct db *db);
  * within a second and a half is undone. Nothing of it comes about if one call of SQLite takes two
  * seconds; then the log stays, and what was stored is not lost either. */
 void db_stop(struct db *db);
+/* A reader goes on with a private copy, which it may change: on disk as far as it does not fit in
+ * memory, and gone when it is closed. The file stays as it is, and is what errors name. */
+bool db_read_copy(struct db *db, struct error *err);
 /* Turns the write-ahead log on. Not part of opening: it changes the file, so look at it first. */
 bool db_begin_writing(struct db *db, struct error *err);
 

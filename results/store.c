@@ -74,14 +74,16 @@ static bool check_or_upgrade(struct db *db, struct error *err) {
                   db->path, (int)version, STORE_SCHEMA_VERSION);
         return error_hint(err, "use that version, or another file");
     }
+    if (version < 0 || (version == 0 && !empty)) {
+        error_set(err, "the tables of database '%s' are of no known version", db->path);
+        return error_hint(err, "another program changed it: use a copy of before, or another file");
+    }
     if (db->mode == DB_WRITE)
         return db_begin_writing(db, err) && (version == STORE_SCHEMA_VERSION || upgrade(db, err));
     if (empty) return error_set(err, "database '%s' holds no results yet", db->path);
-    if (version < STORE_SCHEMA_VERSION) {
-        error_set(err, "database '%s' was written by an older version", db->path);
-        return error_hint(err, "the next run that is stored in it brings it up to date");
-    }
-    return true;
+    /* One that may not be written, or is kept as it is, can be read all the same. */
+    return version == STORE_SCHEMA_VERSION || (db_read_copy(db, err) && upgrade(db, err) &&
+                                               db_execute(db, "PRAGMA query_only = ON", err));
 }
 
 static char *select_sql(const struct record_table *table, const char *key);

@@ -27,8 +27,8 @@
 
 struct store;
 
-/* DB_WRITE makes a missing or empty file, and brings one of an older version up to date. NULL:
- * failed. */
+/* DB_WRITE makes a missing or empty file, and brings one of an older version up to date; DB_READ
+ * does so in a private copy, and leaves the file as it is. NULL: failed. */
 struct store *store_open(const char *path, enum db_mode mode, struct error *err);
 /* Forgets a run that is not finished; a file that this store made, and in which nothing was stored,
  * goes. */

@@ -26,15 +26,28 @@ static void make_other_program(const char *path) {
     sqlite3_close(db);
 }
 
-static void make_newer(const char *path) {
+static void make_version(const char *path, const char *sql) {
     struct error err = { 0 };
     struct store *store = store_open(path, DB_WRITE, &err);
     assert_true(sample_store_run(store, "x", 1, &err));
     store_close(store);
     sqlite3 *db;
     sqlite3_open(path, &db);
-    sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
+}
+
+static void make_newer(const char *path) {
+    make_version(path, "PRAGMA user_version = 99");
+}
+
+static void make_no_version(const char *path) {
+    make_version(path, "PRAGMA user_version = -1");
+}
+
+static void make_older_without_a_view(const char *path) {
+    make_version(path, "DROP VIEW breakdown; ALTER TABLE run DROP COLUMN launch_wait_ms;"
+                       "PRAGMA user_version = 13");
 }
 
 static void make_text(const char *path) {
@@ -75,6 +88,10 @@ static void test_each_bad_file_has_its_sentence(void **state) {
           "version 99, known here are those up to 14)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
+        { "no version, write", make_no_version, DB_WRITE, "are of no known version", false },
+        { "no version, read", make_no_version, DB_READ, "are of no known version", false },
+        { "older without a view", make_older_without_a_view, DB_READ,
+          "lacks the table or view \"breakdown\"", false },
         { "folder, write", make_folder, DB_WRITE, "is a folder, not a database", false },
         { "folder, read", make_folder, DB_READ, "is a folder, not a database", false },
     };
@@ -143,8 +160,8 @@ static void test_nothing_stored_leaves_nothing(void **state) {
     struct fixture *f = *state;
     struct store *store = must_open(f, DB_WRITE);
     must(f, store_begin(store, &f->err));
-    const struct sweep_record sweep = { 0, "tp", NULL, "0.1.0", "abc", "ballast sweep", "{}", 2,
-                                  "gpu_days", NAN, NAN };
+    const struct sweep_record sweep = { 0,    "tp", NULL,       "0.1.0", "abc", "ballast sweep",
+                                        "{}", 2,    "gpu_days", NAN,     NAN };
     int64_t sweep_id;
     must(f, store_begin_sweep(store, &sweep, &sweep_id, &f->err)); /* inside: not stored yet */
     store_close(store);
@@ -278,6 +295,30 @@ static void test_a_full_disk(void **state) {
     expect_runs(f, 1);
 }
 
+/* Where there is no room for the copy that an older one is read in, the file is not to blame. */
+static const char *check_no_room_for_a_copy(struct fixture *f) {
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = { 400000, 400000 };
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (store_open(f->path, DB_READ, &f->err) != NULL) return "wrote more than the limit";
+    return strstr(f->err.text, "there is no room for the temporary copy") == NULL ||
+                   strstr(f->err.text, f->path) == NULL || !f->err.internal
+               ? f->err.text
+               : NULL;
+}
+
+static void test_no_room_for_a_copy(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE);
+    struct run_record run = sample_run("large");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, add_many(store, 200000, &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    must(f, db_execute(store_db(store), "PRAGMA user_version = 13", &f->err));
+    store_close(store);
+    in_child(f, check_no_room_for_a_copy);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -291,6 +332,7 @@ int main(void) {
         TEST(test_a_second_writer),
         TEST(test_a_read_only_folder),
         TEST(test_a_full_disk),
+        TEST(test_no_room_for_a_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

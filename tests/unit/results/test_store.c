@@ -228,9 +228,8 @@ static void test_another_sweep_of_the_same_name(void **state) {
     store_close(store);
 }
 
-/* A database of version 1 gets the tables that a new one has. */
-static void test_an_older_database_is_brought_up_to_date(void **state) {
-    struct fixture *f = *state;
+/* Of version 1, as far as later ones changed it, with one run. */
+static void make_older(struct fixture *f, struct store *store) {
     static const char *const old_sql =
         "DROP VIEW sweep_result; DROP TABLE sweep_row; DROP TABLE sweep_rejection;"
         "DROP TABLE sweep_input; DROP TABLE sweep_round;"
@@ -259,6 +258,16 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "ALTER TABLE sweep DROP COLUMN objective; ALTER TABLE sweep DROP COLUMN deadline_days;"
         "ALTER TABLE sweep DROP COLUMN budget_usd;"
         "PRAGMA user_version = 1;";
+    struct run_record run = sample_run("kept");
+    must(f, store_begin_run(store, &run, &f->err));
+    must(f, store_add_memory(store, sample_memory, SAMPLE_COUNT(sample_memory), &f->err));
+    must(f, store_finish_run(store, &run, &f->err));
+    must(f, db_execute(store_db(store), old_sql, &f->err));
+}
+
+/* A database of version 1 gets the tables that a new one has. */
+static void test_an_older_database_is_brought_up_to_date(void **state) {
+    struct fixture *f = *state;
     static const char *const tables =
         "SELECT count(*) FROM (SELECT name, sql FROM sqlite_schema ORDER BY name)";
     /* Columns that ALTER TABLE adds come without the schema's comments. */
@@ -266,11 +275,8 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
         "SELECT sum(length(sql)) FROM sqlite_schema WHERE name NOT IN "
         "('run', 'sweep', 'sweep_row', 'iteration', 'reproduction', 'span')";
     struct store *store = must_open(f, DB_WRITE);
-    struct run_record run = sample_run("kept");
-    must(f, store_begin_run(store, &run, &f->err));
-    must(f, store_finish_run(store, &run, &f->err));
     int64_t objects = count_of(store, tables), length = count_of(store, text);
-    must(f, db_execute(store_db(store), old_sql, &f->err));
+    make_older(f, store);
     store_close(store);
     store = must_open(f, DB_WRITE);
     assert_int_equal(count_of(store, "PRAGMA user_version"), STORE_SCHEMA_VERSION);
@@ -278,6 +284,59 @@ static void test_an_older_database_is_brought_up_to_date(void **state) {
     assert_int_equal(count_of(store, text), length);
     assert_int_equal(count_of(store, "SELECT count(*) FROM run"), 1);
     store_close(store);
+}
+
+/* The caller frees. */
+static char *bytes_of(const char *path, long *size) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *size = ftell(file);
+    rewind(file);
+    char *bytes = malloc((size_t)*size);
+    assert_int_equal(fread(bytes, 1, (size_t)*size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+/* A reader has it up to date, also of a killed writer's log; the file stays as it is. */
+static void test_an_older_database_is_read(void **state) {
+    struct fixture *f = *state;
+    struct store *store = must_open(f, DB_WRITE), *reader;
+    make_older(f, store);
+    for (int logged = 1; logged >= 0; logged--) {
+        if (!logged) store_close(store);
+        long size, size_after;
+        char *before = bytes_of(f->path, &size);
+        reader = must_open(f, DB_READ);
+        assert_int_equal(count_of(reader, "PRAGMA user_version"), STORE_SCHEMA_VERSION);
+        int64_t run_id, count;
+        must(f, store_find_run(reader, "kept", &run_id, &f->err));
+        const struct run_record *run =
+            store_load(reader, RECORD_RUN, run_id, f->arena, &count, &f->err);
+        must(f, run != NULL);
+        assert_int_equal(count, 1);
+        assert_string_equal(run->scenario_name, "kept");
+        assert_true(isnan(run->launch_wait_ms));
+        must(f, store_load(reader, RECORD_MEMORY, run_id, f->arena, &count, &f->err) != NULL);
+        assert_int_equal(count, SAMPLE_COUNT(sample_memory));
+        must(f, store_load(reader, RECORD_SWEEP_ROW, 1, f->arena, &count, &f->err) != NULL);
+        /* Still for reading, and known by the name that it was opened by. */
+        assert_false(db_execute(store_db(reader), "DELETE FROM run", &f->err));
+        assert_false(store_find_run(reader, "lost", &run_id, &f->err));
+        if (strstr(f->err.text, f->path) == NULL) fail_msg("%s", f->err.text);
+        store_close(reader);
+        char *after = bytes_of(f->path, &size_after);
+        assert_int_equal(size_after, size);
+        assert_memory_equal(after, before, (size_t)size);
+        free(before);
+        free(after);
+    }
+    struct db *db = db_open(f->path, DB_READ, &f->err);
+    int64_t version;
+    must(f, db != NULL && db_integer(db, "PRAGMA user_version", &version, &f->err));
+    assert_int_equal(version, 1);
+    db_close(db);
 }
 
 /* What another program took away is said in a sentence: before anything is written, and where it is
@@ -499,6 +558,7 @@ int main(void) {
         TEST(test_a_sweep_resumes),
         TEST(test_another_sweep_of_the_same_name),
         TEST(test_an_older_database_is_brought_up_to_date),
+        TEST(test_an_older_database_is_read),
         TEST(test_a_table_that_was_dropped),
         TEST(test_a_scenario_that_was_changed),
         TEST(test_views_derive),
