@@ -9,8 +9,8 @@
 #include "sim/base/units.h"
 
 /* Blue is work, orange is communication, grey is waiting, green waiting for the host (samples,
- * launches); where greys
- * stand together they also differ in pattern. Names as `ballast run` prints them. */
+ * launches); where greys stand together they also differ in pattern. Names as `ballast run` prints
+ * them. */
 static const struct part_color {
     const char *part;
     const char *color;

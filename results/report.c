@@ -229,9 +229,10 @@ static bool write_page(struct report *r) {
                        : arena_format(r->arena, "%lld runs of %s", (long long)r->run_count, title));
     fputs("</h1>\n", out);
     if (!report_answer(r) || !write_runs(r)) return false;
-    if (!report_picture(r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
-                        "Blue is work, orange is communication, grey is waiting, green waiting for "
-                        "samples. The best run stands first."))
+    if (!report_picture(
+            r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
+            "Blue is work, orange is communication, grey is waiting, green waiting for "
+            "the host: dark for samples, light for launches. The best run stands first."))
         return false;
     if (!report_sweep(r) || !write_details(r)) return false;
     fprintf(out,

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "results/html.h"
+#include "results/run_pair.h"
 #include "results/sweep_view.h"
 #include "sim/base/amount.h"
 #include "sim/base/units.h"
@@ -141,6 +142,46 @@ static void write_step_samples(const struct report *r) {
                 held, asked);
 }
 
+/* "costs 3.0 % more", "takes 3.0 % less GPU time". */
+static const char *more_text(const struct report *r, double more) {
+    return arena_format(r->arena, "%s %s %s%s", r->wish.measure == REPORT_COST ? "costs" : "takes",
+                        report_percent(r, fabs(more)), more < 0 ? "less" : "more",
+                        r->wish.measure == REPORT_DAYS       ? " time"
+                        : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
+                                                             : "");
+}
+
+/* Whether the two predictions may err by so much, as `ballast compare` has it. */
+static const char *sureness_text(const struct report *r, double more) {
+    const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
+    const struct run_pair_error error =
+        run_pair_error(best, report_value_of(r, best), second, report_value_of(r, second));
+    const char *limit =
+        error.shared
+            ? arena_format(r->arena,
+                           "the %.0f %% that predictions for one GPU and software stack err "
+                           "against each other",
+                           expm1(error.predictions_log) * 100)
+            : "both error bands together";
+    if (!(fabs(log1p(more)) > error.predictions_log))
+        return arena_format(
+            r->arena, "That is no more than %s%s", limit,
+            !error.shared && run_pair_same_stack(best, second)
+                ? "; two runs on one GPU and software stack share most of such an error, so that "
+                  "their order may hold all the same"
+                : "");
+    const char *waits = "";
+    if (!run_pair_waits_told(best, second))
+        waits = ", but a run that an older version stored does not tell what it waits for the "
+                "host's launches: the order is not sure";
+    else if (!run_pair_is_sure(&error, more))
+        waits = ", but not by as much as the two differ in their waits for the host's launches, "
+                "which no measured run tells: the order is not sure";
+    else if (error.waits_log > 0.002)
+        waits = ", and what they differ in their waits for the host's launches besides";
+    return arena_format(r->arena, "That is more than %s%s", limit, waits);
+}
+
 static void write_against_second(const struct report *r) {
     const struct run_record *best = r->runs[r->best], *second = r->runs[r->second];
     const double less = fabs(second->left_out_fraction - best->left_out_fraction);
@@ -153,28 +194,13 @@ static void write_against_second(const struct report *r) {
     }
     const double more = report_value_of(r, second) / report_value_of(r, best) - 1;
     const char *breach = report_breach(r, second);
-    if (breach[0] != '\0' && report_breach(r, best)[0] == '\0') {
-        fprintf(r->out, ", which is <b>%s</b> and %s %s %s.</p>\n", breach,
-                r->wish.measure == REPORT_COST ? "costs" : "takes", report_percent(r, fabs(more)),
-                r->wish.measure == REPORT_COST   ? more > 0 ? "more" : "less"
-                : r->wish.measure == REPORT_DAYS ? more > 0 ? "more time" : "less time"
-                : more > 0                       ? "more GPU time"
-                                                 : "less GPU time");
-        write_causes(r, best, second);
-        return;
-    }
-    fprintf(r->out, ", which %s %s more%s. ", r->wish.measure == REPORT_COST ? "costs" : "takes",
-            report_percent(r, more),
-            r->wish.measure == REPORT_DAYS       ? " time"
-            : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
-                                                 : "");
-    fputs(more > hypot(best->band_fraction, second->band_fraction) /* as comparison.h */
-              ? "That is more than both error bands together"
-              : "That is inside the error bands; two runs on one GPU and software stack share most "
-                "of such an error, so that their order may hold all the same",
-          r->out);
-    fputs(": <code>ballast compare</code> says how sure it is beside the chance of the draw.</p>\n",
-          r->out);
+    if (breach[0] != '\0' && report_breach(r, best)[0] == '\0')
+        fprintf(r->out, ", which is <b>%s</b> and %s.</p>\n", breach, more_text(r, more));
+    else
+        fprintf(r->out,
+                ", which %s. %s. <code>ballast compare</code> says how sure the order is, with the "
+                "chance of the draw.</p>\n",
+                more_text(r, more), sureness_text(r, more));
     write_causes(r, best, second);
 }
 

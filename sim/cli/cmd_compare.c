@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "results/run_pair.h"
 #include "sim/base/amount.h"
 #include "sim/cli/cli.h"
 #include "sim/study/comparison.h"
@@ -335,7 +336,8 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
             cJSON_AddNumberToObject(row, "delta_high_fraction", rows[i].delta_high_fraction);
         }
         if (money != NULL) add_money(row, &money[i]);
-        if (i > 0 && !isnan(rows[i].may_err_log))
+        if (i > 0 && !isnan(rows[i].may_err_log) &&
+            run_pair_waits_told(&runs[0].record, &runs[i].record))
             cJSON_AddNumberToObject(row, "sure_beyond_fraction", expm1(rows[i].may_err_log));
         cJSON_AddStringToObject(row, "ranking", comparison_verdict_name(rows[i].verdict));
         cJSON *parts = cJSON_AddObjectToObject(row, "parts_gpu_days");

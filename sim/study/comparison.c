@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "results/run_pair.h"
 #include "sim/base/units.h"
 #include "sim/replay/goodput.h"
 
@@ -290,24 +291,6 @@ static cJSON *resolved(const struct comparison_run *run) {
     return text != NULL ? cJSON_Parse(text) : NULL;
 }
 
-/* Whether the errors of both have the same causes. */
-static bool same_stack(const struct comparison_run *a, const struct comparison_run *b) {
-    static const char *const keys[][2] = { { "layout", "backend" },
-                                           { "layout", "stack" },
-                                           { "cluster", "hardware" },
-                                           { "training", "precision" } };
-    struct arena *arena = arena_create();
-    cJSON *left = resolved(a), *right = resolved(b);
-    bool same = left != NULL && right != NULL;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        same = same && strcmp(setup_text(left, keys[i][0], keys[i][1], arena),
-                              setup_text(right, keys[i][0], keys[i][1], arena)) == 0;
-    cJSON_Delete(left);
-    cJSON_Delete(right);
-    arena_destroy(arena);
-    return same;
-}
-
 static double left_out(const struct comparison_run *run) {
     return isnan(run->record.left_out_fraction) ? 0 : run->record.left_out_fraction;
 }
@@ -413,35 +396,12 @@ static bool fits(const struct run_record *run) {
 
 static enum comparison_verdict verdict_of(const struct comparison_run *reference,
                                           const struct comparison_run *run,
-                                          const struct comparison_row *row) {
+                                          const struct comparison_row *row,
+                                          const struct run_pair_error *may_err) {
     if (!same_job(reference, run)) return COMPARISON_DIFFERENT_JOBS;
     if (!fits(&reference->record) || !row->fits || row->confidence_fraction < CONFIDENCE_LIKELY)
         return COMPARISON_OPEN;
-    const bool told =
-        !isnan(reference->record.launch_cost_ms) && !isnan(run->record.launch_cost_ms);
-    return told && fabs(log1p(row->delta_fraction)) > row->may_err_log ? COMPARISON_SURE
-                                                                       : COMPARISON_LIKELY;
-}
-
-/* Of the quantity: what waiting for the host's launches costs; NaN in runs stored before it was told
- * apart. */
-static double launch_cost(const struct comparison_run *r, enum comparison_quantity quantity) {
-    return amount_of(r, quantity) * goodput_of(&r->record) * r->record.launch_cost_ms /
-           r->record.step_time_mean_ms;
-}
-
-/* What launches take is a stack's figure of whatever host it was read on, so the part of the
- * difference that waiting for them makes counts as an error too. */
-static double may_err_log(const struct comparison_run *reference, const struct comparison_run *run,
-                          enum comparison_quantity quantity) {
-    const double pair = fmax(run->record.pair_band_fraction, reference->record.pair_band_fraction);
-    const double predictions =
-        same_stack(reference, run) && !isnan(pair)
-            ? log1p(pair)
-            : log1p(hypot(run->record.band_fraction, reference->record.band_fraction));
-    const double launches = launch_cost(run, quantity) - launch_cost(reference, quantity);
-    return isnan(launches) ? predictions
-                           : predictions + fabs(log1p(launches / amount_of(reference, quantity)));
+    return run_pair_is_sure(may_err, row->delta_fraction) ? COMPARISON_SURE : COMPARISON_LIKELY;
 }
 
 bool comparison_prices_differ(const struct comparison_run *runs, int64_t run_count) {
@@ -486,10 +446,13 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->delta_low_fraction = known ? row->delta_fraction - half : NAN;
         row->delta_high_fraction = known ? row->delta_fraction + half : NAN;
         row->fits = fits(&r->record);
-        row->may_err_log = may_err_log(reference, r, quantity);
+        const struct run_pair_error may_err =
+            run_pair_error(&reference->record, first, &r->record, amount_of(r, quantity));
+        row->may_err_log =
+            may_err.predictions_log + (isnan(may_err.waits_log) ? 0 : may_err.waits_log);
         row->order_fraction = gsl_cdf_ugaussian_P(fabs(log1p(row->delta_fraction)) *
                                                   gsl_cdf_ugaussian_Pinv(0.9) / row->may_err_log);
-        row->verdict = verdict_of(reference, r, row);
+        row->verdict = verdict_of(reference, r, row, &may_err);
         row->more_steps_may_tell =
             i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&
             fmin(replayed_share(reference), replayed_share(r)) < WHOLE_EPOCH_SHARE;

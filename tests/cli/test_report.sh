@@ -34,6 +34,7 @@ done
 if command -v gnuplot > /dev/null; then
     pictures=$(grep -o 'data:image/svg+xml;base64,' "$page" | wc -l)
     [[ $pictures -eq 10 ]] || fail "$pictures pictures, want 1 + 3 of each of 3 runs"
+    grep -q 'green waiting for the host: dark for samples, light for launches' "$page" || fail "the colours are not explained"
 else
     grep -q 'No picture' "$page" || fail "nothing is said about missing pictures"
 fi

@@ -47,6 +47,7 @@ static void make_no_version(const char *path) {
 
 static void make_older_without_a_view(const char *path) {
     make_version(path, "DROP VIEW breakdown; ALTER TABLE run DROP COLUMN launch_wait_ms;"
+                       "ALTER TABLE run DROP COLUMN launch_cost_ms;"
                        "PRAGMA user_version = 13");
 }
 

@@ -43,6 +43,7 @@ static struct comparison_run make_run(struct iteration_record *steps, double fac
     r->compute_ms = 400;
     r->padding_ms = 50;
     r->recompute_ms = 100;
+    r->launch_wait_ms = 0;
     r->update_ms = 10;
     r->exposed_tensor_ms = 40;
     r->exposed_pipeline_ms = 20;
@@ -148,6 +149,7 @@ static void test_waits_for_launches(void **state) {
         { 300, 0, 0.121 - -0.356675, COMPARISON_LIKELY }, /* ln 0.7 */
         { 0, 300, 0.121 + 0.262364, COMPARISON_LIKELY },  /* ln 1.3, the wrong way */
         { NAN, NAN, 0.121, COMPARISON_LIKELY },           /* stored before they were told */
+        { 0, NAN, 0.121, COMPARISON_LIKELY },
         { NAN, 0, 0.121, COMPARISON_LIKELY },
     };
     for (size_t k = 0; k < sizeof waits / sizeof waits[0]; k++) {

@@ -1,0 +1,34 @@
+/* run_pair.h - two stored runs beside each other: by how much they must differ to be in a sure
+ * order.
+ *
+ * On one GPU, backend, stack and precision what is common to both predictions cancels, and what is
+ * left was measured on pairs of runs (run.pair_band_fraction); otherwise nothing cancels. What
+ * waiting for the host's launches costs more or less comes on top of either: no measured runs tell
+ * how far a host's time errs. docs/MODEL.md section 9 has the derivation.
+ *
+ *     const struct run_pair_error e = run_pair_error(a, a->gpu_days, b, b->gpu_days);
+ *     sure = run_pair_is_sure(&e, b->gpu_days / a->gpu_days - 1);
+ */
+#ifndef BALLAST_RESULTS_RUN_PAIR_H
+#define BALLAST_RESULTS_RUN_PAIR_H
+
+#include "results/record.h"
+
+/* Of |ln(amount of run / amount of reference)|. */
+struct run_pair_error {
+    double predictions_log; /* by which the two predictions err against each other; NaN: no bands */
+    bool shared;            /* that is the figure of pairs of one GPU and stack, not both bands */
+    double waits_log;       /* what waiting for launches costs; NaN: see run_pair_waits_told() */
+};
+
+/* Of the whole training: GPU-days, days or money. */
+struct run_pair_error run_pair_error(const struct run_record *reference, double reference_amount,
+                                     const struct run_record *run, double run_amount);
+/* Whether both tell what waiting for launches costs them: a run that a version before 14 of the
+ * tables stored holds its waits in its compute. */
+bool run_pair_waits_told(const struct run_record *a, const struct run_record *b);
+bool run_pair_same_stack(const struct run_record *a, const struct run_record *b);
+/* Whether so large a difference, run / reference - 1, is more than all that may err. */
+bool run_pair_is_sure(const struct run_pair_error *error, double delta_fraction);
+
+#endif

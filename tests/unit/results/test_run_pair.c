@@ -1,0 +1,84 @@
+/* test_run_pair.c - by how much two runs must differ: the pair's figure, both bands, the waits. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include "results/run_pair.h"
+
+static const char on_a[] = "{\"cluster\":{\"hardware\":\"h\"},\"layout\":{\"backend\":\"m\","
+                           "\"stack\":\"s\"},\"training\":{\"precision\":\"bf16\"}}";
+static const char on_a_null[] = "{\"cluster\":{\"hardware\":\"h\"},\"layout\":{\"backend\":\"m\"},"
+                                "\"training\":{\"precision\":\"bf16\"},\"policy\":null}";
+static const char in_fp8[] = "{\"cluster\":{\"hardware\":\"h\"},\"layout\":{\"backend\":\"m\","
+                             "\"stack\":\"s\"},\"training\":{\"precision\":\"fp8\"}}";
+static const char on_b[] = "{\"cluster\":{\"hardware\":\"g\"},\"layout\":{\"backend\":\"m\","
+                           "\"stack\":\"s\"},\"training\":{\"precision\":\"bf16\"}}";
+
+static struct run_record make_run(const char *scenario, double amount, double pair,
+                                  double waits_ms) {
+    struct run_record run = run_record_empty();
+    run.resolved_scenario = scenario;
+    run.gpu_days = amount;
+    run.step_time_mean_ms = 1000;
+    run.band_fraction = 0.03;
+    run.pair_band_fraction = pair;
+    run.launch_wait_ms = run.launch_cost_ms = waits_ms;
+    return run;
+}
+
+static void test_how_far_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *scenario;
+        double amount, pair, first_ms, second_ms, predictions_log, waits_log;
+        bool shared, sure;
+    } cases[] = {
+        { "beyond the pair's", on_a, 1.2, 0.1, 0, 0, 0.0953102, 0, true, true },
+        { "inside it", on_a, 1.09, 0.1, 0, 0, 0.0953102, 0, true, false },
+        { "less by as much", on_a, 0.92, 0.1, 0, 0, 0.0953102, 0, true, false },
+        { "less by more", on_a, 0.90, 0.1, 0, 0, 0.0953102, 0, true, true },
+        /* sqrt(2) 0.03 */
+        { "no pair's figure: both bands", on_a, 1.09, NAN, 0, 0, 0.0415509, 0, false, true },
+        { "another GPU", on_b, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
+        { "another precision", in_fp8, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
+        { "no stack in one", on_a_null, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
+        /* 0.12 of 1.2 against nothing of 1 */
+        { "the waits make it", on_a, 1.2, 0.1, 0, 100, 0.0953102, 0.1133287, true, false },
+        { "both wait", on_a, 1.2, 0.1, 120, 100, 0.0953102, 0, true, true },
+        { "waits not told by the first", on_a, 1.2, 0.1, NAN, 0, 0.0953102, NAN, true, false },
+        { "nor by the second", on_a, 1.2, 0.1, 0, NAN, 0.0953102, NAN, true, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct run_record a = make_run(on_a, 1, NAN, cases[i].first_ms),
+                                b = make_run(cases[i].scenario, cases[i].amount, cases[i].pair,
+                                             cases[i].second_ms);
+        const struct run_pair_error error = run_pair_error(&a, a.gpu_days, &b, b.gpu_days);
+        if (fabs(error.predictions_log - cases[i].predictions_log) > 1e-6 ||
+            error.shared != cases[i].shared ||
+            isnan(error.waits_log) != isnan(cases[i].waits_log) ||
+            fabs(error.waits_log - cases[i].waits_log) > 1e-6 ||
+            run_pair_is_sure(&error, cases[i].amount - 1) != cases[i].sure)
+            fail_msg("%s: %.7g and %.7g", cases[i].name, error.predictions_log, error.waits_log);
+    }
+}
+
+static void test_stacks(void **state) {
+    (void)state;
+    const struct run_record a = make_run(on_a, 1, 0, 0), same = make_run(on_a, 2, 0, 0),
+                            null = make_run(on_a_null, 1, 0, 0), none = make_run(NULL, 1, 0, 0);
+    assert_true(run_pair_same_stack(&a, &same));
+    assert_true(run_pair_same_stack(&null, &null));
+    assert_false(run_pair_same_stack(&a, &null));
+    assert_false(run_pair_same_stack(&none, &none)); /* nobody knows */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_how_far_apart),
+        cmocka_unit_test(test_stacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
