@@ -18,11 +18,17 @@
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/scenario_fields.h"
 
-/* The best first, then what is no candidate, as stored. */
+struct ranked {
+    const struct run_record *run;
+    int64_t job;
+};
+
+/* Job by job the best first, then what is no candidate, as stored. */
 static int by_rank(const void *a, const void *b, void *report) {
     const struct report *r = report;
-    const struct run_record *left = *(const struct run_record *const *)a,
-                            *right = *(const struct run_record *const *)b;
+    const struct ranked *first = a, *other = b;
+    const struct run_record *left = first->run, *right = other->run;
+    if (r->job_count > 1 && first->job != other->job) return first->job < other->job ? -1 : 1;
     const bool comparable = report_is_candidate(left) || report_is_candidate(right);
     if (comparable && report_is_better(r, left, right)) return -1;
     if (comparable && report_is_better(r, right, left)) return 1;
@@ -65,18 +71,23 @@ static void find_supposing(struct report *r) {
 
 /* A network twice as fast is no choice: what supposes something competes with nothing that does
  * not. */
+bool report_competes(const struct report *r, int64_t index) {
+    return report_is_candidate(r->runs[index]) && !(r->passed_over > 0 && r->supposes[index]);
+}
+
+/* They are in order already. */
 static void rank_runs(struct report *r) {
     r->best = r->second = -1;
     find_supposing(r);
     for (int64_t i = 0; i < r->run_count; i++) {
-        if (!report_is_candidate(r->runs[i]) || (r->passed_over > 0 && r->supposes[i])) continue;
-        if (r->best < 0 || report_is_better(r, r->runs[i], r->runs[r->best])) {
-            r->second = r->best;
-            r->best = i;
-        } else if (r->second < 0 || report_is_better(r, r->runs[i], r->runs[r->second])) {
+        if (!report_competes(r, i)) continue;
+        struct report_job *job = &r->jobs[r->job_of[i]];
+        if (job->best < 0)
+            job->best = i;
+        else if (r->second < 0 && r->job_count == 1)
             r->second = i;
-        }
     }
+    if (r->job_count == 1) r->best = r->jobs[0].best;
 }
 
 /* ---- all runs ---- */
@@ -165,9 +176,10 @@ static bool write_runs(const struct report *r) {
     fputs("</tr></thead><tbody>\n", out);
     for (int64_t i = 0; i < r->run_count; i++)
         if (!write_run_row(r, i)) return false;
-    fputs("</tbody></table></div>\n<p class=\"soft\">Click a column to sort by it. Policies: "
-          "batching, partition, recompute, schedule.",
-          out);
+    fprintf(out,
+            "</tbody></table></div>\n<p class=\"soft\">Click a column to sort by it.%s Policies: "
+            "batching, partition, recompute, schedule.",
+            r->job_count > 1 ? " Runs of one job stand together, its best first." : "");
     if (r->shared[0] != '\0') {
         fputs(" All runs: ", out);
         html_text(out, r->shared);
@@ -180,16 +192,28 @@ static bool write_runs(const struct report *r) {
 
 enum { BREAKDOWN_RUNS = 8 };
 
+/* Of what is done: the best of each job, then the others as in the table. */
+static int64_t *order_of_pictures(const struct report *r, int64_t *count) {
+    int64_t *order = arena_array(r->arena, int64_t, r->run_count + 1);
+    *count = 0;
+    for (int best = 1; best >= 0; best--)
+        for (int64_t i = 0; i < r->run_count; i++) {
+            const bool is_best = r->jobs[r->job_of[i]].best == i;
+            if (report_is_done(r->runs[i]) && is_best == (best == 1)) order[(*count)++] = i;
+        }
+    return order;
+}
+
 static bool draw_breakdown(const struct report *r, const char *path, const void *what,
                            struct error *err) {
     (void)what;
     const struct run_record *shown[BREAKDOWN_RUNS];
     struct run_record named[BREAKDOWN_RUNS];
-    int64_t count = 0;
-    /* The best one first, the others as in the table. */
-    if (r->best >= 0) shown[count++] = r->runs[r->best];
-    for (int64_t i = 0; i < r->run_count && count < BREAKDOWN_RUNS; i++)
-        if (i != r->best && report_is_done(r->runs[i])) shown[count++] = r->runs[i];
+    int64_t count;
+    const int64_t *order = order_of_pictures(r, &count);
+    if (count > BREAKDOWN_RUNS) count = BREAKDOWN_RUNS;
+    for (int64_t i = 0; i < count; i++)
+        shown[i] = r->runs[order[i]];
     /* The names of a sweep's runs are sentences; the table has them beside the numbers (no.). */
     for (int64_t i = 0; i < count; i++) {
         named[i] = *shown[i];
@@ -199,18 +223,12 @@ static bool draw_breakdown(const struct report *r, const char *path, const void 
     }
     return plot_runs_breakdown(path, "Where the time of a mean step goes", shown, count, err);
 }
+
 static bool write_details(struct report *r) {
-    bool *taken = arena_array(r->arena, bool, r->run_count);
-    for (int64_t k = 0; k < r->options->detail_limit; k++) {
-        int64_t next = -1;
-        for (int64_t i = 0; i < r->run_count; i++) {
-            if (taken[i] || !report_is_done(r->runs[i])) continue;
-            if (next < 0 || report_is_better(r, r->runs[i], r->runs[next])) next = i;
-        }
-        if (next < 0) break;
-        taken[next] = true;
-        if (!report_run(r, next)) return false;
-    }
+    int64_t count;
+    const int64_t *order = order_of_pictures(r, &count);
+    for (int64_t i = 0; i < count && i < r->options->detail_limit; i++)
+        if (!report_run(r, order[i])) return false;
     return true;
 }
 
@@ -231,8 +249,11 @@ static bool write_page(struct report *r) {
     if (!report_answer(r) || !write_runs(r)) return false;
     if (!report_picture(
             r, "breakdown", draw_breakdown, NULL, "where the time of a mean step goes",
-            "Blue is work, orange is communication, grey is waiting, green waiting for "
-            "the host: dark for samples, light for launches. The best run stands first."))
+            arena_format(r->arena,
+                         "Blue is work, orange is communication, grey is waiting, green waiting "
+                         "for the host: dark for samples, light for launches. %s first.",
+                         r->job_count > 1 ? "The best run of each job stands"
+                                          : "The best run stands")))
         return false;
     if (!report_sweep(r) || !write_details(r)) return false;
     fprintf(out,
@@ -244,6 +265,8 @@ static bool write_page(struct report *r) {
 
 static bool load_runs(struct report *r, const int64_t *run_ids) {
     const struct run_record **runs = arena_array(r->arena, const struct run_record *, r->run_count);
+    struct ranked *ranked = arena_array(r->arena, struct ranked, r->run_count + 1);
+    int64_t *job_of = arena_array(r->arena, int64_t, r->run_count + 1);
     for (int64_t i = 0; i < r->run_count; i++) {
         int64_t count;
         runs[i] = store_load(r->store, RECORD_RUN, run_ids[i], r->arena, &count, r->err);
@@ -251,8 +274,15 @@ static bool load_runs(struct report *r, const int64_t *run_ids) {
         if (count != 1) return error_set(r->err, "run %lld is not stored", (long long)run_ids[i]);
     }
     r->runs = runs;
-    if (!report_wish_read(r)) return false;
-    qsort_r(runs, (size_t)r->run_count, sizeof *runs, by_rank, r);
+    if (!report_wish_read(r) || !report_jobs_read(r, job_of)) return false;
+    for (int64_t i = 0; i < r->run_count; i++)
+        ranked[i] = (struct ranked){ runs[i], job_of[i] };
+    qsort_r(ranked, (size_t)r->run_count, sizeof *ranked, by_rank, r);
+    for (int64_t i = 0; i < r->run_count; i++) {
+        runs[i] = ranked[i].run;
+        job_of[i] = ranked[i].job;
+    }
+    r->job_of = job_of;
     double longest = 0, most = 0;
     for (int64_t i = 0; i < r->run_count; i++) {
         longest = fmax(longest, runs[i]->total_days);

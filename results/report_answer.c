@@ -251,9 +251,24 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
     return true;
 }
 
+static void write_passed_over(const struct report *r) {
+    if (r->passed_over > 0)
+        fprintf(
+            r->out,
+            "<p>%lld of the runs suppose something (section what_if of their scenarios): they are "
+            "no choice, and compete with none of these.</p>\n",
+            (long long)r->passed_over);
+}
+
 bool report_answer(const struct report *r) {
     FILE *out = r->out;
     fputs("<section class=\"answer\" id=\"answer\">\n", out);
+    if (r->job_count > 1) {
+        if (!report_jobs_write(r)) return false;
+        write_passed_over(r);
+        fputs("</section>\n", out);
+        return true;
+    }
     if (r->best < 0) {
         fputs(
             "<p class=\"first\"><b>No run fits.</b> Each of them failed or runs out of memory: the "
@@ -265,25 +280,27 @@ bool report_answer(const struct report *r) {
     struct run_setup setup;
     if (!report_setup_of(r, best->id, &setup)) return false;
     const bool keeps = report_wish_limits(r) && report_breach(r, best)[0] == '\0';
-    int64_t keeping = 0;
-    for (int64_t i = 0; i < r->run_count; i++)
-        keeping +=
-            !(r->passed_over > 0 && r->supposes[i]) && report_breach(r, r->runs[i])[0] == '\0';
+    int64_t rivals = 0, keeping = 0; /* of its job, itself among them */
+    for (int64_t i = 0; i < r->run_count; i++) {
+        if (r->job_of[i] != r->job_of[r->best] || (r->passed_over > 0 && r->supposes[i])) continue;
+        rivals++;
+        keeping += report_breach(r, r->runs[i])[0] == '\0';
+    }
     fputs("<p class=\"first\"><b>", out);
     html_text(out, r->names[r->best]);
     fputs("</b> ", out);
     report_verdict_tag(out, best);
-    if (r->run_count > 1 && keeps && keeping == 1)
-        fprintf(out, " is the only one of %lld runs that keeps %s.", (long long)r->run_count,
+    if (rivals > 1 && keeps && keeping == 1)
+        fprintf(out, " is the only one of %lld runs that keeps %s.", (long long)rivals,
                 report_wish_words(r));
-    else if (r->run_count > 1)
+    else if (rivals > 1)
         fprintf(out, " %s least%s of %lld runs%s%s%s.",
                 r->wish.measure == REPORT_COST ? "costs" : "takes",
                 r->wish.measure == REPORT_DAYS       ? " time"
                 : r->wish.measure == REPORT_GPU_DAYS ? " GPU time"
                                                      : "",
-                (long long)(keeps ? keeping : r->run_count - r->passed_over),
-                keeps ? " that keep " : "", keeps ? report_wish_words(r) : "",
+                (long long)(keeps ? keeping : rivals), keeps ? " that keep " : "",
+                keeps ? report_wish_words(r) : "",
                 r->wish.measure != REPORT_COST || isfinite(best->money_usd) ? ""
                                                                             : " (in GPU-days)");
     fputs("</p>\n", out);
@@ -303,13 +320,9 @@ bool report_answer(const struct report *r) {
                 : "");
     write_left_out(r);
     write_step_samples(r);
+    if (!report_jobs_price(r)) return false;
     if (r->second >= 0) write_against_second(r);
-    if (r->passed_over > 0)
-        fprintf(
-            out,
-            "<p>%lld of the runs suppose something (section what_if of their scenarios): they are "
-            "no choice, and compete with none of these.</p>\n",
-            (long long)r->passed_over);
+    write_passed_over(r);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);
     return true;

@@ -1,9 +1,9 @@
 /* report_part.h - the parts of the page, and what they share. Private to the report.
  *
  * report.c puts the page together and lists all runs; report_names.c names them; report_answer.c
- * opens it; report_wish.c knows deadline and budget; report_sweep.c tells of the newest sweep;
- * report_run.c of one run. Each writes to report->out and returns false with
- * report->err.
+ * opens it; report_jobs.c where they are several jobs; report_wish.c knows deadline and budget;
+ * report_sweep.c tells of the newest sweep; report_run.c of one run. Each writes to report->out and
+ * returns false with report->err.
  */
 #ifndef BALLAST_RESULTS_REPORT_PART_H
 #define BALLAST_RESULTS_REPORT_PART_H
@@ -26,6 +26,13 @@ struct report_wish {
     const char **reasons; /* by index of those: why the sweep does not choose it; NULL: it may */
 };
 
+/* What all runs of one model on one data set are for. */
+struct report_job {
+    const char *model, *dataset;
+    int64_t run_count;
+    int64_t best; /* index in runs; -1: none */
+};
+
 struct report {
     FILE *out;
     struct store *store;
@@ -33,7 +40,10 @@ struct report {
     const struct report_options *options;
     const struct run_record *const *runs;
     int64_t run_count;
-    int64_t best, second; /* index in runs; -1: none */
+    int64_t best, second; /* index in runs; -1: none, or there are several jobs */
+    struct report_job *jobs;
+    const int64_t *job_of; /* by index in runs: in jobs; runs of one job stand together */
+    int64_t job_count;     /* with candidates to be the best; jobs beyond have none */
     /* By index: its section what_if is not the defaults. Such a run is the best only among its
      * like. */
     const bool *supposes;
@@ -64,6 +74,9 @@ bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
 double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
 bool report_is_candidate(const struct run_record *run); /* to be the best */
+/* Whether it may be the best: a candidate, and none that supposes something beside others that do
+ * not. */
+bool report_competes(const struct report *r, int64_t index);
 /* Whether `run` stands before `other`: candidates do, then what trains all samples, then what keeps
  * deadline and budget, then what has less of what the page ranks by. What its sweep does not choose
  * (sweep_row.reason) stands behind what trains all. */
@@ -87,6 +100,11 @@ bool report_setup_of(const struct report *r, int64_t run_id, struct run_setup *s
 /* Names of the runs, by index. Those of a sweep, "sweep [tp 2, pp 4, recompute none]", lose the
  * name of the sweep and what is the same in all of them, which `shared` gets. */
 const char *const *report_names(const struct report *r, const char **shared);
+
+/* Sets jobs and job_count, and job_of by index in runs. */
+bool report_jobs_read(struct report *r, int64_t *job_of);
+bool report_jobs_write(const struct report *r); /* of several: what differs, the best run of each */
+bool report_jobs_price(const struct report *r); /* of one: another GPU at the price of the best's */
 
 /* What gnuplot draws into `path`; false with an error. */
 typedef bool (*report_draw)(const struct report *r, const char *path, const void *what,

@@ -70,6 +70,10 @@ static void must_say(const char *name, const char *answer, const char *text) {
     if (strstr(answer, text) == NULL) fail_msg("%s: no \"%s\" in %s", name, text, answer);
 }
 
+static void must_not_say(const char *name, const char *answer, const char *text) {
+    if (strstr(answer, text) != NULL) fail_msg("%s: \"%s\" in %s", name, text, answer);
+}
+
 /* Whether the next best is surely worse, by the rule that `ballast compare` has. */
 static void test_how_sure_the_best_is(void **state) {
     struct fixture *f = *state;
@@ -122,11 +126,77 @@ static void test_how_sure_the_best_is(void **state) {
     }
 }
 
+/* Two dollars, bands of 3 %, and no waits. */
+static struct row make_row(const char *name, double factor, const char *model, const char *dataset,
+                           const char *hardware) {
+    return (struct row){ .name = name,
+                         .factor = factor,
+                         .price_usd_per_gpu_hour = 2,
+                         .band = 0.03,
+                         .pair = 0.1,
+                         .model = model,
+                         .dataset = dataset,
+                         .hardware = hardware };
+}
+
+/* Runs of another model or on other data are ranked among themselves only. */
+static void test_several_jobs(void **state) {
+    struct fixture *f = *state;
+    struct row rows[] = {
+        make_row("a", 3, "m", "d", "h"), make_row("b", 2, "m", "d", "g"),
+        make_row("c", 1, "n", "d", "h"), make_row("e", 4, "n", "e", "h"),
+        make_row("f", 5, "n", "e", "h"),
+    };
+    const char *answer = answer_of(f, rows, 5);
+    static const char *const said[] = {
+        "<b>These are 3 different jobs</b>: they train different models and on different data "
+        "sets,",
+        "<li>model: m, n</li>\n<li>data set: d, e</li>\n<li>GPU: g, h</li>\n</ul>",
+        "<td>m</td><td>d</td><td class=\"n\" data-v=\"2\">2</td><td class=\"name\">b <span",
+        "<td>n</td><td>d</td><td class=\"n\" data-v=\"1\">1</td><td class=\"name\">c <span",
+        "<td>n</td><td>e</td><td class=\"n\" data-v=\"2\">2</td><td class=\"name\">e <span",
+    };
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        must_say("three jobs", answer, said[i]);
+    must_not_say("three jobs", answer, "Next best");
+    must_not_say("three jobs", answer, "least");
+
+    answer = answer_of(f, &rows[2], 2); /* one model */
+    must_say("other data", answer, "2 different jobs</b>: they train one model on different data");
+    must_not_say("other data", answer, "<li>model");
+    answer = answer_of(f, &rows[3], 2);
+    must_say("one job", answer,
+             "<b>e</b> <span class=\"tag fits\">fits</span> costs least of 2 runs");
+    /* What does not fit is ranked with nothing. */
+    rows[2].verdict = "out of memory";
+    answer = answer_of(f, &rows[2], 3);
+    must_say("another that does not fit", answer, "costs least of 2 runs");
+    must_say("another that does not fit", answer, "Next best: f");
+}
+
+/* Of GPUs that all cost the same the fastest is the cheapest. */
+static void test_one_price_for_two_gpus(void **state) {
+    struct fixture *f = *state;
+    struct row rows[] = { make_row("a", 2, "m", "d", "old"), make_row("b", 1, "m", "d", "new"),
+                          make_row("c", 3, "m", "d", "new") };
+    must_say("one price", answer_of(f, rows, 3),
+             ">old costs the same here, 2.00 USD a GPU-hour, though the GPU is another");
+    must_not_say("one GPU", answer_of(f, &rows[1], 2), "another");
+    rows[0].price_usd_per_gpu_hour = NAN;
+    rows[1].price_usd_per_gpu_hour = NAN;
+    must_say("no price", answer_of(f, rows, 2), ">old has no price either, though the GPU is");
+    rows[0].price_usd_per_gpu_hour = 1;
+    rows[1].price_usd_per_gpu_hour = 3;
+    must_not_say("two prices", answer_of(f, rows, 2), "though the GPU is another");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_how_sure_the_best_is),
+        TEST(test_several_jobs),
+        TEST(test_one_price_for_two_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
