@@ -108,9 +108,10 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
     for (int64_t i = 0; i < report->line_count; i++) {
         const struct calibrate_line *line = &report->lines[i];
         const struct error_summary *s = &line->held_out;
-        printf("  %-46s %7lld %7.1f%% %7.1f%% %+7.1f%%%s%s\n", line->what, (long long)s->count,
-               100 * s->median, 100 * s->p90, 100 * s->bias, report->own ? "  " : "",
-               report->own ? line->from : "");
+        printf("  %-46s %7lld %s%% %s%% %s%%%s%s\n", line->what, (long long)s->count,
+               cli_cell(100 * s->median, 7, 1, false).text,
+               cli_cell(100 * s->p90, 7, 1, false).text, cli_cell(100 * s->bias, 7, 1, true).text,
+               report->own ? "  " : "", report->own ? line->from : "");
     }
 }
 

@@ -143,14 +143,16 @@ static void print_table(const struct stack_fit *fit) {
            "attention", "error");
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
-        printf("  %-26s %-7s %-5s %5lld %7.3f -> %5.3f", g->stack->name, g->factor.gpu,
-               precision_name(g->factor.precision), (long long)g->row_count, g->before_kernel,
-               g->factor.kernel_time_factor);
+        printf("  %-26s %-7s %-5s %5lld %s -> %s", g->stack->name, g->factor.gpu,
+               precision_name(g->factor.precision), (long long)g->row_count,
+               cli_cell(g->before_kernel, 7, 3, false).text,
+               cli_cell(g->factor.kernel_time_factor, 5, 3, false).text);
         if (g->stack->attention_fitted)
-            printf(" %7.3f -> %5.3f", g->before_attention, g->factor.attention_time_factor);
+            printf(" %s -> %s", cli_cell(g->before_attention, 7, 3, false).text,
+                   cli_cell(g->factor.attention_time_factor, 5, 3, false).text);
         else
             printf(" %16s", "");
-        printf(" %7.1f %%\n", 100 * g->factor.fit_error);
+        printf(" %s %%\n", cli_cell(100 * g->factor.fit_error, 7, 1, false).text);
     }
     for (int64_t i = 0; i < fit->skip_count; i++)
         printf("  %s left out: %s\n", fit->skips[i].row_id, fit->skips[i].reason);
@@ -161,8 +163,8 @@ static void print_band_notes(const struct stack_fit *fit) {
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
         if (isnan(g->band)) continue;
-        printf("%s on %s, %s: predictions keep the band of +-%.1f %% ", g->stack->name,
-               g->factor.gpu, precision_name(g->factor.precision), 100 * g->band);
+        printf("%s on %s, %s: predictions keep the band of +-%s %% ", g->stack->name, g->factor.gpu,
+               precision_name(g->factor.precision), cli_cell(100 * g->band, 0, 1, false).text);
         if (g->band_rows > 0)
             printf("that %lld row%s held back from the shipped factor gave",
                    (long long)g->band_rows, g->band_rows == 1 ? "" : "s");
@@ -287,12 +289,15 @@ static void print_bands(const struct bands_report *report, const char *output) {
         if (report->of[c].rows == 0)
             printf("  %-30s %5d %8s %8s %8s %16s\n", classes[c], 0, "-", "-", "-", "-");
         else if (isnan(report->of[c].median_half_width))
-            printf("  %-30s %5ld %8.1f %+8.1f %8s %16s\n", classes[c], (long)report->of[c].rows,
-                   100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed, "-", "-");
+            printf("  %-30s %5ld %s %s %8s %16s\n", classes[c], (long)report->of[c].rows,
+                   cli_cell(100 * report->of[c].mean_abs, 8, 1, false).text,
+                   cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text, "-", "-");
         else
-            printf("  %-30s %5ld %8.1f %+8.1f %8.0f %16.1f\n", classes[c], (long)report->of[c].rows,
-                   100 * report->of[c].mean_abs, 100 * report->of[c].mean_signed,
-                   100 * report->of[c].coverage, 100 * report->of[c].median_half_width);
+            printf("  %-30s %5ld %s %s %8.0f %s\n", classes[c], (long)report->of[c].rows,
+                   cli_cell(100 * report->of[c].mean_abs, 8, 1, false).text,
+                   cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text,
+                   100 * report->of[c].coverage,
+                   cli_cell(100 * report->of[c].median_half_width, 16, 1, false).text);
     if (output != NULL)
         printf("\nwritten: %s\n", output);
     else

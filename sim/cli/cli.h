@@ -83,6 +83,12 @@ void cli_progress_end(struct progress *progress);
 
 /* Decimals that show a value: the usual ones, more where fewer than two digits would remain. */
 int cli_decimals(double value, int usual);
+/* A cell of a table: so many decimals in a column as wide, `sign` with that of a value above zero
+ * too. What measured rows say may be 1e300; from 1e5 on two digits and a power of ten. */
+struct cli_cell {
+    char text[32];
+};
+struct cli_cell cli_cell(double value, int width, int decimals, bool sign);
 /* "1,267,819"; text is at least 32 bytes. */
 const char *cli_thousands(int64_t value, char *text);
 

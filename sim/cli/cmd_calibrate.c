@@ -411,9 +411,11 @@ static void print_check(struct arena *arena, const struct calibrate_check *check
            "p90", "mean", "in band", width, "priced by", "framework");
     for (int64_t i = 0; i < check->group_count; i++) {
         const struct calibrate_group *g = &check->groups[i];
-        printf("  %-26s %-15s %6lld %6.1f%% %6.1f%% %+6.1f%% %7.0f%%  %-*s %s\n", g->operator_name,
-               g->gpu, (long long)g->row_count, 100 * g->median_abs_relative_error,
-               100 * g->p90_abs_relative_error, 100 * g->mean_signed_relative_error,
+        printf("  %-26s %-15s %6lld %s%% %s%% %s%% %7.0f%%  %-*s %s\n", g->operator_name, g->gpu,
+               (long long)g->row_count,
+               cli_cell(100 * g->median_abs_relative_error, 6, 1, false).text,
+               cli_cell(100 * g->p90_abs_relative_error, 6, 1, false).text,
+               cli_cell(100 * g->mean_signed_relative_error, 6, 1, true).text,
                100 * g->inside_band_fraction, width, priced_by(arena, g), g->framework);
     }
     for (int64_t i = 0; i < check->skip_count; i++)

@@ -157,34 +157,25 @@ static cJSON *to_json(const struct validation *v) {
 
 /* ---- text ---- */
 
-struct percent {
-    char text[24];
-};
-
-/* A thousandfold and more, of times that are no step's, in four digits. */
-static struct percent percent(double fraction, int width, bool sign) {
-    struct percent out;
-    const double value = fraction * 100;
-    snprintf(out.text, sizeof out.text,
-             fabs(value) < 1e5 ? (sign ? "%+*.1f %%" : "%*.1f %%")
-                               : (sign ? "%+*.1e %%" : "%*.1e %%"),
-             width, value);
-    return out;
+static struct cli_cell percent(double fraction, int width, bool sign) {
+    return cli_cell(fraction * 100, width, 1, sign);
 }
 
 static void print_group(const struct validation_group *g, const char *name) {
     printf("  %-40.40s %4ld of %4ld", name, (long)g->simulated, (long)g->rows);
     const struct error_statistics *s = &g->time;
     if (s->count > 0)
-        printf("  mean %s, by case %s, median %s, p90 %s, worst %s, signed %s, in band %3.0f %%",
+        printf("  mean %s %%, by case %s %%, median %s %%, p90 %s %%, worst %s %%, signed %s %%, "
+               "in band %3.0f %%",
                percent(s->mean_abs, 5, false).text,
                percent(g->time_by_case.mean_abs, 5, false).text,
                percent(s->median_abs, 5, false).text, percent(s->p90_abs, 5, false).text,
                percent(s->worst, 6, true).text, percent(s->mean_signed, 6, true).text,
                g->band_coverage * 100);
-    if (g->memory.count > 0) printf(", memory %.1f %%", g->memory.mean_abs * 100);
+    if (g->memory.count > 0) printf(", memory %s %%", percent(g->memory.mean_abs, 0, false).text);
     if (g->memory_of[READING_DEVICE].count > 0)
-        printf(", memory of the card %.1f %%", g->memory_of[READING_DEVICE].mean_abs * 100);
+        printf(", memory of the card %s %%",
+               percent(g->memory_of[READING_DEVICE].mean_abs, 0, false).text);
     putchar('\n');
 }
 
@@ -199,12 +190,13 @@ static void print_row(const struct validation_row *r) {
     if (isnan(r->measured->iter_time_s))
         printf(" %12s %12.4g %9s", "", r->predicted_s, "");
     else
-        printf(" %12.4g %12.4g %s", r->measured->iter_time_s, r->predicted_s,
+        printf(" %12.4g %12.4g %s %%", r->measured->iter_time_s, r->predicted_s,
                percent(r->relative_error, 7, true).text);
-    printf("  +-%4.1f %%%c", (r->band_high_s / r->predicted_s - 1) * 100,
+    printf("  +-%s %%%c", percent(r->band_high_s / r->predicted_s - 1, 4, false).text,
            r->inside_range ? ' ' : '!');
     if (!isnan(r->measured->peak_mem_GiB))
-        printf(" %10.1f %10.1f", r->measured->peak_mem_GiB, r->predicted_peak_GiB);
+        printf(" %s %s", cli_cell(r->measured->peak_mem_GiB, 10, 1, false).text,
+               cli_cell(r->predicted_peak_GiB, 10, 1, false).text);
     if (r->reading == READING_FULL_CARD) fputs("   [the card was full]", stdout);
     if (!r->exact_stack) printf("   [stack %s]", r->stack->name);
     if (r->fits_predicted)
@@ -271,10 +263,11 @@ static void print(const struct validation *v) {
                                   : "No row could be simulated: each says why.");
     else
         printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
-               "hold 80 %% of them; half of the bands are narrower than %.1f %%. "
+               "hold 80 %% of them; half of the bands are narrower than %s %%. "
                "*: something was fitted on the row (%ld). !: some operator is outside the measured "
                "range.\n",
-               v->all.band_coverage * 100, v->all.median_half_width * 100, (long)v->all.calibrated);
+               v->all.band_coverage * 100, percent(v->all.median_half_width, 0, false).text,
+               (long)v->all.calibrated);
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         printf("warning: %s\n", *warning);
 }

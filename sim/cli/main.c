@@ -78,6 +78,15 @@ int cli_decimals(double value, int usual) {
     return needed < usual ? usual : needed > 9 ? 9 : needed;
 }
 
+struct cli_cell cli_cell(double value, int width, int decimals, bool sign) {
+    struct cli_cell cell;
+    if (!(fabs(value) < 1e5))
+        snprintf(cell.text, sizeof cell.text, sign ? "%+*.1e" : "%*.1e", width, value);
+    else
+        snprintf(cell.text, sizeof cell.text, sign ? "%+*.*f" : "%*.*f", width, decimals, value);
+    return cell;
+}
+
 const char *cli_thousands(int64_t value, char *text) {
     char digits[32];
     int length = snprintf(digits, sizeof digits, "%lld", (long long)value);

@@ -203,7 +203,7 @@ static void percent(double value) {
     if (isnan(value))
         fputs(" - |", stdout);
     else
-        printf(" %.1f |", value * 100);
+        printf(" %s |", cli_cell(value * 100, 0, 1, false).text);
 }
 
 static void print_group_row(const struct validation_group *g, const char *name) {
@@ -234,10 +234,11 @@ static void print_group_table(const struct validation *v) {
         sources++;
     }
     print_group_row(&v->all, "all");
-    printf("\nEach source counted once, by case: mean absolute error %.1f %%, mean signed error "
-           "%+.1f %%. Half of the bands are\nnarrower than %.1f %%.\n\n",
-           100 * by_source / sources, 100 * by_source_signed / sources,
-           100 * v->all.median_half_width);
+    printf("\nEach source counted once, by case: mean absolute error %s %%, mean signed error "
+           "%s %%. Half of the bands are\nnarrower than %s %%.\n\n",
+           cli_cell(100 * by_source / sources, 0, 1, false).text,
+           cli_cell(100 * by_source_signed / sources, 0, 1, true).text,
+           cli_cell(100 * v->all.median_half_width, 0, 1, false).text);
 }
 
 static void print_groups(const struct validation *v) {
@@ -283,14 +284,14 @@ static void print_rows(const struct validation *v) {
         if (isnan(r->measured->iter_time_s))
             printf(" | %.4g | |", r->predicted_s);
         else
-            printf(" %.4g | %.4g | %+.1f |", r->measured->iter_time_s, r->predicted_s,
-                   100 * r->relative_error);
-        printf(" %.1f%s |", 100 * (r->band_high_s / r->predicted_s - 1),
+            printf(" %.4g | %.4g | %s |", r->measured->iter_time_s, r->predicted_s,
+                   cli_cell(100 * r->relative_error, 0, 1, true).text);
+        printf(" %s%s |", cli_cell(100 * (r->band_high_s / r->predicted_s - 1), 0, 1, false).text,
                r->inside_range ? "" : " !");
         if (!isnan(r->measured->peak_mem_GiB))
-            printf(" %.1f %s%s | %.1f |\n", r->measured->peak_mem_GiB,
+            printf(" %s %s%s | %s |\n", cli_cell(r->measured->peak_mem_GiB, 0, 1, false).text,
                    memory_reading_name(r->reading), r->memory_used ? " *" : "",
-                   r->predicted_peak_GiB);
+                   cli_cell(r->predicted_peak_GiB, 0, 1, false).text);
         else
             puts(" | |");
     }
