@@ -57,13 +57,19 @@ struct problem {
     struct error *err;
 };
 
+/* Times stay numbers of nanoseconds, whatever a row says. */
+static double factor_of(const gsl_vector *x, size_t i) {
+    enum { FAR = 9 };
+    return exp(fmin(fmax(gsl_vector_get(x, i), -FAR), FAR));
+}
+
 /* The stack with this one factor. */
 static struct stack with_factor(const struct problem *problem, const gsl_vector *x,
                                 struct stack_factor *factor) {
     static const char *none[] = { NULL };
     *factor = problem->factor;
-    factor->kernel_time_factor = exp(gsl_vector_get(x, 0));
-    factor->attention_time_factor = problem->parameter_count > 1 ? exp(gsl_vector_get(x, 1)) : 1;
+    factor->kernel_time_factor = factor_of(x, 0);
+    factor->attention_time_factor = problem->parameter_count > 1 ? factor_of(x, 1) : 1;
     factor->calibrated_on = none;
     struct stack stack = *problem->stack;
     stack.factors = factor;
