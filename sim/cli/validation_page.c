@@ -148,7 +148,7 @@ static const char blanks[] =
     "\n"
     "| empty | is taken as |\n"
     "|---|---|\n"
-    "| modality | `vision+text` with a vision_model, else `text` |\n"
+    "| modality | `vision+text` with a vision_model, images or a frozen encoder, else `text` |\n"
     "| all of the shape | that of the public model whose name the row's model holds "
     "(scenarios/models and its public_shapes.csv; of a `diffusion` row in diffusion_shapes.csv "
     "there), unless a cell of the "

@@ -17,6 +17,7 @@ struct measured_row {
     const char *backend, *recompute, *attention;
     int64_t recompute_layers;           /* of layers:N; -1 otherwise */
     const char *vision;                 /* its module; NULL: text alone */
+    const char *images_in;              /* the cell that tells of images where no modality does */
     int64_t vision_side, vision_patch;  /* pixels along its tiles and their patches */
     bool vision_own_side, vision_whole; /* the side is not its file's; an image is one tile */
     int64_t tiles, language_tokens;     /* of a sample, where all are alike */

@@ -253,6 +253,9 @@ static bool choose_samples(struct measured_row *row) {
     row->anyres = cut && longest_alone && !captions;
     row->pools = patches > 1 && measured_image_merge(row) == patches;
     row->tiles = cut ? ANYRES_TILES : measured_count_tiles(row);
+    if (cut && r->images_per_sample > 1)
+        measured_row_note(row, "images_per_sample: %ld is not read, anyres is of one image",
+                          (long)r->images_per_sample);
     if (cut && !row->anyres)
         measured_row_note(row, "image_wh: anyres: %d tiles, whose tokens an image of 4:3 has",
                           ANYRES_TILES);
@@ -611,19 +614,63 @@ static enum validation_skip check_words(struct measured_row *row) {
     return SKIP_NOTHING;
 }
 
-/* Cells of another modality. */
+/* A modality that no cell states is that of the others: the first that tells of images, if any. */
+static void choose_modality(struct measured_row *row) {
+    struct measured_run *r = &row->run;
+    if (r->modality[0] != '\0') return;
+    row->images_in = r->images_per_sample > 0     ? "images_per_sample"
+                     : r->image_wh[0] != '\0'     ? "image_wh"
+                     : holds(r->frozen, "vision") ? "frozen"
+                                                  : NULL;
+    const bool encoder = r->vision_model[0] != '\0';
+    r->modality = encoder || row->images_in != NULL ? "vision+text" : "text";
+    if (encoder || row->images_in == NULL)
+        measured_row_note(row, "modality: %s", r->modality);
+    else
+        measured_row_note(row, "modality: %s, as %s says", r->modality, row->images_in);
+}
+
+/* Cells of another modality. Beside adapters a frozen language model is what it always is. */
 static void note_idle_cells(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     if (r->text_len >= 0 && !measured_is_diffusion(r))
         measured_row_note(row, "text_len: is of diffusion rows, not read");
-    if (r->vision_model[0] != '\0' && strcmp(r->modality, "vision+text") != 0 &&
-        !measured_is_diffusion(r))
-        measured_row_note(row, "vision_model: not read, the modality is %s", r->modality);
+    if (strcmp(r->modality, "vision+text") == 0) return;
+    const bool frozen = holds(r->frozen, "vision") || holds(r->frozen, "connector") ||
+                        (holds(r->frozen, "language") && !measured_has_lora(r));
+    const struct {
+        const char *column;
+        bool filled;
+    } cells[] = {
+        { "vision_model", r->vision_model[0] != '\0' },
+        { "images_per_sample", r->images_per_sample > 0 },
+        { "image_wh", r->image_wh[0] != '\0' },
+        { "image_merge", r->image_merge > 0 },
+        { "frozen", frozen },
+    };
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
+        if (cells[i].filled)
+            measured_row_note(row, "%s: not read, the modality is %s", cells[i].column,
+                              r->modality);
+}
+
+static enum validation_skip skip_encoder(struct measured_row *row) {
+    struct arena *arena = row->context->arena;
+    const char *wanted = row->run.vision_model;
+    const char *found =
+        wanted[0] != '\0' ? arena_format(arena, "got \"%.60s\"", wanted)
+        : row->images_in != NULL
+            ? arena_format(arena, "empty, though %s tells of images", row->images_in)
+            : "empty";
+    return skip_at(row, SKIP_VISION, "vision_model",
+                   arena_format(arena,
+                                "%s; there are %s, or a file of your own in "
+                                "scenarios/models/modules",
+                                found, measured_encoder_names(row->context)));
 }
 
 static enum validation_skip check(struct measured_row *row) {
     struct measured_run *r = &row->run;
-    struct arena *arena = row->context->arena;
     for (const char **reading = r->readings; *reading != NULL; reading++)
         measured_row_note(row, "%s", *reading);
     const enum validation_skip words = check_words(row);
@@ -633,10 +680,7 @@ static enum validation_skip check(struct measured_row *row) {
                                                    : "flash";
     if (r->attention[0] == '\0')
         measured_row_note(row, "attention: %s, as usual in the year of its stack", row->attention);
-    if (r->modality[0] == '\0') {
-        r->modality = r->vision_model[0] != '\0' ? "vision+text" : "text";
-        measured_row_note(row, "modality: %s", r->modality);
-    }
+    choose_modality(row);
     note_idle_cells(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))
         measured_row_note(row, "peak_mem_kind: taken as allocated");
@@ -647,14 +691,7 @@ static enum validation_skip check(struct measured_row *row) {
     if (empty != NULL)
         return skip_at(row, SKIP_SHAPE, empty, "empty, and nothing else of the row tells it");
     if (!heads_add_up(row)) return SKIP_VALUE;
-    if (!choose_samples(row))
-        return skip_at(row, SKIP_VISION, "vision_model",
-                       arena_format(arena,
-                                    "%s%.60s%s; there are %s, or a file of your own in "
-                                    "scenarios/models/modules",
-                                    r->vision_model[0] != '\0' ? "got \"" : "empty",
-                                    r->vision_model, r->vision_model[0] != '\0' ? "\"" : "",
-                                    measured_encoder_names(row->context)));
+    if (!choose_samples(row)) return skip_encoder(row);
     return place(row);
 }
 
