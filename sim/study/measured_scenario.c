@@ -109,7 +109,13 @@ static enum validation_skip skip_text(struct measured_row *row, enum validation_
     return skip_at(row, skip, column, arena_format(row->context->arena, "got \"%.60s\"", text));
 }
 
+static bool holds(const char *text, const char *word) {
+    return strstr(text, word) != NULL;
+}
+
 /* ---- stack ---- */
+
+static const char blocking_launches[] = "CUDA_LAUNCH_BLOCKING=1";
 
 /* Whether a stack's name states a year, and none after `last`. */
 static bool named_until(const char *stack, int64_t last) {
@@ -138,17 +144,33 @@ static const char *stack_of_layout(const struct measured_row *row) {
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
 }
 
-/* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
- * that CUDA_LAUNCH_BLOCKING=1 waits for. */
-static const char *stack_name(const struct measured_row *row) {
+static const char eager[] = "eager", blocking[] = "blocking";
+
+/* What the notes say of the kernels, as stacks name it; NULL: nothing. */
+static const char *kind_of_kernels(const struct measured_run *r) {
     static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
-    const struct measured_run *r = &row->run;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (measured_text_denies(r->notes, words[i]))
-            return arena_format(row->context->arena, "%s-eager", r->stack);
-    if (strstr(r->notes, "CUDA_LAUNCH_BLOCKING=1") != NULL)
-        return arena_format(row->context->arena, "%s-blocking", r->stack);
-    return r->stack;
+        if (measured_text_denies(r->notes, words[i])) return eager;
+    return measured_text_says(r->notes, blocking_launches) ? blocking : NULL;
+}
+
+static bool has_kernels(const struct stack *stack, const char *kind) {
+    return kind == eager ? holds(stack->name, eager) : stack->blocking_launches_gpus > 0;
+}
+
+/* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
+ * that CUDA_LAUNCH_BLOCKING=1 waits for. A framework without such a stack keeps its name, whole. */
+static const char *stack_name(const struct measured_row *row, bool divided) {
+    const struct measured_run *r = &row->run;
+    const struct stack_list *list = &row->context->stacks;
+    const char *kind = kind_of_kernels(r);
+    bool exact;
+    if (kind == NULL) return r->stack;
+    const struct stack *own = stack_find(list, r->stack, divided, &exact);
+    if (own != NULL && has_kernels(own, kind)) return r->stack;
+    const char *name = arena_format(row->context->arena, "%s-%s", r->stack, kind);
+    const struct stack *other = stack_find(list, name, divided, &exact);
+    return other != NULL && has_kernels(other, kind) ? name : r->stack;
 }
 
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
@@ -157,7 +179,8 @@ static void choose_stack(struct measured_row *row) {
     const struct stack_list *list = &row->context->stacks;
     const bool divided = measured_given(r->tp, 1) > 1 || measured_given(r->pp, 1) > 1;
     bool exact = false;
-    const struct stack *stack = stack_find(list, stack_name(row), divided, &exact);
+    const char *name = stack_name(row, divided);
+    const struct stack *stack = stack_find(list, name, divided, &exact);
     const bool named = stack != NULL;
     if (r->stack[0] == '\0' && !named) stack = stack_find(list, r->source, divided, &exact);
     row->out->known_stack = stack != NULL;
@@ -179,7 +202,10 @@ static void choose_stack(struct measured_row *row) {
         row->out->stack = stack_named(list, piped);
         measured_row_note(row, "stack: %s, as %s runs pipelines", piped, stack->name);
     }
-    if (named && exact) return;
+    if (named && exact) {
+        if (name != r->stack) measured_row_note(row, "stack: %s, as its notes say", stack->name);
+        return;
+    }
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
                       r->stack, r->stack[0] != '\0' ? "\"" : "",
                       r->stack[0] != '\0' ? " is not known" : ": none is named", stack->name,
@@ -272,10 +298,6 @@ static bool choose_samples(struct measured_row *row) {
                       (long)row->language_tokens, (long)(row->tiles * tile_tokens), (long)text,
                       text == CAPTION_TOKENS ? "coco-captions" : "llava-instruct-10k");
     return true;
-}
-
-static bool holds(const char *text, const char *word) {
-    return strstr(text, word) != NULL;
 }
 
 /* NULL: an empty cell, or one of the names. */
@@ -669,6 +691,19 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
                                 found, measured_encoder_names(row->context)));
 }
 
+/* Of the stack that was chosen, on so many GPUs. */
+static void note_launches(struct measured_row *row) {
+    const struct stack *stack = row->out->stack;
+    const int64_t least = stack->blocking_launches_gpus;
+    if (!measured_text_says(row->run.notes, blocking_launches)) return;
+    if (least == 0)
+        measured_row_note(row, "notes: %s is not simulated with %s", blocking_launches,
+                          stack->name);
+    else if (row->run.gpu_count < least)
+        measured_row_note(row, "notes: %s is not simulated with %s on fewer than %ld GPUs",
+                          blocking_launches, stack->name, (long)least);
+}
+
 static enum validation_skip check(struct measured_row *row) {
     struct measured_run *r = &row->run;
     for (const char **reading = r->readings; *reading != NULL; reading++)
@@ -692,7 +727,9 @@ static enum validation_skip check(struct measured_row *row) {
         return skip_at(row, SKIP_SHAPE, empty, "empty, and nothing else of the row tells it");
     if (!heads_add_up(row)) return SKIP_VALUE;
     if (!choose_samples(row)) return skip_encoder(row);
-    return place(row);
+    const enum validation_skip misplaced = place(row);
+    if (misplaced == SKIP_NOTHING) note_launches(row);
+    return misplaced;
 }
 
 void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
