@@ -198,6 +198,7 @@ static void print_row(const struct validation_row *r) {
         printf(" %s %s", cli_cell(r->measured->peak_mem_GiB, 10, 1, false).text,
                cli_cell(r->predicted_peak_GiB, 10, 1, false).text);
     if (r->reading == READING_FULL_CARD) fputs("   [the card was full]", stdout);
+    if (r->reading == READING_BEYOND_CARD) fputs("   [more than the card has]", stdout);
     if (!r->exact_stack) printf("   [stack %s]", r->stack->name);
     if (r->fits_predicted)
         puts(r->memory_close ? "   [close to full]" : "");

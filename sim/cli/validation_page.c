@@ -61,8 +61,8 @@ static const char format[] =
     "`relu2`; norm `layer`, `rms`; qk_norm `none`, `head`, `all-heads`; moe is free text where "
     "the model is not dense |\n"
     "| seq_len, sample_len, micro_batch, grad_accum, global_batch | tokens of a sequence (\"2048 "
-    "max\": the longest); mean length of the samples packed into it, where they attend within "
-    "themselves; sequences |\n"
+    "max\": the longest); mean length of the samples of text packed into it, where they attend "
+    "within themselves; sequences |\n"
     "| text_len | `diffusion` rows: tokens of the text that each block attends to by cross "
     "attention; "
     "0 or `none`: no text |\n"
@@ -101,7 +101,9 @@ static const char format[] =
     "frozen "
     "modules (`vision;connector`). Encoders of free resolution (Qwen2-VL, Qwen2.5-VL, Pixtral) "
     "take an "
-    "image as one tile of its own size, the others cut it into tiles of theirs |\n"
+    "image as one tile of its own size, the others cut it into tiles of theirs |\n";
+
+static const char last_columns[] =
     "| lora_rank, lora_targets | adapters beside the frozen language model: columns between their "
     "two matrices, and linear layers as in `model.lora` with semicolons between; a model or note "
     "that says LoRA stands for both |\n"
@@ -113,7 +115,8 @@ static const char format[] =
     "simulated |\n"
     "| iter_time_s, iter_time_derived | seconds of an optimizer step; 1: computed from tokens/s "
     "|\n"
-    "| peak_mem_GiB, peak_mem_kind | per GPU; `allocated`, `reserved`, `device` |\n"
+    "| peak_mem_GiB, peak_mem_kind | per GPU, not scored where it is more than the card has; "
+    "`allocated`, `reserved`, `device` |\n"
     "| notes | free text; a machine or instance type that it or the source names (`words` of a "
     "file "
     "in scenarios/clusters: \"Jean Zay\", \"p5.48xlarge\", \"A3 High\") lends its network |\n"
@@ -192,7 +195,8 @@ static const char blanks[] =
     "(that of vpp), outcome (`ok`), what was not measured.\n"
     "Besides, a pipeline whose layers do not divide evenly counts embedding and head as layers "
     "if that makes it even, and DeepSpeed's\n"
-    "fills its stages one by one; samples of one image whose longest alone is given are those of "
+    "fills its stages one by one, and other cuts are noted block by block; samples of one image "
+    "whose longest alone is given are those of "
     "lcs-558k-one-tile (language frozen) or\n"
     "llava-665k, padded to the longest of their micro-batch, in LLaVA's own order where the "
     "model is LLaVA: noted, too.\n"
@@ -360,6 +364,7 @@ void validation_page(struct cli *cli, const struct validation *v, const struct v
     print_rows(v);
     print_check(cli);
     fputs(format, stdout);
+    fputs(last_columns, stdout);
     fputs(more_format, stdout);
     fputs(blanks, stdout);
     for (int skip = SKIP_NOTHING + 1; skip < VALIDATION_SKIP_COUNT; skip++)

@@ -58,7 +58,8 @@ struct execution *execution_run(const struct scenario_options *options, const ch
 struct execution *execution_run_json(const struct scenario_options *options, struct json *json,
                                      const struct replay_options *replay_options,
                                      struct error *err) {
-    return finish(prepare(scenario_load_json(options, json, err), err), replay_options, err);
+    struct execution *e = prepare(scenario_load_json(options, json, err), err);
+    return replay_options != NULL ? finish(e, replay_options, err) : e;
 }
 
 void execution_destroy(struct execution *e) {

@@ -33,7 +33,7 @@ struct execution *execution_prepare(const struct scenario_options *options, cons
                                     struct error *err);
 struct execution *execution_run(const struct scenario_options *options, const char *path,
                                 const struct replay_options *replay_options, struct error *err);
-/* From a scenario document, which is taken over. */
+/* From a scenario document, which is taken over. replay_options NULL: without replaying. */
 struct execution *execution_run_json(const struct scenario_options *options, struct json *json,
                                      const struct replay_options *replay_options,
                                      struct error *err);

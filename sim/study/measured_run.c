@@ -251,6 +251,16 @@ static void check_outcome(struct arena *arena, struct measured_run *run) {
             (long)run->line, run->iter_time_s);
 }
 
+/* A mean that is longer than what it is a part of. */
+static void check_lengths(struct arena *arena, struct measured_run *run) {
+    if (run->mistake == NULL && run->seq_len > 0 && run->sample_len > run->seq_len)
+        run->mistake =
+            arena_format(arena,
+                         "line %ld, sample_len: %ld is longer than the sequence of %ld that it is "
+                         "packed into",
+                         (long)run->line, (long)run->sample_len, (long)run->seq_len);
+}
+
 /* "OOM" where a time or a size stands says the outcome, if its own column (before them in the
  * table) does not. */
 static bool read_as_outcome(struct arena *arena, const struct column *column, const char *text,
@@ -287,9 +297,17 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
         break;
     case COLUMN_COUNT:
         *(int64_t *)at = -1;
-        if (!read_count(arena, column->name, text, at, run) ||
-            (text[0] != '\0' && !in_range(column, *(int64_t *)at)))
+        if (read_count(arena, column->name, text, at, run) &&
+            (text[0] == '\0' || in_range(column, *(int64_t *)at)))
+            break;
+        if (column->offset != AT(iter_time_derived)) {
             mistake = count_mistake(arena, csv, row, place, column);
+            break;
+        }
+        *(int64_t *)at = -1; /* a remark, which no figure depends on: it does not cost the row */
+        tell_reading(
+            arena, run,
+            arena_format(arena, "%s: got \"%.40s\"; one of 0, 1: not read", column->name, text));
         break;
     case COLUMN_NUMBER:
         *(double *)at = NAN;
@@ -316,6 +334,7 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
             read_text_of_modality(arena, csv_cell(csv, row, places[i]), run);
     }
     check_outcome(arena, run);
+    check_lengths(arena, run);
     for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
         const void *at = (const char *)run + columns[i].offset;
         if (columns[i].type < COLUMN_COUNT)

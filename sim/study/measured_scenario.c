@@ -500,6 +500,8 @@ static enum validation_skip split_packed(struct measured_row *row) {
     const bool packs = !measured_is_diffusion(r) && samples_packed(r, stack);
     const int64_t usual = packs ? stack->packed_sample_tokens : 0;
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
+    if (r->sample_len > 0 && row->vision != NULL)
+        measured_row_note(row, "sample_len: not read beside images, a sample is seq_len long");
     if (length < 1 || length >= row->language_tokens || row->vision != NULL) return SKIP_NOTHING;
     const int64_t parts = count_parts(row, length);
     row->language_tokens /= parts;
@@ -741,15 +743,28 @@ void measured_scenario_make(const struct measured_context *context, const struct
     out->skip = check(&row);
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(&row);
+    measured_row_stages(&row);
     measured_row_offload(&row);
+}
+
+static struct execution *execute(const struct scenario_options *options,
+                                 const struct measured_scenario *scenario,
+                                 const struct replay_options *replay, struct error *err) {
+    char *text = cJSON_PrintUnformatted(scenario->document);
+    struct json *json = json_parse(scenario->row_id, text, strlen(text), err);
+    cJSON_free(text);
+    return json != NULL ? execution_run_json(options, json, replay, err) : NULL;
+}
+
+struct execution *measured_scenario_prepare(const struct scenario_options *options,
+                                            const struct measured_scenario *scenario,
+                                            struct error *err) {
+    return execute(options, scenario, NULL, err);
 }
 
 struct execution *measured_scenario_run(const struct scenario_options *options,
                                         const struct measured_scenario *scenario,
                                         struct error *err) {
-    char *text = cJSON_PrintUnformatted(scenario->document);
-    struct json *json = json_parse(scenario->row_id, text, strlen(text), err);
-    cJSON_free(text);
-    struct replay_options replay = { .fidelity = FIDELITY_STAGE, .threads = 1 };
-    return json != NULL ? execution_run_json(options, json, &replay, err) : NULL;
+    const struct replay_options replay = { .fidelity = FIDELITY_STAGE, .threads = 1 };
+    return execute(options, scenario, &replay, err);
 }

@@ -71,7 +71,10 @@ struct measured_scenario {
 void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
                             struct measured_scenario *out);
 
-/* Simulates one step of the document. */
+/* One step of the document, batched and planned, and simulated besides. */
+struct execution *measured_scenario_prepare(const struct scenario_options *options,
+                                            const struct measured_scenario *scenario,
+                                            struct error *err);
 struct execution *measured_scenario_run(const struct scenario_options *options,
                                         const struct measured_scenario *scenario,
                                         struct error *err);

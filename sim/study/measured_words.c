@@ -252,11 +252,13 @@ const char *measured_word(struct arena *arena, const char *column, const char *c
 
 const char *measured_word_list(struct arena *arena, const char *column, const char *cell) {
     const char *list = "";
+    bool none = false;
     for (const char *part = cell; *part != '\0';) {
         const size_t length = strcspn(part, ";,+/|");
         const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)length, part));
         const char *word = measured_word(arena, column, text);
-        if (word == NULL) return NULL;
+        if (word == NULL || none || (list[0] != '\0' && strcmp(word, "none") == 0)) return NULL;
+        none = strcmp(word, "none") == 0;
         list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ";" : "", word);
         part += length + (part[length] != '\0');
     }

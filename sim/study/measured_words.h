@@ -22,7 +22,7 @@ const char *measured_plain(struct arena *arena, const char *text);
 const char *measured_word(struct arena *arena, const char *column, const char *cell);
 
 /* "vision encoder, llm" is vision;language: the words of all parts with semicolons between; NULL if
- * a part is none. */
+ * a part is no word, or "none" stands beside another. */
 const char *measured_word_list(struct arena *arena, const char *column, const char *cell);
 
 /* "true" is 1 of `sp`, "full_shard" 3 of `zero_stage`. */

@@ -19,8 +19,12 @@ static bool calibrated_on(const struct stack *stack, const char *row_id) {
 }
 
 static const char *const reading_names[READING_COUNT] = {
-    [READING_NONE] = "",         [READING_ALLOCATED] = "allocated", [READING_RESERVED] = "reserved",
-    [READING_DEVICE] = "device", [READING_FULL_CARD] = "full card",
+    [READING_NONE] = "",
+    [READING_ALLOCATED] = "allocated",
+    [READING_RESERVED] = "reserved",
+    [READING_DEVICE] = "device",
+    [READING_FULL_CARD] = "full card",
+    [READING_BEYOND_CARD] = "beyond the card",
 };
 
 const char *memory_reading_name(enum memory_reading reading) {
@@ -29,6 +33,7 @@ const char *memory_reading_name(enum memory_reading reading) {
 
 static enum memory_reading reading_of(const struct measured_run *r, double card_GiB) {
     if (isnan(r->peak_mem_GiB)) return READING_NONE;
+    if (r->peak_mem_GiB > card_GiB) return READING_BEYOND_CARD;
     const enum memory_reading kind = strcmp(r->peak_mem_kind, "device") == 0 ? READING_DEVICE
                                      : strcmp(r->peak_mem_kind, "reserved") == 0
                                          ? READING_RESERVED
@@ -44,13 +49,26 @@ static bool memory_used(const struct stack *stack, const char *row_id) {
     return false;
 }
 
-static void predict_memory(const struct execution *e, struct validation_row *row) {
+static void add_note(struct validation_row *row, const char *note) {
+    int64_t count = 0;
+    while (row->notes[count] != NULL)
+        count++;
+    if (count < MEASURED_NOTE_LIMIT) row->notes[count] = note;
+}
+
+static void predict_memory(const struct execution *e, struct arena *arena,
+                           struct validation_row *row) {
     const struct measured_run *r = row->measured;
     const struct replay *p = e->replay;
     const double card = cost_model_gpu(e->scenario->cost_model)->hbm_bytes;
     row->fits_predicted = p->verdict != VERDICT_OUT_OF_MEMORY;
     row->memory_close = p->memory_close;
     row->reading = reading_of(r, card / BYTES_PER_GiB);
+    if (row->reading == READING_BEYOND_CARD)
+        add_note(row, arena_format(arena,
+                                   "peak_mem_GiB: %g is more than the %g GiB of the card: not "
+                                   "scored",
+                                   r->peak_mem_GiB, card / BYTES_PER_GiB));
     const struct stage_memory *peak = &p->stages[p->verdict_stage].peak;
     const double bytes = strcmp(r->peak_mem_kind, "device") == 0     ? stage_memory_device(peak)
                          : strcmp(r->peak_mem_kind, "reserved") == 0 ? stage_memory_reserved(peak)
@@ -92,7 +110,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->inside_range = p->inside_range;
     row->calibrated_on = calibrated_on(scenario->stack, r->row_id);
     row->memory_used = memory_used(scenario->stack, r->row_id);
-    predict_memory(e, row);
+    predict_memory(e, arena, row);
     execution_destroy(e);
 }
 
@@ -163,7 +181,7 @@ static int64_t case_errors(const struct validation *v, const char *source, doubl
 
 bool validation_memory_counts(const struct validation_row *row) {
     return row->skip == SKIP_NOTHING && !isnan(row->memory_relative_error) && !row->memory_used &&
-           row->reading != READING_FULL_CARD;
+           row->reading < READING_FULL_CARD;
 }
 
 /* Of the rows whose reading is one of the set, a bit each; source NULL: all. */
@@ -552,7 +570,7 @@ struct validation_record *validation_records(const struct validation *v, int64_t
         record.band_fraction = NAN;
         if (row->skip == SKIP_NOTHING) {
             record.role = row->memory_used ? "fitted" : "prediction";
-            if (row->reading == READING_FULL_CARD) record.note = memory_reading_name(row->reading);
+            if (row->reading >= READING_FULL_CARD) record.note = memory_reading_name(row->reading);
         }
         records[(*count)++] = record;
     }

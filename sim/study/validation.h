@@ -13,13 +13,15 @@
 #include "sim/study/measured_scenario.h"
 
 /* What a reading of memory tells. A caching allocator that has filled the card, as nvidia-smi shows
- * it, tells only that the run fitted: such a reading is scored by nobody. */
+ * it, tells only that the run fitted: such a reading is scored by nobody, and so is one beyond the
+ * card. */
 enum memory_reading {
     READING_NONE,
-    READING_ALLOCATED, /* what the framework's allocator handed out */
-    READING_RESERVED,  /* and what it kept */
-    READING_DEVICE,    /* all of the card, context and communicators included */
-    READING_FULL_CARD, /* reserved or device at READING_FULL_FRACTION of the card or more */
+    READING_ALLOCATED,   /* what the framework's allocator handed out */
+    READING_RESERVED,    /* and what it kept */
+    READING_DEVICE,      /* all of the card, context and communicators included */
+    READING_FULL_CARD,   /* reserved or device at READING_FULL_FRACTION of the card or more */
+    READING_BEYOND_CARD, /* more than the card has: of another card, or in another unit */
     READING_COUNT
 };
 #define READING_FULL_FRACTION 0.97

@@ -20,6 +20,8 @@ static void test_overlap(void **state) {
         { "parameters", true, false, true, false },
         { "gradients;parameters;tensor", true, true, true, true },
         { "gradients;optimizer", false, false, false, false },
+        { "none;gradients", false, false, false, false },
+        { "gradients;none", false, false, false, false },
         { "gradient_steps", false, false, false, false }, /* no word that another begins */
     };
     enum { COUNT = sizeof cases / sizeof cases[0] };

@@ -66,6 +66,8 @@ static void test_word_list(void **state) {
         { "vision encoder, llm", "vision;language" },
         { "vit+projector", "vision;connector" },
         { "none", "none" },
+        { "none;vision", NULL },
+        { "vision, none", NULL },
         { "supervision", NULL },
         { "vision;optimizer", NULL },
     };
