@@ -73,7 +73,8 @@ int64_t measured_image_merge(const struct measured_row *row);
 const char *measured_encoder_names(const struct measured_context *context);
 /* measured_offload.c. What the finished document of the row keeps in host memory; may simulate. */
 void measured_row_offload(struct measured_row *row);
-/* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide. */
+/* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an
+ * encoder goes before them. */
 void measured_row_stages(struct measured_row *row);
 /* measured_lora.c. Whether the row trains adapters: it gives a rank or targets, or its model or
  * notes say LoRA; those beside weights of 4 or 8 bits, the column that says so, else NULL. */
