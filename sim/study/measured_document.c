@@ -227,7 +227,7 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
 static void add_layout(cJSON *root, struct measured_row *row) {
     cJSON *layout = cJSON_AddObjectToObject(root, "layout");
     cJSON_AddStringToObject(layout, "backend", row->backend);
-    cJSON_AddStringToObject(layout, "stack", row->out->stack->name);
+    cJSON_AddStringToObject(layout, "stack", row->out->layout_stack);
     cJSON_AddNumberToObject(layout, "tp", (double)row->tp);
     cJSON_AddBoolToObject(layout, "sp", row->sp);
     cJSON_AddNumberToObject(layout, "pp", (double)row->pp);
@@ -463,7 +463,8 @@ static void add_rules(cJSON *root, struct measured_row *row) {
     if (row->out->stack->uncalibrated && row->context->bands != NULL && factor != 1)
         factor /=
             row->context->bands->uncalibrated_stack_factor; /* the stand-in has that already */
-    if (row->out->known_stack || factor == 1) return;
+    const bool none = strcmp(row->out->layout_stack, "none") == 0; /* nothing stands in */
+    if (row->out->known_stack || none || factor == 1) return;
     cJSON *rule = cJSON_CreateObject();
     cJSON_AddNumberToObject(rule, "factor", factor);
     cJSON_AddStringToObject(

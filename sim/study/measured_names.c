@@ -105,7 +105,7 @@ const char *measured_other_memory(struct arena *arena, const char *wanted, const
     return arena_format(arena, "; its memory is %ld GB, not %ld", has_size, size);
 }
 
-bool measured_hardware_is_file(const char *wanted) {
+bool measured_is_file(const char *wanted) {
     const size_t length = strlen(wanted);
     return length > 5 && strcmp(wanted + length - 5, ".json") == 0;
 }

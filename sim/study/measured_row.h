@@ -48,6 +48,8 @@ const char *measured_machine(const struct measured_context *context, const char 
 /* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its
  * profile; "" where none is said, or it is another way to count the same chips. */
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
+/* measured_stack.c. What scenarios without a stack have in the place of one: no cause, no factor. */
+const struct stack *measured_no_stack(void);
 /* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
 struct known_machine {
     const char *name;
@@ -58,9 +60,7 @@ bool measured_machines_load(struct measured_context *context, struct error *err)
 /* The one whose word the row's source or notes say, with the row's GPU and as many in a node;
  * NULL. */
 const struct known_machine *measured_known_machine(const struct measured_row *row);
-/* A path to a hardware file of the user's (.json), and the GPU that it names; NULL, with the
- * reason. */
-bool measured_hardware_is_file(const char *wanted);
+/* The GPU that a hardware file of the user's names; NULL, with the reason. */
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
 /* measured_encoder.c. The module of scenarios/models/modules for the row's name of a vision
  * encoder, with its tiles; false: none fits, or several do. */

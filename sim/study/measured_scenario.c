@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include "costmodel/generation.h"
 #include "costmodel/step_band.h"
@@ -74,7 +75,10 @@ static bool read_bands(struct measured_context *context, struct error *err) {
 
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err) {
-    *context = (struct measured_context){ .arena = arena, .directory = directory };
+    *context =
+        (struct measured_context){ .arena = arena,
+                                   .directory = directory,
+                                   .own_stacks = arena_new(arena, const struct own_stack *) };
     if (!stack_load_all(arena, directory, &context->stacks, err) || !read_bands(context, err) ||
         !measured_machines_load(context, err))
         return false;
@@ -125,7 +129,7 @@ static bool named_until(const char *stack, int64_t last) {
 
 static bool on_blackwell(const struct measured_row *row) {
     const char *ignored = "", *wanted = row->run.hardware;
-    const char *gpu = measured_hardware_is_file(wanted)
+    const char *gpu = measured_is_file(wanted)
                           ? measured_hardware_file(row->context->arena, wanted, &ignored)
                           : measured_hardware(row->context, wanted, &ignored);
     return gpu != NULL && gpu_generation_of(gpu) == GENERATION_BLACKWELL;
@@ -173,8 +177,33 @@ static const char *stack_name(const struct measured_row *row, bool divided) {
     return other != NULL && has_kernels(other, kind) ? name : r->stack;
 }
 
+/* A file of the user's goes by the name that it states, in what a stack's name tells besides. */
+static enum validation_skip read_own_stack(struct measured_row *row) {
+    struct measured_run *r = &row->run;
+    const char *path = r->stack, *why_not = "";
+    if (!measured_is_file(path)) return SKIP_NOTHING;
+    row->out->stack = measured_own_stack(row->context, path, &why_not);
+    if (row->out->stack == NULL) return skip_at(row, SKIP_VALUE, "stack", why_not);
+    row->out->layout_stack = path;
+    row->out->exact_stack = row->out->known_stack = true;
+    r->stack = row->out->stack->name;
+    return SKIP_NOTHING;
+}
+
+static bool names_none(const struct measured_run *r) {
+    return strcasecmp(r->stack, "none") == 0;
+}
+
+/* Kernels have no stack; what the row leaves blank has to be that of one. */
+static void choose_none(struct measured_row *row) {
+    row->out->stack = stack_named(&row->context->stacks, stack_of_layout(row));
+    row->out->layout_stack = "none";
+    measured_row_note(row, "stack: none: kernels as the profile has them, blanks as with %s",
+                      row->out->stack->name);
+}
+
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
-static void choose_stack(struct measured_row *row) {
+static void find_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
     const bool divided = measured_given(r->tp, 1) > 1 || measured_given(r->pp, 1) > 1;
@@ -212,6 +241,16 @@ static void choose_stack(struct measured_row *row) {
                       !named && row->out->known_stack ? ", as its source" : "");
 }
 
+static void choose_stack(struct measured_row *row) {
+    if (row->out->stack != NULL) return; /* a file */
+    if (names_none(&row->run)) {
+        choose_none(row);
+        return;
+    }
+    find_stack(row);
+    row->out->layout_stack = row->out->stack->name;
+}
+
 /* ---- hardware ---- */
 
 static enum validation_skip choose_hardware(struct measured_row *row) {
@@ -221,7 +260,7 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
         measured_row_note(row, "the source names no GPU: %s, as its stack says", wanted);
     }
     if (wanted[0] == '\0') return skip_at(row, SKIP_HARDWARE, "hardware", "empty");
-    if (measured_hardware_is_file(wanted)) {
+    if (measured_is_file(wanted)) {
         row->out->hardware = wanted;
         row->out->gpu = measured_hardware_file(row->context->arena, wanted, &why_not);
         return row->out->gpu != NULL ? SKIP_NOTHING
@@ -698,7 +737,9 @@ static void note_launches(struct measured_row *row) {
     const struct stack *stack = row->out->stack;
     const int64_t least = stack->blocking_launches_gpus;
     if (!measured_text_says(row->run.notes, blocking_launches)) return;
-    if (least == 0)
+    if (names_none(&row->run))
+        measured_row_note(row, "notes: %s is not simulated without a stack", blocking_launches);
+    else if (least == 0)
         measured_row_note(row, "notes: %s is not simulated with %s", blocking_launches,
                           stack->name);
     else if (row->run.gpu_count < least)
@@ -712,6 +753,8 @@ static enum validation_skip check(struct measured_row *row) {
         measured_row_note(row, "%s", *reading);
     const enum validation_skip words = check_words(row);
     if (words != SKIP_NOTHING) return words;
+    const enum validation_skip unreadable = read_own_stack(row);
+    if (unreadable != SKIP_NOTHING) return unreadable;
     row->attention = r->attention[0] != '\0'       ? r->attention
                      : named_until(r->stack, 2022) ? "naive"
                                                    : "flash";
@@ -744,6 +787,8 @@ void measured_scenario_make(const struct measured_context *context, const struct
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(&row);
     measured_row_stages(&row);
+    if (names_none(run)) /* the one whose name filled blanks is not simulated */
+        out->stack = measured_no_stack();
     measured_row_offload(&row);
 }
 

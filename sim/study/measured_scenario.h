@@ -41,11 +41,13 @@ enum validation_skip {
 const char *validation_skip_name(enum validation_skip skip);
 
 struct known_machine;
+struct own_stack;
 
 struct measured_context {
     struct arena *arena;
     const char *directory; /* scenarios/ */
     struct stack_list stacks;
+    const struct own_stack **own_stacks;  /* measured_stack.c; files that rows named so far */
     const struct known_machine *machines; /* measured_machine.c; one without a name at the end */
     const struct step_bands *bands;       /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
@@ -60,6 +62,7 @@ struct measured_scenario {
     enum validation_skip skip;
     const char *skip_detail; /* may be NULL */
     const struct stack *stack;
+    const char *layout_stack;                   /* its name, a file of the user's, or "none" */
     bool exact_stack;                           /* the source's stack, not a relative of it */
     bool known_stack;                           /* its name says at least whose relative it is */
     const char *hardware;                       /* name or path */
@@ -78,6 +81,13 @@ struct execution *measured_scenario_prepare(const struct scenario_options *optio
 struct execution *measured_scenario_run(const struct scenario_options *options,
                                         const struct measured_scenario *scenario,
                                         struct error *err);
+
+/* measured_names.c: whether a cell is a path to a file of the user's (.json). */
+bool measured_is_file(const char *wanted);
+/* measured_stack.c: the stack of a file of the user's, for all rows of the context; NULL, with the
+ * reason. */
+const struct stack *measured_own_stack(const struct measured_context *context, const char *path,
+                                       const char **why_not);
 
 /* measured_document.c: the recipe of the row's cell, or the only one that its notes name ("FP8 with
  * current scaling"); "" where neither says. */

@@ -266,7 +266,18 @@ static void skip(struct stack_fit *fit, const char *row_id, const char *reason) 
     fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
 }
 
-static const char *skip_reason(struct arena *arena, const struct measured_scenario *scenario) {
+static bool is_of_folder(const struct stack_list *list, const struct stack *stack) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->stacks[i] == stack) return true;
+    return false;
+}
+
+static const char *skip_reason(const struct measured_context *context,
+                               const struct measured_scenario *scenario) {
+    struct arena *arena = context->arena;
+    if (scenario->skip == SKIP_NOTHING && !is_of_folder(&context->stacks, scenario->stack))
+        return arena_format(arena, "its stack is %s: factors are fitted for those of %s/stacks",
+                            scenario->layout_stack, context->directory);
     if (scenario->skip == SKIP_NOTHING) return "no step time was measured";
     const char *name = validation_skip_name(scenario->skip);
     return scenario->skip_detail != NULL
@@ -383,8 +394,9 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         *row = (struct fit_row){ .run = &runs.rows[i] };
         if (!wanted(row_ids, row->run->row_id)) continue;
         measured_scenario_make(&context, row->run, &row->scenario);
-        if (row->scenario.skip != SKIP_NOTHING || !(row->run->iter_time_s > 0)) {
-            skip(fit, row->run->row_id, skip_reason(arena, &row->scenario));
+        if (row->scenario.skip != SKIP_NOTHING || !(row->run->iter_time_s > 0) ||
+            !is_of_folder(&context.stacks, row->scenario.stack)) {
+            skip(fit, row->run->row_id, skip_reason(&context, &row->scenario));
             cJSON_Delete(row->scenario.document);
             continue;
         }
