@@ -234,6 +234,61 @@ static void add_prices(const struct execution *e, struct arena *arena,
     operator_list_free(&backward);
 }
 
+/* Blocks of the kind, and those of them that run something again, by how. */
+static int64_t blocks_of(const struct execution *e, enum layer_kind kind,
+                         int64_t recomputing[RECOMPUTE_KIND_COUNT]) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < e->scenario->model->layer_count; i++) {
+        if (e->scenario->model->layers[i].kind != kind) continue;
+        const struct gradient_need need = model_gradient_need(e->scenario->model, i);
+        count++;
+        if (need.input || need.weight) recomputing[e->job->plan.recompute[i]]++;
+    }
+    return count;
+}
+
+static void add_launch_wait(const struct execution *e, enum layer_kind kind, const char *pass,
+                            int64_t ns, int64_t blocks, struct arena *arena,
+                            struct price_record *records, int64_t *count) {
+    if (ns == 0 || blocks == 0) return;
+    const double holders = (double)count_holders(e, kind);
+    records[*count] = (struct price_record){
+        .price_index = *count,
+        .layer_kind = layer_kind_name(kind),
+        .operator= "launch waits",
+        .kind = "launch",
+        .pass = pass,
+        .shape = "",
+        .calls_per_step = (double)blocks * (double)e->scenario->micro_batches_per_rank / holders,
+        .rank_fraction = holders / (double)e->job->plan.stage_count,
+        .price_s = seconds_from_ns(ns),
+        .launch_s = seconds_from_ns(ns),
+        .bound = bound_names[PRICE_LAUNCH],
+        .source = arena_format(arena, "host time of stack %s", e->scenario->stack->name),
+        .inside_range = true,
+    };
+    ++*count;
+}
+
+/* Launches that the device waits for, as one more operator of the blocks. */
+static void add_launch_waits(const struct execution *e, struct arena *arena,
+                             struct price_record *records, int64_t *count) {
+    for (int k = 0; k < LAYER_KIND_COUNT; k++) {
+        const enum layer_kind kind = (enum layer_kind)k;
+        int64_t recomputing[RECOMPUTE_KIND_COUNT] = { 0 };
+        const int64_t blocks = blocks_of(e, kind, recomputing);
+        if (blocks == 0 || batch_shape_tokens(&e->job->typical, layer_kind_axis(kind)) == 0)
+            continue;
+        struct host_waits waits;
+        price_table_host_waits(e->job->prices, kind, &e->job->typical, &waits);
+        add_launch_wait(e, kind, "forward", waits.forward_ns, blocks, arena, records, count);
+        add_launch_wait(e, kind, "backward", waits.backward_ns, blocks, arena, records, count);
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            add_launch_wait(e, kind, "recompute", waits.recompute_ns[how], recomputing[how], arena,
+                            records, count);
+    }
+}
+
 struct price_record *execution_prices(const struct execution *e, struct arena *arena,
                                       int64_t *count) {
     const struct model *model = e->scenario->model;
@@ -260,6 +315,7 @@ struct price_record *execution_prices(const struct execution *e, struct arena *a
         if (batch_shape_tokens(&e->job->typical, layer_kind_axis(kind)) == 0) continue;
         add_prices(e, arena, &layers, records, count);
     }
+    add_launch_waits(e, arena, records, count);
     return records;
 }
 

@@ -54,7 +54,8 @@ bool execution_timeline(const struct execution *execution, int64_t iteration, in
                         enum fidelity fidelity, struct arena *arena, struct timeline *timeline,
                         struct error *err);
 
-/* Operators of one layer of each kind, forward and backward, at the typical micro-batch. */
+/* Operators of one layer of each kind, forward and backward, at the typical micro-batch, and what its
+ * blocks wait for launches. */
 struct price_record *execution_prices(const struct execution *execution, struct arena *arena,
                                       int64_t *count);
 

@@ -85,71 +85,13 @@ static void add_outer(const struct execution *e, const struct outer_list *list, 
     }
 }
 
-/* Blocks of the kind, and those of them that run something again, by how. */
-static int64_t blocks_of(const struct execution *e, int kind,
-                         int64_t recomputing[RECOMPUTE_KIND_COUNT]) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < e->scenario->model->layer_count; i++) {
-        if ((int)e->scenario->model->layers[i].kind != kind) continue;
-        const struct gradient_need need = model_gradient_need(e->scenario->model, i);
-        count++;
-        if (need.input || need.weight) recomputing[e->job->plan.recompute[i]]++;
-    }
-    return count;
-}
-
-static void add_host_wait(const struct execution *e, const struct layer_share *share,
-                          const char *pass, int64_t ns, int64_t blocks, struct arena *arena,
-                          struct explanation *x) {
-    if (ns == 0 || blocks == 0) return;
-    x->prices[x->price_count] = (struct price_record){
-        .price_index = x->price_count,
-        .layer_kind = share->layer_kind,
-        .operator= "launch waits",
-        .kind = "launch",
-        .pass = pass,
-        .shape = "",
-        .calls_per_step = (double)blocks * (double)e->scenario->micro_batches_per_rank /
-                          (double)share->stage_count,
-        .rank_fraction = (double)share->stage_count / (double)e->job->plan.stage_count,
-        .price_s = seconds_from_ns(ns),
-        .launch_s = seconds_from_ns(ns),
-        .bound = bound_names[PRICE_LAUNCH],
-        .source = arena_format(arena, "host time of stack %s", e->scenario->stack->name),
-        .inside_range = true,
-    };
-    x->price_count++;
-}
-
-/* Launches that the device waits for, as one more operator of the blocks. */
-static void add_host_waits(const struct execution *e, struct arena *arena, struct explanation *x) {
-    for (int64_t l = 0; l < x->layer_kind_count; l++) {
-        const struct layer_share *share = &x->layers[l];
-        int kind = 0;
-        while (strcmp(layer_kind_name((enum layer_kind)kind), share->layer_kind) != 0)
-            kind++;
-        int64_t recomputing[RECOMPUTE_KIND_COUNT] = { 0 };
-        const int64_t blocks = blocks_of(e, kind, recomputing);
-        struct host_waits waits;
-        price_table_host_waits(e->job->prices, (enum layer_kind)kind, &e->job->typical, &waits);
-        add_host_wait(e, share, "forward", waits.forward_ns, blocks, arena, x);
-        add_host_wait(e, share, "backward", waits.backward_ns, blocks, arena, x);
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            add_host_wait(e, share, "recompute", waits.recompute_ns[how], recomputing[how], arena,
-                          x);
-    }
-}
-
 void explanation_outer_prices(const struct execution *e, struct arena *arena,
                               struct explanation *x) {
     struct outer_list list = { 0 };
     step_outer_operators(e->job->step, &e->job->typical, arena, &list);
     struct price_record *layers = x->prices;
-    x->prices = arena_array(arena, struct price_record,
-                            x->price_count + list.count +
-                                (2 + RECOMPUTE_KIND_COUNT) * LAYER_KIND_COUNT + 1);
+    x->prices = arena_array(arena, struct price_record, x->price_count + list.count + 1);
     memcpy(x->prices, layers, sizeof *layers * (size_t)x->price_count);
-    add_host_waits(e, arena, x);
     add_outer(e, &list, arena, x);
     outer_list_free(&list);
 }
