@@ -274,6 +274,9 @@ static bool load_runs(struct report *r, const int64_t *run_ids) {
         if (count != 1) return error_set(r->err, "run %lld is not stored", (long long)run_ids[i]);
     }
     r->runs = runs;
+    for (int64_t i = 0; i < r->run_count; i++)
+        r->unpriced =
+            r->unpriced || (report_is_candidate(r->runs[i]) && !isfinite(r->runs[i]->money_usd));
     if (!report_wish_read(r) || !report_jobs_read(r, job_of)) return false;
     for (int64_t i = 0; i < r->run_count; i++)
         ranked[i] = (struct ranked){ runs[i], job_of[i] };

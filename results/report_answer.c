@@ -224,7 +224,7 @@ static bool keep_point(void *context, sqlite3_stmt *row, struct error *err) {
  * may lack what is cheapest. */
 static bool write_cheaper_point(const struct report *r, const struct run_record *best) {
     struct cheapest_point point = { .row = -1 };
-    const bool priced = isfinite(best->money_usd);
+    const bool priced = !r->unpriced;
     int64_t sweep_id;
     const char *name;
     if (!sweep_view_find(r->store, NULL, &sweep_id, &name, r->arena, r->err)) return false;
@@ -237,7 +237,7 @@ static bool write_cheaper_point(const struct report *r, const struct run_record 
                            " gpu_days IS NOT NULL" CHEAPER_POINTS,
                      sweep_id, keep_point, &point, r->err))
         return false;
-    if (point.row < 0 || point.cost > 0.98 * report_cost_of(best)) return true;
+    if (point.row < 0 || point.cost > 0.98 * report_cost_of(r, best)) return true;
     fputs("<p><b>The sweep holds cheaper configurations</b> that it did not replay: by its "
           "objective, deadline and budget others came first. ",
           r->out);
@@ -301,8 +301,7 @@ bool report_answer(const struct report *r) {
                                                      : "",
                 (long long)(keeps ? keeping : rivals), keeps ? " that keep " : "",
                 keeps ? report_wish_words(r) : "",
-                r->wish.measure != REPORT_COST || isfinite(best->money_usd) ? ""
-                                                                            : " (in GPU-days)");
+                r->wish.measure != REPORT_COST || !r->unpriced ? "" : " (in GPU-days)");
     fputs("</p>\n", out);
     if (!report_wish_write(r)) return false;
     fputs("<p>", out);

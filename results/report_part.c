@@ -44,12 +44,12 @@ bool report_is_out_of_memory(const struct run_record *run) {
     return run->verdict != NULL && strcmp(run->verdict, "out of memory") == 0;
 }
 
-double report_cost_of(const struct run_record *run) {
-    return isfinite(run->money_usd) ? run->money_usd : run->gpu_days;
+double report_cost_of(const struct report *r, const struct run_record *run) {
+    return r->unpriced ? run->gpu_days : run->money_usd;
 }
 
 bool report_is_candidate(const struct run_record *run) {
-    return report_is_done(run) && !report_is_out_of_memory(run) && isfinite(report_cost_of(run));
+    return report_is_done(run) && !report_is_out_of_memory(run) && isfinite(run->gpu_days);
 }
 
 bool report_is_better(const struct report *r, const struct run_record *run,

@@ -47,6 +47,7 @@ struct report {
     /* By index: its section what_if is not the defaults. Such a run is the best only among its
      * like. */
     const bool *supposes;
+    bool unpriced;                 /* a candidate has no price, so that costs are GPU-days */
     int64_t passed_over;           /* candidates that suppose something, where others do not */
     char folder[64];               /* of pictures, while the page is made */
     bool no_pictures;              /* gnuplot is missing: said once */
@@ -72,8 +73,8 @@ const char *report_odd_peak(const struct run_record *run);
 
 bool report_is_done(const struct run_record *run);
 bool report_is_out_of_memory(const struct run_record *run);
-double report_cost_of(const struct run_record *run);    /* money, or GPU-days without a price */
-bool report_is_candidate(const struct run_record *run); /* to be the best */
+double report_cost_of(const struct report *r, const struct run_record *run); /* money or GPU-days */
+bool report_is_candidate(const struct run_record *run);                      /* to be the best */
 /* Whether it may be the best: a candidate, and none that supposes something beside others that do
  * not. */
 bool report_competes(const struct report *r, int64_t index);

@@ -100,7 +100,7 @@ const char *report_breach_of(const struct report *r, double days, double money_u
 double report_value_of(const struct report *r, const struct run_record *run) {
     return r->wish.measure == REPORT_DAYS       ? run->total_days
            : r->wish.measure == REPORT_GPU_DAYS ? run->gpu_days
-                                                : report_cost_of(run);
+                                                : report_cost_of(r, run);
 }
 
 /* ---- telling ---- */

@@ -188,6 +188,12 @@ static void test_one_price_for_two_gpus(void **state) {
     rows[0].price_usd_per_gpu_hour = 1;
     rows[1].price_usd_per_gpu_hour = 3;
     must_not_say("two prices", answer_of(f, rows, 2), "though the GPU is another");
+    /* Dollars and GPU-days do not compare: where one has no price, both are GPU-days. */
+    rows[0].factor = 3;
+    rows[0].price_usd_per_gpu_hour = 0.01;
+    rows[1].price_usd_per_gpu_hour = NAN;
+    must_say("one without a price", answer_of(f, rows, 2),
+             "<b>b</b> <span class=\"tag fits\">fits</span> costs least of 2 runs (in GPU-days)");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
