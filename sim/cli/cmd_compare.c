@@ -125,7 +125,8 @@ static void print_difference(const struct comparison_row *row) {
     if (!isnan(row->delta_low_fraction))
         printf(" (%+.1f to %+.1f)", row->delta_low_fraction * 100, row->delta_high_fraction * 100);
     printf(", %s", comparison_verdict_name(row->verdict));
-    if (comparison_is_ordered(row->verdict)) printf(" at %.0f %%", row->order_fraction * 100);
+    if (comparison_is_ordered(row->verdict) && !isnan(row->order_fraction))
+        printf(" at %.0f %%", row->order_fraction * 100);
     printf("%s", row->paired ? " (same steps)" : "");
 }
 
@@ -244,8 +245,9 @@ static void print_limits(const struct comparison_row *rows, int64_t count) {
     bool any = false;
     for (int64_t i = 1; i < count; i++) {
         if (!(rows[i].may_err_log > rows[0].may_err_log + 0.01)) continue;
-        printf("%s run %ld %.0f %%", any ? "," : "To be sure against the first:", (long)i + 1,
-               expm1(rows[i].may_err_log) * 100);
+        printf("%s run %ld %.0f %% more or %.0f %% less",
+               any ? "," : "To be sure against the first:", (long)i + 1,
+               expm1(rows[i].may_err_log) * 100, -expm1(-rows[i].may_err_log) * 100);
         any = true;
     }
     if (any)

@@ -447,7 +447,8 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         if (!isnan(c->delta_low_fraction))
             printf(" (%+.2f to %+.2f)", c->delta_low_fraction * 100, c->delta_high_fraction * 100);
         printf("  %s", comparison_verdict_name(c->verdict));
-        if (comparison_is_ordered(c->verdict)) printf(" at %.0f %%", c->order_fraction * 100);
+        if (comparison_is_ordered(c->verdict) && !isnan(c->order_fraction))
+            printf(" at %.0f %%", c->order_fraction * 100);
         printf(", ");
         print_confidence(c->confidence_fraction);
         printf(" beyond chance%s\n", c->paired ? ", same steps" : "");
@@ -458,8 +459,7 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
            expm1(d->against_best[0].may_err_log) * 100);
     bool launches = false;
     for (int64_t i = 1; i < sweep->top_count; i++)
-        launches =
-            launches || d->against_best[i].may_err_log > d->against_best[0].may_err_log + 0.01;
+        launches = launches || d->against_best[i].launches_log > 0.01;
     if (launches)
         puts("  sure, where layouts wait for launches for different times: by so much more, since "
              "how long a host takes is a stack's figure");

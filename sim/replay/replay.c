@@ -167,46 +167,25 @@ static struct step_slowness slowness_of(const struct job *job, int64_t iteration
     return slow;
 }
 
-static void slow_layer(struct layer_time *time, const struct step_slowness *slow,
-                       enum launch_hiding hiding) {
-    if (slow->stage_factor != 1) { /* sharded: the only stage */
-        struct pass_times passes = { time->forward_ns, time->backward_ns, time->forward_wait_ns,
-                                     time->backward_wait_ns };
-        pass_times_slow(&passes, slow->stage_factor, hiding);
-        time->forward_ns = passes.forward_ns;
-        time->backward_ns = passes.backward_ns;
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-            struct pass_times again = { .forward_ns = time->recompute_ns[how],
-                                        .forward_wait_ns = time->recompute_wait_ns[how] };
-            pass_times_slow(&again, slow->stage_factor, hiding);
-            time->recompute_ns[how] = again.forward_ns;
-        }
-    }
-    if (slow->rank == 1) return;
-    time->forward_ns = llround((double)time->forward_ns * slow->rank);
-    time->backward_ns = llround((double)time->backward_ns * slow->rank);
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        time->recompute_ns[how] = llround((double)time->recompute_ns[how] * slow->rank);
-}
-
 /* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank
  * takes. */
 static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     const struct job *job = loop->job;
     struct worker *worker = &loop->workers[thread_index];
     int64_t count = job->scenario->micro_batches_per_rank;
-    const enum launch_hiding hiding = step_launch_hiding(job->scenario);
     memset(worker->locked, 0, sizeof *worker->locked * (size_t)count);
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
         const struct batch_shape *shapes =
             job->shapes + rank * job->batches.per_rank + index * count;
         struct step_slowness slow = slowness_of(job, index, rank);
+        struct step_model own = *job->step;
+        own.slow_factor = slow.stage_factor; /* sharded: the only stage */
         for (int64_t i = 0; i < count; i++) {
             struct layer_time times[LAYER_KIND_COUNT];
-            step_layer_times(job->step, &shapes[i], times);
+            step_layer_times(&own, &shapes[i], times);
             for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
                 struct layer_time *most = &worker->locked[i][kind];
-                slow_layer(&times[kind], &slow, hiding);
+                layer_time_straggle(&times[kind], slow.rank);
                 if (times[kind].forward_ns > most->forward_ns)
                     most->forward_ns = times[kind].forward_ns;
                 if (times[kind].backward_ns > most->backward_ns)
@@ -422,35 +401,43 @@ static double spread_idle(const struct replay *replay) {
     return most - mean;
 }
 
-/* Of a pipeline of typical micro-batches, with and without the waits, as a share of the mean step's
- * passes. */
+/* A pipeline of typical micro-batches, with a slow GPU in its place where there is one: its makespan,
+ * and what its stages wait for launches in it, their mean. */
+static bool typical_makespan(const struct job *job, bool launched, int64_t *makespan_ns,
+                             double *waits_ns, struct error *err) {
+    const struct scenario_what_if *w = &job->scenario->what_if;
+    const int64_t count = job->scenario->micro_batches_per_rank;
+    struct step_runner *runner = step_runner_create(job->step);
+    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)job->step->part_count);
+    *waits_ns = 0;
+    for (int64_t part = 0; part < job->step->part_count; part++) {
+        struct step_model model = *job->step;
+        struct layer_time times[LAYER_KIND_COUNT];
+        model.launched = launched;
+        if (part % model.stage_count == w->slow_gpu_stage) model.slow_factor = w->slow_gpu_factor;
+        step_layer_times(&model, &job->typical, times);
+        step_stage_cost(&model, part, &job->typical, times, NULL, &costs[part]);
+        *waits_ns += costs[part].class_ns[TIME_LAUNCH] * (double)count / (double)model.stage_count;
+    }
+    const bool ok = step_run_constant(runner, costs, count, makespan_ns, err);
+    free(costs);
+    step_runner_destroy(runner);
+    return ok;
+}
+
+/* What the waits of a mean step cost, as those of typical micro-batches do: stages wait for one that
+ * waits for its host, and a wait beside a slower stage, or beside traffic, costs less or nothing. */
 static bool price_launches(const struct job *job, struct replay *replay, struct error *err) {
     replay->launch_cost_s = replay->classes_s[REPLAY_LAUNCH];
     /* Where each iteration has its own order, the mean over GPUs is all that is known. */
     if (replay->launch_cost_s == 0 || job->step->iteration_planner != NULL) return true;
-    struct step_runner *runner = step_runner_create(job->step);
-    struct stage_cost *costs = memory_alloc(sizeof *costs * (size_t)replay->part_count);
-    int64_t makespan_ns[2] = { 0 };
-    bool ok = true;
-    for (int launched = 0; ok && launched < 2; launched++) {
-        struct layer_time times[LAYER_KIND_COUNT];
-        step_layer_times(job->step, &job->typical, times);
-        if (launched) step_layer_times_launched(times);
-        for (int64_t part = 0; part < replay->part_count; part++)
-            step_stage_cost(job->step, part, &job->typical, times, NULL, &costs[part]);
-        ok = step_run_constant(runner, costs, job->scenario->micro_batches_per_rank,
-                               &makespan_ns[launched], err);
-    }
-    double passes_ns = 0; /* of a mean step */
-    for (int64_t i = 0; i < replay->iteration_count; i++)
-        passes_ns +=
-            (double)replay->iterations[i].slowest_rank_ns / (double)replay->iteration_count;
-    if (ok)
-        replay->launch_cost_s =
-            passes_ns / NS_PER_S * (1 - (double)makespan_ns[1] / (double)makespan_ns[0]);
-    free(costs);
-    step_runner_destroy(runner);
-    return ok;
+    int64_t waiting_ns, launched_ns;
+    double waits_ns, none_ns;
+    if (!typical_makespan(job, false, &waiting_ns, &waits_ns, err) ||
+        !typical_makespan(job, true, &launched_ns, &none_ns, err))
+        return false;
+    if (waits_ns > 0) replay->launch_cost_s *= (double)(waiting_ns - launched_ns) / waits_ns;
+    return true;
 }
 
 static bool break_down(const struct job *job, struct replay *replay,

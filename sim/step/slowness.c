@@ -11,17 +11,26 @@ static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
 
-void pass_times_slow(struct pass_times *p, double factor, enum launch_hiding hiding) {
+/* Takes the growth of a device off a wait; what the wait has not taken. A device that was not waited
+ * for gains all of it: how long its host could do without it is not known. */
+static int64_t hide(int64_t *wait_ns, int64_t grown_ns) {
+    if (grown_ns < 0 && *wait_ns == 0) return grown_ns;
+    const int64_t left = grown_ns - *wait_ns;
+    *wait_ns = above_zero(-left);
+    return above_zero(left);
+}
+
+int64_t pass_times_slow(struct pass_times *p, double factor, enum launch_hiding hiding) {
     const int64_t forward = p->forward_ns - p->forward_wait_ns,
                   backward = p->backward_ns - p->backward_wait_ns;
     const int64_t slow_forward = scaled(forward, factor), slow_backward = scaled(backward, factor);
-    if (hiding != LAUNCHES_NEVER_HIDE && factor > 1) {
-        const int64_t grown = slow_forward - forward;
-        const int64_t over = above_zero(grown - p->forward_wait_ns);
-        p->forward_wait_ns = above_zero(p->forward_wait_ns - grown);
-        p->backward_wait_ns = above_zero(p->backward_wait_ns - (slow_backward - backward) -
-                                         (hiding == LAUNCHES_HIDE_IN_BOTH ? over : 0));
+    int64_t left = 0;
+    if (hiding != LAUNCHES_NEVER_HIDE) {
+        const int64_t over = hide(&p->forward_wait_ns, slow_forward - forward);
+        left = slow_backward - backward + (hiding == LAUNCHES_HIDE_IN_BOTH ? over : 0);
+        left = hide(&p->backward_wait_ns, left);
     }
     p->forward_ns = slow_forward + p->forward_wait_ns;
     p->backward_ns = slow_backward + p->backward_wait_ns;
+    return left;
 }

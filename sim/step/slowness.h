@@ -21,8 +21,9 @@ struct pass_times {
     int64_t forward_wait_ns, backward_wait_ns; /* of them, waiting for the host's launches */
 };
 
-/* The device takes `factor` times as long; what it takes longer hides launches. Below 1 the waits
- * stay, so that a faster device gains at most what is left. */
-void pass_times_slow(struct pass_times *passes, double factor, enum launch_hiding hiding);
+/* The device takes `factor` times as long; what it takes longer hides launches, and below 1 what it
+ * gains is waited for where launches are waited for already. Returns what of the growth is left to
+ * hide those of a recomputation. */
+int64_t pass_times_slow(struct pass_times *passes, double factor, enum launch_hiding hiding);
 
 #endif

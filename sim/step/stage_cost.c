@@ -26,30 +26,86 @@ bool step_part_has_backward(const struct step_model *m, int64_t part) {
     return needs_backward(m, part);
 }
 
+static int64_t scaled(int64_t ns, double factor) {
+    return factor == 1 ? ns : llround((double)ns * factor);
+}
+
+static void strip_waits(struct layer_time *time) {
+    time->forward_ns -= time->forward_wait_ns;
+    time->backward_ns -= time->backward_wait_ns;
+    time->forward_wait_ns = time->backward_wait_ns = 0;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        time->recompute_ns[how] -= time->recompute_wait_ns[how];
+        time->recompute_wait_ns[how] = 0;
+    }
+}
+
+/* Exposed traffic, parts of passes that were scaled. */
+static void scale_traffic(struct layer_time *time, double factor) {
+    time->forward_comm_ns = scaled(time->forward_comm_ns, factor);
+    time->backward_comm_ns = scaled(time->backward_comm_ns, factor);
+    time->forward_context_ns = scaled(time->forward_context_ns, factor);
+    time->backward_context_ns = scaled(time->backward_context_ns, factor);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        time->recompute_comm_ns[how] = scaled(time->recompute_comm_ns[how], factor);
+        time->recompute_context_ns[how] = scaled(time->recompute_context_ns[how], factor);
+    }
+}
+
+void layer_time_slow(struct layer_time *time, double factor, enum launch_hiding hiding) {
+    if (factor == 1) return;
+    struct pass_times passes = { time->forward_ns, time->backward_ns, time->forward_wait_ns,
+                                 time->backward_wait_ns };
+    const int64_t left = pass_times_slow(&passes, factor, hiding);
+    time->forward_ns = passes.forward_ns;
+    time->backward_ns = passes.backward_ns;
+    time->forward_wait_ns = passes.forward_wait_ns;
+    time->backward_wait_ns = passes.backward_wait_ns;
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        struct pass_times again = { .forward_ns = time->recompute_ns[how],
+                                    .forward_wait_ns = time->recompute_wait_ns[how] };
+        pass_times_slow(&again, factor, hiding);
+        const int64_t most = left > 0 ? left : 0,
+                      hidden = most < again.forward_wait_ns ? most : again.forward_wait_ns;
+        time->recompute_ns[how] = again.forward_ns - hidden;
+        time->recompute_wait_ns[how] = again.forward_wait_ns - hidden;
+    }
+    scale_traffic(time, factor);
+}
+
+void layer_time_straggle(struct layer_time *time, double factor) {
+    if (factor == 1) return;
+    time->forward_ns = scaled(time->forward_ns, factor);
+    time->backward_ns = scaled(time->backward_ns, factor);
+    time->forward_wait_ns = scaled(time->forward_wait_ns, factor);
+    time->backward_wait_ns = scaled(time->backward_wait_ns, factor);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
+        time->recompute_ns[how] = scaled(time->recompute_ns[how], factor);
+        time->recompute_wait_ns[how] = scaled(time->recompute_wait_ns[how], factor);
+    }
+    scale_traffic(time, factor);
+}
+
+/* As the model supposes. */
+static void read_layer(const struct step_model *m, const struct price_table *prices,
+                       enum layer_kind kind, const struct batch_shape *shape,
+                       struct layer_time *time) {
+    price_table_layer(prices, kind, shape, time);
+    if (m->launched) strip_waits(time);
+    if (m->slow_factor != 1) layer_time_slow(time, m->slow_factor, step_launch_hiding(m->scenario));
+}
+
 void step_layer_times_again(const struct step_model *m, const struct batch_shape *shape,
                             struct layer_time times[LAYER_KIND_COUNT]) {
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         if (m->kind_layers[kind] > 0)
-            price_table_layer(m->prices, (enum layer_kind)kind, shape, &times[kind]);
+            read_layer(m, m->prices, (enum layer_kind)kind, shape, &times[kind]);
 }
 
 void step_layer_times(const struct step_model *m, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]) {
     memset(times, 0, sizeof *times * LAYER_KIND_COUNT);
     step_layer_times_again(m, shape, times);
-}
-
-void step_layer_times_launched(struct layer_time times[LAYER_KIND_COUNT]) {
-    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        struct layer_time *time = &times[kind];
-        time->forward_ns -= time->forward_wait_ns;
-        time->backward_ns -= time->backward_wait_ns;
-        time->forward_wait_ns = time->backward_wait_ns = 0;
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-            time->recompute_ns[how] -= time->recompute_wait_ns[how];
-            time->recompute_wait_ns[how] = 0;
-        }
-    }
 }
 
 enum launch_hiding step_launch_hiding(const struct scenario *scenario) {
@@ -106,7 +162,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         struct layer_time ruled;
         const struct price_table *prices = price_table_of_layer(m->prices, i);
         if (prices != m->prices) {
-            price_table_layer(prices, model->layers[i].kind, shape, &ruled);
+            read_layer(m, prices, model->layers[i].kind, shape, &ruled);
             time = &ruled;
         }
         struct offload_time copies = { 0 };
@@ -140,7 +196,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             root->backward_ns += time->backward_ns;
         }
     }
-    int64_t tail_ns = m->accumulate_ns[0];
+    int64_t tail_ns = scaled(m->accumulate_ns[0], m->slow_factor);
     cost->forward_ns = sharded_forward_ns(&pass);
     cost->backward_ns = sharded_backward_ns(&pass) + tail_ns;
     double exposed =
@@ -244,7 +300,7 @@ static void replace_ruled_layers(const struct step_model *m, int64_t part,
         if (prices == m->prices) continue;
         enum layer_kind kind = m->scenario->model->layers[i].kind;
         struct layer_time time;
-        price_table_layer(prices, kind, shape, &time);
+        read_layer(m, prices, kind, shape, &time);
         int64_t again[RECOMPUTE_KIND_COUNT] = { 0 };
         again[m->plan->recompute[i]] = -1;
         add_layers(kind, -1, again, &times[kind], padded, cost);
@@ -409,8 +465,9 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
         fmax(cost->loss_workspace_bytes, cost->workspace_bytes - cost->loss_bytes);
     if (choice != NULL) cost->workspace_bytes += choice->buffer_bytes;
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
-    cost->backward_ns += m->accumulate_ns[part];
-    cost->class_ns[TIME_COMPUTE] += (double)m->accumulate_ns[part];
+    const int64_t accumulate_ns = scaled(m->accumulate_ns[part], m->slow_factor);
+    cost->backward_ns += accumulate_ns;
+    cost->class_ns[TIME_COMPUTE] += (double)accumulate_ns;
     if (m->sharded) shard_passes(m, shape, times, locked != NULL ? locked : times, cost);
     step_stage_sends(m, part, times, cost);
 }

@@ -92,7 +92,11 @@ struct step_model {
     int64_t *layers, *recomputing;
     /* by layer whose activations wait in host memory: blocks that its copies run beside; else 0 */
     int64_t *offload_window;
-    bool has_ruled_layers;      /* some block is priced apart from its kind */
+    bool has_ruled_layers; /* some block is priced apart from its kind */
+    /* Of what is read from the prices, in a copy of the model: without waits for launches, on a GPU
+     * that computes so many times as slowly; false and 1 otherwise. */
+    bool launched;
+    double slow_factor;
     enum layer_kind *last_kind; /* kind of the part's last layer: what a cut sends */
     enum layer_kind
         *kinds;     /* of each part's layers, up to LAYER_KIND_COUNT: [part x PART_KINDS + n] */
@@ -156,8 +160,10 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
  * the slowest rank when collectives hold the ranks together (ZeRO-2 and 3), else NULL. */
 void step_layer_times(const struct step_model *model, const struct batch_shape *shape,
                       struct layer_time times[LAYER_KIND_COUNT]);
-/* Takes out what they wait for the host's launches. */
-void step_layer_times_launched(struct layer_time times[LAYER_KIND_COUNT]);
+/* One layer on a GPU that computes `factor` times as slowly, its group waiting for it; and on a rank
+ * that takes so many times as long, whatever holds it up. */
+void layer_time_slow(struct layer_time *time, double factor, enum launch_hiding hiding);
+void layer_time_straggle(struct layer_time *time, double factor);
 /* step_layer_times() where those of kinds that the model has not are 0 already. */
 void step_layer_times_again(const struct step_model *model, const struct batch_shape *shape,
                             struct layer_time times[LAYER_KIND_COUNT]);

@@ -413,7 +413,9 @@ int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_
 
 int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
     int64_t ns = m->gather_ns[stage];
-    if (m->scenario->layout.overlap_parameter_gather)
+    /* FSDP as ZeRO-2 gathers ahead of the blocks of the first forward. */
+    const bool ahead = m->scenario->layout.zero_stage == 2 && m->scenario->backend->unit_gradients;
+    if (m->scenario->layout.overlap_parameter_gather || ahead)
         ns = overlapped_ns(m, stage, ns, m->update_moving[stage], forward_ns);
     return m->optimizer_ns[stage] + ns;
 }
@@ -487,6 +489,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->scenario = scenario;
     m->plan = plan;
     m->prices = prices;
+    m->slow_factor = 1;
     m->stage_count = plan->stage_count;
     m->chunk_count = plan->chunk_count;
     m->part_count = plan->part_count;

@@ -291,25 +291,6 @@ static int64_t scaled(int64_t ns, double factor) {
     return (int64_t)((double)ns * factor + 0.5);
 }
 
-/* A GPU that computes more slowly. */
-static void slow_gpu(struct stage_cost *cost, double factor, enum launch_hiding hiding) {
-    if (factor == 1) return;
-    const int64_t backward_ns = cost->backward_ns;
-    struct pass_times passes = { cost->forward_ns, cost->backward_ns, cost->forward_wait_ns,
-                                 cost->backward_wait_ns };
-    pass_times_slow(&passes, factor, hiding);
-    cost->forward_ns = passes.forward_ns;
-    cost->backward_ns = passes.backward_ns;
-    cost->forward_wait_ns = passes.forward_wait_ns;
-    cost->backward_wait_ns = passes.backward_wait_ns;
-    if (backward_ns > 0)
-        cost->recompute_ns =
-            scaled(cost->recompute_ns, (double)cost->backward_ns / (double)backward_ns);
-    for (int class = 0; class < TIME_CLASS_COUNT; class ++)
-        cost->class_ns[class] *= factor;
-    cost->class_ns[TIME_LAUNCH] = (double)(cost->forward_wait_ns + cost->backward_wait_ns);
-}
-
 /* A rank whose passes take longer, whatever holds them up. */
 static void straggle(struct stage_cost *cost, double factor) {
     if (factor == 1) return;
@@ -324,17 +305,13 @@ static void straggle(struct stage_cost *cost, double factor) {
 static void slow_down(struct step_runner *r) {
     const struct step_model *m = r->model;
     const struct step_slowness *slow = &r->slowness;
-    const enum launch_hiding hiding = step_launch_hiding(m->scenario);
     for (int64_t part = 0; part < m->part_count; part++) {
         int64_t stage = part % m->stage_count;
         bool before = stage == slow->link_stage,
              after = stage == (slow->link_stage + 1) % m->stage_count;
         for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++) {
             struct stage_cost *cost = &r->costs[cell];
-            if (!m->sharded) {
-                if (stage == slow->stage) slow_gpu(cost, slow->stage_factor, hiding);
-                straggle(cost, slow->rank);
-            }
+            if (!m->sharded) straggle(cost, slow->rank);
             if (before) cost->send_forward_ns = scaled(cost->send_forward_ns, slow->link_factor);
             if (after) cost->send_backward_ns = scaled(cost->send_backward_ns, slow->link_factor);
         }
@@ -343,7 +320,10 @@ static void slow_down(struct step_runner *r) {
 
 static void price_cell(struct step_runner *r, const struct place_in_step *at, void *context) {
     (void)context;
-    const int64_t alike = r->chosen ? at->part : r->model->alike[at->part];
+    const int64_t stage = at->part % r->model->stage_count;
+    const bool on_slow_gpu = r->is_slow && stage == r->slowness.stage &&
+                             r->slowness.stage_factor != 1 && !r->model->sharded;
+    const int64_t alike = r->chosen || r->is_slow ? at->part : r->model->alike[at->part];
     if (alike < at->part) {
         r->costs[at->cell] = r->costs[r->cell_first[alike] + at->cell - r->cell_first[at->part]];
         step_stage_sends(r->model, at->part, times_at(r, at), &r->costs[at->cell]);
@@ -353,8 +333,17 @@ static void price_cell(struct step_runner *r, const struct place_in_step *at, vo
     const struct pass_choice *choice = r->chosen ? &r->choices[at->cell] : NULL;
     struct batch_shape piece;
     if (at->pieces > 1) piece = shape_at(r, at);
-    step_stage_cost_as(r->model, at->part, at->pieces > 1 ? &piece : &r->shapes[at->micro_batch],
-                       times_at(r, at), locked, choice, &r->costs[at->cell]);
+    const struct batch_shape *shape = at->pieces > 1 ? &piece : &r->shapes[at->micro_batch];
+    if (!on_slow_gpu) {
+        step_stage_cost_as(r->model, at->part, shape, times_at(r, at), locked, choice,
+                           &r->costs[at->cell]);
+        return;
+    }
+    struct step_model slow = *r->model;
+    struct layer_time times[LAYER_KIND_COUNT];
+    slow.slow_factor = r->slowness.stage_factor;
+    step_layer_times(&slow, shape, times);
+    step_stage_cost_as(&slow, at->part, shape, times, locked, choice, &r->costs[at->cell]);
 }
 
 static void price_piece(struct step_runner *r, const struct place_in_step *at, void *context) {
@@ -373,8 +362,14 @@ static void price_layers(struct step_runner *r) {
             memory_realloc(r->unit_times, sizeof *r->unit_times * (size_t)r->unit_capacity);
         memset(r->unit_times, 0, sizeof *r->unit_times * (size_t)r->unit_capacity);
     }
-    for (int64_t i = 0; i < r->micro_batch_count; i++)
-        step_layer_times_again(m, &r->shapes[i], r->unit_times[i]);
+    /* Sharded: one stage, whose own times stand beside the locked ones. */
+    struct step_model own = *m;
+    if (r->is_slow && m->sharded) own.slow_factor = r->slowness.stage_factor;
+    for (int64_t i = 0; i < r->micro_batch_count; i++) {
+        step_layer_times_again(&own, &r->shapes[i], r->unit_times[i]);
+        for (int kind = 0; r->is_slow && m->sharded && kind < LAYER_KIND_COUNT; kind++)
+            layer_time_straggle(&r->unit_times[i][kind], r->slowness.rank);
+    }
     r->piece_first[0] = 0;
     for (int64_t i = 0; i < m->module_count; i++)
         r->piece_first[i + 1] =
@@ -384,11 +379,11 @@ static void price_layers(struct step_runner *r) {
         r->piece_times =
             memory_realloc(r->piece_times, sizeof *r->piece_times * (size_t)r->piece_capacity);
     }
-    for (int64_t part = 0, module = -1; part < m->part_count; part++) {
-        int64_t own = m->module_of_chunk[part / m->stage_count];
-        if (own != module)
-            for_each_cell(r, part, price_piece, r->piece_times + r->piece_first[own]);
-        module = own;
+    for (int64_t part = 0, last = -1; part < m->part_count; part++) {
+        int64_t module = m->module_of_chunk[part / m->stage_count];
+        if (module != last)
+            for_each_cell(r, part, price_piece, r->piece_times + r->piece_first[module]);
+        last = module;
     }
 }
 

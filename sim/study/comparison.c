@@ -448,10 +448,12 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         row->fits = fits(&r->record);
         const struct run_pair_error may_err =
             run_pair_error(&reference->record, first, &r->record, amount_of(r, quantity));
+        row->launches_log = may_err.waits_log;
         row->may_err_log =
             may_err.predictions_log + (isnan(may_err.waits_log) ? 0 : may_err.waits_log);
         row->order_fraction = gsl_cdf_ugaussian_P(fabs(log1p(row->delta_fraction)) *
                                                   gsl_cdf_ugaussian_Pinv(0.9) / row->may_err_log);
+        if (isnan(row->launches_log)) row->order_fraction = NAN;
         row->verdict = verdict_of(reference, r, row, &may_err);
         row->more_steps_may_tell =
             i > 0 && row->verdict == COMPARISON_OPEN && fits(&reference->record) && row->fits &&

@@ -58,9 +58,11 @@ struct comparison_row {
     /* 95 % interval of delta_fraction over the draw of the samples and, where GPUs fail, over how
      * often they do (comparison.c); NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
-    double may_err_log; /* what |ln(this / reference)| must exceed to be sure */
+    double launches_log; /* of may_err_log, what waiting for launches costs; NaN: not stored */
+    double may_err_log;  /* what |ln(this / reference)| must exceed to be sure */
     /* That the sign is not an error of the predictions: may_err_log taken as 80 % of a normal
-     * distribution. 0.5: as good as none; 0.9: sure. NaN: runs without bands. */
+     * distribution. 0.5: as good as none; 0.9: sure. NaN: runs without
+     * bands, or one that does not tell what waiting for launches costs it. */
     double order_fraction;
     enum comparison_verdict verdict;
     /* open, though both fit, and one of the two replayed a part of the epoch only: more steps may

@@ -2,7 +2,7 @@
  * blocks as its row states or, where a stack's recipes offload what does not fit, the fewest by
  * which the run fits here. NVIDIA's own recipes of Llama 3 70B by FSDP (Megatron-Bridge
  * scripts/performance/configs/llama) offload the fewest tens of blocks that fit by this memory
- * model: 40 on GB200, 20 on GB300 (docs/MODEL.md, section 8).
+ * model: 40 on GB200, 20 on GB300 (docs/MODEL.md, section 5).
  */
 #include <string.h>
 
@@ -50,6 +50,7 @@ void measured_row_offload(struct measured_row *row) {
             less = middle;
     }
     set_blocks(row->out, enough);
+    row->out->offload_chosen = true;
     measured_row_note(row, "offload_blocks: %ld, the fewest by which it fits, as recipes of %s",
                       (long)enough, stack->name);
 }

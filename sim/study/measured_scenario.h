@@ -68,6 +68,7 @@ struct measured_scenario {
     const char *hardware;                       /* name or path */
     const char *gpu;                            /* the name, also of a file of the user's */
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
+    bool offload_chosen;                        /* so that it fits: that it does is no prediction */
     const char *row_id;
     cJSON *document; /* owned by the caller; NULL when skipped */
 };

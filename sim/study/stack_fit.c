@@ -53,7 +53,7 @@ struct problem {
     struct stack_factor factor; /* GPU and precision of the group */
     int parameter_count;
     double lost_fraction;   /* 1 - HFU of the group's rows at the last factors, their mean */
-    double launch_fraction; /* of a step that they wait for launches, at the first factors */
+    double launch_fraction; /* of a step that they wait for launches, at a factor of 1 */
     struct error *err;
 };
 
@@ -341,7 +341,7 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
     if (g->launch_fraction > NOTABLE_LAUNCHES)
         warn(fit, arena_format(
                       arena,
-                      "%s: its rows were predicted to wait for the host's launches %.0f %% of a "
+                      "%s: launches that are waited for cost its rows %.0f %% of a "
                       "step, and a factor of the kernels takes up how far the host's time errs; "
                       "fit on rows with more tokens a micro-batch, or set host_forward_us and "
                       "host_backward_us in the stack's file first",

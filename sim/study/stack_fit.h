@@ -23,7 +23,7 @@ struct stack_fit_group {
     struct stack_factor factor;             /* calibrated_on names its rows */
     double before_kernel, before_attention; /* what held until now, its own or not */
     int64_t row_count;
-    double launch_fraction; /* of a step that its rows wait for launches, mean, before the fit */
+    double launch_fraction; /* of a step that launches cost its rows, mean, at a factor of 1 */
     /* Half-width of the band that predictions of such runs carry, NaN without bands.json; how
      * many held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None
      * of the rows of this fit was held back. */

@@ -181,7 +181,7 @@ static int64_t case_errors(const struct validation *v, const char *source, doubl
 
 bool validation_memory_counts(const struct validation_row *row) {
     return row->skip == SKIP_NOTHING && !isnan(row->memory_relative_error) && !row->memory_used &&
-           row->reading < READING_FULL_CARD;
+           !row->offload_chosen && row->reading < READING_FULL_CARD;
 }
 
 /* Of the rows whose reading is one of the set, a bit each; source NULL: all. */
@@ -472,6 +472,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->stack = scenario.stack;
         row->exact_stack = scenario.exact_stack;
         row->known_stack = scenario.known_stack;
+        row->offload_chosen = scenario.offload_chosen;
         row->hardware = scenario.gpu;
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
@@ -484,7 +485,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
                 row->exact_stack &&
                 stack_on(scenario.stack, scenario.gpu, precision_of(row->measured)).calibrated;
         cJSON_Delete(scenario.document);
-        if (row->skip == SKIP_NOTHING) count_verdict(v, row);
+        if (row->skip == SKIP_NOTHING && !row->offload_chosen) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
     summarise_all(v);

@@ -96,6 +96,50 @@ static void test_a_slow_gpu_under_zero_3(void **state) {
     forget(&slow);
 }
 
+#define WAITS(zero)                                                                                \
+    "cluster.gpu_count=1", "layout.tp=1", "layout.pp=1", "layout.backend=fsdp",                    \
+        "layout.stack=hf-fsdp", "policy.recompute=full", "training.micro_batch.samples=1",         \
+        "layout.zero_stage=" zero
+
+/* What a slow device takes longer hides the launches that it waited for, whether passes are priced
+ * stage by stage or, sharded over one GPU, layer by layer; and nobody waits for anybody there. */
+static void test_a_slow_gpu_that_waits_for_launches(void **state) {
+    (void)state;
+    static const char *const factors[] = { "what_if.slow_gpu_factor=1",
+                                           "what_if.slow_gpu_factor=1.2",
+                                           "what_if.slow_gpu_factor=3" };
+    double waits_s[3];
+    for (int k = 0; k < 3; k++) {
+        struct answer whole = WITH(WAITS("0"), factors[k]), sharded = WITH(WAITS("3"), factors[k]);
+        const double *a = whole.replay->classes_s, *b = sharded.replay->classes_s;
+        assert_true(near(b[REPLAY_LAUNCH], a[REPLAY_LAUNCH], 1e-6));
+        assert_true(near(b[REPLAY_RECOMPUTE], a[REPLAY_RECOMPUTE], 1e-6));
+        assert_true(a[REPLAY_RANK_IMBALANCE] == 0 && b[REPLAY_RANK_IMBALANCE] == 0);
+        assert_true(near(whole.replay->launch_cost_s, a[REPLAY_LAUNCH], 1e-3));
+        waits_s[k] = a[REPLAY_LAUNCH];
+        forget(&whole);
+        forget(&sharded);
+    }
+    assert_true(waits_s[0] > waits_s[1] && waits_s[1] > waits_s[2]);
+}
+
+/* What waiting for launches costs is of the passes: neither a rule that changes nothing nor samples
+ * that are waited for before them make it more or less. */
+static void test_what_launches_cost(void **state) {
+    (void)state;
+    struct answer base = WITH(WAITS("0")),
+                  ruled = WITH(WAITS("0"), "rules=[{\"operator\":\"norm\",\"module\":\"language\","
+                                           "\"layers\":[0,15],\"factor\":1.0001}]"),
+                  loading = WITH(WAITS("0"), "what_if.data_loading_ms_per_sample=500",
+                                 "what_if.data_loading_overlaps=false");
+    assert_true(base.replay->launch_cost_s > 0);
+    assert_true(near(ruled.replay->launch_cost_s, base.replay->launch_cost_s, 1e-2));
+    assert_true(near(loading.replay->launch_cost_s, base.replay->launch_cost_s, 1e-6));
+    forget(&base);
+    forget(&ruled);
+    forget(&loading);
+}
+
 /* Equal micro-batches and a last stage so slow that it never waits: the first forward must reach
  * it, it works without a pause, and its last gradient goes back through all. */
 static void test_a_slow_last_stage(void **state) {
@@ -247,9 +291,8 @@ static void test_failures(void **state) {
     assert_true(near(failing.replay->money_usd * want, base.replay->money_usd, 1e-12));
     assert_true(failing.replay->step_time_mean_s == base.replay->step_time_mean_s);
     assert_true(base.replay->goodput_fraction == 1);
-    struct answer best =
-        WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30",
-             "what_if.restart_min=5");
+    struct answer best = WITH(LONG, "what_if.gpu_mtbf_hours=100", "what_if.checkpoint_s=30",
+                              "what_if.restart_min=5");
     assert_true(best.replay->goodput_fraction >= failing.replay->goodput_fraction);
     forget(&base);
     forget(&failing);
@@ -261,6 +304,8 @@ int main(void) {
         cmocka_unit_test(test_a_slow_gpu_alone),
         cmocka_unit_test(test_a_slow_rank_holds_the_others_up),
         cmocka_unit_test(test_a_slow_gpu_under_zero_3),
+        cmocka_unit_test(test_a_slow_gpu_that_waits_for_launches),
+        cmocka_unit_test(test_what_launches_cost),
         cmocka_unit_test(test_a_slow_last_stage),
         cmocka_unit_test(test_a_slow_link),
         cmocka_unit_test(test_stragglers),

@@ -73,6 +73,7 @@ static void test_blocks(void **state) {
         bool noted = false;
         for (const char **note = m.notes; *note != NULL; note++)
             noted = noted || strncmp(*note, "offload_blocks: ", 16) == 0;
+        assert_true(m.offload_chosen == noted);
         if (noted != (cases[i].blocks == FEWEST)) fail_msg("%s: %s", cases[i].row, m.notes[0]);
         if (cases[i].blocks != FEWEST && got != cases[i].blocks)
             fail_msg("%s: got %ld", cases[i].row, (long)got);
