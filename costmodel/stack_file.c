@@ -166,8 +166,7 @@ static const struct field stack_rows[] = {
       NULL },
     { "offloads_to_fit", FIELD_BOOL, AT(offloads_to_fit), 0, 0, "false", "",
       "its recipes with FSDP offload the activations of as many blocks as do not fit: a measured "
-      "row "
-      "that does not say how many has the fewest by which it fits",
+      "row that does not say how many has the fewest by which it fits",
       NULL },
     { "packs_samples", FIELD_BOOL, AT(packs_samples), 0, 0, "false", "",
       "a measured row's sequences are packed samples unless it says how long those are", NULL },
