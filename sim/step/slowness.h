@@ -16,6 +16,10 @@ enum launch_hiding {
     LAUNCHES_NEVER_HIDE    /* it waits for each kernel */
 };
 
+static inline int64_t scaled_ns(int64_t ns, double factor) {
+    return (int64_t)((double)ns * factor + 0.5);
+}
+
 struct pass_times {
     int64_t forward_ns, backward_ns;
     int64_t forward_wait_ns, backward_wait_ns; /* of them, waiting for the host's launches */

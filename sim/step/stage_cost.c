@@ -26,10 +26,6 @@ bool step_part_has_backward(const struct step_model *m, int64_t part) {
     return needs_backward(m, part);
 }
 
-static int64_t scaled(int64_t ns, double factor) {
-    return factor == 1 ? ns : llround((double)ns * factor);
-}
-
 static void strip_waits(struct layer_time *time) {
     time->forward_ns -= time->forward_wait_ns;
     time->backward_ns -= time->backward_wait_ns;
@@ -42,13 +38,13 @@ static void strip_waits(struct layer_time *time) {
 
 /* Exposed traffic, parts of passes that were scaled. */
 static void scale_traffic(struct layer_time *time, double factor) {
-    time->forward_comm_ns = scaled(time->forward_comm_ns, factor);
-    time->backward_comm_ns = scaled(time->backward_comm_ns, factor);
-    time->forward_context_ns = scaled(time->forward_context_ns, factor);
-    time->backward_context_ns = scaled(time->backward_context_ns, factor);
+    time->forward_comm_ns = scaled_ns(time->forward_comm_ns, factor);
+    time->backward_comm_ns = scaled_ns(time->backward_comm_ns, factor);
+    time->forward_context_ns = scaled_ns(time->forward_context_ns, factor);
+    time->backward_context_ns = scaled_ns(time->backward_context_ns, factor);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        time->recompute_comm_ns[how] = scaled(time->recompute_comm_ns[how], factor);
-        time->recompute_context_ns[how] = scaled(time->recompute_context_ns[how], factor);
+        time->recompute_comm_ns[how] = scaled_ns(time->recompute_comm_ns[how], factor);
+        time->recompute_context_ns[how] = scaled_ns(time->recompute_context_ns[how], factor);
     }
 }
 
@@ -75,13 +71,13 @@ void layer_time_slow(struct layer_time *time, double factor, enum launch_hiding 
 
 void layer_time_straggle(struct layer_time *time, double factor) {
     if (factor == 1) return;
-    time->forward_ns = scaled(time->forward_ns, factor);
-    time->backward_ns = scaled(time->backward_ns, factor);
-    time->forward_wait_ns = scaled(time->forward_wait_ns, factor);
-    time->backward_wait_ns = scaled(time->backward_wait_ns, factor);
+    time->forward_ns = scaled_ns(time->forward_ns, factor);
+    time->backward_ns = scaled_ns(time->backward_ns, factor);
+    time->forward_wait_ns = scaled_ns(time->forward_wait_ns, factor);
+    time->backward_wait_ns = scaled_ns(time->backward_wait_ns, factor);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
-        time->recompute_ns[how] = scaled(time->recompute_ns[how], factor);
-        time->recompute_wait_ns[how] = scaled(time->recompute_wait_ns[how], factor);
+        time->recompute_ns[how] = scaled_ns(time->recompute_ns[how], factor);
+        time->recompute_wait_ns[how] = scaled_ns(time->recompute_wait_ns[how], factor);
     }
     scale_traffic(time, factor);
 }
@@ -196,7 +192,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             root->backward_ns += time->backward_ns;
         }
     }
-    int64_t tail_ns = scaled(m->accumulate_ns[0], m->slow_factor);
+    int64_t tail_ns = scaled_ns(m->accumulate_ns[0], m->slow_factor);
     cost->forward_ns = sharded_forward_ns(&pass);
     cost->backward_ns = sharded_backward_ns(&pass) + tail_ns;
     double exposed =
@@ -465,7 +461,7 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
         fmax(cost->loss_workspace_bytes, cost->workspace_bytes - cost->loss_bytes);
     if (choice != NULL) cost->workspace_bytes += choice->buffer_bytes;
     if (m->has_ruled_layers) replace_ruled_layers(m, part, shape, times, padded, cost);
-    const int64_t accumulate_ns = scaled(m->accumulate_ns[part], m->slow_factor);
+    const int64_t accumulate_ns = scaled_ns(m->accumulate_ns[part], m->slow_factor);
     cost->backward_ns += accumulate_ns;
     cost->class_ns[TIME_COMPUTE] += (double)accumulate_ns;
     if (m->sharded) shard_passes(m, shape, times, locked != NULL ? locked : times, cost);

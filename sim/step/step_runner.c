@@ -287,16 +287,12 @@ static bool prepare(struct step_runner *r, enum fidelity fidelity, const struct 
     return rebuild;
 }
 
-static int64_t scaled(int64_t ns, double factor) {
-    return (int64_t)((double)ns * factor + 0.5);
-}
-
 /* A rank whose passes take longer, whatever holds them up. */
 static void straggle(struct stage_cost *cost, double factor) {
     if (factor == 1) return;
-    cost->forward_ns = scaled(cost->forward_ns, factor);
-    cost->backward_ns = scaled(cost->backward_ns, factor);
-    cost->recompute_ns = scaled(cost->recompute_ns, factor);
+    cost->forward_ns = scaled_ns(cost->forward_ns, factor);
+    cost->backward_ns = scaled_ns(cost->backward_ns, factor);
+    cost->recompute_ns = scaled_ns(cost->recompute_ns, factor);
     for (int class = 0; class < TIME_CLASS_COUNT; class ++)
         cost->class_ns[class] *= factor;
 }
@@ -312,8 +308,8 @@ static void slow_down(struct step_runner *r) {
         for (int64_t cell = r->cell_first[part]; cell < r->cell_first[part + 1]; cell++) {
             struct stage_cost *cost = &r->costs[cell];
             if (!m->sharded) straggle(cost, slow->rank);
-            if (before) cost->send_forward_ns = scaled(cost->send_forward_ns, slow->link_factor);
-            if (after) cost->send_backward_ns = scaled(cost->send_backward_ns, slow->link_factor);
+            if (before) cost->send_forward_ns = scaled_ns(cost->send_forward_ns, slow->link_factor);
+            if (after) cost->send_backward_ns = scaled_ns(cost->send_backward_ns, slow->link_factor);
         }
     }
 }
