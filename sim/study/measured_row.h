@@ -4,6 +4,7 @@
 #ifndef BALLAST_SIM_STUDY_MEASURED_ROW_H
 #define BALLAST_SIM_STUDY_MEASURED_ROW_H
 
+#include <string.h>
 #include "costmodel/cost_model.h"
 #include "sim/study/measured_scenario.h"
 
@@ -30,6 +31,10 @@ struct measured_row {
 /* An empty cell is -1. */
 static inline int64_t measured_given(int64_t value, int64_t fallback) {
     return value >= 0 ? value : fallback;
+}
+
+static inline bool measured_holds(const char *text, const char *word) {
+    return strstr(text, word) != NULL;
 }
 
 /* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
@@ -62,6 +67,11 @@ bool measured_machines_load(struct measured_context *context, struct error *err)
 const struct known_machine *measured_known_machine(const struct measured_row *row);
 /* The GPU that a hardware file of the user's names; NULL, with the reason. */
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
+/* measured_samples.c. The modality where the row states none, with notes for what is not read of
+ * it. */
+void measured_choose_modality(struct measured_row *row);
+/* Tokens, tiles or data set of its samples; false: no vision encoder fits. */
+bool measured_choose_samples(struct measured_row *row);
 /* measured_encoder.c. The module of scenarios/models/modules for the row's name of a vision
  * encoder, with its tiles; false: none fits, or several do. */
 bool measured_choose_encoder(struct measured_row *row);

@@ -3,10 +3,6 @@
  * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
  * which data-parallel traffic is hidden. A stack that has no file stands for the nearest of its
  * family (stack_find()), else for one that runs such a layout; both are noted and widen the band.
- * Text samples are all seq_len long. Samples of images and text whose length the source gives as a
- * limit only ("2048 max") are those of a shipped data set, padded to the longest of their
- * micro-batch: LLaVA's image-caption pairs while the language model is frozen, its instructions
- * otherwise. Trainers deal them at random; LLaVA groups instructions by modality and length.
  */
 #include "sim/study/measured_row.h"
 
@@ -113,10 +109,6 @@ static enum validation_skip skip_text(struct measured_row *row, enum validation_
     return skip_at(row, skip, column, arena_format(row->context->arena, "got \"%.60s\"", text));
 }
 
-static bool holds(const char *text, const char *word) {
-    return strstr(text, word) != NULL;
-}
-
 /* ---- stack ---- */
 
 static const char blocking_launches[] = "CUDA_LAUNCH_BLOCKING=1";
@@ -159,7 +151,7 @@ static const char *kind_of_kernels(const struct measured_run *r) {
 }
 
 static bool has_kernels(const struct stack *stack, const char *kind) {
-    return kind == eager ? holds(stack->name, eager) : stack->blocking_launches_gpus > 0;
+    return kind == eager ? measured_holds(stack->name, eager) : stack->blocking_launches_gpus > 0;
 }
 
 /* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
@@ -277,66 +269,6 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
         measured_row_note(row, "hardware: %s, the machine of %s", row->out->hardware,
                           row->run.source);
     return SKIP_NOTHING;
-}
-
-/* ---- samples ---- */
-
-/* Mean text of a sample of several tiles where the source gives the longest only: captions of the
- * shipped coco-captions, and instructions with answers of llava-instruct-10k. */
-enum { CAPTION_TOKENS = 24, INSTRUCTION_TOKENS = 146 };
-
-/* An image of 640 x 480 pixels is five tiles of LLaVA-NeXT, of which 2,340 tokens are left without
- * padding: as many as of four whole ones. Where images are drawn, each is cut by its own size. */
-enum { ANYRES_TILES = 4 };
-
-/* One image, one tile, and only the longest sample known. */
-static void draw_samples(struct measured_row *row, bool captions) {
-    const struct measured_run *r = &row->run;
-    row->dataset = captions ? "lcs-558k-one-tile" : "llava-665k";
-    /* scripts/v1_5 of haotian-liu/LLaVA: group_by_modality_length in finetune.sh alone */
-    row->by_modality =
-        !captions && (strstr(r->model, "LLaVA") != NULL || strstr(r->model, "llava") != NULL);
-    measured_row_note(row, "samples of %s, padded to the longest of their micro-batch%s",
-                      row->dataset, row->by_modality ? "; grouped as LLaVA does" : "");
-}
-
-static bool choose_samples(struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    const bool longest_alone = strchr(r->seq_len_text, ' ') != NULL; /* "2048 max" */
-    row->language_tokens = r->seq_len;
-    if (measured_is_diffusion(r)) measured_choose_text(row);
-    if (strcmp(r->modality, "vision+text") != 0) {
-        if (longest_alone)
-            measured_row_note(row, "seq_len: \"%.40s\": every sample has the %ld tokens",
-                              r->seq_len_text, (long)r->seq_len);
-        return true;
-    }
-    if (!measured_choose_encoder(row)) return false;
-    const int64_t patches = row->vision_side / row->vision_patch;
-    const bool captions = strstr(r->frozen, "language") != NULL;
-    const bool cut = strcmp(r->image_wh, "anyres") == 0;
-    row->anyres = cut && longest_alone && !captions;
-    row->pools = patches > 1 && measured_image_merge(row) == patches;
-    row->tiles = cut ? ANYRES_TILES : measured_count_tiles(row);
-    if (cut && r->images_per_sample > 1)
-        measured_row_note(row, "images_per_sample: %ld is not read, anyres is of one image",
-                          (long)r->images_per_sample);
-    if (cut && !row->anyres)
-        measured_row_note(row, "image_wh: anyres: %d tiles, whose tokens an image of 4:3 has",
-                          ANYRES_TILES);
-    if (!longest_alone) return true;
-    const int64_t edge = patches / measured_image_merge(row), tile_tokens = edge * edge;
-    if (row->tiles == 1 || row->anyres) {
-        draw_samples(row, captions);
-        return true;
-    }
-    const int64_t text = captions ? CAPTION_TOKENS : INSTRUCTION_TOKENS;
-    const int64_t mean = row->tiles * tile_tokens + text;
-    if (mean < r->seq_len) row->language_tokens = mean;
-    measured_row_note(row, "samples of %ld tokens: %ld of images and %ld of text, the mean of %s",
-                      (long)row->language_tokens, (long)(row->tiles * tile_tokens), (long)text,
-                      text == CAPTION_TOKENS ? "coco-captions" : "llava-instruct-10k");
-    return true;
 }
 
 /* NULL: an empty cell, or one of the names. */
@@ -652,7 +584,7 @@ static enum validation_skip check_words(struct measured_row *row) {
                          strcmp(quantised, "model") == 0 ? r->model : r->notes);
     if (measured_model_is_hybrid(arena, r->model))
         return skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
-    if (measured_text_says(r->notes, "Mamba") || holds(r->notes, "NOT a pure transformer"))
+    if (measured_text_says(r->notes, "Mamba") || measured_holds(r->notes, "NOT a pure transformer"))
         return skip_text(row, SKIP_ARCHITECTURE, "notes", r->notes);
     if (r->mistake != NULL) {
         row->out->skip_detail = r->mistake;
@@ -675,46 +607,6 @@ static enum validation_skip check_words(struct measured_row *row) {
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
     note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "taken as allocated");
     return SKIP_NOTHING;
-}
-
-/* A modality that no cell states is that of the others: the first that tells of images, if any. */
-static void choose_modality(struct measured_row *row) {
-    struct measured_run *r = &row->run;
-    if (r->modality[0] != '\0') return;
-    row->images_in = r->images_per_sample > 0     ? "images_per_sample"
-                     : r->image_wh[0] != '\0'     ? "image_wh"
-                     : holds(r->frozen, "vision") ? "frozen"
-                                                  : NULL;
-    const bool encoder = r->vision_model[0] != '\0';
-    r->modality = encoder || row->images_in != NULL ? "vision+text" : "text";
-    if (encoder || row->images_in == NULL)
-        measured_row_note(row, "modality: %s", r->modality);
-    else
-        measured_row_note(row, "modality: %s, as %s says", r->modality, row->images_in);
-}
-
-/* Cells of another modality. Beside adapters a frozen language model is what it always is. */
-static void note_idle_cells(struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    if (r->text_len >= 0 && !measured_is_diffusion(r))
-        measured_row_note(row, "text_len: is of diffusion rows, not read");
-    if (strcmp(r->modality, "vision+text") == 0) return;
-    const bool frozen = holds(r->frozen, "vision") || holds(r->frozen, "connector") ||
-                        (holds(r->frozen, "language") && !measured_has_lora(r));
-    const struct {
-        const char *column;
-        bool filled;
-    } cells[] = {
-        { "vision_model", r->vision_model[0] != '\0' },
-        { "images_per_sample", r->images_per_sample > 0 },
-        { "image_wh", r->image_wh[0] != '\0' },
-        { "image_merge", r->image_merge > 0 },
-        { "frozen", frozen },
-    };
-    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
-        if (cells[i].filled)
-            measured_row_note(row, "%s: not read, the modality is %s", cells[i].column,
-                              r->modality);
 }
 
 static enum validation_skip skip_encoder(struct measured_row *row) {
@@ -760,8 +652,7 @@ static enum validation_skip check(struct measured_row *row) {
                                                    : "flash";
     if (r->attention[0] == '\0')
         measured_row_note(row, "attention: %s, as usual in the year of its stack", row->attention);
-    choose_modality(row);
-    note_idle_cells(row);
+    measured_choose_modality(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))
         measured_row_note(row, "peak_mem_kind: taken as allocated");
     choose_stack(row);
@@ -771,7 +662,7 @@ static enum validation_skip check(struct measured_row *row) {
     if (empty != NULL)
         return skip_at(row, SKIP_SHAPE, empty, "empty, and nothing else of the row tells it");
     if (!heads_add_up(row)) return SKIP_VALUE;
-    if (!choose_samples(row)) return skip_encoder(row);
+    if (!measured_choose_samples(row)) return skip_encoder(row);
     const enum validation_skip misplaced = place(row);
     if (misplaced == SKIP_NOTHING) note_launches(row);
     return misplaced;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "sim/study/measured_row.h"
+#include "tests/unit/study/measured_fixture.h"
 
 static void test_machine(void **state) {
     (void)state;
@@ -89,18 +90,8 @@ static void test_network(void **state) {
     if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
         fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *path = "test_measured_machine.csv";
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        fprintf(file, "%s%s", header, cases[i].row);
-        assert_int_equal(fclose(file), 0);
-        struct measured_runs runs;
-        if (!measured_runs_read(arena, path, &runs, &err)) fail_msg("%s", err.text);
-        remove(path);
-        context.runs = &runs;
-        struct measured_scenario m;
-        measured_scenario_make(&context, &runs.rows[0], &m);
-        if (m.skip != SKIP_NOTHING) fail_msg("%s: %s", cases[i].row, m.skip_detail);
+        const struct measured_scenario m =
+            scenario_of_row(&context, "test_measured_machine.csv", header, cases[i].row);
         const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(m.document, "cluster"),
                     *fabric = cJSON_GetObjectItemCaseSensitive(cluster, "fabric");
         const double got[] = { number(cluster, "nic_Gbit_per_s_per_gpu"),

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "sim/study/execution.h"
-#include "sim/study/measured_scenario.h"
+#include "tests/unit/study/measured_fixture.h"
 
 static const char header[] =
     "row_id,source,model,layers,hidden,ffn_hidden,heads,kv_heads,vocab,seq_len,hardware,gpu_count,"
@@ -55,23 +55,13 @@ static void test_blocks(void **state) {
     if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
         fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *path = "test_measured_offload.csv";
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        fprintf(file, "%s%s", header, cases[i].row);
-        assert_int_equal(fclose(file), 0);
-        struct measured_runs runs;
-        if (!measured_runs_read(arena, path, &runs, &err)) fail_msg("%s", err.text);
-        remove(path);
-        context.runs = &runs;
-        struct measured_scenario m;
-        measured_scenario_make(&context, &runs.rows[0], &m);
-        if (m.skip != SKIP_NOTHING) fail_msg("%s: %s", cases[i].row, m.skip_detail);
+        const struct measured_scenario m =
+            scenario_of_row(&context, "test_measured_offload.csv", header, cases[i].row);
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(
             cJSON_GetObjectItemCaseSensitive(m.document, "training"), "offload_blocks");
         const int64_t got = cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
         bool noted = false;
-        for (const char **note = m.notes; *note != NULL; note++)
+        for (const char *const *note = m.notes; *note != NULL; note++)
             noted = noted || strncmp(*note, "offload_blocks: ", 16) == 0;
         assert_true(m.offload_chosen == noted);
         if (noted != (cases[i].blocks == FEWEST)) fail_msg("%s: %s", cases[i].row, m.notes[0]);
