@@ -351,21 +351,29 @@ static void keep_typical_iterations(struct job *job, int64_t iterations) {
 
 /* ---- the oracle ---- */
 
+/* Planners ask layer by layer, and most are as the one before. */
 static double oracle_layer_seconds(void *context, int64_t layer_index,
                                    const struct batch_shape *shape, enum pass_set set) {
     struct job *job = context;
-    price_table_prepare(job->prices, shape, 1);
-    struct layer_time time;
-    price_table_layer(price_table_of_layer(job->prices, layer_index),
-                      job->scenario->model->layers[layer_index].kind, shape, &time);
-    return seconds_from_ns(set == PASS_SET_FORWARD ? time.forward_ns : time.backward_ns);
+    struct job_layer *last = &job->last_layer;
+    const struct price_table *prices = price_table_of_layer(job->prices, layer_index);
+    const enum layer_kind kind = job->scenario->model->layers[layer_index].kind;
+    if (last->prices != prices || last->kind != kind ||
+        memcmp(&last->shape, shape, sizeof *shape) != 0) {
+        price_table_prepare(job->prices, shape, 1);
+        struct layer_time time;
+        price_table_layer(prices, kind, shape, &time);
+        *last = (struct job_layer){ prices, kind, *shape, time.forward_ns, time.backward_ns };
+    }
+    return seconds_from_ns(set == PASS_SET_FORWARD ? last->forward_ns : last->backward_ns);
 }
 
-static void typical_costs(const struct step_model *step, const struct batch_shape *shape,
-                          struct stage_cost *costs) {
+/* Of every micro-batch, if all are of that shape: of the parts from `first` on, each `apart`. */
+static void constant_costs(const struct step_model *step, const struct batch_shape *shape,
+                           int64_t first, int64_t apart, struct stage_cost *costs) {
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(step, shape, times);
-    for (int64_t part = 0; part < step->part_count; part++)
+    for (int64_t part = first; part < step->part_count; part += apart)
         step_stage_cost(step, part, shape, times, NULL, &costs[part]);
 }
 
@@ -425,7 +433,7 @@ static double oracle_stage_bytes(void *context, const struct job_plan *plan, int
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
     struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
-    typical_costs(step, shape, costs);
+    constant_costs(step, shape, stage, step->stage_count, costs);
     struct stage_memory memory = step->static_memory[stage];
     constant_peak(job, plan, stage, costs, &memory);
     step_settle_memory(step, stage, &memory);
@@ -440,7 +448,7 @@ static bool oracle_simulate(void *context, const struct job_plan *plan, double *
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
     struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
-    typical_costs(step, &job->typical, costs);
+    constant_costs(step, &job->typical, 0, 1, costs);
     struct step_runner *runner = step_runner_create(step);
     int64_t makespan_ns = 0;
     bool ok =

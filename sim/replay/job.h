@@ -42,6 +42,12 @@ struct job {
     int64_t data_note_count;
     struct job_plan plan;
     struct price_table *prices; /* owned */
+    struct job_layer {          /* that a planner asked for last; prices NULL: none */
+        const struct price_table *prices;
+        enum layer_kind kind;
+        struct batch_shape shape;
+        int64_t forward_ns, backward_ns;
+    } last_layer;
     struct step_model *step;
     int64_t iteration_count;  /* to replay */
     int64_t epoch_iterations; /* whole ones in the data */

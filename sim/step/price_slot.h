@@ -92,6 +92,11 @@ struct axis {
     int64_t place_count;       /* a power of two, or 0 */
 };
 
+/* That a rank holds of a layer: `tied` of its own are the table of a tied head. */
+struct rank_parameters {
+    int64_t own, tied, adapters;
+};
+
 struct price_table {
     const struct scenario *scenario;
     struct communicator groups[COMMUNICATOR_KIND_COUNT];
@@ -106,7 +111,9 @@ struct price_table {
     int64_t memo_kinds, memo_place[LAYER_KIND_COUNT]; /* -1: no such layer */
     const struct price_table *base; /* where its prices are looked up first; NULL: none */
     struct tensor_split split;
+    /* of the layers of a kind */
     struct gradient_need need[LAYER_KIND_COUNT];
+    struct rank_parameters parameters[LAYER_KIND_COUNT];
     int64_t layer_of_kind[LAYER_KIND_COUNT]; /* a layer of the kind; -1: none */
     double flop_per_square[LAYER_KIND_COUNT], flop_per_cross[LAYER_KIND_COUNT];
     struct axis axes[TOKEN_AXIS_COUNT];

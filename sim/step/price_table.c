@@ -96,6 +96,25 @@ static void find_links(struct arena *arena, struct price_table *table) {
     }
 }
 
+/* Layers of a kind are those of one module, and their gradients are alike: what the last of them
+ * needs the first did, since below it stands more that may be trained. */
+static void check_kinds(const struct price_table *table) {
+    const struct model *model = table->scenario->model;
+    int64_t last[LAYER_KIND_COUNT] = { 0 };
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const enum layer_kind kind = model->layers[i].kind;
+        ballast_check(model->layers[table->layer_of_kind[kind]].module_index ==
+                      model->layers[i].module_index);
+        last[kind] = i;
+    }
+    for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        if (table->layer_of_kind[kind] < 0) continue;
+        const struct gradient_need need = model_gradient_need(model, last[kind]);
+        ballast_check(need.input == table->need[kind].input &&
+                      need.weight == table->need[kind].weight);
+    }
+}
+
 struct price_table *price_table_create(struct arena *arena, const struct scenario *scenario) {
     struct price_table *table = arena_new(arena, struct price_table);
     table->rule_layer = RULE_ANY;
@@ -110,14 +129,14 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
         table->layer_of_kind[kind] = -1;
     for (int64_t i = 0; i < model->layer_count; i++) {
         enum layer_kind kind = model->layers[i].kind;
-        struct gradient_need need = model_gradient_need(model, i);
-        if (table->layer_of_kind[kind] >= 0) {
-            ballast_check(need.input == table->need[kind].input &&
-                          need.weight == table->need[kind].weight);
-            continue;
-        }
+        if (table->layer_of_kind[kind] >= 0) continue;
         table->layer_of_kind[kind] = i;
-        table->need[kind] = need;
+        table->need[kind] = model_gradient_need(model, i);
+        table->parameters[kind] = (struct rank_parameters){
+            .own = layer_rank_parameters(model, i, layout->tp),
+            .tied = layer_rank_tied_parameters(model, i, layout->tp),
+            .adapters = layer_rank_adapter_parameters(model, i, layout->tp),
+        };
         /* The definition is linear in tokens and in the sum of squares. */
         struct batch_shape none = { 0 }, square = { 0 }, cross = { 0 };
         square.vision_square_sum = square.language_square_sum = square.video_square_sum = 1e6;
@@ -126,6 +145,7 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
         table->flop_per_square[kind] = (model_layer_flop(model, i, &square) - alone) / 1e6;
         table->flop_per_cross[kind] = (model_layer_flop(model, i, &cross) - alone) / 1e6;
     }
+    check_kinds(table);
     make_variants(arena, table);
     return table;
 }

@@ -18,7 +18,8 @@
 /* Without anything trainable at or below a layer there is no backward pass for it. */
 static bool needs_backward(const struct step_model *m, int64_t part) {
     const struct model *model = m->scenario->model;
-    struct gradient_need need = model_gradient_need(model, m->plan->first_layer[part + 1] - 1);
+    const enum layer_kind last = model->layers[m->plan->first_layer[part + 1] - 1].kind;
+    const struct gradient_need need = m->prices->need[last];
     return need.input || need.weight;
 }
 

@@ -15,6 +15,7 @@
 #include "sim/step/outer_operators.h"
 #include "sim/step/outer_price.h"
 #include "sim/step/part_kinds.h"
+#include "sim/step/price_slot.h"
 #include "sim/step/sharded_pass.h"
 
 /* torchao gathers weights cast with one scale a tensor alone (float8/fsdp_utils.py); Megatron-core
@@ -58,24 +59,30 @@ static int64_t stage_of_layer(const struct step_model *m, int64_t layer) {
     return part % m->stage_count;
 }
 
+static const struct rank_parameters *parameters_of(const struct step_model *m, int64_t layer) {
+    return &m->prices->parameters[m->scenario->model->layers[layer].kind];
+}
+
+static struct gradient_need need_of(const struct step_model *m, int64_t layer) {
+    return m->prices->need[m->scenario->model->layers[layer].kind];
+}
+
 /* A tied head has a copy of the table where the token embedding is on another stage; beside it both
  * are one parameter, with one gradient and one state (Megatron-LM's
  * share_embeddings_and_output_weights, Transformers' tie_weights). */
 static int64_t held_parameters(const struct step_model *m, int64_t layer) {
     const struct model *model = m->scenario->model;
-    const int64_t tp = m->scenario->layout.tp, own = layer_rank_parameters(model, layer, tp),
-                  tied = layer_rank_tied_parameters(model, layer, tp);
-    if (tied == 0) return own;
+    const struct rank_parameters *held = parameters_of(m, layer);
+    if (held->tied == 0) return held->own;
     int64_t table = 0;
     while (model->layers[table].kind != LAYER_TOKEN_EMBEDDING)
         table++;
-    return stage_of_layer(m, table) == stage_of_layer(m, layer) ? own - tied : own;
+    return stage_of_layer(m, table) == stage_of_layer(m, layer) ? held->own - held->tied
+                                                                : held->own;
 }
 
 static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
-    const int64_t stage = part % m->stage_count,
-                  parameters = layer_rank_adapter_parameters(m->scenario->model, layer,
-                                                             m->scenario->layout.tp);
+    const int64_t stage = part % m->stage_count, parameters = parameters_of(m, layer)->adapters;
     const double bytes = (double)parameters * weight_bytes(m->scenario->model, layer);
     m->rank_parameters[stage] += parameters;
     m->part_parameters[part] += parameters;
@@ -102,7 +109,7 @@ static void count_layers(struct step_model *m) {
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
             count_adapters(m, part, i);
-            const bool trains = model_gradient_need(model, i).weight;
+            const bool trains = need_of(m, i).weight;
             if (trains || m->scenario->backend->gathers_once)
                 m->gathered_bytes[stage] += bytes - gather_saves(m, i) * (double)parameters;
             if (!trains) continue;
@@ -132,7 +139,7 @@ static void set_offload_windows(struct step_model *m) {
 static void count_kinds(struct step_model *m) {
     const struct model *model = m->scenario->model;
     for (int64_t i = 0; i < model->layer_count; i++) {
-        struct gradient_need need = model_gradient_need(model, i);
+        struct gradient_need need = need_of(m, i);
         m->kind_layers[model->layers[i].kind] += 1;
         if (need.input || need.weight)
             m->kind_recomputing[model->layers[i].kind][m->plan->recompute[i]] += 1;
@@ -148,9 +155,9 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     double bytes[LAYER_KIND_COUNT] = { 0 }, sum = 0;
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++)
-            if (layer_kind_is_block(model->layers[i].kind) && model_gradient_need(model, i).weight)
+            if (layer_kind_is_block(model->layers[i].kind) && need_of(m, i).weight)
                 bytes[model->layers[i].kind] =
-                    2 * (double)layer_rank_parameters(model, i, m->scenario->layout.tp);
+                    2 * (double)parameters_of(m, i)->own;
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         sum += bytes[kind];
     return sum;
@@ -169,9 +176,9 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
             const double per_parameter = precision == PRECISION_FP4
                                              ? 2 * precision_bytes(precision)
                                              : m->scenario->backend->quantised_copy_bytes;
-            const double used = model_gradient_need(model, i).input ? 1 : 0.5;
+            const double used = need_of(m, i).input ? 1 : 0.5;
             bytes += used * per_parameter *
-                     (double)layer_rank_parameters(model, i, m->scenario->layout.tp);
+                     (double)parameters_of(m, i)->own;
         }
     return bytes;
 }
@@ -441,8 +448,8 @@ static void price_units(struct arena *arena, struct step_model *m) {
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)held_parameters(m, i);
         const double bytes = weight_bytes(model, i) * parameters;
-        const double adapters = (double)layer_rank_adapter_parameters(model, i, s->layout.tp);
-        const double trained = model_gradient_need(model, i).weight ? parameters : adapters;
+        const double adapters = (double)parameters_of(m, i)->adapters;
+        const double trained = need_of(m, i).weight ? parameters : adapters;
         double gradients = trained * s->backend->gradient_reduce_bytes;
         enum layer_kind kind = model->layers[i].kind;
         if (!layer_kind_is_block(kind)) {
@@ -458,7 +465,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
         if (twice_gathered && gradients > 0 && s->backend->unit_gradients)
             m->unit_gradient_bytes =
                 fmax(m->unit_gradient_bytes, weight_bytes(model, i) * trained + gradients);
-        const struct gradient_need need = model_gradient_need(model, i);
+        const struct gradient_need need = need_of(m, i);
         const bool again = twice_gathered && (need.input || need.weight);
         if (gathers)
             m->unit_gather_ns[unit] = outer_collective_ns(m, again ? twice : once,

@@ -458,6 +458,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
     context.runs = &v->runs;
     if (what != HOLD_OUT_NOTHING) context.unknown_stack_factor = 1;
     struct hold_out hold_out = { .what = what, .all = context.stacks };
+    struct scenario_cache *cache = scenario_cache_create();
     v->rows = arena_array(arena, struct validation_row, v->runs.count + 1);
     for (int64_t i = 0; i < v->runs.count; i++) {
         struct validation_row *row = &v->rows[i];
@@ -477,6 +478,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
         struct scenario_options own = *options;
+        own.cache = cache;
         if (what != HOLD_OUT_NOTHING)
             own.stack = scenario.stack = held_out_stack(&hold_out, v, &scenario, row->measured);
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
@@ -488,6 +490,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (row->skip == SKIP_NOTHING && !row->offload_chosen) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
+    scenario_cache_destroy(cache);
     summarise_all(v);
     compare_pairs(v);
     return v;

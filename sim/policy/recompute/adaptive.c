@@ -121,11 +121,17 @@ static void count_blocks(const struct place *at, struct adaptive_stage *s) {
 static void simulate_memory(const struct place *at, struct adaptive_stage *s) {
     const int64_t *n = s->blocks;
     for (int vision = 0; vision < 2; vision++)
-        for (int language = 0; language < 2; language++)
+        for (int language = 0; language < 2; language++) {
+            /* Of a kind that is not there, all and none are the same. */
+            const bool keeps_vision = vision && n[0] > 0, keeps_language = language && n[1] > 0;
+            const bool known = keeps_vision != vision || keeps_language != language;
             s->base_bytes[vision][language] =
-                bytes_with(at, vision ? n[0] : 0, language ? n[1] : 0);
-    if (n[0] > 1) s->kept_bytes[0] = bytes_with(at, 1, 0) - bytes_with(at, 0, 0);
-    if (n[1] > 1) s->kept_bytes[1] = bytes_with(at, 0, 1) - bytes_with(at, 0, 0);
+                known ? s->base_bytes[keeps_vision][keeps_language]
+                      : bytes_with(at, vision ? n[0] : 0, language ? n[1] : 0);
+        }
+    const double none = s->base_bytes[0][0];
+    if (n[0] > 1) s->kept_bytes[0] = bytes_with(at, 1, 0) - none;
+    if (n[1] > 1) s->kept_bytes[1] = bytes_with(at, 0, 1) - none;
 }
 
 static double budget_of(const struct planner_oracle *oracle, const void *parameters) {
