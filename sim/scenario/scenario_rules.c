@@ -379,15 +379,29 @@ bool rule_iterations(struct reader *r) {
     return true;
 }
 
+/* "fp16_gradient_bytes" says nothing of a training in bf16. */
+static bool is_of_another_precision(const struct model *model, const char *cause) {
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        const char *name = precision_name((enum precision)p);
+        const size_t length = strlen(name);
+        if (strncmp(cause, name, length) == 0 && cause[length] == '_')
+            return !model_computes_in(model, (enum precision)p);
+    }
+    return false;
+}
+
 /* One sentence: what the stack makes of the profile, the backend and the optimizer. */
 static void stack_assumption(struct reader *r) {
     struct scenario *s = r->s;
     const struct stack *stack = s->stack;
     if (stack == NULL) return;
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
-    for (int64_t i = 0; i < stack->cause_count; i++, comma = ",")
+    for (int64_t i = 0; i < stack->cause_count; i++) {
+        if (is_of_another_precision(s->model, stack->causes[i].name)) continue;
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
+        comma = ",";
+    }
     const struct stack_use use = cost_model_stack(s->cost_model);
     text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
                         comma[0] != '\0' ? ";" : "", use.kernel_time_factor);

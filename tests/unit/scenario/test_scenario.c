@@ -332,124 +332,6 @@ static void test_assumptions(void **state) {
     }
 }
 
-/* Every backend has a usual stack, and "none" leaves the kernels as the profile has them. */
-static void test_the_usual_stack(void **state) {
-    (void)state;
-    for (int i = 0; backend_names[i] != NULL; i++) {
-        char backend[64];
-        snprintf(backend, sizeof backend, "layout.backend=%s", backend_names[i]);
-        const char *const usual[] = { backend, NULL };
-        struct scenario *s = load_valid(MODEL, NULL, usual);
-        assert_non_null(s->stack);
-        assert_string_equal(s->stack->name, backend_at(i)->usual_stack);
-        assert_string_equal(s->layout_fields.stack, backend_at(i)->usual_stack);
-        scenario_destroy(s);
-        const char *const none[] = { backend, "layout.stack=none", NULL };
-        s = load_valid(MODEL, NULL, none);
-        assert_null(s->stack);
-        scenario_destroy(s);
-    }
-}
-
-/* megatron-core hides both; what the layout says goes first. */
-static void test_overlap_as_the_stack_does(void **state) {
-    (void)state;
-    static const struct {
-        const char *overrides[3];
-        bool reduce, gather;
-    } cases[] = {
-        { { NULL }, true, true },
-        { { "layout.overlap_gradient_reduce=false" }, false, true },
-        { { "layout.overlap_parameter_gather=null" }, true, true },
-        { { "layout.stack=none" }, false, false },
-        { { "layout.stack=none", "layout.overlap_parameter_gather=true" }, false, true },
-        { { "layout.backend=megatron-deepspeed" }, false, false },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
-        if (s->layout.overlap_gradient_reduce != cases[i].reduce ||
-            s->layout.overlap_parameter_gather != cases[i].gather)
-            fail_msg("case %zu: %d %d", i, s->layout.overlap_gradient_reduce,
-                     s->layout.overlap_parameter_gather);
-        scenario_destroy(s);
-    }
-}
-
-/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
- * names. */
-static void test_host_of_a_file(void **state) {
-    (void)state;
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    char *text;
-    size_t size;
-    const char *shipped = SCENARIOS "/hardware/h100-80g-sxm.json";
-    assert_true(file_read(shipped, &text, &size, &err));
-    FILE *file = fopen("mine.json", "w");
-    assert_non_null(file);
-    for (const char *at = text; at < text + size; at++) {
-        static const char key[] = "\"curves\": \"";
-        if (strncmp(at, key, strlen(key)) == 0) {
-            fprintf(file, "%s%s/hardware/", key, SCENARIOS);
-            at += strlen(key);
-        }
-        fputc(*at, file);
-    }
-    free(text);
-    assert_int_equal(fclose(file), 0);
-    static const struct {
-        const char *hardware;
-        bool host;
-    } cases[] = { { "h100-80g-sxm", true }, { "mine.json", true }, { "b200-180g-sxm", false } };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const overrides[] = { arena_format(arena, "cluster.hardware=%s",
-                                                       cases[i].hardware),
-                                          "layout.stack=nemo-2025", NULL };
-        struct scenario *s = load_valid(MODEL, NULL, overrides);
-        if ((s->backend->host_forward_s > 0) != cases[i].host) fail_msg("%s", cases[i].hardware);
-        scenario_destroy(s);
-    }
-    unlink("mine.json");
-    arena_destroy(arena);
-}
-
-/* Transformers gathers the samples of a padded micro-batch; those of one length have no padding. */
-static void test_padding_taken_out(void **state) {
-    (void)state;
-#define TEXT(length)                                                                               \
-    "dataset={ \"name\": \"d\", \"definition\": { \"name\": \"d\", \"kind\": \"distribution\", "   \
-    "\"sample_count\": 64, \"vision_tiles\": 0, "                                                  \
-    "\"language_tokens\": " length " } }"
-    static const struct {
-        const char *dataset;
-        int micro_batch;
-        bool want;
-    } cases[] = {
-        { "dataset=\"omnibal-real\"", 4, true },
-        { "dataset=\"omnibal-real\"", 1, false },
-        { TEXT("{ \"distribution\": \"uniform\", \"min\": 64, \"max\": 2048 }"), 4, true },
-        { TEXT("{ \"distribution\": \"constant\", \"value\": 2048 }"), 4, false },
-        { TEXT("2048"), 4, false },
-    };
-#undef TEXT
-    struct arena *arena = arena_create();
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const overrides[] = {
-            cases[i].dataset,
-            "layout={ \"backend\": \"deepspeed\", \"stack\": \"hf-deepspeed\" }",
-            "policy.batching=random",
-            "training.global_batch.samples=128",
-            arena_format(arena, "training.micro_batch.samples=%d", cases[i].micro_batch),
-            NULL,
-        };
-        struct scenario *s = load_valid(MODEL, NULL, overrides);
-        if (scenario_split(s).unpads != cases[i].want)
-            fail_msg("%s: %d", cases[i].dataset, cases[i].micro_batch);
-        scenario_destroy(s);
-    }
-    arena_destroy(arena);
-}
-
 /* What a stack was calibrated on is text: other models take the width of a stack without. */
 static void test_bands_of_text_and_of_other_models(void **state) {
     (void)state;
@@ -677,27 +559,6 @@ static void test_odd_scenarios_round_trip(void **state) {
     }
 }
 
-/* NeMo's recipes leave the launches to the host on Hopper alone. */
-static void test_host_of_a_gpu(void **state) {
-    (void)state;
-    static const struct {
-        const char *hardware, *stack;
-        bool waits;
-    } cases[] = {
-        { "cluster.hardware=h100-80g-sxm", "layout.stack=nemo-2025", true },
-        { "cluster.hardware=h200-141g-sxm", "layout.stack=nemo-2025", true },
-        { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false },
-        { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const overrides[] = { cases[i].hardware, cases[i].stack, NULL };
-        struct scenario *s = load_valid(MODEL, NULL, overrides);
-        assert_true((s->backend->host_forward_s > 0) == cases[i].waits);
-        assert_true((s->backend->host_backward_s > 0) == cases[i].waits);
-        scenario_destroy(s);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_that_are_no_scenario),
@@ -706,11 +567,6 @@ int main(void) {
         cmocka_unit_test(test_fully_shard_beside_a_pipeline),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
-        cmocka_unit_test(test_the_usual_stack),
-        cmocka_unit_test(test_overlap_as_the_stack_does),
-        cmocka_unit_test(test_host_of_a_gpu),
-        cmocka_unit_test(test_host_of_a_file),
-        cmocka_unit_test(test_padding_taken_out),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),

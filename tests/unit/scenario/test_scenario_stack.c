@@ -1,0 +1,174 @@
+/* test_scenario_stack.c - what the stack of a scenario changes in it. */
+#include "sim/base/file_read.h"
+#include "tests/unit/scenario/scenario_fixture.h"
+
+/* Every backend has a usual stack, and "none" leaves the kernels as the profile has them. */
+static void test_the_usual_stack(void **state) {
+    (void)state;
+    for (int i = 0; backend_names[i] != NULL; i++) {
+        char backend[64];
+        snprintf(backend, sizeof backend, "layout.backend=%s", backend_names[i]);
+        const char *const usual[] = { backend, NULL };
+        struct scenario *s = load_valid(MODEL, NULL, usual);
+        assert_non_null(s->stack);
+        assert_string_equal(s->stack->name, backend_at(i)->usual_stack);
+        assert_string_equal(s->layout_fields.stack, backend_at(i)->usual_stack);
+        scenario_destroy(s);
+        const char *const none[] = { backend, "layout.stack=none", NULL };
+        s = load_valid(MODEL, NULL, none);
+        assert_null(s->stack);
+        scenario_destroy(s);
+    }
+}
+
+/* megatron-core hides both; what the layout says goes first. */
+static void test_overlap_as_the_stack_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[3];
+        bool reduce, gather;
+    } cases[] = {
+        { { NULL }, true, true },
+        { { "layout.overlap_gradient_reduce=false" }, false, true },
+        { { "layout.overlap_parameter_gather=null" }, true, true },
+        { { "layout.stack=none" }, false, false },
+        { { "layout.stack=none", "layout.overlap_parameter_gather=true" }, false, true },
+        { { "layout.backend=megatron-deepspeed" }, false, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        if (s->layout.overlap_gradient_reduce != cases[i].reduce ||
+            s->layout.overlap_parameter_gather != cases[i].gather)
+            fail_msg("case %zu: %d %d", i, s->layout.overlap_gradient_reduce,
+                     s->layout.overlap_parameter_gather);
+        scenario_destroy(s);
+    }
+}
+
+/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
+ * names. */
+static void test_host_of_a_file(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    char *text;
+    size_t size;
+    const char *shipped = SCENARIOS "/hardware/h100-80g-sxm.json";
+    assert_true(file_read(shipped, &text, &size, &err));
+    FILE *file = fopen("mine.json", "w");
+    assert_non_null(file);
+    for (const char *at = text; at < text + size; at++) {
+        static const char key[] = "\"curves\": \"";
+        if (strncmp(at, key, strlen(key)) == 0) {
+            fprintf(file, "%s%s/hardware/", key, SCENARIOS);
+            at += strlen(key);
+        }
+        fputc(*at, file);
+    }
+    free(text);
+    assert_int_equal(fclose(file), 0);
+    static const struct {
+        const char *hardware;
+        bool host;
+    } cases[] = { { "h100-80g-sxm", true }, { "mine.json", true }, { "b200-180g-sxm", false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { arena_format(arena, "cluster.hardware=%s",
+                                                       cases[i].hardware),
+                                          "layout.stack=nemo-2025", NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        if ((s->backend->host_forward_s > 0) != cases[i].host) fail_msg("%s", cases[i].hardware);
+        scenario_destroy(s);
+    }
+    unlink("mine.json");
+    arena_destroy(arena);
+}
+
+/* NeMo's recipes leave the launches to the host on Hopper alone. */
+static void test_host_of_a_gpu(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware, *stack;
+        bool waits;
+    } cases[] = {
+        { "cluster.hardware=h100-80g-sxm", "layout.stack=nemo-2025", true },
+        { "cluster.hardware=h200-141g-sxm", "layout.stack=nemo-2025", true },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { cases[i].hardware, cases[i].stack, NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        assert_true((s->backend->host_forward_s > 0) == cases[i].waits);
+        assert_true((s->backend->host_backward_s > 0) == cases[i].waits);
+        scenario_destroy(s);
+    }
+}
+
+/* Transformers gathers the samples of a padded micro-batch; those of one length have no padding. */
+static void test_padding_taken_out(void **state) {
+    (void)state;
+#define TEXT(length)                                                                               \
+    "dataset={ \"name\": \"d\", \"definition\": { \"name\": \"d\", \"kind\": \"distribution\", "   \
+    "\"sample_count\": 64, \"vision_tiles\": 0, "                                                  \
+    "\"language_tokens\": " length " } }"
+    static const struct {
+        const char *dataset;
+        int micro_batch;
+        bool want;
+    } cases[] = {
+        { "dataset=\"omnibal-real\"", 4, true },
+        { "dataset=\"omnibal-real\"", 1, false },
+        { TEXT("{ \"distribution\": \"uniform\", \"min\": 64, \"max\": 2048 }"), 4, true },
+        { TEXT("{ \"distribution\": \"constant\", \"value\": 2048 }"), 4, false },
+        { TEXT("2048"), 4, false },
+    };
+#undef TEXT
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = {
+            cases[i].dataset,
+            "layout={ \"backend\": \"deepspeed\", \"stack\": \"hf-deepspeed\" }",
+            "policy.batching=random",
+            "training.global_batch.samples=128",
+            arena_format(arena, "training.micro_batch.samples=%d", cases[i].micro_batch),
+            NULL,
+        };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        if (scenario_split(s).unpads != cases[i].want)
+            fail_msg("%s: %d", cases[i].dataset, cases[i].micro_batch);
+        scenario_destroy(s);
+    }
+    arena_destroy(arena);
+}
+
+/* Megatron-core keeps and reduces gradients in fp32 where weights are bf16 alone; and what a stack
+ * states of another precision is not said. */
+static void test_stack_of_a_precision(void **state) {
+    (void)state;
+    static const struct {
+        const char *precision;
+        double gradient_bytes;
+        bool said;
+    } cases[] = { { "training.precision=bf16", 4, false }, { "training.precision=fp16", 2, true } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { cases[i].precision, "layout.stack=megatron-core-2024",
+                                          NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        assert_true(s->backend->gradient_bytes == cases[i].gradient_bytes);
+        assert_true(s->backend->gradient_reduce_bytes == cases[i].gradient_bytes);
+        bool said = false;
+        for (int64_t k = 0; s->assumptions[k] != NULL; k++)
+            said = said || strstr(s->assumptions[k], "fp16_gradient_bytes") != NULL;
+        assert_true(said == cases[i].said);
+        scenario_destroy(s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_usual_stack),   cmocka_unit_test(test_overlap_as_the_stack_does),
+        cmocka_unit_test(test_host_of_a_file),    cmocka_unit_test(test_host_of_a_gpu),
+        cmocka_unit_test(test_padding_taken_out), cmocka_unit_test(test_stack_of_a_precision),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
