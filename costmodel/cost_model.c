@@ -634,5 +634,10 @@ struct price cost_model_price_variant(const struct cost_model *model, int64_t va
     ballast_check(variant_index >= -1 && variant_index < model->efficiency.variant_count);
     const struct framework_variant *variant =
         variant_index < 0 ? NULL : &model->efficiency.variants[variant_index];
-    return price_of(model, variant, work, group, false);
+    struct price p = price_of(model, variant, work, group, false);
+    if (variant == NULL && work->kind == OPERATOR_ATTENTION)
+        attention_use_modes(&p, work, &model->gpu,
+                            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
+                            false);
+    return p;
 }

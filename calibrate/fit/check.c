@@ -28,6 +28,7 @@ struct sample {
 
 struct priced_model {
     const char *profile, *interconnect;
+    int64_t gpus_per_node;
     struct cost_model *model;
 };
 
@@ -90,20 +91,22 @@ static const char *profile_of(const char *gpu) {
 }
 
 /* Loaded once for each profile and network. */
-static bool find_model(struct checker *c, const char *profile, const char *interconnect,
-                       struct cost_model **model) {
+static bool find_model(struct checker *c, const char *profile, const char *gpu,
+                       const char *interconnect, struct cost_model **model) {
+    struct cluster_network network;
+    network_from_interconnect(interconnect, gpu, &network);
     for (int64_t i = 0; i < c->model_count; i++)
         if (strcmp(c->models[i].profile, profile) == 0 &&
-            strcmp(c->models[i].interconnect, interconnect) == 0) {
+            strcmp(c->models[i].interconnect, interconnect) == 0 &&
+            c->models[i].gpus_per_node == network.gpus_per_node) {
             *model = c->models[i].model;
             return true;
         }
-    struct cluster_network network;
-    network_from_interconnect(interconnect, &network);
     *model = cost_model_create(c->arena, c->scenarios, profile, &network, c->err);
     if (!*model) return false;
     if (c->model_count < MODEL_MAX)
-        c->models[c->model_count++] = (struct priced_model){ profile, interconnect, *model };
+        c->models[c->model_count++] =
+            (struct priced_model){ profile, interconnect, network.gpus_per_node, *model };
     return true;
 }
 
@@ -139,6 +142,23 @@ static int64_t find_variant(const struct cost_model *model, const char *framewor
     return found;
 }
 
+/* "FlashAttention-2", "flash_attn 2.7": its kernels are of Ampere on every GPU, unlike those that the
+ * profiles of later ones were made of. */
+static bool runs_flash_2(const struct question *q) {
+    static const char *const names[] = { "flashattention",  "flash attention", "flash_attention",
+                                         "flash-attention", "flash attn",      "flash_attn",
+                                         "flash-attn",      "flashattn" };
+    if (q->work.kind != OPERATOR_ATTENTION) return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *at = strcasestr(q->framework, names[i]);
+        if (at == NULL) continue;
+        at += strlen(names[i]);
+        at += strspn(at, " -_v");
+        if (at[0] == '2' && !isdigit((unsigned char)at[1])) return true;
+    }
+    return false;
+}
+
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
@@ -157,12 +177,14 @@ static int64_t find_group(struct checker *c, const struct question *q, const cha
         .operator_name = operator_name,
         .gpu = q->gpu,
         .framework = q->framework,
-        .priced_by = variant  ? arena_format(c->arena, "%s, variant %s", profile, variant)
-                     : kernel ? arena_format(c->arena,
-                                             "%s, no variant of this framework: the "
-                                             "profile's own curves",
-                                             profile)
-                              : profile,
+        .priced_by =
+            variant ? arena_format(c->arena, "%s, variant %s", profile, variant)
+            : kernel
+                ? arena_format(c->arena,
+                               "%s, no variant of this framework: the "
+                               "profile's own curves%s",
+                               profile, runs_flash_2(q) ? ", and what FlashAttention-2 makes" : "")
+                : profile,
         .exact_variant = variant || !kernel,
     };
     return out->group_count++;
@@ -175,7 +197,8 @@ static bool answer(struct checker *c, const struct question *q) {
         skip(c, arena_format(c->arena, "no profile of GPU '%s'", q->gpu));
         return true;
     }
-    if (!find_model(c, profile, q->interconnect ? q->interconnect : "", &model)) return false;
+    if (!find_model(c, profile, q->gpu, q->interconnect ? q->interconnect : "", &model))
+        return false;
     const double *peak = cost_model_gpu(model)->peak_flop_per_s;
     const bool compute = q->work.kind == OPERATOR_MATMUL || q->work.kind == OPERATOR_ATTENTION;
     if (compute && !(peak[q->work.precision] > 0)) {
@@ -184,8 +207,10 @@ static bool answer(struct checker *c, const struct question *q) {
         return true;
     }
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
+    struct operator_work work = q->work;
+    if (variant < 0 && runs_flash_2(q)) work.attention_kernel = ATTENTION_KERNEL_FLASH_2;
     const struct price price =
-        cost_model_price_variant(model, variant, &q->work, q->group.rank_count ? &q->group : NULL);
+        cost_model_price_variant(model, variant, &work, q->group.rank_count ? &q->group : NULL);
     const char *variant_name =
         variant < 0 || !(compute || q->version) ? NULL : cost_model_variant_name(model, variant);
     const double error = price.seconds / q->measured_s - 1;
@@ -355,7 +380,7 @@ static bool check_membw(struct checker *c, const char *path) {
         const char *profile = c->profile ? c->profile : profile_of(row->gpu);
         struct cost_model *model = NULL;
         double bytes = row->bytes, seconds = row->time_us / 1e6;
-        if (profile && !find_model(c, profile, "", &model)) return false;
+        if (profile && !find_model(c, profile, row->gpu, "", &model)) return false;
         if (model && !(bytes > 0 && seconds > 0) && row->fraction_of_peak > 0) {
             bytes = STREAM_BYTES;
             seconds = bytes / (row->fraction_of_peak * cost_model_gpu(model)->hbm_bytes_per_s);
@@ -408,7 +433,7 @@ static bool check_nccl(struct checker *c, const char *path) {
             continue;
         }
         struct cluster_network network;
-        network_from_interconnect(row->interconnect, &network);
+        network_from_interconnect(row->interconnect, row->gpu, &network);
         if (row->n_nodes > 1 && strstr(row->interconnect, "not stated)") && !network.fabric) {
             skip(c, "several nodes on a fabric that is not stated");
             continue;

@@ -32,10 +32,16 @@ static const struct {
 #define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
 #define OVERHEAD_LEAST_US      1.0
 
-void network_from_interconnect(const char *text, struct cluster_network *out) {
+/* Eight, but four of Grace: "GB200", "GH200-96GB". */
+static int64_t gpus_of_host(const char *gpu) {
+    return gpu != NULL && (strncmp(gpu, "GB", 2) == 0 || strncmp(gpu, "GH", 2) == 0) ? 4 : 8;
+}
+
+void network_from_interconnect(const char *text, const char *gpu, struct cluster_network *out) {
     double nic_Gbit_per_s = NIC_Gbit_PER_S_DEFAULT, rate;
-    int count, nic_count = 8, end;
-    *out = (struct cluster_network){ .gpus_per_node = 8, .nic_latency_s = HOP_LATENCY_US / 1e6 };
+    const int64_t gpus = gpus_of_host(gpu);
+    int count, nic_count = (int)gpus, end;
+    *out = (struct cluster_network){ .gpus_per_node = gpus, .nic_latency_s = HOP_LATENCY_US / 1e6 };
     for (size_t w = 0; w < sizeof words / sizeof words[0] && !out->fabric; w++)
         if (strstr(text, words[w].word)) {
             out->fabric = words[w].fabric;
@@ -146,7 +152,7 @@ static void add_row(const struct nccl_row *row, struct measured_system *systems,
     if (system == systems + *count) {
         if (*count == SYSTEM_MAX) return;
         struct cluster_network network;
-        network_from_interconnect(row->interconnect, &network);
+        network_from_interconnect(row->interconnect, row->gpu, &network);
         const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
         const double ring = ((double)row->n_gpus - 1) / (double)row->n_gpus;
         *system = (struct measured_system){

@@ -2,7 +2,7 @@
  * measured systems.
  *
  *     struct cluster_network network;
- *     network_from_interconnect("AWS p4de EFA 4x100Gb/s per node + NVSwitch", &network);
+ *     network_from_interconnect("AWS p4de EFA 4x100Gb/s per node + NVSwitch", NULL, &network);
  *     // 8 GPUs and 4 NICs a node, 6.25e9 bytes/s for each GPU, fabric "efa"
  */
 #ifndef BALLAST_CALIBRATE_FIT_INTERCONNECT_H
@@ -12,9 +12,10 @@
 #include "calibrate/fit/measurements.h"
 #include "costmodel/cost_model.h"
 
-/* What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each. A text
- * that names no fabric leaves `fabric` NULL. */
-void network_from_interconnect(const char *text, struct cluster_network *out);
+/* What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each, four
+ * of them beside Grace ("GB200", "GH200"; NULL: some other GPU). A text that names no fabric leaves
+ * `fabric` NULL. */
+void network_from_interconnect(const char *text, const char *gpu, struct cluster_network *out);
 
 /* Names of the fabrics that can be fitted, NULL at the end. */
 const char *const *calibrate_fabric_names(void);

@@ -19,23 +19,30 @@ static void test_texts(void **state) {
         const char *text, *fabric;
         int64_t gpus_per_node, nics_per_node;
         double nic_GB_per_s_per_gpu;
+        const char *gpu;
     } cases[] = {
-        { "AWS p4de EFA 4x100Gb/s per node + NVSwitch", "efa", 8, 4, 6.25 },
-        { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa-3200", 8, 8, 50 },
-        { "AWS p5en EFA 8x400Gb/s default=Ring", "efa-3200", 8, 8, 50 },
-        { "AWS p6-b200 EFAv4 8x400Gb/s, NVSwitch", "efa", 8, 8, 50 },
-        { "GCP a3-mega TCPXO 8x200Gb/s, NVSwitch", "tcpxo", 8, 8, 25 },
-        { "ABCI-A 4x HDR200 per node, NVSwitch", "hdr-infiniband", 8, 4, 12.5 },
-        { "OCI RoCE, NVSwitch", "roce", 8, 8, 50 },
-        { "8x400Gb/s NDR InfiniBand + SHARP, NVSwitch", "infiniband", 8, 8, 50 },
-        { "16x CX7 IB NDR, NCCL_ALGO=NVLSTree", "infiniband", 8, 16, 100 },
-        { "NVL72 single rack", NULL, 72, 72, 50 },
-        { "two nodes (fabric not stated)", NULL, 8, 8, 50 },
-        { "", NULL, 8, 8, 50 },
+        { "AWS p4de EFA 4x100Gb/s per node + NVSwitch", "efa", 8, 4, 6.25, NULL },
+        { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa-3200", 8, 8, 50, NULL },
+        { "AWS p5en EFA 8x400Gb/s default=Ring", "efa-3200", 8, 8, 50, NULL },
+        { "AWS p6-b200 EFAv4 8x400Gb/s, NVSwitch", "efa", 8, 8, 50, NULL },
+        { "GCP a3-mega TCPXO 8x200Gb/s, NVSwitch", "tcpxo", 8, 8, 25, NULL },
+        { "ABCI-A 4x HDR200 per node, NVSwitch", "hdr-infiniband", 8, 4, 12.5, NULL },
+        { "OCI RoCE, NVSwitch", "roce", 8, 8, 50, NULL },
+        { "8x400Gb/s NDR InfiniBand + SHARP, NVSwitch", "infiniband", 8, 8, 50, NULL },
+        { "16x CX7 IB NDR, NCCL_ALGO=NVLSTree", "infiniband", 8, 16, 100, NULL },
+        { "NVL72 single rack", NULL, 72, 72, 50, NULL },
+        { "two nodes (fabric not stated)", NULL, 8, 8, 50, NULL },
+        { "", NULL, 8, 8, 50, NULL },
+        /* hosts of Grace */
+        { "RoCE 8x400Gb/s", "roce", 4, 8, 100, "GB300" },
+        { "Slingshot 4x200Gb/s", NULL, 4, 4, 25, "GH200" },
+        { "NDR InfiniBand", "infiniband", 4, 4, 50, "GB200" },
+        { "20x NVL72", NULL, 72, 72, 50, "GB200" },
+        { "RoCE 8x400Gb/s", "roce", 8, 8, 50, "H100-SXM5-80GB" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cluster_network got;
-        network_from_interconnect(cases[i].text, &got);
+        network_from_interconnect(cases[i].text, cases[i].gpu, &got);
         const bool same_fabric =
             cases[i].fabric ? got.fabric && strcmp(got.fabric, cases[i].fabric) == 0 : !got.fabric;
         if (!same_fabric || got.gpus_per_node != cases[i].gpus_per_node ||
