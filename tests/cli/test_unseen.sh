@@ -28,7 +28,7 @@ for file in unseen/*.csv; do
     grep -q "^| $name | $rows |" unseen/README.md || fail "unseen/README.md does not give $name $rows rows"
 done
 # First sight tells all rows of a round that was committed before it was simulated.
-for round in 3 4 5 6 7 8 9; do
+for round in 3 4 5 6 7 8 9 15; do
     told=$(awk -F'|' -v round="$round" '
         $2 ~ "^ *" round " *$" && NF == 8 { n = split($4, words, " "); sum += words[n] }
         END { print sum + 0 }' unseen/README.md)
