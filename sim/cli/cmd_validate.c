@@ -325,6 +325,16 @@ static int print_scenario(struct cli *cli, const char *const *paths, int64_t pat
     return cli_error(&err);
 }
 
+/* Before a database is opened, which may be of an older version and is brought up to date then. */
+static bool can_read(struct cli *cli, const char *const *paths, int64_t path_count,
+                     struct error *err) {
+    for (int64_t f = 0; f < path_count; f++) {
+        struct measured_runs runs;
+        if (!measured_runs_read(cli->arena, paths[f], &runs, err)) return false;
+    }
+    return true;
+}
+
 /* The page of the shipped rows shows the unseen ones too. */
 static bool print_page(struct cli *cli, const struct validation *v, bool shipped,
                        struct error *err) {
@@ -359,7 +369,9 @@ static int run(struct cli *cli, void *options) {
     if (o->scenario != NULL) return print_scenario(cli, paths, path_count, o->scenario);
     /* A database that cannot be written must not cost the simulations. */
     struct stop_watch watch = { 0 };
-    if (o->db != NULL && !stop_watch_open(&watch, o->db, &err)) return cli_error(&err);
+    if (o->db != NULL &&
+        !(can_read(cli, paths, path_count, &err) && stop_watch_open(&watch, o->db, &err)))
+        return cli_error(&err);
     struct progress progress = cli_progress(cli, "simulating", "rows");
     struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
                                           cli_progress_update, &progress, &err);
