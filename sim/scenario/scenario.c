@@ -62,7 +62,7 @@ static bool read_section(struct reader *r, const struct field_table *table, cons
 }
 
 /* A named file failed: its own mistakes keep their place, a wrong name gets the scenario's. */
-static bool relocate(struct reader *r, const cJSON *node, const char *what, const char *name) {
+bool scenario_relocate(struct reader *r, const cJSON *node, const char *what, const char *name) {
     char said[64];
     snprintf(said, sizeof said, "while loading %s ", what);
     if (r->err->located && strstr(r->err->text, said) != NULL) return false;
@@ -93,7 +93,7 @@ static bool merge_cluster_file(struct reader *r) {
         /* A name of one's own is welcome as long as the section says everything itself. */
         if (!r->err->located && cJSON_GetObjectItemCaseSensitive(section, "hardware") != NULL)
             return true;
-        return relocate(r, name, "cluster", name->valuestring);
+        return scenario_relocate(r, name, "cluster", name->valuestring);
     }
     r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
     if (r->hardware_is_the_clusters) cJSON_AddStringToObject(section, "hardware", preset.hardware);
@@ -214,45 +214,7 @@ static bool check_dataset(struct reader *r) {
     if (by_name || access(name, F_OK) == 0) return true;
     struct dataset *dataset = dataset_load(s->directory, name, &s->tiling, r->err);
     ballast_check(dataset == NULL);
-    return relocate(r, node, "data set", name);
-}
-
-/* A path is meant from the scenario's folder if the file is there, else from the current one. */
-static const char *stack_place(const struct scenario *s, const char *name) {
-    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
-    if (end == NULL || name[0] == '/' || strstr(name, ".json") == NULL) return name;
-    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
-    return access(beside, R_OK) == 0 ? beside : name;
-}
-
-static bool layout_says(const struct reader *r, const char *key) {
-    return scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, key)) != NULL;
-}
-
-/* What the stack states holds instead of the figures of backend and optimizer, and where the layout
- * does not say. */
-static bool use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
-    struct scenario *s = r->s;
-    struct scenario_layout *f = &s->layout_fields;
-    const enum precision precision = s->main_precision;
-    if (r->options->stack != NULL)
-        s->stack = r->options->stack;
-    else
-        s->stack = r->options->cache != NULL
-                       ? scenario_cache_stack(r->options->cache, s->directory, f->stack, r->err)
-                       : stack_load(s->arena, s->directory, f->stack, r->err);
-    if (s->stack == NULL)
-        return relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
-    backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
-                      f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
-    optimizer_use_stack(optimizer, s->stack, precision);
-    if (!layout_says(r, "overlap_gradient_reduce"))
-        f->overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
-    if (!layout_says(r, "overlap_parameter_gather"))
-        f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
-    if (!layout_says(r, "tp_overlap"))
-        f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
-    return true;
+    return scenario_relocate(r, node, "data set", name);
 }
 
 /* After the precisions of the modules are known. */
@@ -276,44 +238,6 @@ static void use_precision_aware(struct scenario *s) {
     optimizer_use_precision_aware(optimizer, backend, s->stack, &how);
     s->backend = backend;
     s->optimizer = optimizer;
-}
-
-static bool load_stack(struct reader *r) {
-    struct scenario *s = r->s;
-    struct scenario_layout *f = &s->layout_fields;
-    const struct backend *row = backend_at(f->backend);
-    if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);
-    if (strcmp(f->stack, "auto") == 0) {
-        f->stack = row->usual_stack;
-        scenario_assume(r, arena_format(s->arena,
-                                        "the software stack is %s, the usual one of backend %s "
-                                        "(layout.stack)",
-                                        f->stack, row->name));
-    }
-    f->stack = stack_place(s, f->stack);
-    struct backend *backend = arena_new(s->arena, struct backend);
-    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
-    *backend = *row;
-    *optimizer = *optimizer_at(s->training_fields.optimizer);
-    s->backend = backend;
-    s->optimizer = optimizer;
-    if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
-    if (s->main_precision == PRECISION_FP32) backend_use_fp32(backend);
-    return true;
-}
-
-/* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
- * the scenario may name a file. Its large jobs may wait for each kernel. */
-static void choose_launches(struct scenario *s) {
-    if (s->stack == NULL) return;
-    const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
-    const bool captured = strncmp(gpu, family, strlen(family)) != 0;
-    const int64_t blocking = s->stack->blocking_launches_gpus;
-    struct backend *backend = arena_new(s->arena, struct backend);
-    *backend = *s->backend;
-    if (captured) backend->host_forward_s = backend->host_backward_s = 0;
-    backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
-    s->backend = backend;
 }
 
 /* Own figures go before those of the hardware file. */
@@ -383,7 +307,8 @@ static bool read_files(struct reader *r) {
                        : model_load(s->arena, s->directory, s->model_fields.name, r->err);
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
-        return relocate(r, scenario_member(r->top.model, "name"), "model", s->model_fields.name);
+        return scenario_relocate(r, scenario_member(r->top.model, "name"), "model",
+                                 s->model_fields.name);
     s->main_precision = find_main_precision(s);
     choose_node(r);
     struct cluster_network network = {
@@ -399,7 +324,7 @@ static bool read_files(struct reader *r) {
     };
     const enum precision precision = s->main_precision;
     struct rule_list rules;
-    if (!load_stack(r) || !read_rules(r, &rules)) return false;
+    if (!scenario_load_stack(r) || !read_rules(r, &rules)) return false;
     s->own_rules = rules;
     if (cache != NULL) {
         s->cost_model =
@@ -420,12 +345,12 @@ static bool read_files(struct reader *r) {
         bool fabric_is_wrong =
             fabric != NULL && cost_model_create(s->arena, s->directory, s->cluster_fields.hardware,
                                                 &network, &ignored) != NULL;
-        return fabric_is_wrong
-                   ? relocate(r, scenario_member(r->top.cluster, "fabric"), "fabric", fabric)
-                   : relocate(r, scenario_member(r->top.cluster, "hardware"), "hardware",
-                              s->cluster_fields.hardware);
+        return fabric_is_wrong ? scenario_relocate(r, scenario_member(r->top.cluster, "fabric"),
+                                                   "fabric", fabric)
+                               : scenario_relocate(r, scenario_member(r->top.cluster, "hardware"),
+                                                   "hardware", s->cluster_fields.hardware);
     }
-    choose_launches(s);
+    scenario_choose_launches(s);
     return rule_tiling(r) && check_dataset(r);
 }
 

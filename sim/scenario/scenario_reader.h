@@ -39,6 +39,15 @@ const cJSON *scenario_suspect(struct reader *r, const cJSON *const *nodes, size_
 void scenario_assume(struct reader *r, const char *text);
 void scenario_warn(struct reader *r, const char *text);
 
+/* The error of a file that could not be read, at the node that names it; always false. */
+bool scenario_relocate(struct reader *r, const cJSON *node, const char *what, const char *name);
+
+/* scenario_stack.c: backend and optimizer as the stack has them; once the cost model is known, which
+ * GPUs wait for launches; last, what was assumed by it. */
+bool scenario_load_stack(struct reader *r);
+void scenario_choose_launches(struct scenario *s);
+void scenario_assume_stack(struct reader *r);
+
 /* scenario_policies.c; in this order: a schedule depends on the layout, and all on the joint
  * policy. */
 bool scenario_read_joint(struct reader *r);

@@ -379,46 +379,6 @@ bool rule_iterations(struct reader *r) {
     return true;
 }
 
-/* "fp16_gradient_bytes" says nothing of a training in bf16. */
-static bool is_of_another_precision(const struct model *model, const char *cause) {
-    for (int p = 0; p < PRECISION_COUNT; p++) {
-        const char *name = precision_name((enum precision)p);
-        const size_t length = strlen(name);
-        if (strncmp(cause, name, length) == 0 && cause[length] == '_')
-            return !model_computes_in(model, (enum precision)p);
-    }
-    return false;
-}
-
-/* One sentence: what the stack makes of the profile, the backend and the optimizer. */
-static void stack_assumption(struct reader *r) {
-    struct scenario *s = r->s;
-    const struct stack *stack = s->stack;
-    if (stack == NULL) return;
-    const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
-    for (int64_t i = 0; i < stack->cause_count; i++) {
-        if (is_of_another_precision(s->model, stack->causes[i].name)) continue;
-        text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
-                            stack->causes[i].value);
-        comma = ",";
-    }
-    const struct stack_use use = cost_model_stack(s->cost_model);
-    text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
-                        comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
-    const double more =
-        use.kernel_time_factor /
-        stack_on(stack, cost_model_gpu(s->cost_model)->name, s->main_precision).kernel_time_factor;
-    if (more != 1)
-        text = arena_format(s->arena, "%s, %.3g of it because no run of this stack was fitted",
-                            text, more);
-    if (use.attention_time_factor != 1)
-        text = arena_format(s->arena, "%s, attention %.3g times that", text,
-                            use.attention_time_factor);
-    scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
-                                    use.calibrated ? "measured runs of this stack on this GPU"
-                                                   : "runs of other GPUs, precisions or stacks"));
-}
-
 /* A model of many tokens loses more to its head than to a pipeline bubble, for want of padding. */
 static void odd_vocabulary_assumption(struct reader *r) {
     const struct scenario *s = r->s;
@@ -527,7 +487,7 @@ void standing_assumptions(struct reader *r) {
                                         s->stack->name, s->stack->backend, s->backend->name));
     const struct batching_policy *batching = s->batching.row;
     /* A policy that packs decides itself. */
-    stack_assumption(r);
+    scenario_assume_stack(r);
     odd_vocabulary_assumption(r);
     if (r->micro_batch_missing && !batching->packs)
         scenario_assume(r, "micro_batch: 1 sample (not given)");

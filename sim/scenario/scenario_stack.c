@@ -1,0 +1,121 @@
+/* scenario_stack.c - the software stack of a scenario: which it is, what it makes of backend,
+ * optimizer and layout, when the host launches, and the sentence that says all of it. */
+#include <string.h>
+#include <unistd.h>
+#include "sim/scenario/scenario_reader.h"
+
+/* A path is meant from the scenario's folder if the file is there, else from the current one. */
+static const char *stack_place(const struct scenario *s, const char *name) {
+    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
+    if (end == NULL || name[0] == '/' || strstr(name, ".json") == NULL) return name;
+    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
+    return access(beside, R_OK) == 0 ? beside : name;
+}
+
+static bool layout_says(const struct reader *r, const char *key) {
+    return scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, key)) != NULL;
+}
+
+/* What the stack states holds instead of the figures of backend and optimizer, and where the layout
+ * does not say. */
+static bool use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const enum precision precision = s->main_precision;
+    if (r->options->stack != NULL)
+        s->stack = r->options->stack;
+    else
+        s->stack = r->options->cache != NULL
+                       ? scenario_cache_stack(r->options->cache, s->directory, f->stack, r->err)
+                       : stack_load(s->arena, s->directory, f->stack, r->err);
+    if (s->stack == NULL)
+        return scenario_relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
+    backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
+                      f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
+    optimizer_use_stack(optimizer, s->stack, precision);
+    if (!layout_says(r, "overlap_gradient_reduce"))
+        f->overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
+    if (!layout_says(r, "overlap_parameter_gather"))
+        f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
+    if (!layout_says(r, "tp_overlap"))
+        f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
+    return true;
+}
+
+bool scenario_load_stack(struct reader *r) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const struct backend *row = backend_at(f->backend);
+    if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);
+    if (strcmp(f->stack, "auto") == 0) {
+        f->stack = row->usual_stack;
+        scenario_assume(r, arena_format(s->arena,
+                                        "the software stack is %s, the usual one of backend %s "
+                                        "(layout.stack)",
+                                        f->stack, row->name));
+    }
+    f->stack = stack_place(s, f->stack);
+    struct backend *backend = arena_new(s->arena, struct backend);
+    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
+    *backend = *row;
+    *optimizer = *optimizer_at(s->training_fields.optimizer);
+    s->backend = backend;
+    s->optimizer = optimizer;
+    if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
+    if (s->main_precision == PRECISION_FP32) backend_use_fp32(backend);
+    return true;
+}
+
+/* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
+ * the scenario may name a file. Its large jobs may wait for each kernel. */
+void scenario_choose_launches(struct scenario *s) {
+    if (s->stack == NULL) return;
+    const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
+    const bool captured = strncmp(gpu, family, strlen(family)) != 0;
+    const int64_t blocking = s->stack->blocking_launches_gpus;
+    struct backend *backend = arena_new(s->arena, struct backend);
+    *backend = *s->backend;
+    if (captured) backend->host_forward_s = backend->host_backward_s = 0;
+    backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
+    s->backend = backend;
+}
+
+/* "fp16_gradient_bytes" says nothing of a training in bf16. */
+static bool is_of_another_precision(const struct model *model, const char *cause) {
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        const char *name = precision_name((enum precision)p);
+        const size_t length = strlen(name);
+        if (strncmp(cause, name, length) == 0 && cause[length] == '_')
+            return !model_computes_in(model, (enum precision)p);
+    }
+    return false;
+}
+
+/* One sentence: what the stack makes of the profile, the backend and the optimizer. */
+void scenario_assume_stack(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct stack *stack = s->stack;
+    if (stack == NULL) return;
+    const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
+    for (int64_t i = 0; i < stack->cause_count; i++) {
+        if (is_of_another_precision(s->model, stack->causes[i].name)) continue;
+        text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
+                            stack->causes[i].value);
+        comma = ",";
+    }
+    const struct stack_use use = cost_model_stack(s->cost_model);
+    text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
+                        comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
+    const double more =
+        use.kernel_time_factor /
+        stack_on(stack, cost_model_gpu(s->cost_model)->name, s->main_precision).kernel_time_factor;
+    if (more != 1)
+        text = arena_format(s->arena, "%s, %.3g of it because no run of this stack was fitted",
+                            text, more);
+    if (use.attention_time_factor != 1)
+        text = arena_format(s->arena, "%s, attention %.3g times that", text,
+                            use.attention_time_factor);
+    scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
+                                    use.calibrated ? "measured runs of this stack on this GPU"
+                                                   : "runs of other GPUs, precisions or stacks"));
+}
