@@ -28,7 +28,6 @@ struct sample {
 
 struct priced_model {
     const char *profile, *interconnect;
-    int64_t gpus_per_node;
     struct cost_model *model;
 };
 
@@ -91,22 +90,20 @@ static const char *profile_of(const char *gpu) {
 }
 
 /* Loaded once for each profile and network. */
-static bool find_model(struct checker *c, const char *profile, const char *gpu,
-                       const char *interconnect, struct cost_model **model) {
-    struct cluster_network network;
-    network_from_interconnect(interconnect, gpu, &network);
+static bool find_model(struct checker *c, const char *profile, const char *interconnect,
+                       struct cost_model **model) {
     for (int64_t i = 0; i < c->model_count; i++)
         if (strcmp(c->models[i].profile, profile) == 0 &&
-            strcmp(c->models[i].interconnect, interconnect) == 0 &&
-            c->models[i].gpus_per_node == network.gpus_per_node) {
+            strcmp(c->models[i].interconnect, interconnect) == 0) {
             *model = c->models[i].model;
             return true;
         }
+    struct cluster_network network;
+    network_from_interconnect(interconnect, profile, &network);
     *model = cost_model_create(c->arena, c->scenarios, profile, &network, c->err);
     if (!*model) return false;
     if (c->model_count < MODEL_MAX)
-        c->models[c->model_count++] =
-            (struct priced_model){ profile, interconnect, network.gpus_per_node, *model };
+        c->models[c->model_count++] = (struct priced_model){ profile, interconnect, *model };
     return true;
 }
 
@@ -142,28 +139,43 @@ static int64_t find_variant(const struct cost_model *model, const char *framewor
     return found;
 }
 
-/* "FlashAttention-2", "flash_attn 2.7": its kernels are of Ampere on every GPU, unlike those that the
- * profiles of later ones were made of. */
+/* The digit of a version behind `at`: "-2", " v2.7", "==2.6", " version 3"; 0: none. */
+static char version_behind(const char *at) {
+    static const char separators[] = " -_=@(:.v";
+    at += strspn(at, separators);
+    if (strncasecmp(at, "ersion", 6) == 0) at += 6 + strspn(at + 6, separators);
+    return isdigit((unsigned char)at[0]) && !isdigit((unsigned char)at[1]) ? at[0] : '\0';
+}
+
+/* The FlashAttention that the text speaks of at `at`: "FlashAttention-2", "flash_attn 2.7", "fa3". */
+static char flash_version(const char *text, const char *at) {
+    const bool begins = at == text || !isalpha((unsigned char)at[-1]);
+    if (begins && strncasecmp(at, "fa", 2) == 0 && isdigit((unsigned char)at[2]))
+        return version_behind(at + 2);
+    if (strncasecmp(at, "flash", 5) != 0) return '\0';
+    at += 5 + strspn(at + 5, " -_");
+    if (strncasecmp(at, "attention", 9) == 0) return version_behind(at + 9);
+    return strncasecmp(at, "attn", 4) == 0 ? version_behind(at + 4) : '\0';
+}
+
+/* FlashAttention-2 runs kernels of Ampere on later GPUs, unlike those that their profiles were made
+ * of. A text that names another version too means that one. */
 static bool runs_flash_2(const struct question *q) {
-    static const char *const names[] = { "flashattention",  "flash attention", "flash_attention",
-                                         "flash-attention", "flash attn",      "flash_attn",
-                                         "flash-attn",      "flashattn" };
+    bool second = false;
     if (q->work.kind != OPERATOR_ATTENTION) return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *at = strcasestr(q->framework, names[i]);
-        if (at == NULL) continue;
-        at += strlen(names[i]);
-        at += strspn(at, " -_v");
-        if (at[0] == '2' && !isdigit((unsigned char)at[1])) return true;
+    for (const char *at = q->framework; *at != '\0'; at++) {
+        const char version = flash_version(q->framework, at);
+        if (version != '\0' && version != '2') return false;
+        second = second || version == '2';
     }
-    return false;
+    return second;
 }
 
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
 static int64_t find_group(struct checker *c, const struct question *q, const char *operator_name,
-                          const char *profile, const char *variant) {
+                          const char *profile, const char *variant, bool flash_2) {
     struct calibrate_check *out = c->out;
     for (int64_t g = 0; g < out->group_count; g++) {
         const struct calibrate_group *group = &out->groups[g];
@@ -177,14 +189,13 @@ static int64_t find_group(struct checker *c, const struct question *q, const cha
         .operator_name = operator_name,
         .gpu = q->gpu,
         .framework = q->framework,
-        .priced_by =
-            variant ? arena_format(c->arena, "%s, variant %s", profile, variant)
-            : kernel
-                ? arena_format(c->arena,
-                               "%s, no variant of this framework: the "
-                               "profile's own curves%s",
-                               profile, runs_flash_2(q) ? ", and what FlashAttention-2 makes" : "")
-                : profile,
+        .priced_by = variant ? arena_format(c->arena, "%s, variant %s", profile, variant)
+                     : kernel
+                         ? arena_format(c->arena,
+                                        "%s, no variant of this framework: the "
+                                        "profile's own curves%s",
+                                        profile, flash_2 ? ", and what FlashAttention-2 makes" : "")
+                         : profile,
         .exact_variant = variant || !kernel,
     };
     return out->group_count++;
@@ -197,8 +208,7 @@ static bool answer(struct checker *c, const struct question *q) {
         skip(c, arena_format(c->arena, "no profile of GPU '%s'", q->gpu));
         return true;
     }
-    if (!find_model(c, profile, q->gpu, q->interconnect ? q->interconnect : "", &model))
-        return false;
+    if (!find_model(c, profile, q->interconnect ? q->interconnect : "", &model)) return false;
     const double *peak = cost_model_gpu(model)->peak_flop_per_s;
     const bool compute = q->work.kind == OPERATOR_MATMUL || q->work.kind == OPERATOR_ATTENTION;
     if (compute && !(peak[q->work.precision] > 0)) {
@@ -207,10 +217,16 @@ static bool answer(struct checker *c, const struct question *q) {
         return true;
     }
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
-    struct operator_work work = q->work;
-    if (variant < 0 && runs_flash_2(q)) work.attention_kernel = ATTENTION_KERNEL_FLASH_2;
-    const struct price price =
-        cost_model_price_variant(model, variant, &work, q->group.rank_count ? &q->group : NULL);
+    const struct communicator *ranks = q->group.rank_count ? &q->group : NULL;
+    struct price price = cost_model_price_variant(model, variant, &q->work, ranks);
+    bool flash_2 = false;
+    if (variant < 0 && runs_flash_2(q)) {
+        const double usual_s = price.seconds;
+        struct operator_work work = q->work;
+        work.attention_kernel = ATTENTION_KERNEL_FLASH_2;
+        price = cost_model_price_variant(model, variant, &work, ranks);
+        flash_2 = price.seconds != usual_s;
+    }
     const char *variant_name =
         variant < 0 || !(compute || q->version) ? NULL : cost_model_variant_name(model, variant);
     const double error = price.seconds / q->measured_s - 1;
@@ -218,7 +234,7 @@ static bool answer(struct checker *c, const struct question *q) {
     const char *const names[] = { q->operator_name, q->large_name };
     int64_t last = -1;
     for (int i = 0; i < 2 && names[i]; i++) {
-        const int64_t group = find_group(c, q, names[i], profile, variant_name);
+        const int64_t group = find_group(c, q, names[i], profile, variant_name, flash_2);
         if (group < 0) {
             skip(c, "more groups than are kept");
             continue;
@@ -380,7 +396,7 @@ static bool check_membw(struct checker *c, const char *path) {
         const char *profile = c->profile ? c->profile : profile_of(row->gpu);
         struct cost_model *model = NULL;
         double bytes = row->bytes, seconds = row->time_us / 1e6;
-        if (profile && !find_model(c, profile, row->gpu, "", &model)) return false;
+        if (profile && !find_model(c, profile, "", &model)) return false;
         if (model && !(bytes > 0 && seconds > 0) && row->fraction_of_peak > 0) {
             bytes = STREAM_BYTES;
             seconds = bytes / (row->fraction_of_peak * cost_model_gpu(model)->hbm_bytes_per_s);
@@ -433,7 +449,8 @@ static bool check_nccl(struct checker *c, const char *path) {
             continue;
         }
         struct cluster_network network;
-        network_from_interconnect(row->interconnect, row->gpu, &network);
+        network_from_interconnect(row->interconnect, c->profile ? c->profile : profile_of(row->gpu),
+                                  &network);
         if (row->n_nodes > 1 && strstr(row->interconnect, "not stated)") && !network.fabric) {
             skip(c, "several nodes on a fabric that is not stated");
             continue;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "calibrate/fit/gpu_name.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
@@ -32,16 +33,21 @@ static const struct {
 #define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
 #define OVERHEAD_LEAST_US      1.0
 
-/* Eight, but four of Grace: "GB200", "GH200-96GB". */
-static int64_t gpus_of_host(const char *gpu) {
-    return gpu != NULL && (strncmp(gpu, "GB", 2) == 0 || strncmp(gpu, "GH", 2) == 0) ? 4 : 8;
+/* A server has eight GPUs; a tray of GB200 and GB300, and GH200's usual node, four, of which
+ * NVLink joins 18 trays. */
+static void node_of(const char *profile, int *host_gpus, int *domain_gpus) {
+    const bool nvl72 = profile != NULL && strstr(profile, "-nvl72") != NULL;
+    *host_gpus = nvl72 || (profile != NULL && strncmp(profile, "gh200", 5) == 0) ? 4 : 8;
+    *domain_gpus = nvl72 ? 72 : *host_gpus;
 }
 
-void network_from_interconnect(const char *text, const char *gpu, struct cluster_network *out) {
+void network_from_interconnect(const char *text, const char *profile, struct cluster_network *out) {
     double nic_Gbit_per_s = NIC_Gbit_PER_S_DEFAULT, rate;
-    const int64_t gpus = gpus_of_host(gpu);
-    int count, nic_count = (int)gpus, end;
-    *out = (struct cluster_network){ .gpus_per_node = gpus, .nic_latency_s = HOP_LATENCY_US / 1e6 };
+    int count, nic_count, end, host_gpus, domain_gpus;
+    node_of(profile, &host_gpus, &domain_gpus);
+    nic_count = host_gpus;
+    *out = (struct cluster_network){ .nic_latency_s = HOP_LATENCY_US / 1e6 };
+    bool names_nics = false;
     for (size_t w = 0; w < sizeof words / sizeof words[0] && !out->fabric; w++)
         if (strstr(text, words[w].word)) {
             out->fabric = words[w].fabric;
@@ -51,6 +57,7 @@ void network_from_interconnect(const char *text, const char *gpu, struct cluster
         if (!isdigit((unsigned char)*at) || (at > text && isalnum((unsigned char)at[-1]))) continue;
         end = 0;
         if (sscanf(at, "%dx%lfGb/s%n", &count, &rate, &end) == 2 && end > 0) {
+            names_nics = true;
             nic_count = count;
             nic_Gbit_per_s = rate;
         } else if (sscanf(at, "%dx HDR%lf", &count, &rate) == 2) {
@@ -61,7 +68,10 @@ void network_from_interconnect(const char *text, const char *gpu, struct cluster
         else if (sscanf(at, "%lfGb/s per node%n", &rate, &end) == 1 && end > 0)
             nic_Gbit_per_s = rate / nic_count;
     }
-    if (strstr(text, "NVL72")) out->gpus_per_node = nic_count = 72;
+    /* Between trays of one domain a text names no network. */
+    const bool alone = out->fabric == NULL && !names_nics;
+    out->gpus_per_node = strstr(text, "NVL72") != NULL ? 72 : alone ? domain_gpus : host_gpus;
+    if (out->gpus_per_node != host_gpus) nic_count = (int)out->gpus_per_node;
     out->nics_per_node = nic_count;
     out->nic_bytes_per_s_per_gpu =
         nic_Gbit_per_s * 1e9 / 8 * nic_count / (double)out->gpus_per_node;
@@ -147,12 +157,14 @@ static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row) {
 static void add_row(const struct nccl_row *row, struct measured_system *systems, int *count) {
     struct measured_system *system = systems;
     while (system < systems + *count && (strcmp(system->interconnect, row->interconnect) != 0 ||
-                                         system->rank_count != (double)row->n_gpus))
+                                         system->rank_count != (double)row->n_gpus ||
+                                         system->node_count != (double)row->n_nodes))
         system++;
     if (system == systems + *count) {
         if (*count == SYSTEM_MAX) return;
         struct cluster_network network;
-        network_from_interconnect(row->interconnect, row->gpu, &network);
+        const struct gpu_name *gpu = gpu_name_find(row->gpu);
+        network_from_interconnect(row->interconnect, gpu != NULL ? gpu->profile : NULL, &network);
         const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
         const double ring = ((double)row->n_gpus - 1) / (double)row->n_gpus;
         *system = (struct measured_system){

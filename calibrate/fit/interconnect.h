@@ -13,9 +13,10 @@
 #include "costmodel/cost_model.h"
 
 /* What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each, four
- * of them beside Grace ("GB200", "GH200"; NULL: some other GPU). A text that names no fabric leaves
- * `fabric` NULL. */
-void network_from_interconnect(const char *text, const char *gpu, struct cluster_network *out);
+ * where the profile (a file of scenarios/hardware; NULL: unknown) is of Grace, and a whole NVLink
+ * domain of 72 where it is of one and the text names neither a fabric nor NICs. A text that names no
+ * fabric leaves `fabric` NULL. */
+void network_from_interconnect(const char *text, const char *profile, struct cluster_network *out);
 
 /* Names of the fabrics that can be fitted, NULL at the end. */
 const char *const *calibrate_fabric_names(void);

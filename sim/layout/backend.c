@@ -152,6 +152,10 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;
     b->kept_activations = stack->kept_activations;
     b->update_bytes = stack->update_bytes;
+    /* Megatron-LM's optimizers copy gradients to fp32 first (optimizer.py,
+     * _copy_model_grads_to_main_grads; distrib_optimizer.py). */
+    if (precision == PRECISION_FP16 && strcmp(b->name, "megatron-lm") == 0 && b->gradient_bytes < 4)
+        b->update_bytes += 4;
     b->logit_bytes = stack->logit_bytes;
     b->divided_logit_bytes = stack->divided_logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;
@@ -231,13 +235,17 @@ void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
     const bool bf16_weights = how->precision != PRECISION_FP16 && how->precision != PRECISION_FP32;
     const bool apart = how->fp32_weights_apart, remainders = bf16_weights && !apart;
     if (how->bf16_gradients) b->gradient_bytes = b->gradient_reduce_bytes = 2;
+    if (!apart) b->update_bytes = stack != NULL ? stack->update_bytes : 0; /* no copy to fp32 */
     const double gradient = apart ? 4 : b->gradient_bytes,
                  cast = apart && b->gradient_bytes < 4 ? b->gradient_bytes + 4 : 0,
                  weights = apart                              ? 8 + 6
                            : how->precision == PRECISION_FP32 ? 8
                            : remainders                       ? 4 + 4
                                                               : 8 + 2;
-    const double moved = cast + 4 * gradient + weights + state_types[how->exp_avg].bytes_moved +
+    /* fp16 is unscaled and looked through for infinities before the norm. */
+    const double unscaled = how->precision == PRECISION_FP16 ? 2 * gradient : 0;
+    const double moved = cast + unscaled + 4 * gradient + weights +
+                         state_types[how->exp_avg].bytes_moved +
                          state_types[how->exp_avg_sq].bytes_moved;
     o->state_bytes =
         (remainders ? 2 : 4) + state_types[how->exp_avg].bytes + state_types[how->exp_avg_sq].bytes;

@@ -351,7 +351,8 @@ static void keep_typical_iterations(struct job *job, int64_t iterations) {
 
 /* ---- the oracle ---- */
 
-/* Planners ask layer by layer, and most are as the one before. */
+/* Planners ask layer by layer, and most are as the one before. Not for plan_iteration(): writes
+ * without a lock. */
 static double oracle_layer_seconds(void *context, int64_t layer_index,
                                    const struct batch_shape *shape, enum pass_set set) {
     struct job *job = context;
@@ -368,13 +369,14 @@ static double oracle_layer_seconds(void *context, int64_t layer_index,
     return seconds_from_ns(set == PASS_SET_FORWARD ? last->forward_ns : last->backward_ns);
 }
 
-/* Of every micro-batch, if all are of that shape: of the parts from `first` on, each `apart`. */
+/* Of every micro-batch, if all are of that shape, by part: those of one stage, or -1: all. */
 static void constant_costs(const struct step_model *step, const struct batch_shape *shape,
-                           int64_t first, int64_t apart, struct stage_cost *costs) {
+                           int64_t stage, struct stage_cost *costs) {
     struct layer_time times[LAYER_KIND_COUNT];
     step_layer_times(step, shape, times);
-    for (int64_t part = first; part < step->part_count; part += apart)
-        step_stage_cost(step, part, shape, times, NULL, &costs[part]);
+    for (int64_t part = 0; part < step->part_count; part++)
+        if (stage < 0 || part % step->stage_count == stage)
+            step_stage_cost(step, part, shape, times, NULL, &costs[part]);
 }
 
 /* Peak of what is live on a stage when every micro-batch costs the same. */
@@ -433,7 +435,7 @@ static double oracle_stage_bytes(void *context, const struct job_plan *plan, int
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
     struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
-    constant_costs(step, shape, stage, step->stage_count, costs);
+    constant_costs(step, shape, stage, costs);
     struct stage_memory memory = step->static_memory[stage];
     constant_peak(job, plan, stage, costs, &memory);
     step_settle_memory(step, stage, &memory);
@@ -448,7 +450,7 @@ static bool oracle_simulate(void *context, const struct job_plan *plan, double *
     struct arena *scratch = arena_create();
     struct step_model *step = step_model_create(scratch, job->scenario, plan, job->prices);
     struct stage_cost *costs = arena_array(scratch, struct stage_cost, step->part_count);
-    constant_costs(step, &job->typical, 0, 1, costs);
+    constant_costs(step, &job->typical, -1, costs);
     struct step_runner *runner = step_runner_create(step);
     int64_t makespan_ns = 0;
     bool ok =

@@ -95,7 +95,7 @@ const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
                           stack != NULL ? (int)precision : 0, rules_text != NULL ? rules_text : "");
     cJSON_free(rules_text);
     if (length < 0 || (size_t)length >= sizeof key) {
-        error_set(err, "the rules, or the names of hardware and fabric, are too long for a sweep");
+        error_set(err, "the rules, or the names of hardware and fabric, are too long");
         return NULL;
     }
     pthread_mutex_lock(&cache->lock);

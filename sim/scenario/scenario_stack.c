@@ -80,14 +80,16 @@ void scenario_choose_launches(struct scenario *s) {
     s->backend = backend;
 }
 
-/* "fp16_gradient_bytes" says nothing of a training in bf16. */
-static bool is_of_another_precision(const struct model *model, const char *cause) {
+/* "fp16_gradient_bytes" says nothing of a training in bf16, nor "host_fp8_us". */
+static bool is_of_another_precision(const struct scenario *s, const char *cause) {
     for (int p = 0; p < PRECISION_COUNT; p++) {
         const char *name = precision_name((enum precision)p);
         const size_t length = strlen(name);
         if (strncmp(cause, name, length) == 0 && cause[length] == '_')
-            return !model_computes_in(model, (enum precision)p);
+            return p == PRECISION_FP8 ? !model_computes_in(s->model, PRECISION_FP8)
+                                      : s->main_precision != (enum precision)p;
     }
+    if (strcmp(cause, "host_fp8_us") == 0) return s->main_precision != PRECISION_FP8;
     return false;
 }
 
@@ -98,7 +100,7 @@ void scenario_assume_stack(struct reader *r) {
     if (stack == NULL) return;
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
-        if (is_of_another_precision(s->model, stack->causes[i].name)) continue;
+        if (is_of_another_precision(s, stack->causes[i].name)) continue;
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
         comma = ",";

@@ -152,7 +152,8 @@ struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_i
                  vectors = norms + (module->linear_bias ? matrices : 0);
     /* A recomputing block fetches all again, and keeps its last matrix for the backward. */
     const bool recomputes = m->plan->recompute[layer_index] == RECOMPUTE_FULL;
-    const bool trained = model_gradient_need(s->model, layer_index).weight;
+    const enum layer_kind kind = s->model->layers[layer_index].kind;
+    const bool trained = price_table_need(m->prices, kind).weight;
     return (struct outer_lists){
         .forward_ns = llround(matrices * list_ns),
         .backward_ns = llround((recomputes ? 2 * matrices - 1 : matrices) * list_ns),

@@ -92,11 +92,6 @@ struct axis {
     int64_t place_count;       /* a power of two, or 0 */
 };
 
-/* That a rank holds of a layer: `tied` of its own are the table of a tied head. */
-struct rank_parameters {
-    int64_t own, tied, adapters;
-};
-
 struct price_table {
     const struct scenario *scenario;
     struct communicator groups[COMMUNICATOR_KIND_COUNT];

@@ -66,6 +66,15 @@ const struct price_table *price_table_of_layer(const struct price_table *table,
     return table->of_layer[layer_index];
 }
 
+const struct rank_parameters *price_table_parameters(const struct price_table *table,
+                                                     enum layer_kind kind) {
+    return &table->parameters[kind];
+}
+
+struct gradient_need price_table_need(const struct price_table *table, enum layer_kind kind) {
+    return table->need[kind];
+}
+
 int64_t price_table_variant_count(const struct price_table *table) {
     return table->variant_count;
 }
@@ -96,8 +105,8 @@ static void find_links(struct arena *arena, struct price_table *table) {
     }
 }
 
-/* Layers of a kind are those of one module, and their gradients are alike: what the last of them
- * needs the first did, since below it stands more that may be trained. */
+/* Layers of a kind are those of one module, and need alike: needs only grow from below upwards, so
+ * where the first and the last agree all between them do. */
 static void check_kinds(const struct price_table *table) {
     const struct model *model = table->scenario->model;
     int64_t last[LAYER_KIND_COUNT] = { 0 };

@@ -72,6 +72,14 @@ void price_table_destroy(struct price_table *table);
 void price_table_prepare(struct price_table *table, const struct batch_shape *shapes,
                          int64_t count);
 
+/* That a rank holds of a layer: `tied` of its own are the table of a tied head. */
+struct rank_parameters {
+    int64_t own, tied, adapters;
+};
+const struct rank_parameters *price_table_parameters(const struct price_table *table,
+                                                     enum layer_kind kind);
+/* What the backward pass of such a layer must compute. */
+struct gradient_need price_table_need(const struct price_table *table, enum layer_kind kind);
 /* The table that prices this layer: `table` itself, unless a rule names the block. */
 const struct price_table *price_table_of_layer(const struct price_table *table,
                                                int64_t layer_index);

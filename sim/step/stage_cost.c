@@ -19,7 +19,7 @@
 static bool needs_backward(const struct step_model *m, int64_t part) {
     const struct model *model = m->scenario->model;
     const enum layer_kind last = model->layers[m->plan->first_layer[part + 1] - 1].kind;
-    const struct gradient_need need = m->prices->need[last];
+    const struct gradient_need need = price_table_need(m->prices, last);
     return need.input || need.weight;
 }
 

@@ -115,7 +115,7 @@ static void add_operator_pass(struct step_runner *r, int64_t part, const struct 
     if (m->scenario->training_fields.offload_blocks > 0) step_layer_times(m, shape, times);
     for (int64_t n = 0; n < end - begin; n++) {
         int64_t i = backward ? end - 1 - n : begin + n;
-        struct gradient_need need = model_gradient_need(model, i);
+        const struct gradient_need need = price_table_need(m->prices, model->layers[i].kind);
         if (backward && !need.input && !need.weight) continue;
         price_layer(m, i, shape, backward, &operators);
         add_operators(&b, operators.again, operators.again_count);

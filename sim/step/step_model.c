@@ -15,7 +15,6 @@
 #include "sim/step/outer_operators.h"
 #include "sim/step/outer_price.h"
 #include "sim/step/part_kinds.h"
-#include "sim/step/price_slot.h"
 #include "sim/step/sharded_pass.h"
 
 /* torchao gathers weights cast with one scale a tensor alone (float8/fsdp_utils.py); Megatron-core
@@ -60,11 +59,11 @@ static int64_t stage_of_layer(const struct step_model *m, int64_t layer) {
 }
 
 static const struct rank_parameters *parameters_of(const struct step_model *m, int64_t layer) {
-    return &m->prices->parameters[m->scenario->model->layers[layer].kind];
+    return price_table_parameters(m->prices, m->scenario->model->layers[layer].kind);
 }
 
 static struct gradient_need need_of(const struct step_model *m, int64_t layer) {
-    return m->prices->need[m->scenario->model->layers[layer].kind];
+    return price_table_need(m->prices, m->scenario->model->layers[layer].kind);
 }
 
 /* A tied head has a copy of the table where the token embedding is on another stage; beside it both
@@ -156,8 +155,7 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
         for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++)
             if (layer_kind_is_block(model->layers[i].kind) && need_of(m, i).weight)
-                bytes[model->layers[i].kind] =
-                    2 * (double)parameters_of(m, i)->own;
+                bytes[model->layers[i].kind] = 2 * (double)parameters_of(m, i)->own;
     for (int kind = 0; kind < LAYER_KIND_COUNT; kind++)
         sum += bytes[kind];
     return sum;
@@ -177,8 +175,7 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
                                              ? 2 * precision_bytes(precision)
                                              : m->scenario->backend->quantised_copy_bytes;
             const double used = need_of(m, i).input ? 1 : 0.5;
-            bytes += used * per_parameter *
-                     (double)parameters_of(m, i)->own;
+            bytes += used * per_parameter * (double)parameters_of(m, i)->own;
         }
     return bytes;
 }

@@ -217,6 +217,8 @@ static void megatron_training(const struct job *job, struct arena *arena,
     };
     enum precision precision = s->model->modules[MODULE_LANGUAGE].precision;
     if (precisions[precision] != NULL) FLAG(out, "%s", precisions[precision]);
+    if (precision == PRECISION_FP16 && s->backend->gradient_bytes >= 4) /* bf16 implies it */
+        FLAG(out, "--accumulate-allreduce-grads-in-fp32");
     if (precision == PRECISION_FP8) fp8_flags(training, arena, out);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         if (s->model->modules[role].layer_count > 0 &&

@@ -143,6 +143,16 @@ static void test_flash_2(void **state) {
         { "B200-SXM", "FlashAttention-2 2.8.3", 2.5, 4.5 },
         { "B200-SXM", "torch flash_attn_2", 2.5, 4.5 },
         { "B200-SXM", "flash-attn v2.7", 2.5, 4.5 },
+        { "B200-SXM", "flash_attn==2.7.4", 2.5, 4.5 },
+        { "B200-SXM", "flash-attn@2.7", 2.5, 4.5 },
+        { "B200-SXM", "flash_attn (2.8.3)", 2.5, 4.5 },
+        { "B200-SXM", "Flash-Attention: 2.6", 2.5, 4.5 },
+        { "B200-SXM", "flash attention version 2", 2.5, 4.5 },
+        { "B200-SXM", "FA2", 2.5, 4.5 },
+        { "B200-SXM", "some_flash_attn_fa2 (prefill)", 2.5, 4.5 },
+        { "B200-SXM", "some_flash_attn flash_attn 2.7", 2.5, 4.5 },
+        { "B200-SXM", "FlashAttention-3 (flash_attn 2.8.3)", 1, 1 },
+        { "B200-SXM", "flash-attn 2.8.3 hopper FA3", 1, 1 },
         { "B200-SXM", "flash_attention_4", 1, 1 },
         { "B200-SXM", "flash-attn 25", 1, 1 },
         { "B200-SXM", "cudnn 2", 1, 1 },
@@ -166,6 +176,50 @@ static void test_flash_2(void **state) {
         const double ratio = check.rows[1].price_s / check.rows[0].price_s;
         if (ratio < cases[i].least * 0.999 || ratio > cases[i].most * 1.001)
             fail_msg("%s on %s: %g times", cases[i].framework, cases[i].gpu, ratio);
+        const char *by = check.groups[check.rows[1].group].priced_by;
+        if ((strstr(by, "FlashAttention-2") != NULL) != (cases[i].most > 1))
+            fail_msg("%s on %s: %s", cases[i].framework, cases[i].gpu, by);
+        arena_destroy(arena);
+    }
+}
+
+/* Trays of four GPUs are one NVLink domain unless the text names what joins them, whatever the
+ * GPU is called. */
+static void test_hosts_of_grace(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu, *text;
+        int nodes;
+        bool across;
+        double GB_per_s; /* that one GPU has of its node's NICs */
+    } cases[] = {
+        { "GB200", "NVSwitch NVLink5 900GB/s/dir", 1, false, 0 },
+        { "GB200", "", 2, false, 0 },
+        { "GB300", "RoCE 8x400Gb/s", 2, true, 100 },
+        { "NVIDIA GB300", "RoCE 8x400Gb/s", 2, true, 100 },
+        { "gb300-288g-nvl72", "RoCE 8x400Gb/s", 2, true, 100 },
+        { "H100-SXM5-80GB", "RoCE 8x400Gb/s", 2, true, 50 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct calibrate_check check;
+        const double bytes = 8e9;
+        const char *text = arena_format(
+            arena,
+            "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,in_place,nccl_version,source\n"
+            "%s,8,%d,%s,all_gather,%.0f,1,0,,s\n",
+            cases[i].gpu, cases[i].nodes, cases[i].text, bytes);
+        if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
+        const struct calibrate_group *group = &check.groups[check.rows[0].group];
+        if ((strstr(group->operator_name, "across nodes") != NULL) != cases[i].across)
+            fail_msg("%s, \"%s\": %s", cases[i].gpu, cases[i].text, group->operator_name);
+        /* What the others have goes round a ring through the NICs of four GPUs. */
+        const double least_s = bytes * 7 / 8 / (4e9 * cases[i].GB_per_s);
+        const double most_s = least_s * 1.3;
+        if (cases[i].across && (check.rows[0].price_s < least_s || check.rows[0].price_s > most_s))
+            fail_msg("%s, \"%s\": %g s of %g to %g", cases[i].gpu, cases[i].text,
+                     check.rows[0].price_s, least_s, most_s);
         arena_destroy(arena);
     }
 }
@@ -313,10 +367,10 @@ static void test_recorded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),   cmocka_unit_test(test_version_is_exact),
-        cmocka_unit_test(test_flash_2),  cmocka_unit_test(test_profile_given),
-        cmocka_unit_test(test_formats),  cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_groups),        cmocka_unit_test(test_version_is_exact),
+        cmocka_unit_test(test_flash_2),       cmocka_unit_test(test_hosts_of_grace),
+        cmocka_unit_test(test_profile_given), cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_no_rows),       cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

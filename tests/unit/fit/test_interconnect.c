@@ -19,7 +19,7 @@ static void test_texts(void **state) {
         const char *text, *fabric;
         int64_t gpus_per_node, nics_per_node;
         double nic_GB_per_s_per_gpu;
-        const char *gpu;
+        const char *profile;
     } cases[] = {
         { "AWS p4de EFA 4x100Gb/s per node + NVSwitch", "efa", 8, 4, 6.25, NULL },
         { "AWS p5 EFA 3200Gb/s per node + NVSwitch", "efa-3200", 8, 8, 50, NULL },
@@ -33,16 +33,20 @@ static void test_texts(void **state) {
         { "NVL72 single rack", NULL, 72, 72, 50, NULL },
         { "two nodes (fabric not stated)", NULL, 8, 8, 50, NULL },
         { "", NULL, 8, 8, 50, NULL },
-        /* hosts of Grace */
-        { "RoCE 8x400Gb/s", "roce", 4, 8, 100, "GB300" },
-        { "Slingshot 4x200Gb/s", NULL, 4, 4, 25, "GH200" },
-        { "NDR InfiniBand", "infiniband", 4, 4, 50, "GB200" },
-        { "20x NVL72", NULL, 72, 72, 50, "GB200" },
-        { "RoCE 8x400Gb/s", "roce", 8, 8, 50, "H100-SXM5-80GB" },
+        { "RoCE 8x400Gb/s", "roce", 8, 8, 50, "h100-80g-sxm" },
+        /* hosts of Grace, and domains of NVLink */
+        { "RoCE 8x400Gb/s", "roce", 4, 8, 100, "gb300-288g-nvl72" },
+        { "NDR InfiniBand", "infiniband", 4, 4, 50, "gb200-186g-nvl72" },
+        { "4x400Gb/s", NULL, 4, 4, 50, "gb200-186g-nvl72" },
+        { "", NULL, 72, 72, 50, "gb200-186g-nvl72" },
+        { "NVSwitch NVLink5 900GB/s/dir", NULL, 72, 72, 50, "gb300-288g-nvl72" },
+        { "20x NVL72", NULL, 72, 72, 50, "gb200-186g-nvl72" },
+        { "Slingshot 4x200Gb/s", NULL, 4, 4, 25, "gh200-96g" },
+        { "", NULL, 4, 4, 50, "gh200-96g" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cluster_network got;
-        network_from_interconnect(cases[i].text, cases[i].gpu, &got);
+        network_from_interconnect(cases[i].text, cases[i].profile, &got);
         const bool same_fabric =
             cases[i].fabric ? got.fabric && strcmp(got.fabric, cases[i].fabric) == 0 : !got.fabric;
         if (!same_fabric || got.gpus_per_node != cases[i].gpus_per_node ||

@@ -307,6 +307,42 @@ static void test_oracle(void **state) {
     scenario_destroy(s);
 }
 
+/* What was asked before does not matter: other shapes, passes and blocks that a rule names. */
+static void test_oracle_layer_seconds(void **state) {
+    (void)state;
+    static const char *const overrides[] = {
+        "rules=[{\"module\":\"language\",\"layers\":1,\"factor\":3}]", NULL
+    };
+    struct scenario *s = fixture_scenario("samples.csv", overrides);
+    struct job *job = fixture_job(s);
+    struct planner_oracle oracle = job_oracle(job);
+    struct batch_shape twice = job->typical;
+    twice.language_tokens *= 2;
+    twice.language_square_sum *= 4;
+    const struct batch_shape *const shapes[] = { &job->typical, &twice };
+    price_table_prepare(job->prices, &twice, 1);
+    int64_t other = 0; /* than the answer before */
+    double before_s = -1;
+    for (int64_t i = 0; i < s->model->layer_count; i++)
+        for (int k = 0; k < 4; k++) {
+            const struct batch_shape *shape = shapes[k % 2];
+            const enum pass_set set = k < 2 ? PASS_SET_FORWARD : PASS_SET_BACKWARD;
+            struct layer_time want;
+            price_table_layer(price_table_of_layer(job->prices, i), s->model->layers[i].kind, shape,
+                              &want);
+            const int64_t want_ns = k < 2 ? want.forward_ns : want.backward_ns;
+            const double got_s = oracle.layer_seconds(oracle.context, i, shape, set);
+            if (llround(got_s * 1e9) != want_ns)
+                fail_msg("layer %ld, case %d: %g s of %ld ns", (long)i, k, got_s, (long)want_ns);
+            other += got_s != before_s;
+            before_s = got_s;
+        }
+    assert_true(other > 2 * s->model->layer_count);
+    assert_true(price_table_variant_count(job->prices) == 1);
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
 /* An iteration of the job's own micro-batches, in the static order and in one that is given. */
 static void test_oracle_simulates_iterations(void **state) {
     (void)state;
@@ -336,15 +372,13 @@ static void test_oracle_simulates_iterations(void **state) {
         schedule_gpipe.order(&place, entries + stage * 16);
     }
     struct planner_outcome ordered = { 0 }, static_order = { 0 };
-    assert_true(
-        oracle.simulate_iteration(oracle.context, &gpipe, &iteration, &static_order, &err));
+    assert_true(oracle.simulate_iteration(oracle.context, &gpipe, &iteration, &static_order, &err));
     iteration.entries = entries;
     assert_true(oracle.simulate_iteration(oracle.context, &job->plan, &iteration, &ordered, &err));
     assert_true(ordered.seconds == static_order.seconds);
     entries[1] = entries[0];
     assert_false(oracle.simulate_iteration(oracle.context, &job->plan, &iteration, &ordered, &err));
-    assert_string_equal(err.text,
-                        "policy \"given\" orders stage 1 wrongly: micro-batch 0, twice");
+    assert_string_equal(err.text, "policy \"given\" orders stage 1 wrongly: micro-batch 0, twice");
     step_runner_destroy(runner);
     job_destroy(job);
     scenario_destroy(s);
@@ -394,6 +428,7 @@ int main(void) {
         cmocka_unit_test(test_samples_of_a_step),
         cmocka_unit_test(test_an_epoch_holds_what_the_sampler_drops),
         cmocka_unit_test(test_oracle),
+        cmocka_unit_test(test_oracle_layer_seconds),
         cmocka_unit_test(test_oracle_simulates_iterations),
         cmocka_unit_test(test_oracle_of_layers),
     };

@@ -141,27 +141,45 @@ static void test_padding_taken_out(void **state) {
     arena_destroy(arena);
 }
 
-/* Megatron-core keeps and reduces gradients in fp32 where weights are bf16 alone; and what a stack
- * states of another precision is not said. */
+/* Megatron-LM and Megatron-core keep and reduce gradients in fp32 where weights are bf16 alone; in
+ * fp16 the update copies them. What a stack states of another precision is not said. */
 static void test_stack_of_a_precision(void **state) {
     (void)state;
     static const struct {
-        const char *precision;
-        double gradient_bytes;
+        const char *stack, *precision;
+        double gradient_bytes, update_bytes;
         bool said;
-    } cases[] = { { "training.precision=bf16", 4, false }, { "training.precision=fp16", 2, true } };
+    } cases[] = {
+        { "megatron-core", "bf16", 4, 0, false },
+        { "megatron-core", "fp16", 2, 4, true },
+        { "megatron-core-2024", "bf16", 4, 0, false },
+        { "megatron-core-2024", "fp16", 2, 4, true },
+        { "megatron-core-simulated", "fp16", 2, 4, true },
+        { "megatron-swift", "fp16", 2, 4, true },
+        { "megatron-2022", "fp16", 2, 4, true },
+        { "none", "fp16", 4, 0, false },
+    };
+    struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const overrides[] = { cases[i].precision, "layout.stack=megatron-core-2024",
-                                          NULL };
+        const char *const overrides[] = {
+            arena_format(arena, "training.precision=%s", cases[i].precision),
+            arena_format(arena, "layout.stack=%s", cases[i].stack), NULL
+        };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
-        assert_true(s->backend->gradient_bytes == cases[i].gradient_bytes);
-        assert_true(s->backend->gradient_reduce_bytes == cases[i].gradient_bytes);
         bool said = false;
         for (int64_t k = 0; s->assumptions[k] != NULL; k++)
             said = said || strstr(s->assumptions[k], "fp16_gradient_bytes") != NULL;
-        assert_true(said == cases[i].said);
+        const struct backend *b = s->backend;
+        if (b->gradient_bytes != cases[i].gradient_bytes ||
+            b->gradient_reduce_bytes != cases[i].gradient_bytes ||
+            b->update_bytes != cases[i].update_bytes || said != cases[i].said)
+            fail_msg("%s, %s: %g %g %g %d", cases[i].stack, cases[i].precision, b->gradient_bytes,
+                     b->gradient_reduce_bytes, b->update_bytes, said);
+        if (i > 0 && cases[i].said)
+            assert_true(s->optimizer->update_bytes_moved > s->optimizer->state_bytes * 2 + 6);
         scenario_destroy(s);
     }
+    arena_destroy(arena);
 }
 
 int main(void) {
