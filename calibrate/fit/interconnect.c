@@ -29,6 +29,7 @@ static const struct {
 };
 
 #define NIC_Gbit_PER_S_DEFAULT 400.0
+#define NIC_Gbit_PER_S_MOST    800.0
 #define HOP_LATENCY_US         10.0 /* NCCL on 2 to 16 nodes of HDR200: +10 us a doubling */
 #define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
 #define OVERHEAD_LEAST_US      1.0
@@ -56,7 +57,7 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
     for (const char *at = text; *at; at++) {
         if (!isdigit((unsigned char)*at) || (at > text && isalnum((unsigned char)at[-1]))) continue;
         end = 0;
-        if (sscanf(at, "%dx%lfGb/s%n", &count, &rate, &end) == 2 && end > 0) {
+        if (sscanf(at, "%d x %lf G%n", &count, &rate, &end) == 2 && end > 0 && at[end] == 'b') {
             names_nics = true;
             nic_count = count;
             nic_Gbit_per_s = rate;
@@ -65,8 +66,12 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
             nic_Gbit_per_s = rate;
         } else if (sscanf(at, "%dx CX%*d IB%n", &count, &end) == 1 && end > 0)
             nic_count = count;
-        else if (sscanf(at, "%lfGb/s per node%n", &rate, &end) == 1 && end > 0)
-            nic_Gbit_per_s = rate / nic_count;
+        else if (sscanf(at, "%lf G%n", &rate, &end) == 1 && end > 0 && at[end] == 'b' && rate > 0) {
+            names_nics = true; /* no NIC has more than 800: that of a node */
+            nic_Gbit_per_s = rate > NIC_Gbit_PER_S_MOST || strstr(at, "per node") != NULL
+                                 ? rate / nic_count
+                                 : rate;
+        }
     }
     /* Between trays of one domain a text names no network. */
     const bool alone = out->fabric == NULL && !names_nics;

@@ -12,7 +12,8 @@
 #include "calibrate/fit/measurements.h"
 #include "costmodel/cost_model.h"
 
-/* What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each, four
+/* NICs as "8x400Gb/s", "4 x 100 Gbit/s", "200Gb/s" (of each) or "1600Gb/s per node"; "NVL72"; fabrics
+ * by their words. What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each, four
  * where the profile (a file of scenarios/hardware; NULL: unknown) is of Grace, and a whole NVLink
  * domain of 72 where it is of one and the text names neither a fabric nor NICs. A text that names no
  * fabric leaves `fabric` NULL. */

@@ -94,12 +94,18 @@ static void watch_for_stop(struct stop_watch *watch, struct arena *arena, const 
     watch->lock_file = sweep_lock_file(arena, db);
 }
 
-static void print_answer(struct cli *cli, struct sweep *sweep) {
+static void print_answer(struct cli *cli, struct sweep *sweep, const char *shard) {
     if (cli->common.json) {
-        cli_print_json(json_sweep(sweep));
+        cJSON *object = json_sweep(sweep);
+        if (shard != NULL) cJSON_AddStringToObject(object, "shard", shard);
+        cli_print_json(object);
         return;
     }
     print_sweep(sweep);
+    if (shard != NULL)
+        printf("\nPart %s alone, raced and not replayed: what is best here may not be of the whole "
+               "(`ballast merge`).\n",
+               shard);
     if (!cli->common.quiet)
         fprintf(stderr, "%.0f configurations raced per second\n", sweep_rate(sweep));
 }
@@ -132,7 +138,7 @@ static int run_as_member(struct cli *cli, const struct sweep_cli_options *o,
     ok = sweep_team_agree(team, ok, &err);
     struct sweep *sweep = ok ? sweep_run(&sweep_options, cli->arguments.positional[0], &err) : NULL;
     if (speaks) cli_progress_end(&progress.bar);
-    if (speaks && sweep != NULL) print_answer(cli, sweep);
+    if (speaks && sweep != NULL) print_answer(cli, sweep, o->shard);
     ok = sweep != NULL;
     sweep_destroy(sweep);
     stop_watch_end(watch);

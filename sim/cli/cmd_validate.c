@@ -317,6 +317,11 @@ static int print_scenario(struct cli *cli, const char *const *paths, int64_t pat
             }
             for (const char **note = scenario.notes; *note != NULL; note++)
                 fprintf(stderr, "note: %s\n", *note);
+            if (!scenario.exact_stack && scenario.stack != NULL)
+                fprintf(stderr,
+                        "note: %s stands in for the run's own stack: validate's band is wider than "
+                        "run's\n",
+                        scenario.stack->name);
             cli_print_json(scenario.document);
             return EXIT_DONE;
         }

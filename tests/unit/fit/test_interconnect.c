@@ -33,6 +33,12 @@ static void test_texts(void **state) {
         { "NVL72 single rack", NULL, 72, 72, 50, NULL },
         { "two nodes (fabric not stated)", NULL, 8, 8, 50, NULL },
         { "", NULL, 8, 8, 50, NULL },
+        { "8x200 Gb/s", NULL, 8, 8, 25, NULL },
+        { "8 x 200 Gbit/s RoCE", "roce", 8, 8, 25, NULL },
+        { "CX7 IB 200Gb/s (~25 GB/s max)", "infiniband", 8, 8, 25, NULL },
+        { "100GbE", NULL, 8, 8, 12.5, NULL },
+        { "1600 Gb/s RoCE", "roce", 8, 8, 25, NULL },
+        { "NVSwitch NVLink4 450GB/s/dir", NULL, 8, 8, 50, NULL },
         { "RoCE 8x400Gb/s", "roce", 8, 8, 50, "h100-80g-sxm" },
         /* hosts of Grace, and domains of NVLink */
         { "RoCE 8x400Gb/s", "roce", 4, 8, 100, "gb300-288g-nvl72" },
