@@ -216,13 +216,32 @@ static void print_stacks(const struct comparison_run *runs, int64_t count, struc
     putchar('\n');
 }
 
+/* Of all causes, in the unit. */
+static double largest_delta(const struct comparison_row *rows, int64_t count,
+                            struct amount_unit unit) {
+    double largest = 0;
+    for (int64_t i = 1; i < count; i++)
+        for (int part = 0; part < COMPARISON_PARTS; part++)
+            largest = fmax(largest, fabs(rows[i].parts_delta_gpu_days[part]) * unit.per_day);
+    return largest;
+}
+
+enum { CAUSE_WIDTH = 8, CAUSE_DECIMALS_MOST = 9 };
+
 static void print_causes(const struct comparison_row *rows, int64_t count,
                          struct amount_unit unit) {
     int decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2);
     if (decimals > 2) decimals++; /* parts are smaller than the whole */
+    /* Runs that hardly differ: the largest cause still shows. */
+    const double largest = largest_delta(rows, count, unit);
+    while (largest > 0 && decimals < CAUSE_DECIMALS_MOST && largest < 0.5 * pow(10, -decimals))
+        decimals++;
+    const int width = decimals + 4 > CAUSE_WIDTH ? decimals + 4 : CAUSE_WIDTH;
     printf("\nCauses, in %s\n  %-24s", unit.name, "");
-    for (int64_t i = 0; i < count; i++)
-        printf("  %10s %ld%s", "run", (long)i + 1, i > 0 ? "     delta" : "");
+    for (int64_t i = 0; i < count; i++) {
+        printf("  %*s %ld", width + 2, "run", (long)i + 1);
+        if (i > 0) printf("  %*s", width, "delta");
+    }
     putchar('\n');
     for (int part = 0; part < COMPARISON_PARTS; part++) {
         double all = 0;
@@ -231,9 +250,11 @@ static void print_causes(const struct comparison_row *rows, int64_t count,
         if (all == 0 && comparison_part_is_rare(part)) continue;
         printf("  %-24s", comparison_part_names[part]);
         for (int64_t i = 0; i < count; i++) {
-            printf("  %12.*f", decimals, rows[i].parts_gpu_days[part] * unit.per_day);
-            if (i > 0)
-                printf("  %+8.*f", decimals, rows[i].parts_delta_gpu_days[part] * unit.per_day);
+            printf("  %*.*f", width + 4, decimals, rows[i].parts_gpu_days[part] * unit.per_day);
+            if (i == 0) continue;
+            const double delta = rows[i].parts_delta_gpu_days[part] * unit.per_day;
+            const bool none = fabs(delta) < 0.5 * pow(10, -decimals); /* of either sign */
+            printf("  %+*.*f", width, decimals, none ? 0 : delta);
         }
         putchar('\n');
     }
