@@ -564,15 +564,19 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
     p->rule = rule;
 }
 
+/* Seconds of traffic besides; 0 of other operators. */
+static double use_attention_modes(const struct cost_model *model, const struct operator_work *work,
+                                  struct price *p) {
+    if (work->kind != OPERATOR_ATTENTION) return 0;
+    return attention_use_modes(p, work, &model->gpu,
+                               model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
+                               model->stack.stack != NULL && model->stack.attention_stated);
+}
+
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
                                  const struct communicator *group, const struct rule_place *place) {
     struct price p = price_of(model, NULL, work, group, true);
-    double moved_s = 0;
-    if (work->kind == OPERATOR_ATTENTION)
-        moved_s = attention_use_modes(&p, work, &model->gpu,
-                                      model->efficiency.streaming.elementwise *
-                                          model->gpu.hbm_bytes_per_s,
-                                      model->stack.stack != NULL && model->stack.attention_stated);
+    const double moved_s = use_attention_modes(model, work, &p);
     if (model->stack.stack != NULL) adjust(model, work, &p);
     if (moved_s > 0) {
         p.efficiency *= p.seconds / (p.seconds + moved_s);
@@ -635,9 +639,6 @@ struct price cost_model_price_variant(const struct cost_model *model, int64_t va
     const struct framework_variant *variant =
         variant_index < 0 ? NULL : &model->efficiency.variants[variant_index];
     struct price p = price_of(model, variant, work, group, false);
-    if (variant == NULL && work->kind == OPERATOR_ATTENTION)
-        attention_use_modes(&p, work, &model->gpu,
-                            model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
-                            false);
+    if (variant == NULL) p.seconds += use_attention_modes(model, work, &p);
     return p;
 }

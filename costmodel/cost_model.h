@@ -173,8 +173,8 @@ int64_t cost_model_variant_count(const struct cost_model *model);
 const char *cost_model_variant_name(const struct cost_model *model, int64_t variant_index);
 int64_t cost_model_variant_find(const struct cost_model *model, const char *name);
 /* As cost_model_price_isolated(), by the curves of that variant; what it did not measure is priced
- * by the profile's own. variant_index -1: the profile's own, and the attention kernel that `work`
- * names, as in cost_model_price(). */
+ * by the profile's own. variant_index -1: the profile's own, and what `work` says of attention (its
+ * kernel, dropout, a fixed order), as in cost_model_price(). */
 struct price cost_model_price_variant(const struct cost_model *model, int64_t variant_index,
                                       const struct operator_work *work,
                                       const struct communicator *group);

@@ -12,11 +12,11 @@
 #include "calibrate/fit/measurements.h"
 #include "costmodel/cost_model.h"
 
-/* NICs as "8x400Gb/s", "4 x 100 Gbit/s", "200Gb/s" (of each) or "1600Gb/s per node"; "NVL72"; fabrics
- * by their words. What the text leaves out is that of the fabric's usual node: eight GPUs with one NIC each, four
- * where the profile (a file of scenarios/hardware; NULL: unknown) is of Grace, and a whole NVLink
- * domain of 72 where it is of one and the text names neither a fabric nor NICs. A text that names no
- * fabric leaves `fabric` NULL. */
+/* NICs as "8x400Gb/s", "4 x 100 Gbit/s", "200Gb/s" (of each) or "1600Gb/s per node"; "NVL72";
+ * fabrics by their words, else `fabric` is NULL. What the text leaves out is that of the usual
+ * node: eight GPUs with one NIC each; four where the profile (a file of scenarios/hardware; NULL:
+ * unknown) is of Grace, and its whole NVLink domain of 72, if it is of one, where the text names
+ * neither a fabric nor NICs. */
 void network_from_interconnect(const char *text, const char *profile, struct cluster_network *out);
 
 /* Names of the fabrics that can be fitted, NULL at the end. */
