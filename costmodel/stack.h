@@ -28,10 +28,11 @@
 struct stack_factor {
     const char *gpu;
     enum precision precision;
-    double kernel_time_factor;    /* on every kernel */
-    double attention_time_factor; /* on core attention besides; 1 unless the stack's is fitted */
-    double fit_error;             /* root mean square of ln(predicted / measured) of its rows */
-    const char **calibrated_on;   /* row ids, NULL at the end */
+    double kernel_time_factor;      /* on every kernel */
+    double attention_time_factor;   /* on core attention besides; 1 unless the stack's is fitted */
+    double fit_error;               /* root mean square of ln(predicted / measured) of its rows */
+    const char **calibrated_on;     /* row ids, NULL at the end */
+    const double *calibrated_gpu_s; /* step times x GPUs of these rows, as many; NULL: not known */
 };
 
 /* How a block is recomputed; sim/model/model.h says what each means. */

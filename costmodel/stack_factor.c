@@ -9,8 +9,9 @@
  *
  * A factor that calibration left for the GPU's family and the precision holds as it is; on another
  * GPU of that generation the mean (of logarithms) of those holds too, so that two of them differ by
- * their profiles alone and not by who was measured on which. Elsewhere a factor is taken to be the
- * product of what is usual there and what is usual for the stack:
+ * their profiles alone and not by who was measured on which. A precision that was not calibrated
+ * takes the factors of the other one of its width (fp8, fp4) so. Elsewhere a factor is taken to be
+ * the product of what is usual there and what is usual for the stack:
  *
  *     ln f(stack, GPU, precision) = g(GPU, precision) + s(stack)
  *     g = median of ln f over all stacks: on that GPU's generation; else on all; each with the same
@@ -45,7 +46,7 @@
 #include "costmodel/generation.h"
 
 #define SPEED_DEVIATION (0.08 / 5.4)
-enum { FACTOR_LIMIT = 1024 };
+enum { STACK_LIMIT = 1024 };
 
 bool stack_gpu_is(const char *gpu, const char *family) {
     const size_t length = strlen(family);
@@ -54,6 +55,11 @@ bool stack_gpu_is(const char *gpu, const char *family) {
 
 static bool same_width(const struct stack_factor *f, enum precision precision) {
     return precision_is_quantised(f->precision) == precision_is_quantised(precision);
+}
+
+/* bf16 and fp16 run at one speed. */
+static bool same_speed(enum precision a, enum precision b) {
+    return a == b || (!precision_is_quantised(a) && !precision_is_quantised(b));
 }
 
 enum nearness { NEAR_GENERATION, NEAR_ANY_GPU, NEAR_ANY, NEARNESS_COUNT };
@@ -75,15 +81,20 @@ static bool is_near(enum nearness nearness, const struct stack_factor *f, const 
 
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,
                               enum precision precision) {
-    double logs[FACTOR_LIMIT];
+    double logs[STACK_LIMIT];
     for (int n = 0; n < NEARNESS_COUNT; n++) {
         size_t found = 0;
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count && found < STACK_LIMIT; i++) {
             const struct stack *stack = stacks[i];
             if (stack->borrows) continue;
-            for (int64_t k = 0; k < stack->factor_count && found < FACTOR_LIMIT; k++)
-                if (is_near((enum nearness)n, &stack->factors[k], gpu, precision))
-                    logs[found++] = log(stack->factors[k].kernel_time_factor);
+            double sum = 0;
+            int64_t near = 0;
+            for (int64_t k = 0; k < stack->factor_count; k++) {
+                if (!is_near((enum nearness)n, &stack->factors[k], gpu, precision)) continue;
+                sum += log(stack->factors[k].kernel_time_factor);
+                near++;
+            }
+            if (near > 0) logs[found++] = sum / (double)near;
         }
         if (found == 0) continue;
         gsl_sort(logs, 1, found);
@@ -125,21 +136,29 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     struct stack_use use = { stack, 1, 1, false, false };
     if (stack == NULL) return use;
     use.attention_stated = states_attention(stack, gpu);
-    /* of another width on that generation; of the same width elsewhere; of another there */
-    double own[3] = { 0 };
-    int64_t counts[3] = { 0 };
-    double near_kernel = 0, near_count = 0;
-    for (int64_t i = 0; i < stack->factor_count; i++) {
-        const struct stack_factor *f = &stack->factors[i];
-        /* bf16 and fp16 run at one speed; fp4 is nearest to fp8, but nothing measured it. */
-        const bool measured = f->precision == precision || !precision_is_quantised(precision);
-        if (same_width(f, precision) && stack_gpu_is(gpu, f->gpu))
-            return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
-                                       measured && !stack->borrows, use.attention_stated };
-        if (is_near(NEAR_GENERATION, f, gpu, precision)) {
+    for (int same = 1; same >= 0; same--) { /* of the precision, else of its width */
+        double near_kernel = 0, near_count = 0;
+        for (int64_t i = 0; i < stack->factor_count; i++) {
+            const struct stack_factor *f = &stack->factors[i];
+            if (!same_width(f, precision) || (same == 1 && !same_speed(f->precision, precision)))
+                continue;
+            if (stack_gpu_is(gpu, f->gpu))
+                return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
+                                           same == 1 && !stack->borrows, use.attention_stated };
+            if (!is_near(NEAR_GENERATION, f, gpu, precision)) continue;
             near_kernel += log(f->kernel_time_factor);
             near_count++;
         }
+        if (near_count == 0) continue;
+        use.attention_time_factor = attention_on(stack, gpu);
+        use.kernel_time_factor = exp(near_kernel / near_count);
+        return use;
+    }
+    /* of another width on that generation; of the same width elsewhere; of another there */
+    double own[3] = { 0 };
+    int64_t counts[3] = { 0 };
+    for (int64_t i = 0; i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
         const int kind = same_width(f, precision)                         ? 1
                          : is_near(NEAR_GENERATION, f, gpu, f->precision) ? 0
                                                                           : 2;
@@ -147,10 +166,6 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
         counts[kind]++;
     }
     use.attention_time_factor = attention_on(stack, gpu);
-    if (near_count > 0) {
-        use.kernel_time_factor = exp(near_kernel / near_count);
-        return use;
-    }
     int kind = 0;
     while (kind < 2 && counts[kind] == 0)
         kind++;

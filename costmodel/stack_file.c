@@ -286,7 +286,7 @@ struct factor_fields {
     const char *gpu;
     int precision;
     double kernel_time_factor, attention_time_factor, fit_error;
-    const cJSON *calibrated_on;
+    const cJSON *calibrated_on, *calibrated_gpu_seconds;
 };
 
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
@@ -304,6 +304,8 @@ static const struct field factor_rows[] = {
       "root mean square of ln(predicted / measured) of its rows", NULL },
     { "calibrated_on", FIELD_NODE, AT(calibrated_on), 0, 0, NULL, "", "ids of measured runs",
       NULL },
+    { "calibrated_gpu_seconds", FIELD_NODE, AT(calibrated_gpu_seconds), 0, 0, "null", "s",
+      "their step times, each times its GPUs: tells such a run by another id", NULL },
 };
 #undef AT
 const struct field_table stack_factor_table =
@@ -381,6 +383,25 @@ static bool read_kernel_traffic(const struct json *json, const cJSON *forms, str
     return true;
 }
 
+static bool read_seconds(const struct json *json, const cJSON *list, struct arena *arena,
+                         struct stack_factor *factor, struct error *err) {
+    if (list == NULL || cJSON_IsNull(list)) return true;
+    int rows = 0, count = 0;
+    while (factor->calibrated_on[rows] != NULL)
+        rows++;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != rows)
+        return json_error(json, list, err, NULL, "must be a list of %d numbers, one a row", rows);
+    double *seconds = arena_array(arena, double, rows + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item) || !(item->valuedouble > 0))
+            return json_error(json, item, err, NULL, "must be a number above 0");
+        seconds[count++] = item->valuedouble;
+    }
+    factor->calibrated_gpu_s = seconds;
+    return true;
+}
+
 static bool read_factors(const struct json *json, const cJSON *list, struct arena *arena,
                          struct stack *out, struct error *err) {
     if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
@@ -399,6 +420,7 @@ static bool read_factors(const struct json *json, const cJSON *list, struct aren
         if (!read_texts(json, f.calibrated_on, arena, &factor->calibrated_on, err)) return false;
         if (factor->calibrated_on[0] == NULL)
             return json_error(json, item, err, NULL, "names no row that it was fitted on");
+        if (!read_seconds(json, f.calibrated_gpu_seconds, arena, factor, err)) return false;
     }
     return true;
 }

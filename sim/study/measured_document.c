@@ -281,6 +281,15 @@ static void add_partition(cJSON *policy, struct measured_row *row) {
 
 #define USUAL_DROPOUT 0.1
 
+enum precision measured_precision(const struct measured_run *run) {
+    if (strcmp(run->precision, "fp8") == 0) return PRECISION_FP8;
+    return strcmp(run->precision, "fp4") == 0 ? PRECISION_FP4 : PRECISION_BF16;
+}
+
+double measured_gpu_seconds(const struct measured_run *run) {
+    return run->iter_time_s * (double)run->gpu_count;
+}
+
 const char *measured_fp8_recipe(const struct measured_run *run) {
     static const char *const signs[][2] = {
         { "delayed scaling", "delayed" },

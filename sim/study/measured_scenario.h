@@ -94,6 +94,12 @@ const struct stack *measured_own_stack(const struct measured_context *context, c
  * current scaling"); "" where neither says. */
 const char *measured_fp8_recipe(const struct measured_run *run);
 
+/* measured_document.c: of the matmuls, as factors of stacks tell it: all of 16 bits and more are
+ * bf16. */
+enum precision measured_precision(const struct measured_run *run);
+/* The step's time on all GPUs, s: what tells a published run by whatever id it is collected. */
+double measured_gpu_seconds(const struct measured_run *run);
+
 /* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived.
  * NULL, or the column that stays empty. */
 const char *measured_shape_complete(const struct measured_context *context,

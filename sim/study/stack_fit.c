@@ -162,28 +162,44 @@ static double drawn_to_stack(const struct stack_fit *fit, const double *fitted, 
     return own * fitted[group] + (1 - own) * sum / weights;
 }
 
+/* What a stack's factors are drawn to. */
+static struct stack_factor *drawn_factors(struct arena *arena, const struct stack_fit *fit,
+                                          const double *drawn, const struct stack *stack,
+                                          int64_t *count) {
+    struct stack_factor *factors = arena_array(arena, struct stack_factor, fit->group_count);
+    *count = 0;
+    for (int64_t g = 0; g < fit->group_count; g++) {
+        if (fit->groups[g].stack != stack) continue;
+        struct stack_factor *factor = &factors[(*count)++];
+        *factor = fit->groups[g].factor;
+        factor->kernel_time_factor = exp(drawn[g]);
+    }
+    return factors;
+}
+
 /* Of these, this group's drawn to what is usual among the fit's other stacks, if there are any. */
 static double drawn_to_others(struct arena *arena, const struct stack_fit *fit, const double *drawn,
                               int64_t group) {
     const struct stack_fit_group *own = &fit->groups[group];
     if (own->stack->one_place) return drawn[group];
-    const struct stack **others = arena_array(arena, const struct stack *, fit->group_count);
+    struct stack *others = arena_array(arena, struct stack, fit->group_count);
+    const struct stack **list = arena_array(arena, const struct stack *, fit->group_count);
     int64_t count = 0;
     for (int64_t g = 0; g < fit->group_count; g++) {
-        if (fit->groups[g].stack == own->stack) continue;
-        struct stack_factor *factor = arena_new(arena, struct stack_factor);
-        *factor = fit->groups[g].factor;
-        factor->kernel_time_factor = exp(drawn[g]);
-        struct stack *stack = arena_new(arena, struct stack);
-        *stack = *fit->groups[g].stack;
-        stack->factors = factor;
-        stack->factor_count = 1;
-        stack->borrows = false;
-        others[count++] = stack;
+        const struct stack *stack = fit->groups[g].stack;
+        bool seen = stack == own->stack;
+        for (int64_t before = 0; before < g; before++)
+            seen |= fit->groups[before].stack == stack;
+        if (seen) continue;
+        struct stack *other = &others[count];
+        *other = *stack;
+        other->factors = drawn_factors(arena, fit, drawn, stack, &other->factor_count);
+        other->borrows = false;
+        list[count++] = other;
     }
     if (count == 0) return drawn[group];
     const double usual =
-        stack_usual_log_factor(others, count, own->factor.gpu, own->factor.precision);
+        stack_usual_log_factor(list, count, own->factor.gpu, own->factor.precision);
     const double weight = own_weight(own, STACK_WIDTH);
     return weight * drawn[group] + (1 - weight) * usual;
 }
@@ -222,13 +238,9 @@ static const char *gpu_family(struct arena *arena, const char *hardware) {
     return arena_format(arena, "%.*s", (int)strcspn(hardware, "-"), hardware);
 }
 
-static enum precision precision_of_row(const struct measured_run *run) {
-    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
-}
-
 static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row) {
     const char *gpu = gpu_family(arena, row->scenario.gpu);
-    const enum precision precision = precision_of_row(row->run);
+    const enum precision precision = measured_precision(row->run);
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
         if (g->stack == row->scenario.stack && strcmp(g->factor.gpu, gpu) == 0 &&
@@ -414,8 +426,13 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
         struct stack_fit_group *group = &fit->groups[g];
         group->factor.calibrated_on = arena_array(arena, const char *, group->row_count + 1);
-        for (int64_t i = 0, n = 0; i < count; i++)
-            if (rows[i].group == g) group->factor.calibrated_on[n++] = rows[i].run->row_id;
+        double *gpu_s = arena_array(arena, double, group->row_count + 1);
+        for (int64_t i = 0, n = 0; i < count; i++) {
+            if (rows[i].group != g) continue;
+            gpu_s[n] = measured_gpu_seconds(rows[i].run);
+            group->factor.calibrated_on[n++] = rows[i].run->row_id;
+        }
+        group->factor.calibrated_gpu_s = gpu_s;
         problems[g] = (struct problem){ .options = options,
                                         .rows = rows,
                                         .row_count = count,

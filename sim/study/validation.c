@@ -8,14 +8,26 @@
 #include <string.h>
 #include "sim/base/units.h"
 
-/* Some factor of its stack was fitted on the row. */
-static bool calibrated_on(const struct stack *stack, const char *row_id) {
+/* The published times of one run differ by this, as they are rounded. */
+#define ROUNDED 5e-4
+
+/* The row that some factor of the stack was fitted on and that is this run, be it by another id;
+ * NULL: none. */
+static const char *calibration_row(const struct stack *stack, const char *gpu,
+                                   const struct measured_run *run) {
     for (const char *const *id = cost_model_calibration_rows; *id != NULL; id++)
-        if (strcmp(*id, row_id) == 0) return true;
-    for (int64_t i = 0; i < stack->factor_count; i++)
-        for (const char **id = stack->factors[i].calibrated_on; *id != NULL; id++)
-            if (strcmp(*id, row_id) == 0) return true;
-    return false;
+        if (strcmp(*id, run->row_id) == 0) return *id;
+    const double gpu_s = measured_gpu_seconds(run);
+    for (int64_t i = 0; i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
+        const bool theirs = !stack->borrows && f->calibrated_gpu_s != NULL &&
+                            stack_gpu_is(gpu, f->gpu) && f->precision == measured_precision(run);
+        for (int64_t k = 0; f->calibrated_on[k] != NULL; k++)
+            if (strcmp(f->calibrated_on[k], run->row_id) == 0 ||
+                (theirs && fabs(gpu_s / f->calibrated_gpu_s[k] - 1) < ROUNDED))
+                return f->calibrated_on[k];
+    }
+    return NULL;
 }
 
 static const char *const reading_names[READING_COUNT] = {
@@ -77,6 +89,17 @@ static void predict_memory(const struct execution *e, struct arena *arena,
     row->memory_relative_error = row->predicted_peak_GiB / r->peak_mem_GiB - 1;
 }
 
+static void find_calibration(const struct measured_scenario *scenario, struct arena *arena,
+                             struct validation_row *row) {
+    const char *id = calibration_row(scenario->stack, scenario->gpu, row->measured);
+    row->calibrated_on = id != NULL;
+    if (id != NULL && strcmp(id, row->measured->row_id) != 0)
+        add_note(row, arena_format(arena,
+                                   "the run that its stack was fitted on as row \"%.60s\", by the "
+                                   "time of its step: no prediction",
+                                   id));
+}
+
 static void predict(const struct scenario_options *options, struct measured_scenario *scenario,
                     struct arena *arena, struct validation_row *row) {
     const struct measured_run *r = row->measured;
@@ -108,7 +131,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;
-    row->calibrated_on = calibrated_on(scenario->stack, r->row_id);
+    find_calibration(scenario, arena, row);
     row->memory_used = memory_used(scenario->stack, r->row_id);
     predict_memory(e, arena, row);
     execution_destroy(e);
@@ -348,10 +371,6 @@ static const struct validation_row no_row = { .predicted_s = NAN,
                                               .predicted_peak_GiB = NAN,
                                               .memory_relative_error = NAN };
 
-static enum precision precision_of(const struct measured_run *run) {
-    return strcmp(run->precision, "fp8") == 0 ? PRECISION_FP8 : PRECISION_BF16;
-}
-
 static bool measured_by(const struct measured_runs *runs, const char *row_id, const char *source) {
     for (int64_t i = 0; i < runs->count; i++)
         if (strcmp(runs->rows[i].row_id, row_id) == 0 && strcmp(runs->rows[i].source, source) == 0)
@@ -483,9 +502,9 @@ static struct validation *run_rows(const struct scenario_options *options, const
             own.stack = scenario.stack = held_out_stack(&hold_out, v, &scenario, row->measured);
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
         if (row->skip == SKIP_NOTHING)
-            row->calibrated_stack =
-                row->exact_stack &&
-                stack_on(scenario.stack, scenario.gpu, precision_of(row->measured)).calibrated;
+            row->calibrated_stack = row->exact_stack && stack_on(scenario.stack, scenario.gpu,
+                                                                 measured_precision(row->measured))
+                                                            .calibrated;
         cJSON_Delete(scenario.document);
         if (row->skip == SKIP_NOTHING && !row->offload_chosen) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);

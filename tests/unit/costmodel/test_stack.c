@@ -417,13 +417,13 @@ static void test_usual_factors(void **state) {
         { 1, "h200-141g-sxm", PRECISION_BF16, 1.1 },               /* its own there */
         { 2, "a800-80g-sxm", PRECISION_FP16, 1.2 },
         { 4, "gh200-96g", PRECISION_FP8, 2.0 },
-        { 4, "v100-32g-sxm", PRECISION_BF16, 1.1 }, /* of all five */
+        { 4, "v100-32g-sxm", PRECISION_BF16, 1.0488088481701516 }, /* of all: b's (1 x 1.1)^(1/2) */
         { 4, "b200-180g-sxm", PRECISION_FP4, 2.0 },
         { 0, "h100-80g-sxm", PRECISION_BF16, 0.9 * 1.2409673645990857 },
         { 3, "a100-80g-sxm", PRECISION_BF16, 1.2 }, /* its relative's own */
-        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.1; of eight bits, what sixteen left on that
+        /* (1.2 x (1.4 / 1.2410))^(1/2) of 1.0488; of eight bits, what sixteen left on that
          * generation */
-        { 2, "v100-32g-sxm", PRECISION_BF16, 1.279873791149265 },
+        { 2, "v100-32g-sxm", PRECISION_BF16, 1.220311778816751 },
         { 1, "h100-80g-sxm", PRECISION_FP8, 1.7728105208558367 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -434,8 +434,8 @@ static void test_usual_factors(void **state) {
     }
     assert_true(stack_gpu_is("h200-141g-sxm", "h200") && stack_gpu_is("h200", "h200"));
     assert_false(stack_gpu_is("h200-141g-sxm", "h20"));
-    /* "ascend" is not of the A100's generation: the median of all five. */
-    assert_true(fabs(stack_usual_log_factor(list, 5, "ascend-x", PRECISION_BF16) - log(1.1)) <
+    /* "ascend" is not of the A100's generation: the median of all, a stack's factors as their mean. */
+    assert_true(fabs(stack_usual_log_factor(list, 5, "ascend-x", PRECISION_BF16) - log(1.1) / 2) <
                 1e-12);
     assert_true(stack_on(&stacks[1], "h200-141g-sxm", PRECISION_BF16).attention_stated);
     assert_false(stack_on(&stacks[1], "a100-80g-sxm", PRECISION_BF16).attention_stated);
@@ -444,6 +444,41 @@ static void test_usual_factors(void **state) {
     stacks[0].attention_forward_time = 2;
     assert_true(stack_on(&stacks[0], "a100-80g-sxm", PRECISION_BF16).attention_stated);
 }
+
+/* A precision's own factors hold on all of the generation before those of the other one of its
+ * width do. */
+static void test_factors_of_fp8_and_fp4(void **state) {
+    (void)state;
+    static const char *rows[] = { "r", NULL };
+    struct stack_factor factors[] = { FACTOR("gb200", FP8, 1.2), FACTOR("gb200", FP4, 1.5),
+                                      FACTOR("gb300", FP4, 1.35) };
+    struct stack stack = { .name = "a", .attention_gpu = "", .factors = factors };
+    const struct stack *list[] = { &stack };
+    stack.known = list;
+    stack.known_count = 1;
+    static const struct {
+        int count; /* of the factors */
+        const char *gpu;
+        enum precision precision;
+        double want;
+        bool calibrated;
+    } cases[] = {
+        { 3, "gb200-186g-nvl72", PRECISION_FP8, 1.2, true },
+        { 3, "gb200-186g-nvl72", PRECISION_FP4, 1.5, true },
+        { 3, "gb300-288g-nvl72", PRECISION_FP8, 1.2, false },
+        { 3, "b200-180g-sxm", PRECISION_FP4, 1.42302494707577, false },
+        { 1, "gb200-186g-nvl72", PRECISION_FP4, 1.2, false },
+        { 1, "b200-180g-sxm", PRECISION_FP4, 1.2, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        stack.factor_count = cases[i].count;
+        const struct stack_use use = stack_on(&stack, cases[i].gpu, cases[i].precision);
+        if (fabs(use.kernel_time_factor - cases[i].want) > 1e-9 ||
+            use.calibrated != cases[i].calibrated)
+            fail_msg("case %zu: got %.10f, want %.10f", i, use.kernel_time_factor, cases[i].want);
+    }
+}
+#undef FACTOR
 
 /* A kernel of 16 bits takes what it takes, whatever the matmuls around it run in. */
 static void test_attention_of_other_precisions(void **state) {
@@ -566,6 +601,14 @@ static void test_mistakes(void **state) {
           "\"factors\":\"x\",\"sources\":{}}",
           "must be a list" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1,"
+          "\"calibrated_on\":[\"r\"],\"calibrated_gpu_seconds\":[1,2]}],\"sources\":{}}",
+          "a list of 1 numbers" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1,"
+          "\"calibrated_on\":[\"r\"],\"calibrated_gpu_seconds\":[0]}],\"sources\":{}}",
+          "a number above 0" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"keeps\":[\"gate-output\",\"everything\"],\"sources\":{}}",
           "is no tensor that a block can keep" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
@@ -593,12 +636,19 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_uncalibrated),   cmocka_unit_test(test_slowest_gpu),
-        cmocka_unit_test(test_usual_factors),  cmocka_unit_test(test_attention_of_other_precisions),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find_by_layout),
+        cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_uncalibrated),
+        cmocka_unit_test(test_slowest_gpu),
+        cmocka_unit_test(test_usual_factors),
+        cmocka_unit_test(test_factors_of_fp8_and_fp4),
+        cmocka_unit_test(test_attention_of_other_precisions),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_broken_file),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
