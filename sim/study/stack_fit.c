@@ -339,6 +339,13 @@ static bool check_factor(const struct stack_fit_group *g, const struct fit_row *
                            "each row beside its prediction");
 }
 
+static bool is_first_of_stack(const struct stack_fit *fit, const struct stack_fit_group *group) {
+    const struct stack_fit_group *g = fit->groups;
+    while (g->stack != group->stack)
+        g++;
+    return g == group;
+}
+
 static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                           const struct stack_fit_group *g) {
     const double f = g->factor.kernel_time_factor;
@@ -358,7 +365,7 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                       "fit on rows with more tokens a micro-batch, or set host_forward_us and "
                       "host_backward_us in the stack's file first",
                       where, g->launch_fraction * 100));
-    if (g->stack->borrows)
+    if (g->stack->borrows && is_first_of_stack(fit, g))
         warn(fit, arena_format(arena,
                                "%s had the factors of %s until now; with one of its own it takes "
                                "none of those, on other GPUs neither",
