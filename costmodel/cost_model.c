@@ -410,13 +410,18 @@ static bool fitted_at_home(const struct cost_model *model) {
     return false;
 }
 
-double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range,
+double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
                             double lost_fraction) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
-    return step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
-                              model->stack.calibrated && text_only, fitted_at_home(model),
-                              inside_range, lost_fraction);
+    const double band =
+        step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
+                           model->stack.calibrated && kin == KIN_LIKE_MEASURED,
+                           fitted_at_home(model), inside_range, lost_fraction);
+    if (kin != KIN_MULTIMODAL) return band;
+    /* NaN, where nothing is stated, is less than any band */
+    const bool own = stack != NULL && !isnan(stack->multimodal_band);
+    return fmax(band, own ? stack->multimodal_band : model->bands->multimodal);
 }
 
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
@@ -426,7 +431,7 @@ double cost_model_step_band_of_source(const struct cost_model *model, const char
     const struct step_band *own =
         stack == NULL ? NULL : step_band_of(model->bands, stack->name, model->gpu.name);
     if (own == NULL || !step_band_lists(own->sources, source))
-        return cost_model_step_band(model, true, inside_range, lost_fraction);
+        return cost_model_step_band(model, KIN_LIKE_MEASURED, inside_range, lost_fraction);
     return step_band_fraction(model->bands, stack->name, model->gpu.name, model->stack.calibrated,
                               true, inside_range, lost_fraction);
 }
@@ -449,7 +454,7 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
     const char *text =
         arena_format(arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
                      model->stack.kernel_time_factor, model->stack.attention_time_factor,
-                     cost_model_step_band(model, true, true, 1));
+                     cost_model_step_band(model, KIN_LIKE_MEASURED, true, 1));
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =
             arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);

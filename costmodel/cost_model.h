@@ -117,10 +117,14 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
 struct stack_use cost_model_stack(const struct cost_model *model);
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
  * share lost_fraction = 1 - HFU of the step (step_band.h); NaN where the scenarios folder has no
- * bands. text_only: the runs that stacks were
- * calibrated on are, so that other models take the width of a stack without a calibration. Where
- * its factor was fitted on rows that do not ship, they are taken to be of the same place. */
-double cost_model_step_band(const struct cost_model *model, bool text_only, bool inside_range,
+ * bands. Where the stack's factor was fitted on rows that do not ship, they are taken to be of the
+ * same place. */
+enum band_kin {
+    KIN_LIKE_MEASURED, /* a text decoder on the stack's backend, as the runs that it was fitted on */
+    KIN_OFF_STACK,     /* on another backend or stack: the width of a stack without a calibration */
+    KIN_MULTIMODAL,    /* no text decoder: that, and never less than such runs were off */
+};
+double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
                             double lost_fraction);
 /* The same of a text run of this source: one that the stack's factor comes from has its own
  * width. */

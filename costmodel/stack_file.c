@@ -16,6 +16,7 @@ struct stack_fields {
     bool odd_vocabulary, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
         packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
+    double multimodal_band;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
     int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
     double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
@@ -121,6 +122,8 @@ static const struct field stack_rows[] = {
       "the same in backward", NULL },
     { "attention_gpu", FIELD_TEXT, AT(attention_gpu), 0, 0, "\"\"", "",
       "what the names of the GPUs begin with that these two hold for", NULL },
+    { "multimodal_band", FIELD_DOUBLE, AT(multimodal_band), 0.001, 10, "null", "",
+      "80 % of its measured runs of images or video lie within time x (1 +- this)", NULL },
     { "one_place", FIELD_BOOL, AT(one_place), 0, 0, "false", "",
       "stands for runs of the place that its factors were fitted on alone, so these hold what is "
       "that place's own",
@@ -462,6 +465,7 @@ static bool is_cause(const char *name) {
         "attention_fitted",
         "overlap_parameter_gather",
         "gpt_dropout",
+        "multimodal_band",
         "one_place",
         "simulated",
         "partition",
@@ -533,6 +537,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .attention_backward_time = f.attention_backward_time,
         .attention_gpu = f.attention_gpu,
         .host_gpu = f.host_gpu,
+        .multimodal_band = f.multimodal_band,
         .one_place = f.one_place,
         .simulated = f.simulated,
         .attention_fitted = f.attention_fitted,

@@ -8,7 +8,7 @@
 struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
-    double unknown, lost_least, unknown_stack_factor, uncalibrated_stack_factor;
+    double multimodal, unknown, lost_least, unknown_stack_factor, uncalibrated_stack_factor;
     double calibrated_pair, relative_pair;
     const cJSON *calibrated_on, *stacks;
 };
@@ -23,6 +23,8 @@ static const struct field bands_rows[] = {
     WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
     WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
+    { "multimodal", FIELD_DOUBLE, AT(multimodal), 0.001, 10, "null", "",
+      "models of images or video and encoders alone: half-width of the time, never less", NULL },
     { "unknown", FIELD_DOUBLE, AT(unknown), 0.001, 10, "null", "",
       "measured runs whose stack is not known", NULL },
     { "lost_least", FIELD_DOUBLE, AT(lost_least), 0, 1, NULL, "",
@@ -89,6 +91,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     *out = (struct step_bands){
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
+        .multimodal = f.multimodal,
         .unknown = f.unknown,
         .lost_least = f.lost_least,
         .unknown_stack_factor = f.unknown_stack_factor,

@@ -8,7 +8,9 @@
  * factor was fitted on. Others take that of runs predicted without their source's own calibration.
  * Runs of a calibrated stack from elsewhere lie between the two, and so does their width (its
  * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all
- * that of runs predicted without their name too. Peak memory has one width, of all runs whose
+ * that of runs predicted without their name too. Models of images or video, and encoders alone,
+ * never take less than measured runs of such models were off, which no scale of the step explains:
+ * those of the stack where it states them, else of all. Peak memory has one width, of all runs whose
  * reading tells what they needed. How far two runs of one stack and GPU err against each other is a
  * width of its own, in ln(time).
  *
@@ -34,6 +36,9 @@ struct step_band {
 struct step_bands {
     /* Of what is lost: */
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
+    /* Of the time itself: models other than text decoders on a stack that states no band for them;
+     * NaN: not stated. */
+    double multimodal;
     double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
     double lost_least;           /* of the measured runs: less than this is nobody's */
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */

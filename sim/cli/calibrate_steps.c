@@ -284,6 +284,7 @@ static void print_bands(const struct bands_report *report, const char *output) {
         [BAND_CALIBRATED] = "calibrated on the GPU",
         [BAND_RELATIVE] = "without its source's factors",
         [BAND_UNKNOWN] = "unknown by name",
+        [BAND_MULTIMODAL] = "images, video, encoders alone",
     };
     puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' "
          "rows alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");

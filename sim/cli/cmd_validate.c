@@ -137,6 +137,8 @@ static cJSON *to_json(const struct validation *v) {
     }
     cJSON *summary = cJSON_AddObjectToObject(o, "summary");
     add_summary(summary, &v->all);
+    add_summary(cJSON_AddObjectToObject(o, "text"), &v->text);
+    add_summary(cJSON_AddObjectToObject(o, "multimodal"), &v->multimodal);
     cJSON *pairs = cJSON_AddObjectToObject(summary, "pairs");
     cJSON_AddNumberToObject(pairs, "pairs", (double)v->pairs.pairs);
     cJSON_AddNumberToObject(pairs, "sources", (double)v->pairs.sources);
@@ -252,6 +254,10 @@ static void print(const struct validation *v) {
     puts("\nBy source (step time, rows that nothing was fitted on)");
     for (int64_t i = 0; i < v->group_count; i++)
         print_group(&v->groups[i], v->groups[i].source);
+    if (v->text.rows > 0 && v->multimodal.rows > 0) {
+        print_group(&v->text, "text models");
+        print_group(&v->multimodal, "images, video, encoders alone");
+    }
     print_group(&v->all, "all rows");
     printf("Fits: %ld of %ld that ran are predicted to fit (%ld close to full), %ld out of memory "
            "(%ld close); of %ld that did not run %ld are predicted out of memory (%ld close).\n",

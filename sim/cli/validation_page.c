@@ -242,6 +242,10 @@ static void print_group_table(const struct validation *v) {
         by_source_signed += g->time_by_case.mean_signed;
         sources++;
     }
+    if (v->text.rows > 0 && v->multimodal.rows > 0) {
+        print_group_row(&v->text, "text models");
+        print_group_row(&v->multimodal, "images, video, encoders alone");
+    }
     print_group_row(&v->all, "all");
     printf("\nEach source counted once, by case: mean absolute error %s %%, mean signed error "
            "%s %%. Half of the bands are\nnarrower than %s %%.\n\n",

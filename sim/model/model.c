@@ -369,9 +369,10 @@ int64_t model_parameters(const struct model *model) {
 
 /* ---- gradients ---- */
 
-bool model_is_text_only(const struct model *model) {
+bool model_is_text_decoder(const struct model *model) {
     return model->modules[MODULE_VISION].layer_count == 0 &&
-           model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0;
+           model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0 &&
+           !model->modules[MODULE_LANGUAGE].bidirectional;
 }
 
 static bool has_adapters(const struct model *model, int64_t layer_index) {

@@ -345,8 +345,8 @@ int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
 /* Whether any module's matmuls run in it. */
 bool model_computes_in(const struct model *model, enum precision precision);
-/* Neither an encoder nor a diffusion decoder. */
-bool model_is_text_only(const struct model *model);
+/* No encoder of images, no diffusion decoder, and no encoder by itself. */
+bool model_is_text_decoder(const struct model *model);
 /* Layers count from 0. A layer needs its input gradient if any layer before it is trainable or has
  * adapters, or it has some: the first adapted block's, which nothing reads, is counted as the
  * others' (PEFT's checkpointed blocks compute it). */

@@ -528,15 +528,18 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
     replay->band_fraction =
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
-    /* Measured runs are of text models on stacks that are named: what is far from them keeps the
-     * width of runs without a calibration of their own, or of its operators where that is wider. */
-    const bool like_measured = s->stack != NULL && model_is_text_only(s->model) &&
-                               backend_is_of_stack(s->backend, s->stack);
-    double measured = cost_model_step_band(s->cost_model, like_measured, replay->inside_range,
-                                           1 - replay->hfu_fraction);
+    /* Stacks were fitted on text models: what is far from their runs keeps the width of runs without
+     * a calibration of their own, or of its operators where that is wider. */
+    const enum band_kin kin = !model_is_text_decoder(s->model) ? KIN_MULTIMODAL
+                              : s->stack != NULL && backend_is_of_stack(s->backend, s->stack)
+                                  ? KIN_LIKE_MEASURED
+                                  : KIN_OFF_STACK;
+    double measured =
+        cost_model_step_band(s->cost_model, kin, replay->inside_range, 1 - replay->hfu_fraction);
     if (!isnan(measured))
         replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
-    replay->pair_band_fraction = expm1(cost_model_pair_band(s->cost_model, like_measured));
+    replay->pair_band_fraction =
+        expm1(cost_model_pair_band(s->cost_model, kin == KIN_LIKE_MEASURED));
 }
 
 struct replay *replay_run(const struct job *job, const struct replay_options *options,

@@ -542,6 +542,10 @@ void standing_assumptions(struct reader *r) {
                            "scores (training.attention)");
     what_if_assumptions(r);
     what_if_without_effect(r);
+    if (!model_is_text_decoder(s->model) && (s->stack == NULL || isnan(s->stack->multimodal_band)))
+        scenario_assume(r,
+                        "the band of the step time is that of public runs of models of images or "
+                        "video on any stack, most of which took longer than predicted");
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(

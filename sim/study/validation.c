@@ -123,10 +123,11 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const struct cost_model *model = e->scenario->cost_model;
     const double lost = row->lost_fraction = 1 - p->hfu_fraction;
     double band = p->band_fraction;
-    if (band == cost_model_step_band(model, true, p->inside_range, lost))
+    row->multimodal = !model_is_text_decoder(e->scenario->model);
+    if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, p->inside_range, lost))
         band = cost_model_step_band_of_source(model, r->source, p->inside_range, lost);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
-        band = fmax(band, cost_model_step_band(model, false, p->inside_range, lost));
+        band = fmax(band, cost_model_step_band(model, KIN_OFF_STACK, p->inside_range, lost));
     if (!scenario->known_stack) band = fmax(band, cost_model_unknown_stack_band(model, lost));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
@@ -176,22 +177,33 @@ static bool same_case(const struct measured_run *a, const struct measured_run *b
            a->micro_batch == b->micro_batch && a->global_batch == b->global_batch;
 }
 
-static bool counts(const struct validation_row *row, const char *source) {
-    return !isnan(row->relative_error) && !row->calibrated_on &&
-           (source == NULL || strcmp(row->measured->source, source) == 0);
+/* Rows of one source (NULL: of all), of every kind of model or of one. */
+struct selection {
+    const char *source;
+    enum { ANY_MODEL, TEXT_DECODERS, OTHER_MODELS } models;
+};
+
+static bool selects(const struct selection *of, const struct validation_row *row) {
+    return (of->source == NULL || strcmp(row->measured->source, of->source) == 0) &&
+           (of->models == ANY_MODEL || row->multimodal == (of->models == OTHER_MODELS));
 }
 
+static bool counts(const struct validation_row *row, const struct selection *of) {
+    return !isnan(row->relative_error) && !row->calibrated_on && selects(of, row);
+}
+
+static const struct selection all_rows = { 0 };
+
 /* Signed means of the cases among the rows that count. */
-static int64_t case_errors(const struct validation *v, const char *source, double *errors) {
+static int64_t case_errors(const struct validation *v, const struct selection *of, double *errors) {
     int64_t cases = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
-        if (!counts(&v->rows[i], source)) continue;
+        if (!counts(&v->rows[i], of)) continue;
         double sum = 0;
         int64_t members = 0;
         bool first = true;
         for (int64_t k = 0; k < v->runs.count; k++) {
-            if (!counts(&v->rows[k], source) ||
-                !same_case(v->rows[i].measured, v->rows[k].measured))
+            if (!counts(&v->rows[k], of) || !same_case(v->rows[i].measured, v->rows[k].measured))
                 continue;
             if (k < i) first = false;
             sum += v->rows[k].relative_error;
@@ -207,13 +219,13 @@ bool validation_memory_counts(const struct validation_row *row) {
            !row->offload_chosen && row->reading < READING_FULL_CARD;
 }
 
-/* Of the rows whose reading is one of the set, a bit each; source NULL: all. */
-static int64_t memory_errors(const struct validation *v, const char *source, unsigned readings,
-                             double *errors) {
+/* Of the rows whose reading is one of the set, a bit each. */
+static int64_t memory_errors(const struct validation *v, const struct selection *of,
+                             unsigned readings, double *errors) {
     int64_t count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
-        if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
+        if (!selects(of, row)) continue;
         if (validation_memory_counts(row) && (readings >> row->reading & 1) != 0)
             errors[count++] = row->memory_relative_error;
     }
@@ -222,11 +234,11 @@ static int64_t memory_errors(const struct validation *v, const char *source, uns
 
 /* Mean ln(measured / predicted) of row i's case; NaN unless i is its first row that counts. */
 static double case_log_error(const struct validation *v, int64_t i) {
-    if (!counts(&v->rows[i], NULL)) return NAN;
+    if (!counts(&v->rows[i], &all_rows)) return NAN;
     double sum = 0;
     int64_t members = 0;
     for (int64_t k = 0; k < v->runs.count; k++) {
-        if (!counts(&v->rows[k], NULL) || !same_case(v->rows[i].measured, v->rows[k].measured))
+        if (!counts(&v->rows[k], &all_rows) || !same_case(v->rows[i].measured, v->rows[k].measured))
             continue;
         if (k < i) return NAN;
         sum -= log1p(v->rows[k].relative_error);
@@ -247,7 +259,7 @@ static void compare_pairs(struct validation *v) {
     struct pair_statistics *p = &v->pairs;
     *p = (struct pair_statistics){ .rms = NAN, .median = NAN, .p80 = NAN };
     for (int64_t i = 0; i < rows; i++)
-        errors[i] = case_log_error(v, i);
+        errors[i] = v->rows[i].multimodal ? NAN : case_log_error(v, i);
     double squares = 0;
     for (int64_t i = 0; i < rows; i++) {
         bool counted = false; /* the setting, at its first pair's first row */
@@ -272,21 +284,22 @@ static void compare_pairs(struct validation *v) {
     free(apart);
 }
 
-static void summarise(const struct validation *v, const char *source, struct validation_group *g) {
-    *g = (struct validation_group){ .source = source };
+static void summarise(const struct validation *v, const struct selection *of,
+                      struct validation_group *g) {
+    *g = (struct validation_group){ .source = of->source };
     const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
     double *time = memory_alloc(size), *memory = memory_alloc(size), *cases = memory_alloc(size),
            *widths = memory_alloc(size), covered = 0;
     int64_t time_count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
-        if (source != NULL && strcmp(row->measured->source, source) != 0) continue;
+        if (!selects(of, row)) continue;
         g->rows++;
         if (row->skip != SKIP_NOTHING) continue;
         g->simulated++;
         g->calibrated += row->calibrated_on;
         g->full_cards += row->reading == READING_FULL_CARD;
-        if (!counts(row, source)) continue;
+        if (!counts(row, of)) continue;
         const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
         widths[time_count] = row->band_high_s / row->predicted_s - 1;
@@ -294,10 +307,10 @@ static void summarise(const struct validation *v, const char *source, struct val
     }
     g->time = statistics_of(time, time_count);
     const unsigned allocator = 1u << READING_ALLOCATED | 1u << READING_RESERVED;
-    g->memory = statistics_of(memory, memory_errors(v, source, allocator, memory));
+    g->memory = statistics_of(memory, memory_errors(v, of, allocator, memory));
     for (int kind = READING_ALLOCATED; kind < READING_COUNT; kind++)
-        g->memory_of[kind] = statistics_of(memory, memory_errors(v, source, 1u << kind, memory));
-    g->time_by_case = statistics_of(cases, case_errors(v, source, cases));
+        g->memory_of[kind] = statistics_of(memory, memory_errors(v, of, 1u << kind, memory));
+    g->time_by_case = statistics_of(cases, case_errors(v, of, cases));
     g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
     g->median_half_width = NAN;
     if (time_count > 0) {
@@ -317,9 +330,12 @@ static void summarise_all(struct validation *v) {
         bool known = false;
         for (int64_t k = 0; k < v->group_count && !known; k++)
             known = strcmp(v->groups[k].source, source) == 0;
-        if (!known) summarise(v, source, &v->groups[v->group_count++]);
+        const struct selection of = { source, ANY_MODEL };
+        if (!known) summarise(v, &of, &v->groups[v->group_count++]);
     }
-    summarise(v, NULL, &v->all);
+    summarise(v, &all_rows, &v->all);
+    summarise(v, &(struct selection){ NULL, TEXT_DECODERS }, &v->text);
+    summarise(v, &(struct selection){ NULL, OTHER_MODELS }, &v->multimodal);
 }
 
 /* ---- running ---- */

@@ -42,6 +42,7 @@ struct validation_row {
     bool memory_used;                   /* a cause of its stack was read from this row's memory */
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
     bool known_stack;                   /* by name, itself or a relative */
+    bool multimodal;                    /* its model is no text decoder; of what was simulated */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
     double predicted_peak_GiB,
@@ -68,7 +69,7 @@ struct validation_group {
 };
 
 /* How far apart the errors of two cases of one source, stack and GPU lie: |difference| of their
- * mean ln(measured / predicted), of rows that nothing was fitted on. */
+ * mean ln(measured / predicted), of text models that nothing was fitted on. */
 struct pair_statistics {
     int64_t pairs, sources; /* groups that have pairs */
     double rms, median, p80;
@@ -82,7 +83,7 @@ struct validation {
     struct validation_row *rows;
     struct validation_group *groups; /* by source, in order of appearance */
     int64_t group_count;
-    struct validation_group all;
+    struct validation_group all, text, multimodal; /* the last two: of what was simulated */
     /* fits against out of memory: [measured fits][predicted fits], and how many of these are
      * close */
     int64_t confusion[2][2], close[2][2];
@@ -118,7 +119,7 @@ struct validation *validation_run_held_out(const struct scenario_options *option
 
 /* The widths of scenarios/bands.json. What a row is judged by comes from other sources alone:
  * the width always, the factor in the classes that have none of their own. */
-enum band_class { BAND_CALIBRATED, BAND_RELATIVE, BAND_UNKNOWN, BAND_CLASS_COUNT };
+enum band_class { BAND_CALIBRATED, BAND_RELATIVE, BAND_UNKNOWN, BAND_MULTIMODAL, BAND_CLASS_COUNT };
 struct bands_report {
     struct {
         int64_t rows;

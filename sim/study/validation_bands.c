@@ -4,8 +4,10 @@
  * over 1 - HFU of its simulation: the FLOP of a step and the GPU's peak are certain, and what can
  * be wrong is the rest of its time. Widths are quantiles of these.
  *
- * Three classes: rows of a stack that was calibrated on their GPU; all rows, predicted without the
- * factors of their own source; and those again as runs of a stack that nobody knows. A stack whose
+ * Three classes of text models: rows of a stack that was calibrated on their GPU; all rows, predicted
+ * without the factors of their own source; and those again as runs of a stack that nobody knows. A
+ * fourth, over the whole time: models of images or video and encoders alone, as they are predicted,
+ * on stacks that state no band of their own for them. A stack whose
  * attention kernel is not in the profiles has a factor for it (attention_fitted). Without, its rows
  * would be predicted by a kernel that is known to be another; nobody is told that, so they count as
  * runs of an unknown stack only.
@@ -21,12 +23,12 @@
  * width is measured it is that of the other sources' stacks.
  *
  * Peak memory: the same share of all readings that tell what a run needed and that no cause of a
- * stack was read from, whatever their kind.
+ * stack was read from, whatever their kind; of text models, for those of others are too few.
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
  * to come may be of a source like any of these, whichever has the most rows. Of stacks without
- * their factors it is over the rows alone: by seven sources the band would be a sixth wider, beyond
- * what a reader can use, and the runs of other places need it no wider (docs/MODEL.md, section 9).
+ * their factors and of multimodal models it is over the rows alone: by sources these bands would be
+ * wider than a reader can use (docs/MODEL.md, section 9).
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -82,7 +84,9 @@ struct class {
 static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
     return !isnan(row->relative_error) && !row->calibrated_on &&
-           (c->what == BAND_UNKNOWN    ? !row->known_stack
+           row->multimodal == (c->what == BAND_MULTIMODAL) &&
+           (c->what == BAND_MULTIMODAL ? isnan(row->stack->multimodal_band)
+            : c->what == BAND_UNKNOWN  ? !row->known_stack
             : c->what == BAND_RELATIVE ? !row->calibrated_stack && !row->stack->attention_fitted
                                        : row->calibrated_stack);
 }
@@ -91,8 +95,9 @@ static double error_of(const struct class *c, int64_t i) {
     return c->v->rows[i].predicted_s * c->factors[i] / c->v->rows[i].measured->iter_time_s - 1;
 }
 
-/* 1 - HFU of what is predicted. */
+/* 1 - HFU of what is predicted; the errors of multimodal models do not depend on it. */
 static double lost_of(const struct class *c, int64_t i) {
+    if (c->what == BAND_MULTIMODAL) return 1;
     return 1 - (1 - c->v->rows[i].lost_fraction) / c->factors[i];
 }
 
@@ -123,8 +128,9 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        list[count++] = (struct residual){ residual_of(c, i), 1,
-                                           c->what == BAND_RELATIVE ? 1 : share_of_source(c, i) };
+        const bool rows_alone = c->what == BAND_RELATIVE || c->what == BAND_MULTIMODAL;
+        list[count++] =
+            (struct residual){ residual_of(c, i), 1, rows_alone ? 1 : share_of_source(c, i) };
     }
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count) : NAN;
@@ -222,7 +228,7 @@ static double memory_width(const struct validation *v) {
     int64_t count = 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &v->rows[i];
-        if (!validation_memory_counts(row)) continue;
+        if (!validation_memory_counts(row) || row->multimodal) continue;
         const double residual = row->measured->peak_mem_GiB / row->predicted_peak_GiB - 1;
         list[count++] = (struct residual){ fabs(residual), 1, 1 };
     }
@@ -322,7 +328,9 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
                        relative = { no_factors, BAND_RELATIVE,
                                     factors_by_row(v, no_factors, BAND_RELATIVE) },
                        unknown = { no_name, BAND_UNKNOWN,
-                                   factors_by_row(v, no_name, BAND_UNKNOWN) };
+                                   factors_by_row(v, no_name, BAND_UNKNOWN) },
+                       multimodal = { v, BAND_MULTIMODAL,
+                                      factors_by_row(v, NULL, BAND_MULTIMODAL) };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);
@@ -336,6 +344,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     add_width(o, "relative_inside", relative_inside);
     add_width(o, "relative_outside", relative_outside);
     add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
+    const double of_multimodal = pooled(&multimodal, NULL, -1);
+    if (!isnan(of_multimodal)) add_width(o, "multimodal", of_multimodal);
     add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
     add_width(o, "unknown_stack_factor", held_back_factor(v, no_name, BAND_UNKNOWN, NULL));
     add_width(o, "uncalibrated_stack_factor", held_back_factor(v, no_factors, BAND_RELATIVE, NULL));
@@ -350,5 +360,6 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     report_class(&calibrated, report);
     report_class(&relative, report);
     report_class(&unknown, report);
+    report_class(&multimodal, report);
     return o;
 }

@@ -11,7 +11,8 @@
 
 static const char text[] =
     "{ \"description\": \"\", \"calibrated_inside\": 0.07, \"calibrated_outside\": 0.08,"
-    "  \"relative_inside\": 0.13, \"relative_outside\": 0.14, \"unknown\": 0.16,"
+    "  \"relative_inside\": 0.13, \"relative_outside\": 0.14, \"multimodal\": 0.4, \"unknown\": "
+    "0.16,"
     "  \"lost_least\": 0.3,"
     "  \"stacks\": [ { \"stack\": \"seen\", \"gpu\": \"h100\", \"inside\": 0.05, \"outside\": 0.06,"
     "                  \"rows\": 9, \"sources\": [ \"there\" ] },"
@@ -49,6 +50,7 @@ static void test_width(void **state) {
         assert_true(step_band_fraction(&bands, cases[i].stack, cases[i].gpu, cases[i].calibrated,
                                        cases[i].home, cases[i].inside,
                                        cases[i].lost) == cases[i].want);
+    assert_true(bands.multimodal == 0.4);
     assert_true(step_band_of_unknown(&bands, 0.5) == 0.16 * 0.5);
     assert_true(step_band_of_unknown(&bands, 0) == 0.16 * 0.3);
     assert_true(step_band_lists(bands.stacks[0].sources, "there"));

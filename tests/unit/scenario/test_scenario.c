@@ -337,17 +337,24 @@ static void test_bands_of_text_and_of_other_models(void **state) {
     (void)state;
     const char *const overrides[] = { "layout.backend=megatron-deepspeed", NULL };
     struct scenario *s = load_valid(MODEL, NULL, overrides); /* with an encoder */
-    assert_false(model_is_text_only(s->model));
-    const double text = cost_model_step_band(s->cost_model, true, true, 0.5),
-                 other = cost_model_step_band(s->cost_model, false, true, 0.5);
+    assert_false(model_is_text_decoder(s->model));
+    const double text = cost_model_step_band(s->cost_model, KIN_LIKE_MEASURED, true, 0.5),
+                 other = cost_model_step_band(s->cost_model, KIN_OFF_STACK, true, 0.5);
     assert_true(text > 0.01 && text < other && other < 0.5);
+    /* easyllm, whose stack states what OmniBal's runs were off */
+    assert_true(cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.9) ==
+                cost_model_step_band(s->cost_model, KIN_OFF_STACK, true, 0.9));
+    assert_true(cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.32) == 0.12);
     scenario_destroy(s);
     const char *const none[] = { "layout.stack=none", NULL };
     s = load_valid(MODEL, NULL, none);
-    assert_true(cost_model_step_band(s->cost_model, true, true, 0.5) == other);
+    assert_true(cost_model_step_band(s->cost_model, KIN_LIKE_MEASURED, true, 0.5) == other);
+    const double multimodal = cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.5);
+    assert_true(multimodal > 0.2 &&
+                multimodal == cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.1));
     scenario_destroy(s);
     s = load_valid(MODEL, "\"model\": \"llama3-8b\"", NULL);
-    assert_true(model_is_text_only(s->model));
+    assert_true(model_is_text_decoder(s->model));
     scenario_destroy(s);
 }
 

@@ -178,10 +178,47 @@ static void test_uncalibrated(void **state) {
     arena_destroy(arena);
 }
 
+/* Models of images or video are in no class but their own, over the whole time and by rows; those of
+ * a stack that states its own band say nothing of others. */
+static void test_multimodal(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    double over[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        over[i] = i < 2 * ROWS_OF_SOURCE ? 1.01 : 1 + 0.1 * (i % ROWS_OF_SOURCE);
+    struct stack own = stacks[2];
+    for (int states = 0; states < 2; states++) {
+        own.multimodal_band = states ? 0.1 : NAN;
+        struct validation of[] = { make(arena, over, 0.5, true, true),
+                                   make(arena, over, 0.5, true, false),
+                                   make(arena, over, 0.5, false, false) };
+        for (int k = 0; k < 3; k++)
+            for (int i = 2 * ROWS_OF_SOURCE; i < ROWS; i++) {
+                of[k].rows[i].multimodal = true;
+                of[k].rows[i].calibrated_on = false;
+                of[k].rows[i].stack = &own;
+            }
+        struct bands_report report;
+        cJSON *bands = validation_bands(&of[0], &of[1], &of[2], &report);
+        assert_true(fabs(number(bands, "calibrated_inside") - 0.01 / 0.5) < 1e-9);
+        assert_int_equal(report.of[BAND_RELATIVE].rows, 2 * ROWS_OF_SOURCE);
+        assert_int_equal(report.of[BAND_UNKNOWN].rows, 2 * ROWS_OF_SOURCE);
+        assert_int_equal(report.of[BAND_MULTIMODAL].rows, states ? 0 : ROWS_OF_SOURCE);
+        /* 0, 0.1, 0.2, 0.3, 0.4: four of five are 0.3 at most */
+        if (states)
+            assert_null(cJSON_GetObjectItemCaseSensitive(bands, "multimodal"));
+        else
+            assert_true(fabs(number(bands, "multimodal") - 0.3) < 1e-9);
+        cJSON_Delete(bands);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_uncalibrated),
                                         cmocka_unit_test(test_classes),
                                         cmocka_unit_test(test_kernel_not_known),
-                                        cmocka_unit_test(test_sources_count_once) };
+                                        cmocka_unit_test(test_sources_count_once),
+                                        cmocka_unit_test(test_multimodal) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
