@@ -27,6 +27,10 @@
  * bytes. Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16
  * (below). */
 #define UNALIGNED_EFFICIENCY 0.60
+/* Of the fp32 peak, small matmuls of a batch over odd rows, docs/MODEL.md, section 3: unfused
+ * attention of 197 tokens on A100 (facebookresearch/xformers pull requests 434 and 467). */
+#define ODD_BATCH_FORWARD  0.33
+#define ODD_BATCH_BACKWARD 0.25
 
 /* Of one SM, by cuBLAS's kernels for operands whose rows do not begin on 16 bytes (cutlass_75 ...
  * align1): 14.2 and 64.0 ms on H200 for 72,000 x 3072 by 3072 and 14,336, bf16, where aligned ones
@@ -305,6 +309,12 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
         terms.compute_s = fmax(terms.compute_s, work->flop / (UNALIGNED_EFFICIENCY * peak_fp32));
         terms.inside_range = false;
         source = "no tensor cores: an operand does not start on 16 bytes (two runs on A100)";
+    }
+    if (work->odd_batch && peak_fp32 > 0) {
+        const double share = work->pass == PASS_FORWARD ? ODD_BATCH_FORWARD : ODD_BATCH_BACKWARD;
+        terms.compute_s = fmax(terms.compute_s, work->flop / (share * peak_fp32));
+        terms.inside_range = false;
+        source = "no tensor cores: rows of an odd number of scores (A100, xformers' benchmarks)";
     }
     if (work->odd_rows) {
         const double odd_s = work->flop / (ODD_ROW_FLOP_PER_SM_S * (double)model->gpu.sm_count);

@@ -102,7 +102,8 @@ struct operator_work {
     int64_t m, n, k; /* matmul; zero otherwise */
     bool unaligned;  /* matmul: an operand does not start on 16 bytes, so tensor cores stand idle */
     enum fp8_recipe recipe; /* matmul in fp8 */
-    bool odd_rows; /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
+    bool odd_rows;  /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
+    bool odd_batch; /* matmul of many small ones whose rows begin on every 2 bytes */
     /* attention: sum over packed samples of length and of length squared (query x key); cross
      * attention: of queries, and of queries x keys */
     double token_sum, square_sum;

@@ -148,6 +148,7 @@ struct stack {
     bool offloads_to_fit;      /* a measured FSDP row offloads what does not fit, unless it says */
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
+    bool pads_matmuls;         /* its compiler pads the rows of those that begin anywhere */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
     bool overlap_tensor;       /* layout.tp_overlap of runs that do not say */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */

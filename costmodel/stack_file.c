@@ -13,7 +13,7 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
+    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
         packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     double multimodal_band;
@@ -183,6 +183,10 @@ static const struct field stack_rows[] = {
       NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
+    { "pads_matmuls", FIELD_BOOL, AT(pads_matmuls), 0, 0, "false", "",
+      "its compiler pads the rows of matmuls that do not begin on 16 bytes, as those of unfused "
+      "attention over an odd number of tokens",
+      NULL },
     { "dropout_apart", FIELD_BOOL, AT(dropout_apart), 0, 0, "false", "",
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "modulation_apart", FIELD_BOOL, AT(modulation_apart), 0, 0, "false", "",
@@ -550,6 +554,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,
+        .pads_matmuls = f.pads_matmuls,
         .holds_tensor_overlap = f.holds_tensor_overlap,
         .overlap_tensor = f.overlap_tensor,
         .packed_sample_tokens = f.packed_sample_tokens,

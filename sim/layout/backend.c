@@ -177,6 +177,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->softmax_multiple = stack->softmax_multiple;
     b->whole_logits = stack->whole_logits;
     b->odd_vocabulary = stack->odd_vocabulary;
+    b->pads_matmuls = stack->pads_matmuls;
     b->unfused_encoder = stack->unfused_encoder;
     b->dropout_apart = stack->dropout_apart;
     b->modulation_apart = stack->modulation_apart;

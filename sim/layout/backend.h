@@ -34,7 +34,7 @@ struct backend {
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
-    bool whole_logits, odd_vocabulary, unfused_encoder, dropout_apart,
+    bool whole_logits, odd_vocabulary, pads_matmuls, unfused_encoder, dropout_apart,
         modulation_apart;       /* see struct stack */
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
     bool reduces_replicas_last; /* see struct stack */

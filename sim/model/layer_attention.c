@@ -29,7 +29,8 @@
  * sample, not once). L is sum(L^2) / sum(L), the mean length that a token sees, so that FLOP are
  * exact for samples of any lengths. Each head begins head_dim elements after the one before: where
  * that is no multiple of 16 bytes (150, 450) the library falls back to kernels without tensor
- * cores. The copies that spread grouped keys and values over the query
+ * cores. So do rows of scores that begin on every 2 bytes, where all samples have one odd length
+ * (an image's patches and a class token), unless a compiler pads them. The copies that spread grouped keys and values over the query
  * heads are not counted.
  *
  * Exchange between cp context-parallel ranks, each with `tokens` of the sequence, v columns of keys
@@ -93,6 +94,7 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
     const double key_elements = query_elements * (all_keys ? (double)d->cp : 1);
     work.flop = 2 * d->score_count * (double)head_dim;
     work.unaligned = fmod((double)head_dim * precision_bytes(a->precision), 16) != 0;
+    work.odd_batch = d->odd_scores && precision_bytes(a->precision) == 2;
     work.memory_bytes =
         precision_bytes(a->precision) * (query_elements + key_elements + d->score_count);
     push(a, work);

@@ -78,13 +78,18 @@ static bool odd_logits(const struct layer_division *d, const struct tensor_split
            d->vocabulary * d->element_bytes % LOGIT_ALIGNMENT != 0;
 }
 
+/* Of samples that are all as long; NaN of several lengths. */
+static double one_length(const struct batch_shape *shape, enum layer_kind kind,
+                         const struct module *module) {
+    const int64_t tokens = layer_tokens(module, kind, shape);
+    const double length = batch_shape_squares(shape, layer_kind_axis(kind)) / (double)tokens;
+    return tokens > 0 && length == floor(length) ? length : NAN;
+}
+
 /* The one kernel takes multiples of a length; samples of several lengths are left to it. */
 static bool writes_softmax(const struct batch_shape *shape, enum layer_kind kind, int64_t multiple,
                            const struct module *module) {
-    const int64_t tokens = layer_tokens(module, kind, shape);
-    if (multiple <= 1 || tokens == 0) return false;
-    const double length = batch_shape_squares(shape, layer_kind_axis(kind)) / (double)tokens;
-    return length == floor(length) && fmod(length, (double)multiple) != 0;
+    return multiple > 1 && fmod(one_length(shape, kind, module), (double)multiple) > 0;
 }
 
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
@@ -122,6 +127,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention = tensor_split_attention(split, d.kind);
     d.writes_softmax = d.attention == ATTENTION_NAIVE &&
                        writes_softmax(shape, d.kind, split->softmax_multiple, d.module);
+    d.odd_scores = d.attention == ATTENTION_NAIVE && !d.causal && !split->pads_matmuls &&
+                   fmod(one_length(shape, d.kind, d.module), 2) == 1;
     d.context = split->context;
     d.context_exchange =
         d.cp > 1 && (d.module->role == MODULE_LANGUAGE || d.kind == LAYER_DIFFUSION_BLOCK);

@@ -42,6 +42,7 @@ struct layer_division {
     int64_t vocabulary;
     int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
     bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
+    bool odd_scores;         /* unfused attention of all to an odd number of tokens */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
      * columns of the modulation that this rank computes */
     int64_t text_tokens, text_shard_tokens;

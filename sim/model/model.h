@@ -94,7 +94,9 @@ struct module {
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
     int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
-    bool bidirectional; /* language model: all tokens attend to all (BERT, an encoder by itself) */
+    bool
+        flash_attention; /* vision encoder: its own code runs FlashAttention, whatever the stack's */
+    bool bidirectional;  /* language model: all tokens attend to all (BERT, an encoder by itself) */
     /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of
      * the latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
@@ -244,6 +246,7 @@ struct tensor_split {
         softmax_multiple;  /* lengths of which unfused attention's softmax is one kernel; 0: any */
     bool whole_logits;     /* the loss is computed on all logits, gathered from the TP ranks */
     bool odd_vocabulary;   /* not padded: rows of logits may begin anywhere */
+    bool pads_matmuls;     /* rows that begin anywhere are padded */
     bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */

@@ -99,6 +99,9 @@ static const struct field module_fields[] = {
       "embedding and head share one table", NULL },
     { "bidirectional", FIELD_BOOL, AT(module.bidirectional), 0, 0, "false", "",
       "all tokens attend to all, without a causal mask (language; BERT)", NULL },
+    { "flash_attention", FIELD_BOOL, AT(module.flash_attention), 0, 0, "false", "",
+      "its own code runs FlashAttention where a stack's encoders write their scores (vision)",
+      NULL },
     { "logit_cap", FIELD_BOOL, AT(module.logit_cap), 0, 0, "false", "",
       "the head's logits pass a tanh before the loss (language; Gemma 2)", NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
@@ -335,6 +338,8 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
     if (m->register_tokens > 0)
         return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
+    if (m->flash_attention)
+        return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     if (m->vocabulary < 0)
         return mistake(place, "vocabulary", err, "rows of the token embedding",
                        "a language model needs \"vocabulary\"");

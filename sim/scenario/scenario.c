@@ -564,7 +564,8 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .attention =
             s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
         .attention_kernel = kernel_of(s->training_fields.attention),
-        .unfused_encoder = s->backend->unfused_encoder,
+        .unfused_encoder = s->backend->unfused_encoder &&
+                           !s->model->modules[MODULE_VISION].flash_attention,
         .dropout_apart = s->backend->dropout_apart,
         .modulation_apart = s->backend->modulation_apart,
         .context = (enum context_kind)s->layout_fields.cp_kind,
@@ -580,6 +581,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .softmax_multiple = s->backend->softmax_multiple,
         .whole_logits = s->backend->whole_logits,
         .odd_vocabulary = s->backend->odd_vocabulary,
+        .pads_matmuls = s->backend->pads_matmuls,
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
         .attention_dropout = dropout_of(s->training_fields.attention_dropout),
         .determinism = (enum determinism)s->training_fields.deterministic

@@ -207,13 +207,14 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     struct communicator tensor = layout_communicator(&scenario->layout, COMMUNICATOR_TENSOR),
                         context = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT);
     const char *key = arena_format(
-        arena, "%p %p %ld %d %ld %d%d %d %u %d%d%d%d%d %ld %d%d%d%d%d %s %s",
+        arena, "%p %p %ld %d %ld %d%d %d %u %d%d%d%d%d %ld %d%d%d%d%d%d %s %s",
         (const void *)model->layers, (const void *)scenario->cost_model, (long)split.tp,
         split.sequence_parallel, (long)split.cp, (int)split.attention, split.unfused_encoder,
         (int)split.context, split.keeps, (int)split.tensor_traffic, (int)split.casts,
         (int)split.linear_gradients, split.adds_in_matmul, split.unpads,
         (long)split.softmax_multiple, split.dropout_apart, split.modulation_apart,
-        split.whole_logits, split.odd_vocabulary, scenario->backend->divides_sends,
+        split.whole_logits, split.odd_vocabulary, split.pads_matmuls,
+        scenario->backend->divides_sends,
         group_text(arena, &tensor), group_text(arena, &context));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d %ld %u", key, model->modules[role].frozen,

@@ -100,6 +100,11 @@ static void test_kernels_by_hand(void **state) {
     struct operator_work unaligned =
         operator_matmul("", PASS_FORWARD, PRECISION_BF16, 1000, 1000, 1000);
     unaligned.unaligned = true;
+    struct operator_work odd = operator_matmul("", PASS_FORWARD, PRECISION_BF16, 1000, 1000, 1000);
+    odd.odd_batch = true;
+    struct operator_work odd_gradient =
+        operator_matmul("", PASS_INPUT_GRADIENT, PRECISION_BF16, 1000, 1000, 1000);
+    odd_gradient.odd_batch = true;
     const struct {
         const char *name;
         struct operator_work work;
@@ -140,6 +145,8 @@ static void test_kernels_by_hand(void **state) {
           3e-6 + 4e-3, PRICE_MEMORY },
         /* 0.60 of the 10 TFLOP/s of fp32 without tensor cores */
         { "unaligned", unaligned, 5e-6 + 2e9 / 0.60e13, 5e-6 + 2e9 / 0.60e13, PRICE_COMPUTE },
+        { "odd batch", odd, 5e-6 + 2e9 / 0.33e13, 5e-6 + 2e9 / 0.33e13, PRICE_COMPUTE },
+        { "its gradient", odd_gradient, 5e-6 + 2e9 / 0.25e13, 5e-6 + 2e9 / 0.25e13, PRICE_COMPUTE },
         { "nothing to stream",
           operator_streaming("", OPERATOR_LOSS, PASS_FORWARD, PRECISION_BF16, 0), 0, 0,
           PRICE_COMPUTE },

@@ -75,6 +75,43 @@ static void test_encoder_softmax(void **state) {
     arena_destroy(arena);
 }
 
+/* The six matmuls over the scores of CLIP's 577 tokens, unless they are padded; not those of a model
+ * of text, which has a mask and samples of any length. */
+static void test_odd_scores(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llava-1.6-7b");
+    const struct {
+        enum layer_kind kind;
+        int64_t text;
+        bool unfused, pads;
+        int want; /* in both passes */
+    } cases[] = {
+        { LAYER_VISION_BLOCK, 4096, true, false, 6 },
+        { LAYER_VISION_BLOCK, 4096, true, true, 0 },
+        { LAYER_VISION_BLOCK, 4096, false, false, 0 },
+        { LAYER_LANGUAGE_BLOCK, 4097, true, false, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double length = (double)cases[i].text;
+        struct batch_shape shape = model_batch_shape(m, 1, 3, cases[i].text, length * length);
+        struct tensor_split split = split_of(1, false);
+        split.attention = cases[i].kind == LAYER_LANGUAGE_BLOCK ? ATTENTION_NAIVE : ATTENTION_FLASH;
+        split.unfused_encoder = cases[i].unfused;
+        split.pads_matmuls = cases[i].pads;
+        int odd = 0;
+        for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
+            struct operator_list list =
+                operators_of(m, cases[i].kind, &shape, split, (enum pass_set)set, both);
+            for (int64_t j = 0; j < list.count; j++)
+                odd += list.operators[j].odd_batch;
+            operator_list_free(&list);
+        }
+        if (odd != cases[i].want) fail_msg("case %zu: %d, not %d", i, odd, cases[i].want);
+    }
+    arena_destroy(arena);
+}
+
 /* No causal mask: twice the FLOP of fused attention, and a softmax without a mask. */
 static void test_bidirectional(void **state) {
     (void)state;
@@ -171,9 +208,10 @@ static void test_modulation_apart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_softmax),    cmocka_unit_test(test_saved_softmax),
-        cmocka_unit_test(test_encoder_softmax), cmocka_unit_test(test_bidirectional),
-        cmocka_unit_test(test_dropout_apart),   cmocka_unit_test(test_modulation_apart),
+        cmocka_unit_test(test_text_softmax),     cmocka_unit_test(test_saved_softmax),
+        cmocka_unit_test(test_encoder_softmax),  cmocka_unit_test(test_odd_scores),
+        cmocka_unit_test(test_bidirectional),    cmocka_unit_test(test_dropout_apart),
+        cmocka_unit_test(test_modulation_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
