@@ -52,6 +52,21 @@ static void write_others(FILE *script, const struct plot_validation_point *point
     fputs("EOD\n", script);
 }
 
+/* Of its beginning that the key shows: up to a bracket or semicolon, whole words. */
+static int source_name_length(const char *source) {
+    enum { MOST = 34 };
+    size_t length = strcspn(source, "(;");
+    if (length > MOST) {
+        length = MOST;
+        while (length > 0 && source[length] != ' ')
+            length--;
+        if (length == 0) length = MOST; /* one long word */
+    }
+    while (length > 1 && strchr(" ,", source[length - 1]) != NULL)
+        length--;
+    return (int)length;
+}
+
 bool plot_validation(const char *path, const struct plot_validation_point *points, int64_t count,
                      struct error *err) {
     static const char *const colors[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -83,16 +98,16 @@ bool plot_validation(const char *path, const struct plot_validation_point *point
                 "title '%ld more sources'",
                 (long)(all - source_count));
     for (int64_t i = 0; i < source_count; i++) {
-        enum { MARKS = sizeof marks / sizeof marks[0] };
-        const int *mark = marks[(i + i / MARKS) % MARKS]; /* like colours stand on unlike marks */
-        const char *color = colors[(size_t)i % (sizeof colors / sizeof colors[0])];
+        enum { MARKS = sizeof marks / sizeof marks[0], COLORS = sizeof colors / sizeof colors[0] };
+        const int *mark = marks[(i + i / COLORS) % MARKS]; /* no colour twice on one mark */
+        const char *color = colors[i % COLORS];
         fprintf(g.script,
                 ", $points%d using 1:2 with points pointtype %d pointsize 1.2 linecolor rgb '%s' "
                 "title ",
                 (int)(2 * i), mark[0], color);
         /* What a source says of itself in brackets and behind a semicolon is for the table. */
         char name[48];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(sources[i], " ("), sources[i]);
+        snprintf(name, sizeof name, "%.*s", source_name_length(sources[i]), sources[i]);
         gnuplot_text(&g, name);
         fprintf(g.script,
                 ", $points%d using 1:2 with points pointtype %d pointsize 1.6 linecolor rgb '%s' "
