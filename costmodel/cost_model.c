@@ -280,6 +280,16 @@ static double recipe_time(const struct cost_model *model, const struct matmul_cu
     return 1;
 }
 
+/* Kernels for such operands compute no faster; where they are the slower, nothing here measured
+ * them. */
+static void slow_to(struct kernel_terms *terms, double compute_s, const char **source,
+                    const char *why) {
+    if (compute_s <= terms->compute_s) return;
+    terms->compute_s = compute_s;
+    terms->inside_range = false;
+    *source = why;
+}
+
 static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
                                  const struct operator_work *work, bool in_step) {
     const bool quantised =
@@ -305,25 +315,17 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     }
     terms.compute_s *= recipe_time(model, curve, work);
     const double peak_fp32 = model->gpu.peak_flop_per_s[PRECISION_FP32];
-    if (work->unaligned && peak_fp32 > 0) {
-        terms.compute_s = fmax(terms.compute_s, work->flop / (UNALIGNED_EFFICIENCY * peak_fp32));
-        terms.inside_range = false;
-        source = "no tensor cores: an operand does not start on 16 bytes (two runs on A100)";
-    }
+    if (work->unaligned && peak_fp32 > 0)
+        slow_to(&terms, work->flop / (UNALIGNED_EFFICIENCY * peak_fp32), &source,
+                "no tensor cores: an operand does not start on 16 bytes (two runs on A100)");
     if (work->odd_batch && peak_fp32 > 0) {
         const double share = work->pass == PASS_FORWARD ? ODD_BATCH_FORWARD : ODD_BATCH_BACKWARD;
-        terms.compute_s = fmax(terms.compute_s, work->flop / (share * peak_fp32));
-        terms.inside_range = false;
-        source = "no tensor cores: rows of an odd number of scores (A100, xformers' benchmarks)";
+        slow_to(&terms, work->flop / (share * peak_fp32), &source,
+                "no tensor cores: rows of an odd number of scores (A100, xformers' benchmarks)");
     }
-    if (work->odd_rows) {
-        const double odd_s = work->flop / (ODD_ROW_FLOP_PER_SM_S * (double)model->gpu.sm_count);
-        if (odd_s > terms.compute_s) {
-            terms.compute_s = odd_s;
-            terms.inside_range = false;
-            source = "rows of an operand do not begin on 16 bytes: kernels of Turing's time";
-        }
-    }
+    if (work->odd_rows)
+        slow_to(&terms, work->flop / (ODD_ROW_FLOP_PER_SM_S * (double)model->gpu.sm_count), &source,
+                "rows of an operand do not begin on 16 bytes: kernels of Turing's time");
     struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
     p.source = source;
     p.inside_range = p.inside_range && work->precision != PRECISION_FP32 &&
@@ -420,6 +422,21 @@ static bool fitted_at_home(const struct cost_model *model) {
     return false;
 }
 
+const struct step_bands *cost_model_bands(const struct cost_model *model) {
+    return model->bands;
+}
+
+bool cost_model_knows_multimodal(const struct cost_model *model) {
+    const struct stack *stack = model->stack.stack;
+    return stack != NULL && stack->multimodal_band > 0 && model->stack.calibrated;
+}
+
+double cost_model_multimodal_band(const struct cost_model *model) {
+    if (model->bands == NULL) return NAN;
+    return cost_model_knows_multimodal(model) ? model->stack.stack->multimodal_band
+                                              : model->bands->multimodal;
+}
+
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
                             double lost_fraction) {
     if (model->bands == NULL) return NAN;
@@ -428,10 +445,7 @@ double cost_model_step_band(const struct cost_model *model, enum band_kin kin, b
         step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
                            model->stack.calibrated && kin == KIN_LIKE_MEASURED,
                            fitted_at_home(model), inside_range, lost_fraction);
-    if (kin != KIN_MULTIMODAL) return band;
-    /* NaN, where nothing is stated, is less than any band */
-    const bool own = stack != NULL && !isnan(stack->multimodal_band);
-    return fmax(band, own ? stack->multimodal_band : model->bands->multimodal);
+    return kin == KIN_MULTIMODAL ? fmax(band, cost_model_multimodal_band(model)) : band;
 }
 
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,

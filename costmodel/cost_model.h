@@ -115,17 +115,24 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
 /* That stack and its factors: of one that nothing was fitted for with what such stacks take more
  * (step_band.h). */
 struct stack_use cost_model_stack(const struct cost_model *model);
+enum band_kin {
+    KIN_LIKE_MEASURED, /* a text decoder on the stack's backend, as the runs it was fitted on */
+    KIN_OFF_STACK,     /* on another backend or stack: the width of an uncalibrated stack */
+    KIN_MULTIMODAL,    /* no text decoder: that, and never less than such runs were off */
+};
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
  * share lost_fraction = 1 - HFU of the step (step_band.h); NaN where the scenarios folder has no
  * bands. Where the stack's factor was fitted on rows that do not ship, they are taken to be of the
  * same place. */
-enum band_kin {
-    KIN_LIKE_MEASURED, /* a text decoder on the stack's backend, as the runs that it was fitted on */
-    KIN_OFF_STACK,     /* on another backend or stack: the width of a stack without a calibration */
-    KIN_MULTIMODAL,    /* no text decoder: that, and never less than such runs were off */
-};
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
                             double lost_fraction);
+/* What its bands come from; NULL: none. */
+const struct step_bands *cost_model_bands(const struct cost_model *model);
+/* The stack, on a GPU that it was calibrated on, says how far off its runs of models of images or
+ * video were. */
+bool cost_model_knows_multimodal(const struct cost_model *model);
+/* The least half-width of such models: that, else of any stack; NaN: not stated. */
+double cost_model_multimodal_band(const struct cost_model *model);
 /* The same of a text run of this source: one that the stack's factor comes from has its own
  * width. */
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,

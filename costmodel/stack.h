@@ -24,15 +24,20 @@
 #define STACK_FACTOR_LEAST 0.1
 #define STACK_FACTOR_MOST  10.0
 
+/* A run that a factor was fitted on; 0: its source does not say. */
+struct stack_run {
+    double gpus, step_s, layers, hidden;
+};
+
 /* What calibration left for one GPU family ("a100", a prefix of hardware names) and precision. */
 struct stack_factor {
     const char *gpu;
     enum precision precision;
-    double kernel_time_factor;      /* on every kernel */
-    double attention_time_factor;   /* on core attention besides; 1 unless the stack's is fitted */
-    double fit_error;               /* root mean square of ln(predicted / measured) of its rows */
-    const char **calibrated_on;     /* row ids, NULL at the end */
-    const double *calibrated_gpu_s; /* step times x GPUs of these rows, as many; NULL: not known */
+    double kernel_time_factor;    /* on every kernel */
+    double attention_time_factor; /* on core attention besides; 1 unless the stack's is fitted */
+    double fit_error;             /* root mean square of ln(predicted / measured) of its rows */
+    const char **calibrated_on;   /* row ids, NULL at the end */
+    const struct stack_run *runs; /* of these rows, as many; NULL: not known */
 };
 
 /* How a block is recomputed; sim/model/model.h says what each means. */
@@ -148,7 +153,7 @@ struct stack {
     bool offloads_to_fit;      /* a measured FSDP row offloads what does not fit, unless it says */
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
-    bool pads_matmuls;         /* its compiler pads the rows of those that begin anywhere */
+    bool pads_matmuls;         /* its compiler pads odd rows of unfused attention's scores */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
     bool overlap_tensor;       /* layout.tp_overlap of runs that do not say */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
@@ -251,6 +256,8 @@ double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, 
 /* Time of a kernel bound by the clock on the slowest of so many GPUs of one model, over their
  * median. */
 double stack_slowest_gpu_time(int64_t gpu_count);
+/* All of 16 bits and more run at one speed as far as factors go. */
+bool stack_same_speed(enum precision a, enum precision b);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);
 /* Time of the priced operator over the price of its kernel. */

@@ -57,8 +57,7 @@ static bool same_width(const struct stack_factor *f, enum precision precision) {
     return precision_is_quantised(f->precision) == precision_is_quantised(precision);
 }
 
-/* bf16 and fp16 run at one speed. */
-static bool same_speed(enum precision a, enum precision b) {
+bool stack_same_speed(enum precision a, enum precision b) {
     return a == b || (!precision_is_quantised(a) && !precision_is_quantised(b));
 }
 
@@ -140,7 +139,8 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
         double near_kernel = 0, near_count = 0;
         for (int64_t i = 0; i < stack->factor_count; i++) {
             const struct stack_factor *f = &stack->factors[i];
-            if (!same_width(f, precision) || (same == 1 && !same_speed(f->precision, precision)))
+            if (!same_width(f, precision) ||
+                (same == 1 && !stack_same_speed(f->precision, precision)))
                 continue;
             if (stack_gpu_is(gpu, f->gpu))
                 return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,

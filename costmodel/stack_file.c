@@ -13,8 +13,8 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         whole_logits, divides_sends;
-    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, holds_tensor_overlap, overlap_tensor,
-        packs_samples, offloads_to_fit;
+    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, holds_tensor_overlap,
+        overlap_tensor, packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     double multimodal_band;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
@@ -184,9 +184,7 @@ static const struct field stack_rows[] = {
     { "odd_vocabulary", FIELD_BOOL, AT(odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
     { "pads_matmuls", FIELD_BOOL, AT(pads_matmuls), 0, 0, "false", "",
-      "its compiler pads the rows of matmuls that do not begin on 16 bytes, as those of unfused "
-      "attention over an odd number of tokens",
-      NULL },
+      "its compiler pads the rows of unfused attention over an odd number of tokens", NULL },
     { "dropout_apart", FIELD_BOOL, AT(dropout_apart), 0, 0, "false", "",
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "modulation_apart", FIELD_BOOL, AT(modulation_apart), 0, 0, "false", "",
@@ -293,7 +291,7 @@ struct factor_fields {
     const char *gpu;
     int precision;
     double kernel_time_factor, attention_time_factor, fit_error;
-    const cJSON *calibrated_on, *calibrated_gpu_seconds;
+    const cJSON *calibrated_on, *calibrated_runs;
 };
 
 static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
@@ -311,8 +309,9 @@ static const struct field factor_rows[] = {
       "root mean square of ln(predicted / measured) of its rows", NULL },
     { "calibrated_on", FIELD_NODE, AT(calibrated_on), 0, 0, NULL, "", "ids of measured runs",
       NULL },
-    { "calibrated_gpu_seconds", FIELD_NODE, AT(calibrated_gpu_seconds), 0, 0, "null", "s",
-      "their step times, each times its GPUs: tells such a run by another id", NULL },
+    { "calibrated_runs", FIELD_NODE, AT(calibrated_runs), 0, 0, "null", "",
+      "of each its GPUs, step time in s, layers and width (0: not said): tells it by another id",
+      NULL },
 };
 #undef AT
 const struct field_table stack_factor_table =
@@ -390,22 +389,32 @@ static bool read_kernel_traffic(const struct json *json, const cJSON *forms, str
     return true;
 }
 
-static bool read_seconds(const struct json *json, const cJSON *list, struct arena *arena,
-                         struct stack_factor *factor, struct error *err) {
+static bool read_runs(const struct json *json, const cJSON *list, struct arena *arena,
+                      struct stack_factor *factor, struct error *err) {
+    enum { NUMBERS = 4 };
     if (list == NULL || cJSON_IsNull(list)) return true;
     int rows = 0, count = 0;
     while (factor->calibrated_on[rows] != NULL)
         rows++;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != rows)
-        return json_error(json, list, err, NULL, "must be a list of %d numbers, one a row", rows);
-    double *seconds = arena_array(arena, double, rows + 1);
+        return json_error(json, list, err, NULL, "must have one entry for each of the %d rows",
+                          rows);
+    struct stack_run *runs = arena_array(arena, struct stack_run, rows + 1);
     const cJSON *item;
     cJSON_ArrayForEach(item, list) {
-        if (!cJSON_IsNumber(item) || !(item->valuedouble > 0))
-            return json_error(json, item, err, NULL, "must be a number above 0");
-        seconds[count++] = item->valuedouble;
+        double numbers[NUMBERS] = { 0 };
+        bool ok = cJSON_IsArray(item) && cJSON_GetArraySize(item) == NUMBERS;
+        for (int i = 0; ok && i < NUMBERS; i++) {
+            const cJSON *number = cJSON_GetArrayItem(item, i);
+            numbers[i] = cJSON_IsNumber(number) ? number->valuedouble : NAN;
+            ok = numbers[i] >= 0 && (i > 1 || numbers[i] > 0);
+        }
+        if (!ok)
+            return json_error(json, item, err, NULL,
+                              "must be GPUs, seconds a step, layers and width");
+        runs[count++] = (struct stack_run){ numbers[0], numbers[1], numbers[2], numbers[3] };
     }
-    factor->calibrated_gpu_s = seconds;
+    factor->runs = runs;
     return true;
 }
 
@@ -427,7 +436,7 @@ static bool read_factors(const struct json *json, const cJSON *list, struct aren
         if (!read_texts(json, f.calibrated_on, arena, &factor->calibrated_on, err)) return false;
         if (factor->calibrated_on[0] == NULL)
             return json_error(json, item, err, NULL, "names no row that it was fitted on");
-        if (!read_seconds(json, f.calibrated_gpu_seconds, arena, factor, err)) return false;
+        if (!read_runs(json, f.calibrated_runs, arena, factor, err)) return false;
     }
     return true;
 }

@@ -8,7 +8,8 @@
 struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
-    double multimodal, unknown, lost_least, unknown_stack_factor, uncalibrated_stack_factor;
+    double multimodal, multimodal_low, multimodal_median, multimodal_high, unknown, lost_least,
+        unknown_stack_factor, uncalibrated_stack_factor;
     double calibrated_pair, relative_pair;
     const cJSON *calibrated_on, *stacks;
 };
@@ -25,6 +26,12 @@ static const struct field bands_rows[] = {
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
     { "multimodal", FIELD_DOUBLE, AT(multimodal), 0.001, 10, "null", "",
       "models of images or video and encoders alone: half-width of the time, never less", NULL },
+    { "multimodal_low", FIELD_DOUBLE, AT(multimodal_low), 0.001, 1000, "null", "",
+      "a tenth of their runs took no more than this over the prediction", NULL },
+    { "multimodal_median", FIELD_DOUBLE, AT(multimodal_median), 0.001, 1000, "null", "",
+      "half of them", NULL },
+    { "multimodal_high", FIELD_DOUBLE, AT(multimodal_high), 0.001, 1000, "null", "", "nine in ten",
+      NULL },
     { "unknown", FIELD_DOUBLE, AT(unknown), 0.001, 10, "null", "",
       "measured runs whose stack is not known", NULL },
     { "lost_least", FIELD_DOUBLE, AT(lost_least), 0, 1, NULL, "",
@@ -92,6 +99,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
         .multimodal = f.multimodal,
+        .multimodal_ratio = { f.multimodal_low, f.multimodal_median, f.multimodal_high },
         .unknown = f.unknown,
         .lost_least = f.lost_least,
         .unknown_stack_factor = f.unknown_stack_factor,

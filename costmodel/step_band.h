@@ -10,8 +10,8 @@
  * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all
  * that of runs predicted without their name too. Models of images or video, and encoders alone,
  * never take less than measured runs of such models were off, which no scale of the step explains:
- * those of the stack where it states them, else of all. Peak memory has one width, of all runs whose
- * reading tells what they needed. How far two runs of one stack and GPU err against each other is a
+ * those of the stack where it states them, else of all. Peak memory has one width, of all text runs
+ * whose reading tells what they needed. How far two runs of one stack and GPU err against each other is a
  * width of its own, in ln(time).
  *
  *     struct step_bands bands;
@@ -39,6 +39,7 @@ struct step_bands {
     /* Of the time itself: models other than text decoders on a stack that states no band for them;
      * NaN: not stated. */
     double multimodal;
+    double multimodal_ratio[3];  /* measured / predicted of these: 10 %, half, 90 %; NaN */
     double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
     double lost_least;           /* of the measured runs: less than this is nobody's */
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */

@@ -38,10 +38,13 @@ static cJSON *factor_json(const struct stack_factor *f, bool attention) {
     cJSON *rows = cJSON_AddArrayToObject(o, "calibrated_on");
     for (const char **id = f->calibrated_on; *id != NULL; id++)
         cJSON_AddItemToArray(rows, cJSON_CreateString(*id));
-    if (f->calibrated_gpu_s == NULL) return o;
-    cJSON *seconds = cJSON_AddArrayToObject(o, "calibrated_gpu_seconds");
-    for (int64_t i = 0; f->calibrated_on[i] != NULL; i++)
-        cJSON_AddItemToArray(seconds, cJSON_CreateNumber(rounded(f->calibrated_gpu_s[i])));
+    if (f->runs == NULL) return o;
+    cJSON *runs = cJSON_AddArrayToObject(o, "calibrated_runs");
+    for (int64_t i = 0; f->calibrated_on[i] != NULL; i++) {
+        const struct stack_run *r = &f->runs[i];
+        const double numbers[] = { r->gpus, r->step_s, r->layers, r->hidden };
+        cJSON_AddItemToArray(runs, cJSON_CreateDoubleArray(numbers, 4));
+    }
     return o;
 }
 

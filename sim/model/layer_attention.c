@@ -224,6 +224,8 @@ void core_cross_attention(const struct layer_division *d, enum operator_pass pas
     cross.attention_kv_heads = d->kv_heads;
     cross.score_count = d->cross_square_sum * (double)d->heads;
     cross.context_exchange = false;
+    cross.odd_scores = d->odd_cross_scores;
+    cross.writes_softmax = d->writes_cross_softmax;
     core_attention(&cross, pass, activation, out);
 }
 

@@ -78,18 +78,30 @@ static bool odd_logits(const struct layer_division *d, const struct tensor_split
            d->vocabulary * d->element_bytes % LOGIT_ALIGNMENT != 0;
 }
 
-/* Of samples that are all as long; NaN of several lengths. */
-static double one_length(const struct batch_shape *shape, enum layer_kind kind,
-                         const struct module *module) {
-    const int64_t tokens = layer_tokens(module, kind, shape);
-    const double length = batch_shape_squares(shape, layer_kind_axis(kind)) / (double)tokens;
+/* What all of these tokens attend to, sum(q k) / sum(q), where that is whole; else NaN. Samples of
+ * several lengths may come to a whole number too, by chance. */
+static double one_length(double square_sum, int64_t tokens) {
+    const double length = square_sum / (double)tokens;
     return tokens > 0 && length == floor(length) ? length : NAN;
 }
 
 /* The one kernel takes multiples of a length; samples of several lengths are left to it. */
-static bool writes_softmax(const struct batch_shape *shape, enum layer_kind kind, int64_t multiple,
-                           const struct module *module) {
-    return multiple > 1 && fmod(one_length(shape, kind, module), (double)multiple) > 0;
+static bool breaks_multiple(double length, int64_t multiple) {
+    return multiple > 1 && fmod(length, (double)multiple) > 0;
+}
+
+/* What unfused attention is spared, or not, by the length of its rows. */
+static void divide_scores(struct layer_division *d, const struct tensor_split *split,
+                          const struct batch_shape *shape) {
+    if (d->attention != ATTENTION_NAIVE) return;
+    const int64_t tokens = layer_tokens(d->module, d->kind, shape);
+    const double own = one_length(batch_shape_squares(shape, layer_kind_axis(d->kind)), tokens),
+                 text = one_length(shape->cross_square_sum, tokens);
+    d->writes_softmax = breaks_multiple(own, split->softmax_multiple);
+    d->odd_scores = !d->causal && !split->pads_matmuls && fmod(own, 2) == 1;
+    if (d->kind != LAYER_DIFFUSION_BLOCK || d->text_tokens == 0) return;
+    d->writes_cross_softmax = breaks_multiple(text, split->softmax_multiple);
+    d->odd_cross_scores = !split->pads_matmuls && fmod(text, 2) == 1;
 }
 
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
@@ -125,10 +137,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
         d.cross_square_sum = text ? shape->cross_square_sum / (double)d.cp : 0;
     }
     d.attention = tensor_split_attention(split, d.kind);
-    d.writes_softmax = d.attention == ATTENTION_NAIVE &&
-                       writes_softmax(shape, d.kind, split->softmax_multiple, d.module);
-    d.odd_scores = d.attention == ATTENTION_NAIVE && !d.causal && !split->pads_matmuls &&
-                   fmod(one_length(shape, d.kind, d.module), 2) == 1;
+    divide_scores(&d, split, shape);
     d.context = split->context;
     d.context_exchange =
         d.cp > 1 && (d.module->role == MODULE_LANGUAGE || d.kind == LAYER_DIFFUSION_BLOCK);

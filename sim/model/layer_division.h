@@ -43,6 +43,7 @@ struct layer_division {
     int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
     bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
     bool odd_scores;         /* unfused attention of all to an odd number of tokens */
+    bool odd_cross_scores, writes_cross_softmax; /* of cross attention: to so many of text */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
      * columns of the modulation that this rank computes */
     int64_t text_tokens, text_shard_tokens;

@@ -246,7 +246,7 @@ struct tensor_split {
         softmax_multiple;  /* lengths of which unfused attention's softmax is one kernel; 0: any */
     bool whole_logits;     /* the loss is computed on all logits, gathered from the TP ranks */
     bool odd_vocabulary;   /* not padded: rows of logits may begin anywhere */
-    bool pads_matmuls;     /* rows that begin anywhere are padded */
+    bool pads_matmuls;     /* odd rows of unfused attention's scores are padded */
     bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */

@@ -379,6 +379,8 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
     if (m->branch_norm)
         return mistake(place, "branch_norm", err, NULL,
                        "belongs to a language model or a vision encoder");
+    if (m->flash_attention)
+        return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     static const struct {
         const char *key, *hint;
         size_t offset;

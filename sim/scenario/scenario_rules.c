@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "costmodel/efficiency.h"
+#include "costmodel/step_band.h"
 #include "sim/policy/partition/partition.h"
 #include "sim/scenario/scenario_reader.h"
 
@@ -452,6 +453,28 @@ static void what_if_assumptions(struct reader *r) {
                            "(what_if.checkpoint_interval_min not given)");
 }
 
+/* Whose errors the band of a model of images or video is made of. */
+static void band_assumption(struct reader *r) {
+    struct scenario *s = r->s;
+    if (model_is_text_decoder(s->model)) return;
+    const struct step_bands *bands = cost_model_bands(s->cost_model);
+    if (cost_model_knows_multimodal(s->cost_model))
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "the band of the step time leans on how far off the runs of "
+                                     "one paper by stack %s were, %g %%",
+                                     s->stack->name, 100 * s->stack->multimodal_band));
+    else if (bands != NULL && !isnan(bands->multimodal_ratio[1]))
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "the band of the step time is that of public runs of models "
+                                     "of images or video and of encoders alone, whatever their "
+                                     "stack: half took over %.2f times the predicted time, four "
+                                     "in five %.2f to %.2f times",
+                                     bands->multimodal_ratio[1], bands->multimodal_ratio[0],
+                                     bands->multimodal_ratio[2]));
+}
+
 /* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
 static void pcie_assumption(struct reader *r) {
     enum { PROBE_BYTES = 256 << 20 };
@@ -542,10 +565,7 @@ void standing_assumptions(struct reader *r) {
                            "scores (training.attention)");
     what_if_assumptions(r);
     what_if_without_effect(r);
-    if (!model_is_text_decoder(s->model) && (s->stack == NULL || isnan(s->stack->multimodal_band)))
-        scenario_assume(r,
-                        "the band of the step time is that of public runs of models of images or "
-                        "video on any stack, most of which took longer than predicted");
+    band_assumption(r);
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(

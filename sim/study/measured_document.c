@@ -286,8 +286,11 @@ enum precision measured_precision(const struct measured_run *run) {
     return strcmp(run->precision, "fp4") == 0 ? PRECISION_FP4 : PRECISION_BF16;
 }
 
-double measured_gpu_seconds(const struct measured_run *run) {
-    return run->iter_time_s * (double)run->gpu_count;
+struct stack_run measured_stack_run(const struct measured_run *run) {
+    return (struct stack_run){ .gpus = (double)run->gpu_count,
+                               .step_s = run->iter_time_s,
+                               .layers = fmax((double)run->layers, 0),
+                               .hidden = fmax((double)run->hidden, 0) };
 }
 
 const char *measured_fp8_recipe(const struct measured_run *run) {

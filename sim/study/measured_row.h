@@ -55,6 +55,10 @@ const char *measured_machine(const struct measured_context *context, const char 
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
 /* measured_stack.c. What scenarios without a stack have in the place of one: no cause, no factor. */
 const struct stack *measured_no_stack(void);
+/* The name or word of a stack that this one may be a slip of, its year left off; NULL: none, or it
+ * holds one. */
+const char *measured_stack_meant(struct arena *arena, const struct stack_list *list,
+                                 const char *name);
 /* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
 struct known_machine {
     const char *name;

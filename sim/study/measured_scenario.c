@@ -227,10 +227,13 @@ static void find_stack(struct measured_row *row) {
         if (name != r->stack) measured_row_note(row, "stack: %s, as its notes say", stack->name);
         return;
     }
-    measured_row_note(row, "stack%s%s%s%s: taken for %s%s", r->stack[0] != '\0' ? " \"" : "",
+    struct arena *arena = row->context->arena;
+    const char *meant = r->stack[0] != '\0' ? measured_stack_meant(arena, list, r->stack) : NULL;
+    measured_row_note(row, "stack%s%s%s%s: taken for %s%s%s", r->stack[0] != '\0' ? " \"" : "",
                       r->stack, r->stack[0] != '\0' ? "\"" : "",
                       r->stack[0] != '\0' ? " is not known" : ": none is named", stack->name,
-                      !named && row->out->known_stack ? ", as its source" : "");
+                      !named && row->out->known_stack ? ", as its source" : "",
+                      meant == NULL ? "" : arena_format(arena, "; did you mean \"%s\"?", meant));
 }
 
 static void choose_stack(struct measured_row *row) {

@@ -97,8 +97,8 @@ const char *measured_fp8_recipe(const struct measured_run *run);
 /* measured_document.c: of the matmuls, as factors of stacks tell it: all of 16 bits and more are
  * bf16. */
 enum precision measured_precision(const struct measured_run *run);
-/* The step's time on all GPUs, s: what tells a published run by whatever id it is collected. */
-double measured_gpu_seconds(const struct measured_run *run);
+/* What tells a published run by whatever id it is collected. */
+struct stack_run measured_stack_run(const struct measured_run *run);
 
 /* measured_shape.c: *run with the blanks of its model's shape filled in where that can be derived.
  * NULL, or the column that stays empty. */

@@ -1,7 +1,11 @@
 /* measured_stack.c - stacks that a row names and scenarios/stacks does not hold: a file of the
- * user's, and none at all.
+ * user's, none at all, and what a name that it lacks may be a slip of.
  */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "sim/study/measured_row.h"
 
 /* Each file is read once: rows of one stack share it, as those of a shipped one do. */
@@ -28,6 +32,38 @@ const struct stack *measured_own_stack(const struct measured_context *context, c
     return stack;
 }
 
+static const char *name_at(const void *names, size_t index) {
+    return ((const char *const *)names)[index];
+}
+
+/* A slip leaves the first letters and most of the others. */
+static bool is_slip(const char *wanted, const char *name) {
+    enum { ALIKE = 3, LONGER = 2 };
+    const int64_t longer = (int64_t)strlen(wanted) - (int64_t)strlen(name);
+    return strncasecmp(wanted, name, ALIKE) == 0 && llabs(longer) <= LONGER;
+}
+
+const char *measured_stack_meant(struct arena *arena, const struct stack_list *list,
+                                 const char *name) {
+    char *wanted = arena_text(arena, name);
+    for (char *c = wanted; *c != '\0'; c++)
+        *c = *c == '_' || *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
+    char *year = strrchr(wanted, '-');
+    if (year != NULL && stack_name_year(year) > 0) *year = '\0';
+    size_t count = 0, limit = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        for (const char **word = list->stacks[i]->words; *word != NULL; word++)
+            limit++;
+    const char **names = arena_array(arena, const char *, (int64_t)limit + list->count + 1);
+    for (int64_t i = 0; i < list->count; i++) {
+        names[count++] = list->stacks[i]->name;
+        for (const char **word = list->stacks[i]->words; *word != NULL; word++)
+            names[count++] = *word;
+    }
+    const char *near = nearest_name(wanted, count, name_at, names);
+    return near != NULL && is_slip(wanted, near) && strstr(wanted, near) == NULL ? near : NULL;
+}
+
 const struct stack *measured_no_stack(void) {
     static const char *nothing[] = { NULL };
     static const struct stack none = { .name = "none",
@@ -35,6 +71,7 @@ const struct stack *measured_no_stack(void) {
                                        .words = nothing,
                                        .runs = nothing,
                                        .backend = "",
-                                       .memory_rows = nothing };
+                                       .memory_rows = nothing,
+                                       .multimodal_band = NAN };
     return &none;
 }

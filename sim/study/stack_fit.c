@@ -433,13 +433,13 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
         struct stack_fit_group *group = &fit->groups[g];
         group->factor.calibrated_on = arena_array(arena, const char *, group->row_count + 1);
-        double *gpu_s = arena_array(arena, double, group->row_count + 1);
+        struct stack_run *fitted_runs = arena_array(arena, struct stack_run, group->row_count + 1);
         for (int64_t i = 0, n = 0; i < count; i++) {
             if (rows[i].group != g) continue;
-            gpu_s[n] = measured_gpu_seconds(rows[i].run);
+            fitted_runs[n] = measured_stack_run(rows[i].run);
             group->factor.calibrated_on[n++] = rows[i].run->row_id;
         }
-        group->factor.calibrated_gpu_s = gpu_s;
+        group->factor.runs = fitted_runs;
         problems[g] = (struct problem){ .options = options,
                                         .rows = rows,
                                         .row_count = count,

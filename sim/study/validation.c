@@ -11,20 +11,29 @@
 /* The published times of one run differ by this, as they are rounded. */
 #define ROUNDED 5e-4
 
-/* The row that some factor of the stack was fitted on and that is this run, be it by another id;
- * NULL: none. */
+static bool same_where_said(double a, double b) {
+    return a == b || a == 0 || b == 0;
+}
+
+static bool is_run(const struct stack_run *a, const struct stack_run *b) {
+    return a->gpus == b->gpus && fabs(a->step_s / b->step_s - 1) < ROUNDED &&
+           same_where_said(a->layers, b->layers) && same_where_said(a->hidden, b->hidden);
+}
+
+/* The row that some factor of the stack was fitted on and that is this run, be it by another id
+ * (not where the stack has the factors of another); NULL: none. */
 static const char *calibration_row(const struct stack *stack, const char *gpu,
                                    const struct measured_run *run) {
     for (const char *const *id = cost_model_calibration_rows; *id != NULL; id++)
         if (strcmp(*id, run->row_id) == 0) return *id;
-    const double gpu_s = measured_gpu_seconds(run);
+    const struct stack_run own = measured_stack_run(run);
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
-        const bool theirs = !stack->borrows && f->calibrated_gpu_s != NULL &&
-                            stack_gpu_is(gpu, f->gpu) && f->precision == measured_precision(run);
+        const bool theirs = !stack->borrows && f->runs != NULL && stack_gpu_is(gpu, f->gpu) &&
+                            stack_same_speed(f->precision, measured_precision(run));
         for (int64_t k = 0; f->calibrated_on[k] != NULL; k++)
             if (strcmp(f->calibrated_on[k], run->row_id) == 0 ||
-                (theirs && fabs(gpu_s / f->calibrated_gpu_s[k] - 1) < ROUNDED))
+                (theirs && is_run(&own, &f->runs[k])))
                 return f->calibrated_on[k];
     }
     return NULL;
@@ -128,6 +137,9 @@ static void predict(const struct scenario_options *options, struct measured_scen
         band = cost_model_step_band_of_source(model, r->source, p->inside_range, lost);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
         band = fmax(band, cost_model_step_band(model, KIN_OFF_STACK, p->inside_range, lost));
+    const struct step_bands *bands = cost_model_bands(model);
+    if (!scenario->exact_stack && row->multimodal && bands != NULL)
+        band = fmax(band, bands->multimodal);
     if (!scenario->known_stack) band = fmax(band, cost_model_unknown_stack_band(model, lost));
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
@@ -510,6 +522,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->known_stack = scenario.known_stack;
         row->offload_chosen = scenario.offload_chosen;
         row->hardware = scenario.gpu;
+        row->multimodal = strstr("text", row->measured->modality) == NULL;
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
         struct scenario_options own = *options;

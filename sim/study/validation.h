@@ -42,7 +42,7 @@ struct validation_row {
     bool memory_used;                   /* a cause of its stack was read from this row's memory */
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
     bool known_stack;                   /* by name, itself or a relative */
-    bool multimodal;                    /* its model is no text decoder; of what was simulated */
+    bool multimodal;                    /* no text decoder; of a skipped row, by its modality */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
     double predicted_peak_GiB,
@@ -83,7 +83,7 @@ struct validation {
     struct validation_row *rows;
     struct validation_group *groups; /* by source, in order of appearance */
     int64_t group_count;
-    struct validation_group all, text, multimodal; /* the last two: of what was simulated */
+    struct validation_group all, text, multimodal; /* by kind of model */
     /* fits against out of memory: [measured fits][predicted fits], and how many of these are
      * close */
     int64_t confusion[2][2], close[2][2];

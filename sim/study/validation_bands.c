@@ -85,7 +85,7 @@ static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
     return !isnan(row->relative_error) && !row->calibrated_on &&
            row->multimodal == (c->what == BAND_MULTIMODAL) &&
-           (c->what == BAND_MULTIMODAL ? isnan(row->stack->multimodal_band)
+           (c->what == BAND_MULTIMODAL ? !(row->stack->multimodal_band > 0)
             : c->what == BAND_UNKNOWN  ? !row->known_stack
             : c->what == BAND_RELATIVE ? !row->calibrated_stack && !row->stack->attention_fitted
                                        : row->calibrated_stack);
@@ -251,6 +251,25 @@ static void add_width(cJSON *o, const char *key, double width) {
     cJSON_AddNumberToObject(o, key, rounded(fmax(width, 0.001)));
 }
 
+/* How long the runs of the class took over their predictions: most err to one side. */
+static void add_ratios(cJSON *o, const struct class *c) {
+    double *ratios = memory_alloc(sizeof *ratios * (size_t)(c->v->runs.count + 1));
+    size_t count = 0;
+    for (int64_t i = 0; i < c->v->runs.count; i++)
+        if (held_back(c, i)) ratios[count++] = 1 / (1 + error_of(c, i));
+    gsl_sort(ratios, 1, count);
+    static const struct {
+        const char *key;
+        double share;
+    } quantiles[] = { { "multimodal_low", 0.1 },
+                      { "multimodal_median", 0.5 },
+                      { "multimodal_high", 0.9 } };
+    for (size_t q = 0; q < sizeof quantiles / sizeof quantiles[0]; q++)
+        add_width(o, quantiles[q].key,
+                  gsl_stats_quantile_from_sorted_data(ratios, 1, count, quantiles[q].share));
+    free(ratios);
+}
+
 /* Of the held-back rows of the same place, each once. */
 static void add_sources(cJSON *band, const struct class *c, const struct validation_row *like) {
     cJSON *sources = cJSON_AddArrayToObject(band, "sources");
@@ -345,7 +364,10 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     add_width(o, "relative_outside", relative_outside);
     add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
     const double of_multimodal = pooled(&multimodal, NULL, -1);
-    if (!isnan(of_multimodal)) add_width(o, "multimodal", of_multimodal);
+    if (!isnan(of_multimodal)) {
+        add_width(o, "multimodal", of_multimodal);
+        add_ratios(o, &multimodal);
+    }
     add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
     add_width(o, "unknown_stack_factor", held_back_factor(v, no_name, BAND_UNKNOWN, NULL));
     add_width(o, "uncalibrated_stack_factor", held_back_factor(v, no_factors, BAND_RELATIVE, NULL));

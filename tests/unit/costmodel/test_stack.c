@@ -602,12 +602,12 @@ static void test_mistakes(void **state) {
           "must be a list" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1,"
-          "\"calibrated_on\":[\"r\"],\"calibrated_gpu_seconds\":[1,2]}],\"sources\":{}}",
-          "a list of 1 numbers" },
+          "\"calibrated_on\":[\"r\"],\"calibrated_runs\":[]}],\"sources\":{}}",
+          "one entry for each of the 1 rows" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\",\"kernel_time_factor\":1,"
-          "\"calibrated_on\":[\"r\"],\"calibrated_gpu_seconds\":[0]}],\"sources\":{}}",
-          "a number above 0" },
+          "\"calibrated_on\":[\"r\"],\"calibrated_runs\":[[8,0,32,4096]]}],\"sources\":{}}",
+          "GPUs, seconds a step" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"keeps\":[\"gate-output\",\"everything\"],\"sources\":{}}",
           "is no tensor that a block can keep" },
