@@ -264,12 +264,20 @@ static bool square_patches(struct dataset_builder *b, const struct sample_record
                   (long long)out->tiles, (long long)out->patches, (unsigned long long)out->squares);
 }
 
+/* A file's tiles are those of the model that it was made for. */
+static int64_t tiles_of_model(const struct dataset_builder *b, const struct sample_record *r,
+                              int64_t tiles) {
+    const int64_t images = r->image_count > 0 ? r->image_count : 1,
+                  most = images * b->tiling.file_tiles;
+    return b->tiling.file_tiles > 0 && tiles > most ? most : tiles;
+}
+
 static bool keep_file_counts(struct dataset_builder *b, const struct sample_record *r,
                              struct outcome *out) {
     bool text_only = is_text_only(r);
     out->patches = r->vision_patches > 0 ? r->vision_patches : 0;
     if (r->vision_tiles >= 0) {
-        out->tiles = r->vision_tiles;
+        out->tiles = tiles_of_model(b, r, r->vision_tiles);
         if (!text_only && out->patches == 0 && all_sizes_known(r)) {
             b->sized_samples++;
             b->one_tile_samples += out->tiles == r->image_count;
@@ -279,6 +287,11 @@ static bool keep_file_counts(struct dataset_builder *b, const struct sample_reco
         b->assumed_tiles += out->tiles > 0;
     }
     out->language_tokens = r->language_tokens;
+    if (out->language_tokens >= 0 && out->tiles < r->vision_tiles) {
+        const int64_t left_out = r->vision_tiles - out->tiles;
+        out->language_tokens -= left_out * b->dataset->tile_language_tokens;
+        if (out->language_tokens < 0) out->language_tokens = 0;
+    }
     if (out->language_tokens < 0) {
         int64_t tiles = text_only ? 0 : out->tiles;
         out->language_tokens = r->text_tokens + b->dataset->tile_language_tokens * tiles;

@@ -25,13 +25,14 @@
 enum tiling_kind {
     TILING_AS_FILE,
     TILING_INTERNVL,
-    TILING_NATIVE, /* Qwen2-VL */
-    TILING_ANYRES, /* LLaVA-1.6, every tile with all its tokens */
+    TILING_NATIVE,         /* Qwen2-VL */
+    TILING_ANYRES,         /* LLaVA-1.6, every tile with all its tokens */
     TILING_ANYRES_UNPADDED /* the same without the tokens of padding, as released */
 };
 
 struct tiling {
     enum tiling_kind kind;
+    int64_t file_tiles; /* as-file: an image's tiles beyond these are left out; 0: none are */
     int64_t min_tiles, max_tiles; /* InternVL: 1 and 12 by default; the thumbnail comes on top */
     bool thumbnail;
     int64_t tile_pixels;            /* 448 */

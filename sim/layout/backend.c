@@ -164,7 +164,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->host_forward_s = stack->host_forward_s + hooks_s;
     b->host_backward_s = stack->host_backward_s + hooks_s;
     b->host_frozen_s = fmin(stack->host_frozen_s, stack->host_backward_s);
-    if (precision == PRECISION_FP8) b->host_forward_s += stack->host_fp8_s;
+    if (precision_is_quantised(precision)) b->host_forward_s += stack->host_fp8_s;
     if (tp > 1) {
         b->host_forward_s += stack->host_divided_forward_s;
         b->host_backward_s += stack->host_divided_backward_s;

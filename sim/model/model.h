@@ -94,9 +94,8 @@ struct module {
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
     int64_t vocabulary;     /* language model; 0 otherwise */
     bool tied_embeddings;
-    bool
-        flash_attention; /* vision encoder: its own code runs FlashAttention, whatever the stack's */
-    bool bidirectional;  /* language model: all tokens attend to all (BERT, an encoder by itself) */
+    bool flash_attention; /* vision encoder: by its own code, where a stack has unfused_encoder */
+    bool bidirectional; /* language model: all tokens attend to all (BERT, an encoder by itself) */
     /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of
      * the latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
@@ -167,6 +166,7 @@ struct model {
      * what Transformers' enable_input_require_grads() does, and pipeline engines that ask a
      * gradient of all that they receive. */
     bool input_gradients;
+    int64_t max_tiles; /* that one image becomes by the model's own pre-processing; 0: not stated */
 };
 
 /* What one micro-batch (or sub-microbatch) holds, as the layers see it; whole model, all TP ranks.

@@ -186,6 +186,7 @@ const struct field_table connector_table =
 
 struct model_row {
     const char *name, *description, *source, *notes;
+    int64_t max_tiles;
     const cJSON *vision, *connector, *language, *diffusion_decoder;
 };
 
@@ -203,6 +204,8 @@ static const struct field model_fields[] = {
       "makes video from the text that the language model encodes, or by itself: a module's name, "
       "or an object",
       NULL },
+    { "max_tiles", FIELD_COUNT, AT(max_tiles), 1, 100, "null", "tiles",
+      "an image becomes no more of these by the model's own pre-processing", NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "who combined the modules", NULL },
     { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
 };
@@ -674,6 +677,7 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
     model->description = row.description;
     model->source = row.source;
     model->notes = row.notes;
+    model->max_tiles = row.max_tiles > 0 ? row.max_tiles : 0;
     const cJSON *vision = given(row.vision), *language = given(row.language);
     const cJSON *connector = given(row.connector), *decoder = given(row.diffusion_decoder);
     if (decoder != NULL && language == NULL && vision != NULL)

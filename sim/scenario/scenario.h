@@ -35,6 +35,7 @@ struct scenario_dataset {
     const cJSON *definition; /* a description's content; NULL: read the file `name` */
     int tiling;              /* enum tiling_kind */
     int64_t max_tiles, min_tiles, min_pixels, max_pixels;
+    int64_t image_tiles;          /* with tiling as-file; -1: as the model has it */
     int64_t tile_language_tokens; /* -1: as the data set states, otherwise as the model */
     bool thumbnail;
 };

@@ -64,6 +64,10 @@ static const struct field dataset_section_fields[] = {
       tiling_names },
     { "min_tiles", FIELD_COUNT, AT(min_tiles), 1, 64, "1", "tiles",
       "internvl: fewest tiles of an image", NULL },
+    { "image_tiles", FIELD_COUNT, AT(image_tiles), 1, TILING_MAX_TILES, "null", "tiles",
+      "as-file: at most so many of those that the data set has of an image; null: as the model's "
+      "file says, else all",
+      NULL },
     { "max_tiles", FIELD_COUNT, AT(max_tiles), 1, 64, "12", "tiles",
       "internvl: most tiles of an image", NULL },
     { "thumbnail", FIELD_BOOL, AT(thumbnail), 0, 0, "true", "",

@@ -586,6 +586,16 @@ bool rule_tiling(struct reader *r) {
     s->tiling.tile_language_tokens = s->model->tile_language_tokens;
     s->tiling.patch_pixels = vision->patch_size;
     if (vision->merge > 0) s->tiling.merge = vision->merge;
+    if (s->dataset_fields.image_tiles < 0 && s->model->max_tiles > 0 &&
+        s->tiling.kind == TILING_AS_FILE) {
+        s->dataset_fields.image_tiles = s->model->max_tiles;
+        scenario_assume(r, arena_format(s->arena,
+                                        "an image is at most %ld tile%s, as model \"%s\" has it "
+                                        "(dataset.image_tiles)",
+                                        (long)s->model->max_tiles,
+                                        s->model->max_tiles == 1 ? "" : "s", s->model->name));
+    }
+    s->tiling.file_tiles = s->dataset_fields.image_tiles > 0 ? s->dataset_fields.image_tiles : 0;
     s->fixed_tiles = module_extra_tokens(vision) > 0 || vision->position == POSITION_LEARNED;
     r->rule = "tile-size";
     if (!s->fixed_tiles || s->tiling.kind != TILING_NATIVE) return true;

@@ -6,7 +6,7 @@
  *      the list's column `compared` says when and with what a line was compared, what differs;
  *      the encoder of a vision-language model of scenarios/models likewise;
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
- *   3. vocabulary: 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
+ *   3. vocabulary: 1,000 classes for an encoder called ViT; 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
  *      else LLaMA's 32,000;
  *   4. layers: the size that the name states ("GPT-191B"), less the vocabulary's share, over a
  *      block's parameters, to the nearest multiple of pp;
@@ -27,6 +27,7 @@
 #include "sim/base/csv.h"
 #include "sim/base/folder_names.h"
 #include "sim/model/model.h"
+#include "sim/study/measured_words.h"
 
 /* "Llama 3.1 8B" is llama3.18b: points between digits stay, since 1.3B is not 13B. */
 static const char *plain_name(struct arena *arena, const char *name) {
@@ -288,6 +289,11 @@ const char *measured_shape_complete(const struct measured_context *context,
         run->ffn_hidden = gated(run) ? (run->hidden * 8 / 3 + 255) / 256 * 256 : 4 * run->hidden;
         note(notes, note_count,
              arena_format(arena, "ffn_hidden %ld by the usual rule", (long)run->ffn_hidden));
+    }
+    if (run->vocab < 1 && strcmp(run->modality, "encoder") == 0 &&
+        (measured_text_says(run->model, "vit") || measured_text_says(run->model, "deit"))) {
+        run->vocab = 1000;
+        note(notes, note_count, "vocabulary of 1,000, ImageNet's classes");
     }
     if (run->vocab < 1 && !diffusion) {
         run->vocab = gated(run) ? 32000 : 51200;

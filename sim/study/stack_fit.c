@@ -278,6 +278,15 @@ static void skip(struct stack_fit *fit, const char *row_id, const char *reason) 
     fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
 }
 
+/* Why the row's scenario cannot run, as in fp4 on a GPU without; NULL: it can. */
+static const char *complaint_of(const struct scenario_options *options, struct arena *arena,
+                                struct fit_row *row) {
+    struct error err = { 0 };
+    struct execution *e = measured_scenario_run(options, &row->scenario, &err);
+    execution_destroy(e);
+    return e != NULL ? NULL : measured_run_complaint(arena, row->run, err.text);
+}
+
 static bool is_of_folder(const struct stack_list *list, const struct stack *stack) {
     for (int64_t i = 0; i < list->count; i++)
         if (list->stacks[i] == stack) return true;
@@ -416,6 +425,12 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
         if (row->scenario.skip != SKIP_NOTHING || !(row->run->iter_time_s > 0) ||
             !is_of_folder(&context.stacks, row->scenario.stack)) {
             skip(fit, row->run->row_id, skip_reason(&context, &row->scenario));
+            cJSON_Delete(row->scenario.document);
+            continue;
+        }
+        const char *complaint = complaint_of(options, arena, row);
+        if (complaint != NULL) {
+            skip(fit, row->run->row_id, complaint);
             cJSON_Delete(row->scenario.document);
             continue;
         }

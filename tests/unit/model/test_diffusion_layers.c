@@ -558,6 +558,37 @@ static void test_load_errors(void **state) {
     arena_destroy(arena);
 }
 
+/* Of unfused attention: rows of the video's own scores are as long as the video, those of cross
+ * attention as the text. */
+static void test_odd_scores(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "t2v-s");
+    const struct {
+        int64_t video, text;
+        int want; /* of forward's two matmuls, of either attention */
+    } cases[] = { { 1025, 512, 2 }, { 1024, 77, 2 }, { 1025, 77, 4 }, { 1024, 512, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double video = (double)cases[i].video, text = (double)cases[i].text;
+        const struct batch_shape shape = { .samples = 2,
+                                           .video_clips = 2,
+                                           .video_tokens = 2 * cases[i].video,
+                                           .video_square_sum = 2 * video * video,
+                                           .cross_square_sum = 2 * video * text,
+                                           .language_tokens = 2 * cases[i].text };
+        struct tensor_split split = { .tp = 1, .cp = 1, .attention = ATTENTION_NAIVE };
+        struct operator_list list = { 0 };
+        layer_operators(m, fixture_layer(m, LAYER_DIFFUSION_BLOCK), &shape, &split,
+                        PASS_SET_FORWARD, both, &list);
+        int odd = 0;
+        for (int64_t k = 0; k < list.count; k++)
+            odd += list.operators[k].odd_batch;
+        if (odd != cases[i].want) fail_msg("case %zu: %d, not %d", i, odd, cases[i].want);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clip_tokens),     cmocka_unit_test(test_parameters),
@@ -567,6 +598,7 @@ int main(void) {
         cmocka_unit_test(test_saved_bytes),     cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_load_errors),     cmocka_unit_test(test_alone_parameters),
         cmocka_unit_test(test_alone_sequences), cmocka_unit_test(test_alone_work),
+        cmocka_unit_test(test_odd_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
