@@ -170,13 +170,16 @@ static void print_band_notes(const struct stack_fit *fit) {
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
         if (isnan(g->band)) continue;
-        printf("%s on %s, %s: predictions keep the band of +-%s %% ", g->stack->name, g->factor.gpu,
-               precision_name(g->factor.precision), cli_cell(100 * g->band, 0, 1, false).text);
+        printf("%s on %s, %s: predictions of such runs have a band of +-%s %% (+-%s %% before), "
+               "which ",
+               g->stack->name, g->factor.gpu, precision_name(g->factor.precision),
+               cli_cell(100 * g->band, 0, 1, false).text,
+               cli_cell(100 * g->band_before, 0, 1, false).text);
         if (g->band_rows > 0)
-            printf("that %lld row%s held back from the shipped factor gave",
-                   (long long)g->band_rows, g->band_rows == 1 ? "" : "s");
+            printf("%lld row%s held back from the shipped factor%s gave", (long long)g->band_rows,
+                   g->band_rows == 1 ? "" : "s", g->was_calibrated ? "" : "s of other precisions");
         else
-            printf("that rows of other calibrated stacks gave");
+            printf("rows of other calibrated stacks gave");
         printf("; %s was held back from this one\n", g->row_count == 1
                                                          ? "its only row went into the fit and none"
                                                          : "all rows went into the fit and none");
@@ -282,13 +285,18 @@ static bool check_bands(struct arena *arena, const cJSON *bands, struct error *e
     return ok;
 }
 
-static void print_bands(const struct bands_report *report, const char *output) {
+static void print_bands(const struct bands_report *report, int64_t rows_with_step, int64_t all_rows,
+                        const char *output) {
     static const char *const classes[BAND_CLASS_COUNT] = {
         [BAND_CALIBRATED] = "calibrated on the GPU",
         [BAND_RELATIVE] = "without its source's factors",
         [BAND_UNKNOWN] = "unknown by name",
         [BAND_MULTIMODAL] = "images, video, encoders alone",
     };
+    printf(
+        "%lld of %lld rows have a step time and could be simulated (ballast validate says of each "
+        "why not).\n",
+        (long long)rows_with_step, (long long)all_rows);
     puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' "
          "rows alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
     printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
@@ -346,7 +354,8 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
             cli_print_json(bands);
         else {
             cJSON_Delete(bands);
-            if (ok) print_bands(&report, output);
+            if (ok)
+                print_bands(&report, v->all.time.count + v->all.calibrated, v->all.rows, output);
         }
     }
     validation_destroy(v);

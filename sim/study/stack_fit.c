@@ -253,6 +253,7 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
     g->before_kernel = use.kernel_time_factor;
     g->before_attention = use.attention_time_factor;
+    g->was_calibrated = use.calibrated;
     return fit->group_count++;
 }
 
@@ -390,6 +391,10 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
     g->band = bands == NULL ? NAN
                             : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true,
                                                  true, lost_fraction);
+    g->band_before = bands == NULL
+                         ? NAN
+                         : step_band_fraction(bands, g->stack->name, g->factor.gpu,
+                                              g->was_calibrated, false, true, lost_fraction);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

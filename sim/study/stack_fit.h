@@ -27,7 +27,8 @@ struct stack_fit_group {
     /* Half-width of the band that predictions of such runs carry, NaN without bands.json; how
      * many held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None
      * of the rows of this fit was held back. */
-    double band;
+    double band, band_before;
+    bool was_calibrated; /* on this GPU and precision */
     int64_t band_rows;
 };
 
