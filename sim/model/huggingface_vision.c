@@ -65,6 +65,11 @@ static bool is(const struct tower_family *f, const char *model_type) {
     return strcmp(f->model_type, model_type) == 0;
 }
 
+/* InternViT's and Qwen2-VL's own code does; Transformers' CLIP and SigLIP up to 2024 did not. */
+static bool runs_flash(const struct tower_family *f) {
+    return !is(f, "clip_vision_model") && !is(f, "siglip_vision_model");
+}
+
 static bool is_qwen(const struct tower_family *f) {
     return is(f, "qwen2_vl") || is(f, "qwen2_5_vl");
 }
@@ -209,6 +214,7 @@ static cJSON *tower_module(struct huggingface_config *c, const struct tower_fami
     cJSON_AddNumberToObject(m, "temporal_patch", (double)t->temporal_patch);
     cJSON_AddBoolToObject(m, "patch_bias", f->patch_bias);
     cJSON_AddBoolToObject(m, "class_token", f->class_token);
+    if (runs_flash(f)) cJSON_AddBoolToObject(m, "flash_attention", true);
     cJSON_AddStringToObject(m, "source",
                             arena_format(c->arena, "config.json, model_type %s", f->model_type));
     if (layers != t->layers)

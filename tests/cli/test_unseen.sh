@@ -27,12 +27,14 @@ for file in unseen/*.csv; do
     rows=$(($(wc -l < "$file") - 1))
     grep -q "^| $name | $rows |" unseen/README.md || fail "unseen/README.md does not give $name $rows rows"
 done
-# First sight tells all rows of a round that was committed before it was simulated.
-for round in 3 4 5 6 7 8 9 15; do
+# First sight tells all rows of a round that was committed before it was simulated, also those that
+# left for ../runs/multimodal.csv since.
+declare -A left=([5]=9 [7]=3)
+for round in 3 4 5 6 7 8 9 15 16; do
     told=$(awk -F'|' -v round="$round" '
         $2 ~ "^ *" round " *$" && NF == 8 { n = split($4, words, " "); sum += words[n] }
         END { print sum + 0 }' unseen/README.md)
-    rows=$(first_cells unseen/round"$round"_*.csv | wc -l)
+    rows=$(($(first_cells unseen/round"$round"_*.csv | wc -l) + ${left[$round]:-0}))
     [ "$told" -eq "$rows" ] || fail "first sight of round $round tells $told rows of $rows"
 done
 [ "$failures" -eq 0 ]
