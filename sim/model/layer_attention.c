@@ -30,8 +30,8 @@
  * exact for samples of any lengths. Each head begins head_dim elements after the one before: where
  * that is no multiple of 16 bytes (150, 450) the library falls back to kernels without tensor
  * cores. So do rows of scores that begin on every 2 bytes, where all samples have one odd length
- * (an image's patches and a class token), unless a compiler pads them. The copies that spread grouped keys and values over the query
- * heads are not counted.
+ * (an image's patches and a class token), unless a compiler pads them. The copies that spread
+ * grouped keys and values over the query heads are not counted.
  *
  * Exchange between cp context-parallel ranks, each with `tokens` of the sequence, v columns of keys
  * and q columns of queries on the TP rank. Bytes as costmodel/operator_work.h counts them:

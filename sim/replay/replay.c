@@ -528,8 +528,8 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
     replay->band_fraction =
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
-    /* Stacks were fitted on text models: what is far from their runs keeps the width of runs without
-     * a calibration of their own, or of its operators where that is wider. */
+    /* Stacks were fitted on text models: what is far from their runs keeps the width of runs
+     * without a calibration of their own, or of its operators where that is wider. */
     const enum band_kin kin = !model_is_text_decoder(s->model) ? KIN_MULTIMODAL
                               : s->stack != NULL && backend_is_of_stack(s->backend, s->stack)
                                   ? KIN_LIKE_MEASURED

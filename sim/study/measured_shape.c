@@ -6,8 +6,8 @@
  *      the list's column `compared` says when and with what a line was compared, what differs;
  *      the encoder of a vision-language model of scenarios/models likewise;
  *   2. ffn_hidden: 8/3 of hidden, rounded up to 256, if gated (LLaMA's rule), else 4 hidden;
- *   3. vocabulary: 1,000 classes for an encoder called ViT; 51,200, GPT-2's 50,257 padded as Megatron does, for models of the GPT family,
- *      else LLaMA's 32,000;
+ *   3. vocabulary: 1,000 classes for an encoder called ViT or DeiT; 51,200, GPT-2's 50,257 padded
+ *      as Megatron does, for models of the GPT family, else LLaMA's 32,000;
  *   4. layers: the size that the name states ("GPT-191B"), less the vocabulary's share, over a
  *      block's parameters, to the nearest multiple of pp;
  *   5. heads: hidden / head_dim, else those of the last row before it of the same source and width,

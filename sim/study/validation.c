@@ -522,7 +522,8 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->known_stack = scenario.known_stack;
         row->offload_chosen = scenario.offload_chosen;
         row->hardware = scenario.gpu;
-        row->multimodal = strstr("text", row->measured->modality) == NULL;
+        const char *modality = row->measured->modality;
+        row->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
         row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
         memcpy(row->notes, scenario.notes, sizeof scenario.notes);
         struct scenario_options own = *options;

@@ -4,13 +4,13 @@
  * over 1 - HFU of its simulation: the FLOP of a step and the GPU's peak are certain, and what can
  * be wrong is the rest of its time. Widths are quantiles of these.
  *
- * Three classes of text models: rows of a stack that was calibrated on their GPU; all rows, predicted
- * without the factors of their own source; and those again as runs of a stack that nobody knows. A
- * fourth, over the whole time: models of images or video and encoders alone, as they are predicted,
- * on stacks that state no band of their own for them. A stack whose
- * attention kernel is not in the profiles has a factor for it (attention_fitted). Without, its rows
- * would be predicted by a kernel that is known to be another; nobody is told that, so they count as
- * runs of an unknown stack only.
+ * Three classes of text models: rows of a stack that was calibrated on their GPU; all rows,
+ * predicted without the factors of their own source; and those again as runs of a stack that nobody
+ * knows. A fourth, over the whole time: models of images or video and encoders alone, as they are
+ * predicted, on stacks that state no band of their own for them. A stack whose attention kernel is
+ * not in the profiles has a factor for it (attention_fitted). Without, its rows would be predicted
+ * by a kernel that is known to be another; nobody is told that, so they count as runs of an unknown
+ * stack only.
  *
  * The width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
  * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack

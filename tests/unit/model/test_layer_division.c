@@ -75,8 +75,8 @@ static void test_encoder_softmax(void **state) {
     arena_destroy(arena);
 }
 
-/* The six matmuls over the scores of CLIP's 577 tokens, unless they are padded; not those of a model
- * of text, which has a mask and samples of any length. */
+/* The six matmuls over the scores of CLIP's 577 tokens, unless they are padded; not those of a
+ * model of text, which has a mask and samples of any length. */
 static void test_odd_scores(void **state) {
     (void)state;
     struct arena *arena = arena_create();

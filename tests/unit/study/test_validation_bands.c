@@ -178,8 +178,8 @@ static void test_uncalibrated(void **state) {
     arena_destroy(arena);
 }
 
-/* Models of images or video are in no class but their own, over the whole time and by rows; those of
- * a stack that states its own band say nothing of others. */
+/* Models of images or video are in no class but their own, over the whole time and by rows; those
+ * of a stack that states its own band say nothing of others. */
 static void test_multimodal(void **state) {
     (void)state;
     struct arena *arena = arena_create();
