@@ -55,7 +55,8 @@ struct gpu {
     double socket_bytes_per_s; /* bus bandwidth between the processors of a node; 0: no limit */
     int64_t gpus_per_node;     /* its NVLink domain */
     double tdp_w;
-    double reserved_bytes; /* context, driver: not usable by the framework */
+    double reserved_bytes;   /* context, driver: not usable by the framework */
+    double host_time_factor; /* on the host times of a stack, which are those of Xeon servers */
     int64_t sm_count;
     const char *curves;     /* file of its efficiency curves, beside its own */
     struct rule_list rules; /* its nodes are gone with the file */

@@ -12,7 +12,7 @@ struct gpu_fields {
     const char *name, *description, *curves, *machine_of;
     double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, socket_GB_per_s, tdp_w,
-        reserved_GiB;
+        reserved_GiB, host_time_factor;
     int64_t gpus_per_node, sm_count;
     const cJSON *sources, *rules;
 };
@@ -48,6 +48,8 @@ static const struct field gpu_rows[] = {
     { "tdp_w", FIELD_DOUBLE, AT(tdp_w), 1, 1e4, NULL, "W", "power limit", NULL },
     { "reserved_GiB", FIELD_DOUBLE, AT(reserved_GiB), 0, 64, NULL, "GiB",
       "driver and context: not usable by the framework", NULL },
+    { "host_time_factor", FIELD_DOUBLE, AT(host_time_factor), 0.1, 10, "1", "",
+      "what this machine's processor takes to launch kernels over a Xeon server's time", NULL },
     { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "", "efficiency curves, path beside this file",
       NULL },
     { "machine_of", FIELD_TEXT, AT(machine_of), 0, 0, "\"\"", "",
@@ -161,6 +163,7 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .gpus_per_node = f.gpus_per_node,
         .tdp_w = f.tdp_w,
         .reserved_bytes = f.reserved_GiB * BYTES_PER_GiB,
+        .host_time_factor = f.host_time_factor,
         .sm_count = f.sm_count,
         .curves = f.curves,
     };

@@ -45,14 +45,21 @@ static const struct stated_collective pcie_collectives[] = {
     "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
     "for long kernels at the 700 W limit"
 /* Cards in a PCIe slot: the best matmul in bf16 that one search found on each part is 256 TFLOP/s
- * on A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe, 489 on H100 NVL and 843 on
- * GH200 (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three
+ * on A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe and 489 on H100 NVL
+ * (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three
  * whose settled speed is known, so 0.95 of it on the others: 475 on H100 PCIe, 464 on NVL. H100's
  * 771 at 700 W times power to 2/3 is 486 and 531. fp8 goes as power to 0.3, as on Blackwell
  * below. */
 #define CARD_SEARCH                                                                                \
     "settled curve: 0.95 of the best matmul of one search over shapes (mag-/gpu_benchmark), as "   \
     "H100 SXM and A100 settle; "
+/* A board of four: 680 W a module (apps.fz-juelich.de, JUPITER's configuration), of which the
+ * processor and its memory are taken to need 100 while GPUs compute. H100 settles at 0.78 of the
+ * peak at 700 W and at 0.60 at 500 W, a power of 0.78; fp8 does not feel the limit there. */
+#define GH200_SETTLED                                                                              \
+    "settled curve: H100's between 0.78 at 700 W and 0.60 at 500 W, at 580 W: a board of four "    \
+    "gives each module 680 W (JUPITER's configuration page), 100 of them taken to be the "         \
+    "processor's"
 /* What every relative of A100 and H100 takes from it, the part itself included. */
 #define A100_FRACTIONS                                                                             \
     .gemm_gpu = "A100-SXM4-80GB", .gemm_peak = A100_PEAK, .gemm_bandwidth = A100_HBM,              \
@@ -354,12 +361,17 @@ static const struct plan plans[] = {
       .link_ratio = PCIE5_OVER_PCIE4,
       .band_factor = 2.5 },
     { .gpu = "gh200-96g",
-      .note = "fractions of H100-SXM5-80GB, the same die and peaks with faster memory; collectives "
-              "of H100 within a board of four",
+      .note =
+          "fractions of H100-SXM5-80GB, the same die and peaks with faster memory, attention by "
+          "the cube root of power; collectives of H100 within a board of four",
       H100_FRACTIONS,
-      /* 0.95 of 843 is 0.81 of the peak; a module shares its power with the processor */
-      .settled_efficiency = 0.80,
-      .settled_source = CARD_SEARCH "a module's power is its owner's to set",
+      /* 680 W less 100 for the processor, between 0.78 at 700 W and 0.60 at 500 W */
+      .settled_efficiency = 0.67,
+      .fp8_settled_efficiency = 0.72,
+      .settled_source = GH200_SETTLED,
+      /* cube root of 700 / 580 W */
+      .attention_forward_time = 1.065,
+      .attention_backward_time = 1.065,
       .nccl_gpu = "H100-SXM5-80GB",
       .nccl_relative = "H200-SXM",
       .link_ratio = 1,

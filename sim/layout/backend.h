@@ -51,6 +51,7 @@ struct backend {
     double context_bytes;                   /* NaN: as the GPU file says */
     double host_forward_s, host_backward_s; /* a block's pass is never shorter */
     double host_frozen_s;                   /* less in a backward without weight gradients */
+    double host_kernel_s;                   /* one more kernel from Python */
     bool blocking_launches; /* it waits for each kernel before it launches the next */
     bool send_blocks_host;  /* it launches nothing while the device still works on what was sent */
     enum stack_recompute recompute_style;

@@ -66,16 +66,25 @@ bool scenario_load_stack(struct reader *r) {
     return true;
 }
 
+/* One of the some 48 kernels of an eager block of Llama (gpt-fast's model.py), of 1.2 ms
+ * (docs/MODEL.md, section 9a). */
+#define HOST_KERNEL_S 25e-6
+
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
- * the scenario may name a file. Its large jobs may wait for each kernel. */
+ * the scenario may name a file. The host may be slower than the one that its times are of. Its
+ * large jobs may wait for each kernel. */
 void scenario_choose_launches(struct scenario *s) {
     if (s->stack == NULL) return;
+    const double slower = cost_model_gpu(s->cost_model)->host_time_factor;
     const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
     const bool captured = strncmp(gpu, family, strlen(family)) != 0;
     const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    if (captured) backend->host_forward_s = backend->host_backward_s = 0;
+    backend->host_forward_s *= captured ? 0 : slower;
+    backend->host_backward_s *= captured ? 0 : slower;
+    backend->host_frozen_s *= slower;
+    backend->host_kernel_s = HOST_KERNEL_S * slower;
     backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
     s->backend = backend;
 }
@@ -117,6 +126,10 @@ void scenario_assume_stack(struct reader *r) {
     if (use.attention_time_factor != 1)
         text = arena_format(s->arena, "%s, attention %.3g times that", text,
                             use.attention_time_factor);
+    const double slower = cost_model_gpu(s->cost_model)->host_time_factor;
+    if (slower != 1 && s->backend->host_forward_s > 0)
+        text =
+            arena_format(s->arena, "%s, launches %.3g times those of a Xeon server", text, slower);
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
                                     use.calibrated ? "measured runs of this stack on this GPU"
                                                    : "runs of other GPUs, precisions or stacks"));

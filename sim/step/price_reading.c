@@ -115,13 +115,12 @@ static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
 
-/* The host's time to launch a block's passes. One more kernel forward takes what one of the some 48
- * of an eager block of Llama does (gpt-fast's model.py; 1.2 ms, docs/MODEL.md section 9a), half of
- * it backward, where no Python runs. An adapter launches A, B, the factor and the sum, and backward
- * either product twice. */
+/* The host's time to launch a block's passes. One more kernel takes half as long backward, where no
+ * Python runs. An adapter launches A, B, the factor and the sum, and backward either product twice.
+ */
 static void launches_of(const struct price_table *table, enum layer_kind kind, int64_t *forward_ns,
                         int64_t *backward_ns) {
-    enum { KERNEL_NS = 25000, ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
+    enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
     const struct backend *b = table->scenario->backend;
     *forward_ns = ns_from_seconds(b->host_forward_s);
     *backward_ns = ns_from_seconds(b->host_backward_s);
@@ -131,8 +130,8 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
         &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
     if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
     const int64_t adapters = adapters_of_block(module);
-    *forward_ns += adapters * ADAPTER_FORWARD * KERNEL_NS;
-    *backward_ns += adapters * ADAPTER_BACKWARD * KERNEL_NS / 2;
+    *forward_ns += adapters * ns_from_seconds(ADAPTER_FORWARD * b->host_kernel_s);
+    *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
 }
 
 /* What a block's passes wait for the host, which launches ahead: together they take no less than

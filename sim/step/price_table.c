@@ -241,10 +241,11 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                            "main_grads_dtype",
                                            NULL };
     key = arena_format(
-        arena, "%s %d %d%d %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
+        arena, "%s %d %d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
         (int)split.recompute_style, price_slot_passes_apart(scenario),
         scenario->backend->blocking_launches, scenario->backend->host_forward_s,
         scenario->backend->host_backward_s, scenario->backend->host_frozen_s,
+        scenario->backend->host_kernel_s,
         scenario->backend->kept_activations, scenario->backend->logit_bytes,
         scenario->backend->divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),

@@ -1,4 +1,5 @@
 /* test_scenario_stack.c - what the stack of a scenario changes in it. */
+#include <math.h>
 #include "sim/base/file_read.h"
 #include "tests/unit/scenario/scenario_fixture.h"
 
@@ -89,17 +90,33 @@ static void test_host_of_a_gpu(void **state) {
     static const struct {
         const char *hardware, *stack;
         bool waits;
+        double slower; /* than the Xeon server whose times the stack has */
     } cases[] = {
-        { "cluster.hardware=h100-80g-sxm", "layout.stack=nemo-2025", true },
-        { "cluster.hardware=h200-141g-sxm", "layout.stack=nemo-2025", true },
-        { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false },
-        { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true },
+        { "cluster.hardware=h100-80g-sxm", "layout.stack=nemo-2025", true, 1 },
+        { "cluster.hardware=h200-141g-sxm", "layout.stack=nemo-2025", true, 1 },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false, 1 },
+        { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true, 1 },
+        { "cluster.hardware=gh200-96g", "layout.stack=megatron-core", true, 1.45 },
+        { "cluster.hardware=gb200-186g-nvl72", "layout.stack=megatron-core", true, 1.45 },
+        { "cluster.hardware=gb200-186g-nvl72", "layout.stack=nemo-2025", false, 1.45 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const overrides[] = { cases[i].hardware, cases[i].stack, NULL };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
         assert_true((s->backend->host_forward_s > 0) == cases[i].waits);
         assert_true((s->backend->host_backward_s > 0) == cases[i].waits);
+        const double slower = cases[i].slower, block = cases[i].waits ? slower : 0;
+        const struct {
+            double got, want;
+        } times[] = {
+            { s->backend->host_forward_s, s->stack->host_forward_s * block },
+            { s->backend->host_backward_s, s->stack->host_backward_s * block },
+            { s->backend->host_frozen_s, s->stack->host_frozen_s * slower },
+            { s->backend->host_kernel_s, 25e-6 * slower },
+        };
+        for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)
+            if (fabs(times[k].got - times[k].want) > 1e-9)
+                fail_msg("case %zu, time %zu: %g for %g s", i, k, times[k].got, times[k].want);
         scenario_destroy(s);
     }
 }
