@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include "costmodel/hardware.h"
 #include "costmodel/stack_file.h"
 #include "sim/base/folder_names.h"
 
@@ -16,7 +15,7 @@
 /* A relative does not borrow in its turn. */
 static struct stack *load(struct arena *arena, const char *search_directory, const char *name,
                           bool borrowing, struct error *err) {
-    struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
+    struct json *json = stack_open(arena, search_directory, name, err);
     struct stack *stack = arena_new(arena, struct stack);
     const bool ok = json != NULL && stack_read(json, arena, stack, err);
     json_destroy(json);

@@ -3,10 +3,11 @@
 
 #include <math.h>
 #include <string.h>
+#include "costmodel/hardware.h"
 #include "sim/base/units.h"
 
 struct stack_fields {
-    const char *name, *description, *backend, *hardware, *recompute, *relative, *partition,
+    const char *name, *description, *base, *backend, *hardware, *recompute, *relative, *partition,
         *pipeline_stack;
     const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
@@ -45,10 +46,16 @@ static const char *const linear_gradients_names[] = { "fused", "split", "apart",
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
                                                      "core",  "projected", NULL };
 
+enum { STACK_BASE_LEVELS = 3 }; /* bases of bases; more is a circle */
+
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
+    { "base", FIELD_TEXT, AT(base), 0, 0, "null", "",
+      "the stack whose figures, causes and sources hold where this file states none; words, runs "
+      "and factors are each file's own",
+      NULL },
     { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
       "parts",
@@ -462,6 +469,7 @@ static bool is_cause(const char *name) {
     static const char *const others[] = {
         "name",
         "description",
+        "base",
         "words",
         "runs",
         "year",
@@ -504,6 +512,68 @@ static void read_causes(const struct json *json, const cJSON *sources, struct ar
         };
         cJSON_free(value);
     }
+}
+
+/* ---- what a file takes of its base ---- */
+
+/* What names a stack, or was measured of it, is its own. */
+static bool is_own(const char *key) {
+    static const char *const own[] = {
+        "name",        "description", "base",      "words",           "runs", "factors", "sources",
+        "memory_rows", "one_place",   "simulated", "multimodal_band",
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i], key) == 0) return true;
+    return false;
+}
+
+static void put_missing(cJSON *object, const cJSON *from, bool all) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, from) {
+        if (!all && is_own(item->string)) continue;
+        if (cJSON_GetObjectItemCaseSensitive(object, item->string) == NULL)
+            cJSON_AddItemToObject(object, item->string, cJSON_Duplicate(item, true));
+    }
+}
+
+static void put_base(cJSON *root, const cJSON *base) {
+    put_missing(root, base, false);
+    cJSON *sources = cJSON_GetObjectItemCaseSensitive(root, "sources");
+    if (cJSON_IsObject(sources))
+        put_missing(sources, cJSON_GetObjectItemCaseSensitive(base, "sources"), true);
+    const bool measured = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "factors")) > 0;
+    if (!measured && cJSON_GetObjectItemCaseSensitive(root, "relative") == NULL)
+        cJSON_AddItemToObject(
+            root, "relative",
+            cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(root, "base"), false));
+}
+
+static struct json *open_upon(struct arena *arena, const char *search_directory, const char *name,
+                              int levels, struct error *err) {
+    struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
+    if (json == NULL) return NULL;
+    const cJSON *base = cJSON_GetObjectItemCaseSensitive(json_root(json), "base");
+    if (!cJSON_IsString(base)) return json; /* stack_read() says what else is wrong */
+    struct stack ignored;
+    struct json *below = NULL;
+    bool ok = levels > 0 || json_error(json, base, err, "name the base of the base",
+                                       "stands on a base that stands on another and so on, or on "
+                                       "this file again");
+    if (ok) {
+        below = open_upon(arena, search_directory, base->valuestring, levels - 1, err);
+        ok = below != NULL && stack_read(below, arena, &ignored, err);
+        if (!ok && levels == STACK_BASE_LEVELS) error_context(err, "the base of stack '%s'", name);
+    }
+    if (ok) put_base(json_root(json), json_root(below));
+    json_destroy(below);
+    if (ok) return json;
+    json_destroy(json);
+    return NULL;
+}
+
+struct json *stack_open(struct arena *arena, const char *search_directory, const char *name,
+                        struct error *err) {
+    return open_upon(arena, search_directory, name, STACK_BASE_LEVELS, err);
 }
 
 bool stack_read(const struct json *json, struct arena *arena, struct stack *out,

@@ -9,22 +9,40 @@ readme=$folder/README.md
 scratch=$(mktemp -d) || exit 1
 trap 'rm -r "$scratch"' EXIT
 
+# own NAME KEY: what the stack's file itself states, a text or a number.
+own() {
+    sed -n "s/^  \"$2\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" "$folder/$1.json"
+}
+
+# inherited NAME KEY: the same, or what its base states.
+inherited() {
+    local value base
+    value=$(own "$1" "$2") base=$(own "$1" base)
+    if [[ -z $value && -n $base ]]; then inherited "$base" "$2"; else echo "$value"; fi
+}
+
+# relative NAME: whose factors a stack without its own takes: its relative's, else its base's.
+relative() {
+    local value
+    value=$(inherited "$1" relative)
+    echo "${value:-$(own "$1" base)}"
+}
+
 {
     # shellcheck disable=SC2016
     echo '| `layout.stack` | what it is | backend | year | calibrated on |'
     echo '|---|---|---|---|---|'
     for file in "$folder"/*.json; do
-        awk -F'"' -v name="$(basename "$file" .json)" '
+        awk -F'"' '
             /^  "description":/ { what = $4 }
-            /^  "backend":/ { backend = $4 }
-            /^  "year":/ { year = $3; gsub(/[^0-9]/, "", year) }
-            /^  "relative":/ { relative = $4 }
             /^      "gpu":/ { gpu = $4 }
             /^      "precision":/ { on = on (on == "" ? "" : ", ") gpu " " $4 }
-            END {
-                if (on == "") on = relative != "" ? "nothing: that of " relative : "nothing"
-                printf "| %s | %s | %s | %s | %s |\n", name, what, backend, year, on
-            }' "$file"
+            END { print what; print on }' "$file" > "$scratch/own"
+        { read -r what; read -r on || true; } < "$scratch/own"
+        name=$(basename "$file" .json)
+        [[ -n $on ]] || on="nothing$(relative "$name" | sed 's/./: that of &/')"
+        printf '| %s | %s | %s | %s | %s |\n' "$name" "$what" "$(inherited "$name" backend)" \
+            "$(inherited "$name" year)" "$on"
     done
 } > "$scratch/table"
 
@@ -75,6 +93,14 @@ done
 ((status == 0)) || echo "write it anew: tests/docs/test_stacks.sh --update" >&2
 # Lists and objects are as another's in part, and so is what stands behind a comma.
 awk '
+    function inherited(stack, key, base) {
+        while (!((stack, key) in stated) && (stack, "base") in stated) {
+            base = stated[stack, "base"]
+            gsub(/"/, "", base)
+            stack = base
+        }
+        return stated[stack, key]
+    }
     FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/\.json$/, "", name) }
     match($0, /^  "[A-Za-z0-9_]+": [^[{]/) {
         key = $1; gsub(/[":]/, "", key)
@@ -91,8 +117,8 @@ awk '
             split(claim, of, SUBSEP)
             other = claims[claim]
             if (!(claim in stated) || !((other, "name") in stated)) continue
-            if (stated[claim] == stated[other, of[2]]) continue
-            printf "%s: %s is %s, as %s, which has \"%s\"\n", of[1], of[2], stated[claim], other, stated[other, of[2]]
+            if (stated[claim] == inherited(other, of[2])) continue
+            printf "%s: %s is %s, as %s, which has \"%s\"\n", of[1], of[2], stated[claim], other, inherited(other, of[2])
             wrong = 1
         }
         exit wrong

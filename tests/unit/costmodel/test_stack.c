@@ -585,6 +585,75 @@ static void test_a_broken_file(void **state) {
     arena_destroy(arena);
 }
 
+static void write_stack(struct arena *arena, const char *folder, const char *name,
+                        const char *members) {
+    FILE *file = fopen(arena_format(arena, "%s/stacks/%s.json", folder, name), "w");
+    assert_non_null(file);
+    fprintf(file, "{\"name\":\"%s\",\"description\":\"d\",%s}", name, members);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A file takes what it does not state from its base, figures with their sources; what names a stack
+ * or was measured of it stays behind. */
+static void test_a_base(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    char folder[] = "/tmp/ballast-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *stacks = arena_format(arena, "%s/stacks", folder);
+    assert_int_equal(mkdir(stacks, 0700), 0);
+    static const char *const names[] = { "low", "middle", "top", "bad", "stray", "round" };
+    write_stack(arena, folder, "low",
+                "\"year\":2023,\"backend\":\"fsdp\",\"words\":[\"low\"],\"loss_traffic\":2,"
+                "\"norm_traffic\":3,\"multimodal_band\":0.5,\"one_place\":true,"
+                "\"factors\":[{\"gpu\":\"a100\",\"precision\":\"bf16\","
+                "\"kernel_time_factor\":1.5,\"calibrated_on\":[\"r\"]}],"
+                "\"sources\":{\"loss_traffic\":\"of low\",\"norm_traffic\":\"n\","
+                "\"multimodal_band\":\"m\"}");
+    write_stack(arena, folder, "middle",
+                "\"base\":\"low\",\"year\":2025,\"loss_traffic\":4,\"factors\":[],"
+                "\"sources\":{\"loss_traffic\":\"of middle\"}");
+    write_stack(arena, folder, "top", "\"base\":\"middle\",\"sources\":{}");
+    const struct stack *top = stack_load(arena, folder, "top", &err);
+    if (top == NULL) fail_msg("%s", err.text);
+    assert_int_equal(top->year, 2025);
+    assert_string_equal(top->backend, "fsdp");
+    assert_true(top->loss_traffic == 4 && top->norm_traffic == 3);
+    assert_true(top->words[0] == NULL && !top->one_place && !(top->multimodal_band > 0));
+    /* Its kernels are its base's base's, whose factors it borrows. */
+    assert_string_equal(top->relative, "low");
+    assert_true(top->borrows && top->factors[0].kernel_time_factor == 1.5);
+    assert_int_equal(top->cause_count, 2);
+    assert_string_equal(top->causes[0].source, "of middle");
+    const struct stack *low = stack_load(arena, folder, "low", &err);
+    assert_true(low->relative == NULL && !low->borrows && low->loss_traffic == 2);
+
+    static const struct {
+        const char *name, *members, *want;
+    } mistakes[] = {
+        { "stray", "\"base\":\"nobody\",\"sources\":{}", "no 'nobody.json' in" },
+        { "stray", "\"base\":\"stray\",\"sources\":{}", "or on this file again" },
+        { "stray", "\"base\":1,\"sources\":{}", "/base: must be a text" },
+        { "bad", "\"base\":\"low\",\"norm_traffic\":0,\"sources\":{}", "bad.json:1:" },
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        write_stack(arena, folder, mistakes[i].name, mistakes[i].members);
+        assert_null(stack_load(arena, folder, mistakes[i].name, &err));
+        if (strstr(err.text, mistakes[i].want) == NULL) fail_msg("case %zu: %s", i, err.text);
+    }
+    /* A mistake in the base is shown there. */
+    write_stack(arena, folder, "round", "\"base\":\"bad\",\"sources\":{}");
+    assert_null(stack_load(arena, folder, "round", &err));
+    assert_non_null(strstr(err.text, "stacks/bad.json:1:"));
+    assert_non_null(strstr(err.text, "the base of stack 'round'"));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlink(arena_format(arena, "%s/%s.json", stacks, names[i]));
+    rmdir(stacks);
+    assert_int_equal(rmdir(folder), 0);
+    arena_destroy(arena);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     static const struct {
@@ -649,6 +718,7 @@ int main(void) {
         cmocka_unit_test(test_attention_of_other_precisions),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_a_base),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
