@@ -437,27 +437,48 @@ double cost_model_multimodal_band(const struct cost_model *model) {
                                               : model->bands->multimodal;
 }
 
-double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
-                            double lost_fraction) {
+bool cost_model_gpu_is_strange(const struct cost_model *model) {
+    const struct stack *stack = model->stack.stack;
+    if (!model->efficiency.derived || stack == NULL) return false;
+    for (int64_t i = 0; i < stack->known_count; i++)
+        for (int64_t k = 0; k < stack->known[i]->factor_count; k++)
+            if (stack_gpu_is(model->gpu.name, stack->known[i]->factors[k].gpu)) return false;
+    for (int64_t k = 0; k < stack->factor_count; k++)
+        if (stack_gpu_is(model->gpu.name, stack->factors[k].gpu)) return false;
+    return true;
+}
+
+static double with_operators(const struct cost_model *model, double band,
+                             const struct step_doubt *doubt) {
+    return cost_model_gpu_is_strange(model) ? hypot(band, doubt->operators_band) : band;
+}
+
+double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
+                            struct step_doubt doubt) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
-    const double band =
+    const double band = with_operators(
+        model,
         step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
                            model->stack.calibrated && kin == KIN_LIKE_MEASURED,
-                           fitted_at_home(model), inside_range, lost_fraction);
+                           fitted_at_home(model), doubt.inside_range, doubt.lost_fraction),
+        &doubt);
     return kin == KIN_MULTIMODAL ? fmax(band, cost_model_multimodal_band(model)) : band;
 }
 
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      bool inside_range, double lost_fraction) {
+                                      struct step_doubt doubt) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
     const struct step_band *own =
         stack == NULL ? NULL : step_band_of(model->bands, stack->name, model->gpu.name);
     if (own == NULL || !step_band_lists(own->sources, source))
-        return cost_model_step_band(model, KIN_LIKE_MEASURED, inside_range, lost_fraction);
-    return step_band_fraction(model->bands, stack->name, model->gpu.name, model->stack.calibrated,
-                              true, inside_range, lost_fraction);
+        return cost_model_step_band(model, KIN_LIKE_MEASURED, doubt);
+    return with_operators(model,
+                          step_band_fraction(model->bands, stack->name, model->gpu.name,
+                                             model->stack.calibrated, true, doubt.inside_range,
+                                             doubt.lost_fraction),
+                          &doubt);
 }
 
 double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction) {
@@ -475,10 +496,10 @@ double cost_model_memory_band(const struct cost_model *model) {
 const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena) {
     const struct stack *stack = model->stack.stack;
     if (stack == NULL) return "none";
-    const char *text =
-        arena_format(arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
-                     model->stack.kernel_time_factor, model->stack.attention_time_factor,
-                     cost_model_step_band(model, KIN_LIKE_MEASURED, true, 1));
+    const char *text = arena_format(
+        arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
+        model->stack.kernel_time_factor, model->stack.attention_time_factor,
+        cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0 }));
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =
             arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);

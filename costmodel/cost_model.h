@@ -121,12 +121,21 @@ enum band_kin {
     KIN_OFF_STACK,     /* on another backend or stack: the width of an uncalibrated stack */
     KIN_MULTIMODAL,    /* no text decoder: that, and never less than such runs were off */
 };
+/* A step of which a band is asked. */
+struct step_doubt {
+    bool inside_range;
+    double lost_fraction;  /* 1 - HFU */
+    double operators_band; /* the mean of its operators' bands, by their time */
+};
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
- * share lost_fraction = 1 - HFU of the step (step_band.h); NaN where the scenarios folder has no
- * bands. Where the stack's factor was fitted on rows that do not ship, they are taken to be of the
- * same place. */
-double cost_model_step_band(const struct cost_model *model, enum band_kin kin, bool inside_range,
-                            double lost_fraction);
+ * share of the step that is lost (step_band.h); NaN where the scenarios folder has no bands. On a
+ * GPU of which neither matmuls nor the steps of any stack were measured the operators' band is
+ * added, as a square. Where the stack's factor was fitted on rows that do not ship, they are taken
+ * to be of the same place. */
+double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
+                            struct step_doubt doubt);
+/* Nobody measured a matmul or, by a stack that is known here, a step on a GPU of this family. */
+bool cost_model_gpu_is_strange(const struct cost_model *model);
 /* What its bands come from; NULL: none. */
 const struct step_bands *cost_model_bands(const struct cost_model *model);
 /* The stack, on a GPU that it was calibrated on, says how far off its runs of models of images or
@@ -137,7 +146,7 @@ double cost_model_multimodal_band(const struct cost_model *model);
 /* The same of a text run of this source: one that the stack's factor comes from has its own
  * width. */
 double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      bool inside_range, double lost_fraction);
+                                      struct step_doubt doubt);
 /* The same of measured runs whose stack is not known, whatever stands in for it. */
 double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction);
 /* The ln of two such times is off by no more against each other in 80 % of the pairs of one GPU and

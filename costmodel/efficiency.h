@@ -135,6 +135,7 @@ struct framework_variant {
 
 struct efficiency {
     const char *gpu, *note;
+    bool derived; /* no matmul was measured on it */
     struct matmul_curve matmul;
     struct attention_curves attention;
     struct streaming_curve streaming;

@@ -241,6 +241,7 @@ const struct field_table efficiency_collective_table =
 
 struct file_fields {
     const char *gpu, *note;
+    bool derived;
     const cJSON *matmul, *attention, *streaming, *collectives, *variants;
 };
 
@@ -249,6 +250,8 @@ static const struct field file_rows[] = {
       NULL },
     { "note", FIELD_TEXT, AT(file_fields, note), 0, 0, "\"\"", "", "how the file came to be",
       NULL },
+    { "derived", FIELD_BOOL, AT(file_fields, derived), 0, 0, "false", "",
+      "its matmuls are another GPU's by a rule: none was measured on it", NULL },
     { "matmul", FIELD_NODE, AT(file_fields, matmul), 0, 0, NULL, "", "matmul curve", NULL },
     { "attention", FIELD_NODE, AT(file_fields, attention), 0, 0, NULL, "", "attention", NULL },
     { "streaming", FIELD_NODE, AT(file_fields, streaming), 0, 0, NULL, "", "memory bound", NULL },
@@ -571,6 +574,7 @@ bool efficiency_read(const struct json *json, struct arena *arena, struct effici
     if (!field_table_read(&file_table, json, json_root(json), &f, arena, err)) return false;
     out->gpu = f.gpu;
     out->note = f.note;
+    out->derived = f.derived;
     if (!read_matmul(json, f.matmul, arena, &out->matmul, err) ||
         !read_attention(json, f.attention, arena, &out->attention, err) ||
         !read_streaming(json, f.streaming, arena, &out->streaming, err) ||

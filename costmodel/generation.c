@@ -2,9 +2,15 @@
 #include "costmodel/generation.h"
 
 #include <ctype.h>
+#include <string.h>
+
+/* Where the letter stands: behind the "g" of Grace. */
+static const char *letter_of(const char *gpu) {
+    return gpu[0] == 'g' && !isdigit((unsigned char)gpu[1]) ? gpu + 1 : gpu;
+}
 
 enum gpu_generation gpu_generation_of(const char *gpu) {
-    const char *at = gpu[0] == 'g' && !isdigit((unsigned char)gpu[1]) ? gpu + 1 : gpu;
+    const char *at = letter_of(gpu);
     if (at[0] == '\0' || !isdigit((unsigned char)at[1])) return GENERATION_UNKNOWN;
     switch (at[0]) {
     case 'v':
@@ -20,4 +26,9 @@ enum gpu_generation gpu_generation_of(const char *gpu) {
     default:
         return GENERATION_UNKNOWN;
     }
+}
+
+bool gpu_is_among(const char *gpu, const char *beginning) {
+    const bool letter = beginning[0] != '\0' && beginning[1] == '\0';
+    return strncmp(letter ? letter_of(gpu) : gpu, beginning, strlen(beginning)) == 0;
 }

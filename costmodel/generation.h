@@ -6,6 +6,8 @@
 #ifndef BALLAST_COSTMODEL_GENERATION_H
 #define BALLAST_COSTMODEL_GENERATION_H
 
+#include <stdbool.h>
+
 enum gpu_generation {
     GENERATION_UNKNOWN,
     GENERATION_VOLTA,
@@ -18,5 +20,7 @@ enum gpu_generation {
 /* By the letter before the number: v100, a100, l40s, h20, b200; gb200 is of b200's make, gh200 of
  * h100's. */
 enum gpu_generation gpu_generation_of(const char *gpu);
+/* Its name begins so; a letter alone ("h") stands for a make, of which gh200 is too. "": any. */
+bool gpu_is_among(const char *gpu, const char *beginning);
 
 #endif

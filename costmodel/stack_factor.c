@@ -128,7 +128,7 @@ static double attention_on(const struct stack *stack, const char *gpu) {
 static bool states_attention(const struct stack *stack, const char *gpu) {
     const bool states = stack->attention_gpu[0] != '\0' || stack->attention_forward_time != 1 ||
                         stack->attention_backward_time != 1;
-    return states && strncmp(gpu, stack->attention_gpu, strlen(stack->attention_gpu)) == 0;
+    return states && gpu_is_among(gpu, stack->attention_gpu);
 }
 
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {

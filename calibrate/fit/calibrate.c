@@ -552,6 +552,7 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         return error_context(err, "while fitting the curves of '%s'", gpu);
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
     cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
+    if (plan->derived) cJSON_AddTrueToObject(profile_curves_out, "derived");
     const struct {
         const char *name;
         cJSON *(*make)(struct calibrate_job *);
@@ -572,6 +573,8 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
         calibrate_own_left_out(&job, measured_dir);
         cJSON_ReplaceItemInObjectCaseSensitive(profile_curves_out, "note",
                                                cJSON_CreateString(note));
+        if (report->own_used[MEASUREMENT_GEMM])
+            cJSON_DeleteItemFromObjectCaseSensitive(profile_curves_out, "derived");
     }
     return true;
 }

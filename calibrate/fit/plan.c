@@ -186,6 +186,7 @@ static const struct plan plans[] = {
       .variant_peak = A100_PEAK,
       .variant_bandwidth = 1935e9 },
     { .gpu = "a100-40g-sxm",
+      .derived = true,
       .note = "fractions of A100-SXM4-80GB, the same die at the same clocks with slower memory; "
               "all-reduce of NCCL 2.8 measured on A100-SXM4-40GB as a variant",
       A100_FRACTIONS,
@@ -198,6 +199,7 @@ static const struct plan plans[] = {
       .link_ratio = 1,
       .band_factor = 1.3 },
     { .gpu = "a100-40g-pcie",
+      .derived = true,
       .note = "fractions of A100-SXM4-80GB, the same die with slower memory and 250 W; collectives "
               "of the 80 GB card",
       A100_FRACTIONS,
@@ -209,6 +211,7 @@ static const struct plan plans[] = {
       .link_ratio = 1,
       .band_factor = 2 },
     { .gpu = "a800-80g-sxm",
+      .derived = true,
       .note = "fractions of A100-SXM4-80GB, the same die; collectives scaled to 200 of 300 GB/s "
               "NVLink",
       A100_FRACTIONS,
@@ -232,6 +235,7 @@ static const struct plan plans[] = {
       .variant_bandwidth = 3350e9,
       .variant_fp8_peak = 1979e12 },
     { .gpu = "h800-80g-sxm",
+      .derived = true,
       .note =
           "fractions of H100-SXM5-80GB, same peaks; collectives scaled to 200 of 450 GB/s NVLink "
           "and capped at 165 GB/s, the measured broadcast plateau of an 8-GPU H800 node",
@@ -251,8 +255,8 @@ static const struct plan plans[] = {
       .link_ratio = 200.0 / 450,
       .cap_GB_per_s = 165,
       .band_factor = 1.5 },
-    { .gpu = "h20-96g", H20_STATED },
-    { .gpu = "h20-141g", H20_STATED },
+    { .gpu = "h20-96g", .derived = true, H20_STATED },
+    { .gpu = "h20-141g", .derived = true, H20_STATED },
     { .gpu = "h200-141g-sxm",
       .note = "measured on H200-SXM",
       .gemm_gpu = "H200-SXM",
@@ -330,6 +334,7 @@ static const struct plan plans[] = {
       .link_ratio = 1,
       .band_factor = 1.3 },
     { .gpu = "h100-80g-pcie",
+      .derived = true,
       .note =
           "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of power "
           "an SM; collectives of A100 PCIe at twice the speed, as PCIe 5 is",
@@ -345,6 +350,7 @@ static const struct plan plans[] = {
       .link_ratio = PCIE5_OVER_PCIE4,
       .band_factor = 2 },
     { .gpu = "h100-94g-nvl",
+      .derived = true,
       .note = "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of "
               "power; collectives of A100 PCIe at twice the speed, as PCIe 5 is: the bridge of a "
               "pair is "
@@ -361,6 +367,7 @@ static const struct plan plans[] = {
       .link_ratio = PCIE5_OVER_PCIE4,
       .band_factor = 2.5 },
     { .gpu = "gh200-96g",
+      .derived = true,
       .note =
           "fractions of H100-SXM5-80GB, the same die and peaks with faster memory, attention by "
           "the cube root of power; collectives of H100 within a board of four",
@@ -414,6 +421,7 @@ static const struct plan plans[] = {
       .variant_peak = 2500e12,
       .variant_bandwidth = 8000e9 },
     { .gpu = "v100-32g-sxm",
+      .derived = true,
       .note = "nothing was measured on this GPU: matmul and memory fractions of A100-SXM4-80GB on "
               "its own peaks, attention at about half of A100's fraction because FlashAttention-2 "
               "has no kernels for it, collectives scaled to 150 of 300 GB/s NVLink",

@@ -23,6 +23,7 @@ struct stated_collective {
 struct plan {
     const char *gpu, *note;
     /* matmul */
+    bool derived; /* no matmul was measured on this GPU */
     const char *gemm_gpu;
     double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
     double wave_slots;                /* this GPU's own; 0: as many as gemm_gpu's */

@@ -521,11 +521,16 @@ static void answer(const struct job *job, struct replay *replay) {
     replay->money_usd = replay->gpu_days * 24 * s->cluster_fields.price_usd_per_gpu_hour;
 }
 
+struct step_doubt replay_doubt(const struct replay *replay) {
+    return (struct step_doubt){ replay->inside_range, 1 - replay->hfu_fraction,
+                                replay->operators_band_fraction };
+}
+
 static void judge_step_time(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
-    replay->band_fraction =
+    replay->operators_band_fraction =
         price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
     replay->inside_range = replay->outside_fraction == 0;
     /* Stacks were fitted on text models: what is far from their runs keeps the width of runs
@@ -534,10 +539,11 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
                               : s->stack != NULL && backend_is_of_stack(s->backend, s->stack)
                                   ? KIN_LIKE_MEASURED
                                   : KIN_OFF_STACK;
-    double measured =
-        cost_model_step_band(s->cost_model, kin, replay->inside_range, 1 - replay->hfu_fraction);
-    if (!isnan(measured))
-        replay->band_fraction = s->stack != NULL ? measured : fmax(measured, replay->band_fraction);
+    const double operators = replay->operators_band_fraction,
+                 measured = cost_model_step_band(s->cost_model, kin, replay_doubt(replay));
+    replay->band_fraction = isnan(measured)    ? operators
+                            : s->stack != NULL ? measured
+                                               : fmax(measured, operators);
     replay->pair_band_fraction =
         expm1(cost_model_pair_band(s->cost_model, kin == KIN_LIKE_MEASURED));
 }

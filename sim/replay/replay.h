@@ -96,6 +96,7 @@ struct replay {
     double memory_band_fraction; /* of its device memory; NaN: no measured runs tell */
     bool memory_close;           /* the band reaches the capacity, from below or from above */
     double band_fraction;
+    double operators_band_fraction; /* the mean of the operators' bands, by their time */
     /* two such runs err against each other by a factor of no more than 1 + this; NaN: not known */
     double pair_band_fraction;
     bool inside_range; /* every operator of the mean micro-batch is */
@@ -117,6 +118,8 @@ struct replay {
 struct replay *replay_run(const struct job *job, const struct replay_options *options,
                           struct error *err);
 void replay_destroy(struct replay *replay);
+/* What a band of its step rests on. */
+struct step_doubt replay_doubt(const struct replay *replay);
 
 /* A training of more days never finishes: failures come before the next checkpoint. */
 #define REPLAY_NEVER_DAYS 36500.0

@@ -453,9 +453,15 @@ static void what_if_assumptions(struct reader *r) {
                            "(what_if.checkpoint_interval_min not given)");
 }
 
-/* Whose errors the band of a model of images or video is made of. */
+/* Whose errors the band of the step is made of, where it is not of measured text on this GPU. */
 static void band_assumption(struct reader *r) {
     struct scenario *s = r->s;
+    if (cost_model_gpu_is_strange(s->cost_model))
+        scenario_assume(r, arena_format(s->arena,
+                                        "nobody measured matmuls or training steps on %s, its "
+                                        "prices are another GPU's by a rule, so the band of the "
+                                        "step time holds that of its operators besides",
+                                        cost_model_gpu(s->cost_model)->name));
     if (model_is_text_decoder(s->model)) return;
     const struct step_bands *bands = cost_model_bands(s->cost_model);
     if (cost_model_knows_multimodal(s->cost_model))

@@ -2,6 +2,7 @@
  * optimizer and layout, when the host launches, and the sentence that says all of it. */
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/generation.h"
 #include "sim/scenario/scenario_reader.h"
 
 /* A path is meant from the scenario's folder if the file is there, else from the current one. */
@@ -76,8 +77,7 @@ bool scenario_load_stack(struct reader *r) {
 void scenario_choose_launches(struct scenario *s) {
     if (s->stack == NULL) return;
     const double slower = cost_model_gpu(s->cost_model)->host_time_factor;
-    const char *gpu = cost_model_gpu(s->cost_model)->name, *family = s->stack->host_gpu;
-    const bool captured = strncmp(gpu, family, strlen(family)) != 0;
+    const bool captured = !gpu_is_among(cost_model_gpu(s->cost_model)->name, s->stack->host_gpu);
     const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;

@@ -133,10 +133,11 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const double lost = row->lost_fraction = 1 - p->hfu_fraction;
     double band = p->band_fraction;
     row->multimodal = !model_is_text_decoder(e->scenario->model);
-    if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, p->inside_range, lost))
-        band = cost_model_step_band_of_source(model, r->source, p->inside_range, lost);
+    const struct step_doubt doubt = replay_doubt(p);
+    if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, doubt))
+        band = cost_model_step_band_of_source(model, r->source, doubt);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
-        band = fmax(band, cost_model_step_band(model, KIN_OFF_STACK, p->inside_range, lost));
+        band = fmax(band, cost_model_step_band(model, KIN_OFF_STACK, doubt));
     const struct step_bands *bands = cost_model_bands(model);
     if (!scenario->exact_stack && row->multimodal && bands != NULL)
         band = fmax(band, bands->multimodal);

@@ -32,7 +32,28 @@ static void test_names(void **state) {
             fail_msg("%s: %d", cases[i].gpu, (int)gpu_generation_of(cases[i].gpu));
 }
 
+/* A letter is a make, with Grace or without; more is the beginning of a name. */
+static void test_beginnings(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu, *beginning;
+        bool want;
+    } cases[] = {
+        { "h100-80g-sxm", "h", true },         { "gh200-96g", "h", true },
+        { "gh200-96g", "gh", true },           { "h200-141g-sxm", "gh", false },
+        { "gb200-186g-nvl72", "b", true },     { "gb200-186g-nvl72", "h", false },
+        { "gb200-186g-nvl72", "b200", false }, { "b200-180g-sxm", "b200", true },
+        { "a100-80g-sxm", "h", false },        { "my-gpu", "", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (gpu_is_among(cases[i].gpu, cases[i].beginning) != cases[i].want)
+            fail_msg("%s, \"%s\"", cases[i].gpu, cases[i].beginning);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_names) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_beginnings),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

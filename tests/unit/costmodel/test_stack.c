@@ -71,19 +71,19 @@ static void test_find(void **state) {
         { "nemo-124.05", "nemo-2025", false },
         { "Megatron-LM core_r0.9", "megatron-core", false },
         { "Megatron Core 2024", "megatron-core-2024", true },
-        { "HuggingFace Trainer, FSDP", "hf-fsdp", true }, /* words that stand apart */
+        { "HuggingFace Trainer, FSDP", "hf-fsdp-2025", false }, /* words that stand apart */
         { "FSDP by Lightning", "hf-fsdp", true },
         { "PyTorch Lightning", "hf-ddp", true }, /* its usual strategy */
         { "Lightning Thunder", "thunder", true },
         { "NeMo Lightning 2025", "nemo-2025", true },
-        { "llama-factory DDP", "hf-ddp", true },
+        { "llama-factory DDP", "hf-ddp-2025", false },
         { "LLaMA-Factory 2024", "llama-factory", true },
         { "chfx fsdp", "pytorch-fsdp2", true },
         { "fms-fsdp-2024", "fms-fsdp", true },
         { "jax-fsdp-2025", "jax-fsdp", true },
         { "NeMo 1.23", "nemo-2024", true },
         { "mcore r0.6", "megatron-core-2024", true },
-        { "(DeepSpeed)", "hf-deepspeed", true },
+        { "(DeepSpeed)", "hf-deepspeed-2025", false },
         { "LLM Foundry", "llm-foundry-2024", false },
         { "llm-foundry-2023", "llm-foundry-2023", true },
         { "llm.c", "llm-c", true },
@@ -101,7 +101,7 @@ static void test_find(void **state) {
         { "torchtitan-2025", "torchtitan", true },
         { "fsdp2", "pytorch-fsdp2", true },
         { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
-        { "my-hf-trainer", "hf-deepspeed", true },
+        { "my-hf-trainer", "hf-deepspeed-2025", false },
         { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
         { "Transformers, torch.compile", "hf-compile", true },
         { "diffusers-2025", "hf-ddp", false }, /* of 2022 */

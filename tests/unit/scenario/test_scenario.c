@@ -332,26 +332,53 @@ static void test_assumptions(void **state) {
     }
 }
 
+static double band_of(const struct scenario *s, enum band_kin kin, double lost_fraction) {
+    return cost_model_step_band(s->cost_model, kin,
+                                (struct step_doubt){ true, lost_fraction, 0.2 });
+}
+
+/* Where neither a matmul nor a step was measured on a GPU the operators' band is added. */
+static void test_bands_of_a_gpu_that_nobody_measured(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware;
+        bool strange;
+    } cases[] = {
+        { "cluster.hardware=v100-32g-sxm", true },   { "cluster.hardware=gh200-96g", true },
+        { "cluster.hardware=h20-96g", true },        { "cluster.hardware=l40s-48g-pcie", false },
+        { "cluster.hardware=b200-180g-sxm", false }, { "cluster.hardware=gb200-186g-nvl72", false },
+        { "cluster.hardware=h800-80g-sxm", false },  { "cluster.hardware=a100-40g-sxm", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { cases[i].hardware, "layout.stack=domino",
+                                          "training.precision=fp16", NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        const struct step_doubt none = { true, 0.5, 0 }, some = { true, 0.5, 0.2 };
+        const double alone = cost_model_step_band(s->cost_model, KIN_OFF_STACK, none),
+                     both = cost_model_step_band(s->cost_model, KIN_OFF_STACK, some),
+                     want = cases[i].strange ? hypot(alone, 0.2) : alone;
+        if (fabs(both - want) > 1e-12) fail_msg("%s: %g for %g", cases[i].hardware, both, want);
+        scenario_destroy(s);
+    }
+}
+
 /* What a stack was calibrated on is text: other models take the width of a stack without. */
 static void test_bands_of_text_and_of_other_models(void **state) {
     (void)state;
     const char *const overrides[] = { "layout.backend=megatron-deepspeed", NULL };
     struct scenario *s = load_valid(MODEL, NULL, overrides); /* with an encoder */
     assert_false(model_is_text_decoder(s->model));
-    const double text = cost_model_step_band(s->cost_model, KIN_LIKE_MEASURED, true, 0.5),
-                 other = cost_model_step_band(s->cost_model, KIN_OFF_STACK, true, 0.5);
+    const double text = band_of(s, KIN_LIKE_MEASURED, 0.5), other = band_of(s, KIN_OFF_STACK, 0.5);
     assert_true(text > 0.01 && text < other && other < 0.5);
     /* easyllm, whose stack states what OmniBal's runs were off */
-    assert_true(cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.9) ==
-                cost_model_step_band(s->cost_model, KIN_OFF_STACK, true, 0.9));
-    assert_true(cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.32) == 0.12);
+    assert_true(band_of(s, KIN_MULTIMODAL, 0.9) == band_of(s, KIN_OFF_STACK, 0.9));
+    assert_true(band_of(s, KIN_MULTIMODAL, 0.32) == 0.12);
     scenario_destroy(s);
     const char *const none[] = { "layout.stack=none", NULL };
     s = load_valid(MODEL, NULL, none);
-    assert_true(cost_model_step_band(s->cost_model, KIN_LIKE_MEASURED, true, 0.5) == other);
-    const double multimodal = cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.5);
-    assert_true(multimodal > 0.2 &&
-                multimodal == cost_model_step_band(s->cost_model, KIN_MULTIMODAL, true, 0.1));
+    assert_true(band_of(s, KIN_LIKE_MEASURED, 0.5) == other);
+    const double multimodal = band_of(s, KIN_MULTIMODAL, 0.5);
+    assert_true(multimodal > 0.2 && multimodal == band_of(s, KIN_MULTIMODAL, 0.1));
     scenario_destroy(s);
     s = load_valid(MODEL, "\"model\": \"llama3-8b\"", NULL);
     assert_true(model_is_text_decoder(s->model));
@@ -575,6 +602,7 @@ int main(void) {
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
+        cmocka_unit_test(test_bands_of_a_gpu_that_nobody_measured),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
         cmocka_unit_test(test_frozen_modules_and_precisions),

@@ -97,6 +97,7 @@ static void test_host_of_a_gpu(void **state) {
         { "cluster.hardware=b200-180g-sxm", "layout.stack=nemo-2025", false, 1 },
         { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true, 1 },
         { "cluster.hardware=gh200-96g", "layout.stack=megatron-core", true, 1.45 },
+        { "cluster.hardware=gh200-96g", "layout.stack=nemo-2025", true, 1.45 },
         { "cluster.hardware=gb200-186g-nvl72", "layout.stack=megatron-core", true, 1.45 },
         { "cluster.hardware=gb200-186g-nvl72", "layout.stack=nemo-2025", false, 1.45 },
     };
