@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "sim/base/utf8.h"
 
 /* ---- nearest name (Damerau-Levenshtein, restricted) ---- */
@@ -110,16 +111,57 @@ const char *nearest_file(struct arena *arena, const char *directory, const char 
     return nearest_in_list(wanted, file_names(arena, directory));
 }
 
+/* The word of `length` letters stands whole in the name, in capitals or not. */
+static bool has_word(const char *name, const char *word, size_t length) {
+    for (const char *at = name; *at != '\0'; at++) {
+        if (at > name && isalnum((unsigned char)at[-1])) continue;
+        if (strncasecmp(at, word, length) == 0 && !isalnum((unsigned char)at[length])) return true;
+    }
+    return false;
+}
+
+static int words_in(const char *name, const char *wanted) {
+    int count = 0;
+    for (const char *at = wanted; *at != '\0';) {
+        size_t length = 0;
+        while (isalnum((unsigned char)at[length]))
+            length++;
+        count += length > 0 && has_word(name, at, length);
+        at += length > 0 ? length : 1;
+    }
+    return count;
+}
+
+/* "a, b and c" of the names that share the most whole words with the wanted one; NULL: none does. */
+static const char *names_of_words(struct arena *arena, const char *const *names,
+                                  const char *wanted) {
+    int most = 1;
+    for (size_t i = 0; names[i] != NULL; i++)
+        if (words_in(names[i], wanted) > most) most = words_in(names[i], wanted);
+    const char *list = NULL, *last = NULL;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        if (words_in(names[i], wanted) < most) continue;
+        if (last != NULL) list = list == NULL ? last : arena_format(arena, "%s, %s", list, last);
+        last = arena_format(arena, "'%s'", names[i]);
+    }
+    return list == NULL ? last : arena_format(arena, "%s or %s", list, last);
+}
+
 void hint_of_files(struct error *err, const char *directory, const char *wanted) {
+    enum { TYPING_ERROR = 2 };
     struct arena *arena = arena_create();
     const char *const *names = file_names(arena, directory);
-    const char *near = nearest_in_list(wanted, names);
+    const char *near = nearest_in_list(wanted, names), *alike = NULL;
+    if (near == NULL || edit_distance(wanted, near) > TYPING_ERROR)
+        alike = names_of_words(arena, names, wanted);
     char list[1024] = "";
     for (size_t i = 0; near == NULL && names[i] != NULL; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    if (near != NULL)
+    if (alike != NULL)
+        error_hint(err, "did you mean %s?", alike);
+    else if (near != NULL)
         error_hint(err, "did you mean '%s'?", near);
     else if (list[0] != '\0')
         error_hint(err, "there are: %s", list);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "sim/base/field.h"
 
 struct sample {
@@ -370,6 +371,39 @@ static void test_nearest(void **state) {
     assert_null(nearest_in_list("tp", none));
 }
 
+/* A typing error has one near name; else those that share the most whole words are meant. */
+static void test_hint_of_files(void **state) {
+    (void)state;
+    static const char *const files[] = { "gh200-96g", "h100-80g-pcie", "h100-80g-sxm", "h20-96g",
+                                         "h200-141g-sxm" };
+    static const struct {
+        const char *wanted, *want;
+    } cases[] = {
+        { "h100", "did you mean 'h100-80g-pcie' or 'h100-80g-sxm'?" },
+        { "NVIDIA H100 SXM", "did you mean 'h100-80g-sxm'?" },
+        { "h20", "did you mean 'h20-96g'?" },
+        { "h100-80g-smx", "did you mean 'h100-80g-sxm'?" },
+        { "200-141g", "did you mean 'h200-141g-sxm'?" },
+        { "96g", "did you mean 'gh200-96g' or 'h20-96g'?" },
+        { "tpu-v5", "there are: gh200-96g, h100-80g-pcie, h100-80g-sxm, h20-96g, h200-141g-sxm" },
+    };
+    struct arena *arena = arena_create();
+    char folder[] = "/tmp/ballast-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        fclose(fopen(arena_format(arena, "%s/%s.json", folder, files[i]), "w"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        error_set(&err, "no");
+        hint_of_files(&err, folder, cases[i].wanted);
+        if (strstr(err.text, cases[i].want) == NULL) fail_msg("%s: %s", cases[i].wanted, err.text);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        unlink(arena_format(arena, "%s/%s.json", folder, files[i]));
+    assert_int_equal(rmdir(folder), 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
@@ -386,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_hint_of_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
