@@ -437,15 +437,31 @@ double cost_model_multimodal_band(const struct cost_model *model) {
                                               : model->bands->multimodal;
 }
 
+static bool has_factor_on(const struct stack *stack, const char *gpu) {
+    for (int64_t i = 0; i < stack->factor_count; i++)
+        if (stack_gpu_is(gpu, stack->factors[i].gpu)) return true;
+    return false;
+}
+
 bool cost_model_gpu_is_strange(const struct cost_model *model) {
     const struct stack *stack = model->stack.stack;
-    if (!model->efficiency.derived || stack == NULL) return false;
-    for (int64_t i = 0; i < stack->known_count; i++)
-        for (int64_t k = 0; k < stack->known[i]->factor_count; k++)
-            if (stack_gpu_is(model->gpu.name, stack->known[i]->factors[k].gpu)) return false;
-    for (int64_t k = 0; k < stack->factor_count; k++)
-        if (stack_gpu_is(model->gpu.name, stack->factors[k].gpu)) return false;
-    return true;
+    if (!model->efficiency.derived) return false;
+    for (int64_t i = 0; model->bands != NULL && i < model->bands->stack_count; i++)
+        if (stack_gpu_is(model->gpu.name, model->bands->stacks[i].gpu)) return false;
+    for (int64_t i = 0; stack != NULL && i < stack->known_count; i++)
+        if (has_factor_on(stack->known[i], model->gpu.name)) return false;
+    return stack == NULL || !has_factor_on(stack, model->gpu.name);
+}
+
+/* How far off a factor of one's own is on the very runs that it was fitted on. */
+static double misfit_at_home(const struct cost_model *model) {
+    const struct stack *stack = model->stack.stack;
+    double worst = 0;
+    for (int64_t i = 0; stack != NULL && i < stack->factor_count; i++) {
+        const struct stack_factor *f = &stack->factors[i];
+        if (stack_gpu_is(model->gpu.name, f->gpu)) worst = fmax(worst, f->fit_error);
+    }
+    return worst;
 }
 
 static double with_operators(const struct cost_model *model, double band,
@@ -457,12 +473,13 @@ double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
                             struct step_doubt doubt) {
     if (model->bands == NULL) return NAN;
     const struct stack *stack = model->stack.stack;
-    const double band = with_operators(
-        model,
+    const bool home = fitted_at_home(model);
+    const double width =
         step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
-                           model->stack.calibrated && kin == KIN_LIKE_MEASURED,
-                           fitted_at_home(model), doubt.inside_range, doubt.lost_fraction),
-        &doubt);
+                           model->stack.calibrated && kin == KIN_LIKE_MEASURED, home,
+                           doubt.inside_range, doubt.lost_fraction);
+    const double band =
+        with_operators(model, home ? fmax(width, misfit_at_home(model)) : width, &doubt);
     return kin == KIN_MULTIMODAL ? fmax(band, cost_model_multimodal_band(model)) : band;
 }
 
@@ -497,8 +514,9 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
     const struct stack *stack = model->stack.stack;
     if (stack == NULL) return "none";
     const char *text = arena_format(
-        arena, "%s kernels %.10g attention %.10g band %.6g", stack->name,
+        arena, "%s kernels %.10g attention %.10g%s band %.6g", stack->name,
         model->stack.kernel_time_factor, model->stack.attention_time_factor,
+        cost_model_gpu_is_strange(model) ? " strange" : "",
         cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0 }));
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =

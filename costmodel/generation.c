@@ -28,7 +28,12 @@ enum gpu_generation gpu_generation_of(const char *gpu) {
     }
 }
 
-bool gpu_is_among(const char *gpu, const char *beginning) {
-    const bool letter = beginning[0] != '\0' && beginning[1] == '\0';
-    return strncmp(letter ? letter_of(gpu) : gpu, beginning, strlen(beginning)) == 0;
+bool gpu_is_among(const char *gpu, const char *beginnings) {
+    if (beginnings[0] == '\0') return true;
+    for (const char *at = beginnings; *at != '\0';) {
+        const size_t length = strcspn(at, " ");
+        if (length > 0 && strncmp(length == 1 ? letter_of(gpu) : gpu, at, length) == 0) return true;
+        at += length + (at[length] == ' ');
+    }
+    return false;
 }

@@ -20,7 +20,8 @@ enum gpu_generation {
 /* By the letter before the number: v100, a100, l40s, h20, b200; gb200 is of b200's make, gh200 of
  * h100's. */
 enum gpu_generation gpu_generation_of(const char *gpu);
-/* Its name begins so; a letter alone ("h") stands for a make, of which gh200 is too. "": any. */
-bool gpu_is_among(const char *gpu, const char *beginning);
+/* Its name begins with one of these, blanks between; a letter alone ("h") stands for a make, of
+ * which gh200 is too. "": any. */
+bool gpu_is_among(const char *gpu, const char *beginnings);
 
 #endif

@@ -15,11 +15,15 @@
 /* A relative does not borrow in its turn. */
 static struct stack *load(struct arena *arena, const char *search_directory, const char *name,
                           bool borrowing, struct error *err) {
-    struct json *json = stack_open(arena, search_directory, name, err);
+    const char **bases;
+    struct json *json = stack_open(arena, search_directory, name, &bases, err);
     struct stack *stack = arena_new(arena, struct stack);
     const bool ok = json != NULL && stack_read(json, arena, stack, err);
+    stack->bases = bases;
     json_destroy(json);
-    stack->uncalibrated = ok && stack->factor_count == 0 && !stack->simulated;
+    const bool of_base = ok && stack->base != NULL && stack->relative != NULL &&
+                         strcmp(stack->base, stack->relative) == 0;
+    stack->uncalibrated = ok && stack->factor_count == 0 && !stack->simulated && !of_base;
     if (ok && (stack->factor_count > 0 || stack->relative == NULL || borrowing)) return stack;
     if (ok) {
         const struct stack *relative = load(arena, search_directory, stack->relative, true, err);

@@ -202,10 +202,13 @@ struct stack {
     struct stack_cause *causes;
     int64_t cause_count;
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
+    const char *base;           /* whose figures hold where the file has none; NULL: none */
+    const char **bases;         /* that one's file and those below it; NULL at the end */
     const char *relative;       /* whose factors hold while it has none; NULL: none */
     bool borrows;               /* the factors are its relative's */
-    /* Its file has none and it is no simulator's: kernels take uncalibrated_stack_factor of
-     * step_band.h more. What is tried or held back in its place is not. */
+    /* Its file has none, they are not its base's and it is no simulator's: kernels take
+     * uncalibrated_stack_factor of step_band.h more. What is tried or held back in its place is
+     * not. */
     bool uncalibrated;
     struct stack_factor *factors;
     int64_t factor_count;

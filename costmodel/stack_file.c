@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include "costmodel/hardware.h"
 #include "sim/base/units.h"
 
 struct stack_fields {
@@ -45,8 +44,6 @@ static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
                                                      "core",  "projected", NULL };
-
-enum { STACK_BASE_LEVELS = 3 }; /* bases of bases; more is a circle */
 
 #define AT(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
@@ -448,8 +445,7 @@ static bool read_factors(const struct json *json, const cJSON *list, struct aren
     return true;
 }
 
-/* Every figure that the file states has its source. */
-static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
+bool stack_check_sources(const struct json *json, const cJSON *sources, struct error *err) {
     const cJSON *item;
     if (!cJSON_IsObject(sources))
         return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
@@ -514,73 +510,11 @@ static void read_causes(const struct json *json, const cJSON *sources, struct ar
     }
 }
 
-/* ---- what a file takes of its base ---- */
-
-/* What names a stack, or was measured of it, is its own. */
-static bool is_own(const char *key) {
-    static const char *const own[] = {
-        "name",        "description", "base",      "words",           "runs", "factors", "sources",
-        "memory_rows", "one_place",   "simulated", "multimodal_band",
-    };
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strcmp(own[i], key) == 0) return true;
-    return false;
-}
-
-static void put_missing(cJSON *object, const cJSON *from, bool all) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, from) {
-        if (!all && is_own(item->string)) continue;
-        if (cJSON_GetObjectItemCaseSensitive(object, item->string) == NULL)
-            cJSON_AddItemToObject(object, item->string, cJSON_Duplicate(item, true));
-    }
-}
-
-static void put_base(cJSON *root, const cJSON *base) {
-    put_missing(root, base, false);
-    cJSON *sources = cJSON_GetObjectItemCaseSensitive(root, "sources");
-    if (cJSON_IsObject(sources))
-        put_missing(sources, cJSON_GetObjectItemCaseSensitive(base, "sources"), true);
-    const bool measured = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "factors")) > 0;
-    if (!measured && cJSON_GetObjectItemCaseSensitive(root, "relative") == NULL)
-        cJSON_AddItemToObject(
-            root, "relative",
-            cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(root, "base"), false));
-}
-
-static struct json *open_upon(struct arena *arena, const char *search_directory, const char *name,
-                              int levels, struct error *err) {
-    struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
-    if (json == NULL) return NULL;
-    const cJSON *base = cJSON_GetObjectItemCaseSensitive(json_root(json), "base");
-    if (!cJSON_IsString(base)) return json; /* stack_read() says what else is wrong */
-    struct stack ignored;
-    struct json *below = NULL;
-    bool ok = levels > 0 || json_error(json, base, err, "name the base of the base",
-                                       "stands on a base that stands on another and so on, or on "
-                                       "this file again");
-    if (ok) {
-        below = open_upon(arena, search_directory, base->valuestring, levels - 1, err);
-        ok = below != NULL && stack_read(below, arena, &ignored, err);
-        if (!ok && levels == STACK_BASE_LEVELS) error_context(err, "the base of stack '%s'", name);
-    }
-    if (ok) put_base(json_root(json), json_root(below));
-    json_destroy(below);
-    if (ok) return json;
-    json_destroy(json);
-    return NULL;
-}
-
-struct json *stack_open(struct arena *arena, const char *search_directory, const char *name,
-                        struct error *err) {
-    return open_upon(arena, search_directory, name, STACK_BASE_LEVELS, err);
-}
-
 bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
                 struct error *err) {
     struct stack_fields f;
     if (!field_table_read(&stack_table, json, json_root(json), &f, arena, err) ||
-        !check_sources(json, f.sources, err))
+        !stack_check_sources(json, f.sources, err))
         return false;
     *out = (struct stack){
         .name = f.name,
@@ -591,6 +525,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .recompute = f.recompute,
         .zero_stage = f.zero_stage,
         .partition = f.partition,
+        .base = f.base,
         .relative = f.relative,
         .pipeline_stack = f.pipeline_stack,
         .recompute_style = (enum stack_recompute)f.recompute_style,

@@ -1,7 +1,8 @@
 /* stack_file.h - one file of scenarios/stacks, as it stands there.
  *
  *     struct stack stack;
- *     struct json *json = stack_open(arena, "scenarios", "hf-ddp-2025", err);
+ *     const char **bases;
+ *     struct json *json = stack_open(arena, "scenarios", "hf-ddp-2025", &bases, err);
  *     if (json == NULL || !stack_read(json, arena, &stack, err)) return NULL;
  *
  * Without what the folder gives it: its relative's factors and what is usual on a GPU (stack.h).
@@ -13,9 +14,13 @@
 
 /* The file of this name or path, with what its "base" states and it does not: figures and causes with
  * their sources, never what names a stack or was measured of it (words, runs, factors, bands). A
- * stack without a relative borrows of its base's or of the base. Caller destroys; NULL: err. */
+ * stack without factors and a relative borrows of the base if that was calibrated, else of the
+ * base's relative. *bases: names or paths of all bases below, NULL at the end. Caller destroys;
+ * NULL: err. */
 struct json *stack_open(struct arena *arena, const char *search_directory, const char *name,
-                        struct error *err);
+                        const char ***bases, struct error *err);
+/* Every figure that the file itself states has its source in this object. */
+bool stack_check_sources(const struct json *json, const cJSON *sources, struct error *err);
 bool stack_read(const struct json *json, struct arena *arena, struct stack *out, struct error *err);
 
 #endif

@@ -111,60 +111,84 @@ const char *nearest_file(struct arena *arena, const char *directory, const char 
     return nearest_in_list(wanted, file_names(arena, directory));
 }
 
-/* The word of `length` letters stands whole in the name, in capitals or not. */
-static bool has_word(const char *name, const char *word, size_t length) {
+/* How much of the word of `length` letters, two or more, the name has, in capitals or not: all of it
+ * as a word (2 a letter and 1), as the beginning of one (1 a letter, from three on), nothing. */
+static int word_score(const char *name, const char *word, size_t length) {
+    int best = 0;
     for (const char *at = name; *at != '\0'; at++) {
         if (at > name && isalnum((unsigned char)at[-1])) continue;
-        if (strncasecmp(at, word, length) == 0 && !isalnum((unsigned char)at[length])) return true;
+        if (strncasecmp(at, word, length) != 0) continue;
+        const bool whole = !isalnum((unsigned char)at[length]);
+        const int score = length < 2   ? 0
+                          : whole      ? 2 * (int)length + 1
+                          : length > 2 ? (int)length
+                                       : 0;
+        if (score > best) best = score;
     }
-    return false;
+    return best;
 }
 
-static int words_in(const char *name, const char *wanted) {
-    int count = 0;
+/* Over all words of the wanted name. *all: each stands whole in this one. */
+static int words_score(const char *name, const char *wanted, bool *all) {
+    int sum = 0;
+    *all = true;
     for (const char *at = wanted; *at != '\0';) {
         size_t length = 0;
         while (isalnum((unsigned char)at[length]))
             length++;
-        count += length > 0 && has_word(name, at, length);
+        if (length > 1) {
+            const int score = word_score(name, at, length);
+            *all &= score == 2 * (int)length + 1;
+            sum += score;
+        }
         at += length > 0 ? length : 1;
     }
-    return count;
+    *all &= sum > 0;
+    return sum;
 }
 
-/* "a, b and c" of the names that share the most whole words with the wanted one; NULL: none does. */
-static const char *names_of_words(struct arena *arena, const char *const *names,
-                                  const char *wanted) {
+/* "'a', 'b' or 'c'" of the names whose words say the most of the wanted one; NULL: none does.
+ * *all: each of its words stands in them. */
+static const char *names_of_words(struct arena *arena, const char *const *names, const char *wanted,
+                                  bool *all) {
     int most = 1;
-    for (size_t i = 0; names[i] != NULL; i++)
-        if (words_in(names[i], wanted) > most) most = words_in(names[i], wanted);
+    *all = false;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        bool whole;
+        const int score = words_score(names[i], wanted, &whole);
+        *all |= whole;
+        if (score > most) most = score;
+    }
     const char *list = NULL, *last = NULL;
     for (size_t i = 0; names[i] != NULL; i++) {
-        if (words_in(names[i], wanted) < most) continue;
+        bool whole;
+        if (words_score(names[i], wanted, &whole) < most) continue;
         if (last != NULL) list = list == NULL ? last : arena_format(arena, "%s, %s", list, last);
         last = arena_format(arena, "'%s'", names[i]);
     }
     return list == NULL ? last : arena_format(arena, "%s or %s", list, last);
 }
 
+/* Letters that a typing error may change: none of a short word, which another would be. */
+static bool is_mistyped(const char *wanted, const char *name) {
+    return edit_distance(wanted, name) <= (strlen(wanted) < 5 ? 1 : 2);
+}
+
 void hint_of_files(struct error *err, const char *directory, const char *wanted) {
-    enum { TYPING_ERROR = 2 };
     struct arena *arena = arena_create();
     const char *const *names = file_names(arena, directory);
-    const char *near = nearest_in_list(wanted, names), *alike = NULL;
-    if (near == NULL || edit_distance(wanted, near) > TYPING_ERROR)
-        alike = names_of_words(arena, names, wanted);
-    char list[1024] = "";
-    for (size_t i = 0; near == NULL && names[i] != NULL; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    if (alike != NULL)
+    const char *near = nearest_in_list(wanted, names);
+    bool all;
+    const char *alike = names_of_words(arena, names, wanted, &all), *list = NULL;
+    if (alike != NULL && (all || near == NULL || !is_mistyped(wanted, near))) {
         error_hint(err, "did you mean %s?", alike);
-    else if (near != NULL)
+    } else if (near != NULL) {
         error_hint(err, "did you mean '%s'?", near);
-    else if (list[0] != '\0')
-        error_hint(err, "there are: %s", list);
+    } else {
+        for (size_t i = 0; names[i] != NULL; i++)
+            list = list == NULL ? names[i] : arena_format(arena, "%s, %s", list, names[i]);
+        if (list != NULL) error_hint(err, "there are: %s", list);
+    }
     arena_destroy(arena);
 }
 

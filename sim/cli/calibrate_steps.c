@@ -110,14 +110,14 @@ static bool write_stack(struct cli *cli, const struct stack_fit *fit, const stru
     cJSON *root = cJSON_Duplicate(json_root(json), true);
     json_destroy(json);
     const cJSON *old = cJSON_GetObjectItemCaseSensitive(root, "factors");
-    bool ok = old != NULL || error_set(err, "%s has no \"factors\" to write", from);
-    if (ok) {
-        cJSON *factors =
-            whole || !cJSON_IsArray(old) ? cJSON_CreateArray() : cJSON_Duplicate(old, true);
-        put_factors(factors, fit, stack);
+    cJSON *factors =
+        whole || !cJSON_IsArray(old) ? cJSON_CreateArray() : cJSON_Duplicate(old, true);
+    put_factors(factors, fit, stack);
+    if (old != NULL)
         cJSON_ReplaceItemInObjectCaseSensitive(root, "factors", factors);
-        ok = write_document(root, to, err);
-    }
+    else
+        cJSON_AddItemToObject(root, "factors", factors);
+    const bool ok = write_document(root, to, err);
     cJSON_Delete(root);
     return ok;
 }
@@ -175,7 +175,9 @@ static void print_band_notes(const struct stack_fit *fit) {
                g->stack->name, g->factor.gpu, precision_name(g->factor.precision),
                cli_cell(100 * g->band, 0, 1, false).text,
                cli_cell(100 * g->band_before, 0, 1, false).text);
-        if (g->band_rows > 0)
+        if (g->band == g->factor.fit_error)
+            printf("what one factor leaves its rows off gave");
+        else if (g->band_rows > 0)
             printf("%lld row%s held back from the shipped factor%s gave", (long long)g->band_rows,
                    g->band_rows == 1 ? "" : "s", g->was_calibrated ? "" : "s of other precisions");
         else

@@ -210,7 +210,7 @@ static void print_head(const struct execution *e) {
            half ? "" : precision_name(r->mfu_precision));
     print_planner(r);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
-    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, most of it %s (%.1f GiB)\n",
+    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, the largest part %s (%.1f GiB)\n",
            verdict_name(r->verdict), (long)r->verdict_stage + 1,
            stage_memory_device(peak) / BYTES_PER_GiB,
            cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,

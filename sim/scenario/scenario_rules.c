@@ -458,9 +458,9 @@ static void band_assumption(struct reader *r) {
     struct scenario *s = r->s;
     if (cost_model_gpu_is_strange(s->cost_model))
         scenario_assume(r, arena_format(s->arena,
-                                        "nobody measured matmuls or training steps on %s, its "
-                                        "prices are another GPU's by a rule, so the band of the "
-                                        "step time holds that of its operators besides",
+                                        "no matmul of %s was measured and no stack was fitted on "
+                                        "its runs: its prices are another GPU's by a rule, so the "
+                                        "band of the step time holds that of its operators besides",
                                         cost_model_gpu(s->cost_model)->name));
     if (model_is_text_decoder(s->model)) return;
     const struct step_bands *bands = cost_model_bands(s->cost_model);

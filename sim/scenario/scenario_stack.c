@@ -84,6 +84,7 @@ void scenario_choose_launches(struct scenario *s) {
     backend->host_forward_s *= captured ? 0 : slower;
     backend->host_backward_s *= captured ? 0 : slower;
     backend->host_frozen_s *= slower;
+    backend->shard_list_s *= slower;
     backend->host_kernel_s = HOST_KERNEL_S * slower;
     backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
     s->backend = backend;
@@ -102,6 +103,11 @@ static bool is_of_another_precision(const struct scenario *s, const char *cause)
     return false;
 }
 
+/* On a GPU where the stack captures its launches, its host times say nothing. */
+static bool is_captured(const struct scenario *s) {
+    return s->stack->host_forward_s > 0 && s->backend->host_forward_s == 0;
+}
+
 /* One sentence: what the stack makes of the profile, the backend and the optimizer. */
 void scenario_assume_stack(struct reader *r) {
     struct scenario *s = r->s;
@@ -109,7 +115,9 @@ void scenario_assume_stack(struct reader *r) {
     if (stack == NULL) return;
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
-        if (is_of_another_precision(s, stack->causes[i].name)) continue;
+        if (is_of_another_precision(s, stack->causes[i].name) ||
+            (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
+            continue;
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
         comma = ",";
@@ -127,7 +135,10 @@ void scenario_assume_stack(struct reader *r) {
         text = arena_format(s->arena, "%s, attention %.3g times that", text,
                             use.attention_time_factor);
     const double slower = cost_model_gpu(s->cost_model)->host_time_factor;
-    if (slower != 1 && s->backend->host_forward_s > 0)
+    if (is_captured(s))
+        text = arena_format(s->arena, "%s, no launch is waited for (CUDA graphs are taken on %s)",
+                            text, cost_model_gpu(s->cost_model)->name);
+    else if (slower != 1 && s->backend->host_forward_s > 0)
         text =
             arena_format(s->arena, "%s, launches %.3g times those of a Xeon server", text, slower);
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,

@@ -361,8 +361,13 @@ static int64_t usual_zero_stage(const struct stack *stack, int64_t pp) {
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    row->zero_stage = measured_given(r->zero_stage, usual_zero_stage(stack, row->pp));
-    if (r->zero_stage < 0)
+    const int64_t named = measured_zero_stage(r->stack);
+    row->zero_stage = r->zero_stage >= 0 ? r->zero_stage
+                      : named >= 0       ? named
+                                         : usual_zero_stage(stack, row->pp);
+    if (r->zero_stage < 0 && named >= 0)
+        measured_row_note(row, "zero_stage: %ld, as the stack's name says", (long)named);
+    else if (r->zero_stage < 0)
         measured_row_note(row, "zero_stage: %ld, as usual with %s", (long)row->zero_stage,
                           stack->name);
     if (row->zero_stage > 1 && row->pp > 1 && strcmp(stack->backend, "fsdp") != 0)

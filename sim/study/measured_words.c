@@ -328,3 +328,16 @@ bool measured_text_says(const char *text, const char *word) {
 bool measured_text_denies(const char *text, const char *word) {
     return holds_word(text, word, true);
 }
+
+int64_t measured_zero_stage(const char *stack) {
+    static const char marks[] = " -_";
+    for (const char *at = stack; *at != '\0'; at++) {
+        if (at > stack && isalnum((unsigned char)at[-1])) continue;
+        if (strncasecmp(at, "ddp", 3) == 0 && !isalnum((unsigned char)at[3])) return 0;
+        if (strncasecmp(at, "zero", 4) != 0) continue;
+        const char *end = at + 4 + strspn(at + 4, marks);
+        if (strncasecmp(end, "stage", 5) == 0) end += 5 + strspn(end + 5, marks);
+        if (*end >= '0' && *end <= '3' && !isalnum((unsigned char)end[1])) return *end - '0';
+    }
+    return -1;
+}

@@ -39,5 +39,7 @@ bool measured_column_of_video(const char *name);
 bool measured_text_says(const char *text, const char *word);
 /* Whether it holds the word with one of those. */
 bool measured_text_denies(const char *text, const char *word);
+/* The ZeRO stage that the name of a stack says: "Trainer ZeRO-3" 3, "PyTorch DDP" 0; -1: none. */
+int64_t measured_zero_stage(const char *stack);
 
 #endif

@@ -59,8 +59,7 @@ static void add_file(cJSON *list, const char *kind, const char *folder, const ch
     char hash[2 * SHA256_BYTES + 1], whole_folder[PATH_MAX], whole_path[PATH_MAX];
     if (realpath(folder, whole_folder) == NULL || realpath(path, whole_path) == NULL) return;
     const size_t length = strlen(whole_folder);
-    const bool inside =
-        strncmp(whole_path, whole_folder, length) == 0 && whole_path[length] == '/';
+    const bool inside = strncmp(whole_path, whole_folder, length) == 0 && whole_path[length] == '/';
     cJSON *one = add(list, kind, inside ? whole_path + length + 1 : whole_path);
     if (hash_file(path, hash))
         cJSON_AddStringToObject(one, "sha256", hash);
@@ -81,8 +80,7 @@ const char *run_inputs_text(const struct execution *e, const struct provenance *
                             struct arena *arena) {
     const struct scenario *s = e->scenario;
     cJSON *list = cJSON_CreateArray();
-    if (s->path != NULL)
-        add_file(list, "scenario", s->directory, s->path);
+    if (s->path != NULL) add_file(list, "scenario", s->directory, s->path);
     for (int64_t i = 0; i < s->model->file_count; i++)
         add_file(list, "model", s->directory, s->model->files[i]);
     cJSON_AddStringToObject(add(list, "data set", s->dataset_fields.name), "content",
@@ -93,6 +91,9 @@ const char *run_inputs_text(const struct execution *e, const struct provenance *
     for (int64_t i = 0; i < count; i++)
         add_file(list, files[i].kind, s->directory, files[i].path);
     add_named(list, "stack", s->layout_fields.stack, s->directory, "stacks", arena);
+    for (int64_t i = 0; s->stack != NULL && s->stack->bases != NULL && s->stack->bases[i] != NULL;
+         i++)
+        add_named(list, "stack", s->stack->bases[i], s->directory, "stacks", arena);
     if (s->stack != NULL && s->stack->borrows) /* factors of another */
         add_named(list, "stack", s->stack->relative, s->directory, "stacks", arena);
     for (int64_t i = 0; provenance->plugins != NULL && provenance->plugins[i] != NULL; i++)

@@ -35,8 +35,9 @@
 /* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
  * wrong. */
 #define USUAL_FACTOR_LEAST 0.8
-#define NOTABLE_LAUNCHES   0.05
 #define USUAL_FACTOR_MOST  1.5
+#define NOTABLE_LAUNCHES   0.05 /* of a step */
+#define NOTABLE_MISFIT     0.25 /* of rows that one factor shall explain */
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
 
 struct fit_row {
@@ -367,6 +368,11 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                           "%s: a factor of %.3f is outside %.1f to %.1f, where most stacks lie; "
                           "look at the rows' layout, batch and step time",
                           where, f, USUAL_FACTOR_LEAST, USUAL_FACTOR_MOST));
+    if (g->factor.fit_error > NOTABLE_MISFIT)
+        warn(fit, arena_format(arena,
+                               "%s: one factor leaves its rows %.0f %% off, and the band is no "
+                               "narrower than that; look at their layout, batch and step time",
+                               where, g->factor.fit_error * 100));
     if (g->launch_fraction > NOTABLE_LAUNCHES)
         warn(fit, arena_format(
                       arena,
@@ -391,6 +397,7 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
     g->band = bands == NULL ? NAN
                             : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true,
                                                  true, lost_fraction);
+    if (!isnan(g->band)) g->band = fmax(g->band, g->factor.fit_error);
     g->band_before = bands == NULL
                          ? NAN
                          : step_band_fraction(bands, g->stack->name, g->factor.gpu,

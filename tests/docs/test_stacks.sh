@@ -21,11 +21,16 @@ inherited() {
     if [[ -z $value && -n $base ]]; then inherited "$base" "$2"; else echo "$value"; fi
 }
 
-# relative NAME: whose factors a stack without its own takes: its relative's, else its base's.
+# relative NAME: whose factors a stack without its own takes: of the relative that it states, of its
+# base if that has some, of what that one takes.
 relative() {
-    local value
-    value=$(inherited "$1" relative)
-    echo "${value:-$(own "$1" base)}"
+    local value base
+    value=$(own "$1" relative) base=$(own "$1" base)
+    if [[ -z $value && -n $base ]]; then
+        if grep -q '"calibrated_on"' "$folder/$base.json"; then value=$base; else value=$(relative "$base"); fi
+        value=${value:-$base}
+    fi
+    echo "$value"
 }
 
 {

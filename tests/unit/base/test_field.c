@@ -374,8 +374,10 @@ static void test_nearest(void **state) {
 /* A typing error has one near name; else those that share the most whole words are meant. */
 static void test_hint_of_files(void **state) {
     (void)state;
-    static const char *const files[] = { "gh200-96g", "h100-80g-pcie", "h100-80g-sxm", "h20-96g",
-                                         "h200-141g-sxm" };
+    static const char *const files[] = { "alps",      "aws-p4d",       "aws-p5",
+                                         "gh200-96g", "h100-80g-pcie", "h100-80g-sxm",
+                                         "h20-96g",   "h200-141g-sxm", "llama3-8b",
+                                         "eva-8b-20b" };
     static const struct {
         const char *wanted, *want;
     } cases[] = {
@@ -385,7 +387,10 @@ static void test_hint_of_files(void **state) {
         { "h100-80g-smx", "did you mean 'h100-80g-sxm'?" },
         { "200-141g", "did you mean 'h200-141g-sxm'?" },
         { "96g", "did you mean 'gh200-96g' or 'h20-96g'?" },
-        { "tpu-v5", "there are: gh200-96g, h100-80g-pcie, h100-80g-sxm, h20-96g, h200-141g-sxm" },
+        { "aws", "did you mean 'aws-p4d' or 'aws-p5'?" },
+        { "alp", "did you mean 'alps'?" },
+        { "llama-3.1-8b", "did you mean 'llama3-8b'?" },
+        { "tpu-v5", "there are: alps, aws-p4d, aws-p5, eva-8b-20b, gh200-96g, h100-80g-pcie, " },
     };
     struct arena *arena = arena_create();
     char folder[] = "/tmp/ballast-test-XXXXXX";

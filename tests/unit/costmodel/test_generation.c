@@ -36,7 +36,7 @@ static void test_names(void **state) {
 static void test_beginnings(void **state) {
     (void)state;
     static const struct {
-        const char *gpu, *beginning;
+        const char *gpu, *beginnings;
         bool want;
     } cases[] = {
         { "h100-80g-sxm", "h", true },         { "gh200-96g", "h", true },
@@ -44,10 +44,11 @@ static void test_beginnings(void **state) {
         { "gb200-186g-nvl72", "b", true },     { "gb200-186g-nvl72", "h", false },
         { "gb200-186g-nvl72", "b200", false }, { "b200-180g-sxm", "b200", true },
         { "a100-80g-sxm", "h", false },        { "my-gpu", "", true },
+        { "a100-80g-sxm", "v a h", true },     { "gb200-186g-nvl72", "v a h", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (gpu_is_among(cases[i].gpu, cases[i].beginning) != cases[i].want)
-            fail_msg("%s, \"%s\"", cases[i].gpu, cases[i].beginning);
+        if (gpu_is_among(cases[i].gpu, cases[i].beginnings) != cases[i].want)
+            fail_msg("%s, \"%s\"", cases[i].gpu, cases[i].beginnings);
 }
 
 int main(void) {

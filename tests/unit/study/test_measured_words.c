@@ -156,11 +156,38 @@ static void test_text_says(void **state) {
     assert_false(measured_text_denies("without adapters", "LoRA"));
 }
 
+static void test_zero_stage_of_a_stack(void **state) {
+    (void)state;
+    static const struct {
+        const char *stack;
+        int64_t want;
+    } cases[] = {
+        { "DeepSpeed ZeRO-3 HF Trainer", 3 },
+        { "llama-factory zero2", 2 },
+        { "PyTorch DDP", 0 },
+        { "deepspeed zero stage 1", 1 },
+        { "ZeRO_Stage-0", 0 },
+        { "zero30", -1 },
+        { "hddp", -1 },
+        { "ddpx", -1 },
+        { "zero-4", -1 },
+        { "nonzero3", -1 },
+        { "torchtitan", -1 },
+        { "", -1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_zero_stage(cases[i].stack) != cases[i].want) fail_msg("%s", cases[i].stack);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_word),         cmocka_unit_test(test_word_list),
-        cmocka_unit_test(test_count_word),   cmocka_unit_test(test_cell),
-        cmocka_unit_test(test_column_meant), cmocka_unit_test(test_text_says)
+        cmocka_unit_test(test_word),
+        cmocka_unit_test(test_word_list),
+        cmocka_unit_test(test_count_word),
+        cmocka_unit_test(test_cell),
+        cmocka_unit_test(test_column_meant),
+        cmocka_unit_test(test_text_says),
+        cmocka_unit_test(test_zero_stage_of_a_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,11 +44,13 @@ static void test_every_file_of_a_run(void **state) {
         { "curves", "hardware/curves/a100-80g-sxm.json" },
         { "fabric", "hardware/fabrics/roce.json" },
         { "bands", "bands.json" },
-        { "stack", "stacks/hf-deepspeed.json" },
-        { "stack", "stacks/kempnerforge.json" }, /* hf-deepspeed has no factors of its own */
+        { "stack", "stacks/ms-swift.json" },
+        { "stack", "stacks/llama-factory.json" }, /* its base */
+        { "stack", "stacks/hf-deepspeed.json" },  /* that one's */
+        { "stack", "stacks/kempnerforge.json" },  /* of whose factors, as these have none */
     };
     static const char *const overrides[] = { "cluster.name=omnibal-a100-4x200g",
-                                             "cluster.fabric=roce", "layout.stack=hf-deepspeed",
+                                             "cluster.fabric=roce", "layout.stack=ms-swift",
                                              "simulate.iterations=1", NULL };
     static const char *const removals[] = { "training.micro_batch", NULL };
     const struct provenance provenance = { .command_line = "ballast run scenario.json",
