@@ -210,11 +210,12 @@ static void print_head(const struct execution *e) {
            half ? "" : precision_name(r->mfu_precision));
     print_planner(r);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
-    printf("  memory      %s: stage %ld peaks at %.1f of %.1f GiB, the largest part %s (%.1f GiB)\n",
-           verdict_name(r->verdict), (long)r->verdict_stage + 1,
-           stage_memory_device(peak) / BYTES_PER_GiB,
-           cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
-           memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
+    printf(
+        "  memory      %s: stage %ld peaks at %.1f of %.1f GiB, the largest part %s (%.1f GiB)\n",
+        verdict_name(r->verdict), (long)r->verdict_stage + 1,
+        stage_memory_device(peak) / BYTES_PER_GiB,
+        cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
+        memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
     print_training_peak(e);
     if (r->memory_close)
         printf("              close: 80 %% of measured peaks lie within %.0f %% of the predicted "
@@ -228,7 +229,8 @@ static void print_head(const struct execution *e) {
     print_needed_code(e);
 }
 
-static void print_breakdown(const struct replay *r) {
+static void print_breakdown(const struct execution *e) {
+    const struct replay *r = e->replay;
     puts("\nWhere the time of a mean step goes");
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++) {
         if (replay_class_is_rare(class) && r->classes_s[class] == 0) continue;
@@ -240,9 +242,12 @@ static void print_breakdown(const struct replay *r) {
     }
     if (r->launch_cost_s * 100 >= r->step_time_mean_s * NOTABLE_LAUNCH_PERCENT)
         printf("  without waiting for launches a step would take about %.1f %% less; how long the "
-               "host takes is a figure of the\n  stack (layout.stack), and the +- of the step does "
-               "not tell how far another host is from it\n",
-               r->launch_cost_s / r->step_time_mean_s * 100);
+               "host takes is a figure of the\n  stack (layout.stack)%s, and the +- of the step "
+               "does not tell how far another host is from it\n",
+               r->launch_cost_s / r->step_time_mean_s * 100,
+               cost_model_gpu(e->scenario->cost_model)->host_time_factor == 1
+                   ? ""
+                   : " and of the GPU's file (host_time_factor)");
 }
 
 /* An even count of blocks is rarely an even amount of work; whoever reads only the step time should
@@ -354,7 +359,7 @@ static void print_dropped(const struct job *job) {
 
 void print_answer(const struct execution *e) {
     print_head(e);
-    print_breakdown(e->replay);
+    print_breakdown(e);
     print_stages(e);
     const struct batch_balance *b = &e->job->balance;
     printf("\nBatches: %.2f samples each, pad ratio %.3f, dist ratio vision %.3f, language %.3f\n",

@@ -247,6 +247,13 @@ static int64_t blocks_of(const struct execution *e, enum layer_kind kind,
     return count;
 }
 
+static const char *host_source(const struct scenario *s, struct arena *arena) {
+    const double slower = cost_model_gpu(s->cost_model)->host_time_factor;
+    const char *text = arena_format(arena, "host time of stack %s", s->stack->name);
+    return slower == 1 ? text
+                       : arena_format(arena, "%s, %.3g times for this GPU's host", text, slower);
+}
+
 static void add_launch_wait(const struct execution *e, enum layer_kind kind, const char *pass,
                             int64_t ns, int64_t blocks, struct arena *arena,
                             struct price_record *records, int64_t *count) {
@@ -264,7 +271,7 @@ static void add_launch_wait(const struct execution *e, enum layer_kind kind, con
         .price_s = seconds_from_ns(ns),
         .launch_s = seconds_from_ns(ns),
         .bound = bound_names[PRICE_LAUNCH],
-        .source = arena_format(arena, "host time of stack %s", e->scenario->stack->name),
+        .source = host_source(e->scenario, arena),
         .inside_range = true,
     };
     ++*count;
