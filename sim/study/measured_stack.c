@@ -36,11 +36,22 @@ static const char *name_at(const void *names, size_t index) {
     return ((const char *const *)names)[index];
 }
 
+/* Another release or year is no slip. */
+static bool differs_in_letters(const char *a, const char *b) {
+    for (;; a++, b++) {
+        a += strspn(a, "0123456789.");
+        b += strspn(b, "0123456789.");
+        if (*a != *b) return true;
+        if (*a == '\0') return false;
+    }
+}
+
 /* A slip leaves the first letters and most of the others. */
 static bool is_slip(const char *wanted, const char *name) {
     enum { ALIKE = 3, LONGER = 2 };
     const int64_t longer = (int64_t)strlen(wanted) - (int64_t)strlen(name);
-    return strncasecmp(wanted, name, ALIKE) == 0 && llabs(longer) <= LONGER;
+    return strncasecmp(wanted, name, ALIKE) == 0 && llabs(longer) <= LONGER &&
+           differs_in_letters(wanted, name);
 }
 
 const char *measured_stack_meant(struct arena *arena, const struct stack_list *list,
