@@ -412,102 +412,12 @@ struct stack_use cost_model_stack(const struct cost_model *model) {
     return model->stack;
 }
 
-/* A factor on the GPU was fitted on rows that are not the shipped ones: on runs of one's own. */
-static bool fitted_at_home(const struct cost_model *model) {
-    const struct stack *stack = model->stack.stack;
-    for (int64_t i = 0; stack != NULL && i < stack->factor_count; i++)
-        if (stack_gpu_is(model->gpu.name, stack->factors[i].gpu))
-            for (const char **row = stack->factors[i].calibrated_on; *row != NULL; row++)
-                if (!step_band_lists(model->bands->calibrated_on, *row)) return true;
-    return false;
-}
-
 const struct step_bands *cost_model_bands(const struct cost_model *model) {
     return model->bands;
 }
 
-bool cost_model_knows_multimodal(const struct cost_model *model) {
-    const struct stack *stack = model->stack.stack;
-    return stack != NULL && stack->multimodal_band > 0 && model->stack.calibrated;
-}
-
-double cost_model_multimodal_band(const struct cost_model *model) {
-    if (model->bands == NULL) return NAN;
-    return cost_model_knows_multimodal(model) ? model->stack.stack->multimodal_band
-                                              : model->bands->multimodal;
-}
-
-static bool has_factor_on(const struct stack *stack, const char *gpu) {
-    for (int64_t i = 0; i < stack->factor_count; i++)
-        if (stack_gpu_is(gpu, stack->factors[i].gpu)) return true;
-    return false;
-}
-
-bool cost_model_gpu_is_strange(const struct cost_model *model) {
-    const struct stack *stack = model->stack.stack;
-    if (!model->efficiency.derived) return false;
-    for (int64_t i = 0; model->bands != NULL && i < model->bands->stack_count; i++)
-        if (stack_gpu_is(model->gpu.name, model->bands->stacks[i].gpu)) return false;
-    for (int64_t i = 0; stack != NULL && i < stack->known_count; i++)
-        if (has_factor_on(stack->known[i], model->gpu.name)) return false;
-    return stack == NULL || !has_factor_on(stack, model->gpu.name);
-}
-
-/* How far off a factor of one's own is on the very runs that it was fitted on. */
-static double misfit_at_home(const struct cost_model *model) {
-    const struct stack *stack = model->stack.stack;
-    double worst = 0;
-    for (int64_t i = 0; stack != NULL && i < stack->factor_count; i++) {
-        const struct stack_factor *f = &stack->factors[i];
-        if (stack_gpu_is(model->gpu.name, f->gpu)) worst = fmax(worst, f->fit_error);
-    }
-    return worst;
-}
-
-static double with_operators(const struct cost_model *model, double band,
-                             const struct step_doubt *doubt) {
-    return cost_model_gpu_is_strange(model) ? hypot(band, doubt->operators_band) : band;
-}
-
-double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
-                            struct step_doubt doubt) {
-    if (model->bands == NULL) return NAN;
-    const struct stack *stack = model->stack.stack;
-    const bool home = fitted_at_home(model);
-    const double width =
-        step_band_fraction(model->bands, stack != NULL ? stack->name : NULL, model->gpu.name,
-                           model->stack.calibrated && kin == KIN_LIKE_MEASURED, home,
-                           doubt.inside_range, doubt.lost_fraction);
-    const double band =
-        with_operators(model, home ? fmax(width, misfit_at_home(model)) : width, &doubt);
-    return kin == KIN_MULTIMODAL ? fmax(band, cost_model_multimodal_band(model)) : band;
-}
-
-double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      struct step_doubt doubt) {
-    if (model->bands == NULL) return NAN;
-    const struct stack *stack = model->stack.stack;
-    const struct step_band *own =
-        stack == NULL ? NULL : step_band_of(model->bands, stack->name, model->gpu.name);
-    if (own == NULL || !step_band_lists(own->sources, source))
-        return cost_model_step_band(model, KIN_LIKE_MEASURED, doubt);
-    return with_operators(model,
-                          step_band_fraction(model->bands, stack->name, model->gpu.name,
-                                             model->stack.calibrated, true, doubt.inside_range,
-                                             doubt.lost_fraction),
-                          &doubt);
-}
-
-double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction) {
-    return model->bands == NULL ? NAN : step_band_of_unknown(model->bands, lost_fraction);
-}
-
-double cost_model_pair_band(const struct cost_model *model, bool text_only) {
-    return model->bands == NULL ? NAN : model->bands->pair[model->stack.calibrated && text_only];
-}
-
-double cost_model_memory_band(const struct cost_model *model) {
-    return model->bands == NULL ? NAN : model->bands->memory;
+bool cost_model_is_derived(const struct cost_model *model) {
+    return model->efficiency.derived;
 }
 
 const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena) {

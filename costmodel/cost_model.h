@@ -134,6 +134,8 @@ struct step_doubt {
  * to be of the same place. */
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
                             struct step_doubt doubt);
+/* The curves of its matmuls are another GPU's by a rule. */
+bool cost_model_is_derived(const struct cost_model *model);
 /* Nobody measured a matmul or, by a stack that is known here, a step on a GPU of this family. */
 bool cost_model_gpu_is_strange(const struct cost_model *model);
 /* What its bands come from; NULL: none. */
