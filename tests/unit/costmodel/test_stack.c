@@ -111,6 +111,11 @@ static void test_find(void **state) {
         { "transformers-fsdp-bf16-2024", "hf-bf16", true },
         { "transformers-fsdp-foak-2024", "hf-unsloth", true },
         { "transformers-foak-bf16-2024", "hf-unsloth-bf16", true },
+        { "DeepSpeed-Megatron 2021", "megatron-deepspeed-2021", true },
+        { "mosaicml", "llm-foundry-2024", true },
+        { "lit-gpt", "litgpt", true },
+        { "DTensor", "pytorch-fsdp2", true },
+        { "VeOmni", "pytorch-fsdp2", true },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
         { "transformersfsdp", NULL, false },
