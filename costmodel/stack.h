@@ -162,6 +162,8 @@ struct stack {
     int64_t blocking_launches_gpus;
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
     bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
+    /* PyTorch's DistributedDataParallel: gradients are copied to buckets that stay (backend fsdp). */
+    bool gradient_buckets;
     bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
     bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */

@@ -12,7 +12,7 @@ struct stack_fields {
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
-        whole_logits, divides_sends;
+        gradient_buckets, whole_logits, divides_sends;
     bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, holds_tensor_overlap,
         overlap_tensor, packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
@@ -211,6 +211,10 @@ static const struct field stack_rows[] = {
       NULL },
     { "reduces_replicas_last", FIELD_BOOL, AT(reduces_replicas_last), 0, 0, "false", "",
       "all-reduces between copies of sharded states are combined and come behind the backward",
+      NULL },
+    { "gradient_buckets", FIELD_BOOL, AT(gradient_buckets), 0, 0, "true", "",
+      "data parallelism without ZeRO reduces copies of the gradients, in buckets that stay "
+      "(DistributedDataParallel of PyTorch; backend fsdp)",
       NULL },
     { "overlap_cost", FIELD_DOUBLE, AT(overlap_cost), 0, 10, "0", "",
       "compute time lost per time that moves ZeRO-2 and 3 traffic beside it, waits for NICs apart",
@@ -565,6 +569,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .unpads = (enum stack_unpads)f.unpads,
         .softmax_multiple = f.softmax_multiple,
         .reduces_once = f.reduces_once,
+        .gradient_buckets = f.gradient_buckets,
         .reduces_replicas_last = f.reduces_replicas_last,
         .whole_logits = f.whole_logits,
         .odd_vocabulary = f.odd_vocabulary,

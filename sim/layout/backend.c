@@ -53,6 +53,7 @@ static const struct backend backends[] = {
       .gradient_reduce_bytes = 4,
       .zero1_all_reduce = false,
       .frees_gradients = true,
+      .gradient_buckets = true,
       .unit_gradients = true,
       USUAL },
     { .name = "megatron-deepspeed",
@@ -135,7 +136,8 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     take(&b->fp32_accumulate_bytes_moved, stack->fp32_accumulate_bytes_moved);
     /* Megatron-core's own FSDP zeroes buffers that stay (param_and_grad_buffer.py, zero_grad). */
     if (stack->backend != NULL && strncmp(stack->backend, "megatron", 8) == 0)
-        b->frees_gradients = false;
+        b->frees_gradients = b->gradient_buckets = false;
+    b->gradient_buckets &= stack->gradient_buckets;
     b->gather_time = stack->gather_time;
     b->overlap_cost = stack->overlap_cost;
     b->data_overlap_cost = stack->data_overlap_cost;

@@ -33,6 +33,7 @@ struct backend {
     double gather_time;       /* of the ZeRO-1 parameter gather over one ring all-gather */
     bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
     bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
+    bool gradient_buckets; /* ranks that hold all states reduce copies of their gradients */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
     bool whole_logits, odd_vocabulary, pads_matmuls, unfused_encoder, dropout_apart,
         modulation_apart;       /* see struct stack */

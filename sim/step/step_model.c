@@ -233,6 +233,14 @@ static double held_weight_bytes(struct step_model *m, int64_t stage) {
     return m->gathered_weight_bytes[stage] + shares;
 }
 
+/* PyTorch's DistributedDataParallel reduces copies of the gradients, in buckets that stay from step
+ * to step (gradient_as_bucket_view is off by default; PyTorch pull request 41954). */
+static double bucket_bytes(const struct step_model *m, double trainable) {
+    const struct scenario *s = m->scenario;
+    const bool reduces = s->layout.dp * s->layout.cp > 1 && s->layout.zero_stage == 0;
+    return s->backend->gradient_buckets && reduces ? trainable * s->backend->gradient_bytes : 0;
+}
+
 static void fill_static_memory(struct step_model *m) {
     const struct scenario *s = m->scenario;
     const struct layout *layout = &s->layout;
@@ -255,6 +263,7 @@ static void fill_static_memory(struct step_model *m) {
         /* Of the one micro-batch of a step the loss comes before the first gradient. */
         if (s->backend->frees_gradients && s->micro_batches_per_rank == 1 && m->stage_count == 1)
             m->late_gradient_bytes[stage] = bytes[MEMORY_GRADIENTS];
+        bytes[MEMORY_GRADIENTS] += bucket_bytes(m, trainable);
         m->update_bytes[stage] = trainable * s->backend->update_bytes / shards;
         bytes[MEMORY_OPTIMIZER] =
             (trainable * s->optimizer->state_bytes - spared_master_bytes(m, stage)) / shards;

@@ -95,6 +95,42 @@ static void test_passes_stay_below_the_peak(void **state) {
     fixture_close(&f);
 }
 
+/* Copies of the gradients that DistributedDataParallel reduces are there before the gradients are;
+ * neither one rank nor shards have them. */
+static void test_gradient_buckets(void **state) {
+    (void)state;
+    static const struct {
+        const char *tp, *zero, *stack;
+        double copies;
+    } cases[] = {
+        { "layout.tp=1", "layout.zero_stage=0", "layout.stack=nanogpt", 1 },
+        { "layout.tp=8", "layout.zero_stage=0", "layout.stack=nanogpt", 0 },
+        { "layout.tp=1", "layout.zero_stage=3", "layout.stack=nanogpt", 0 },
+        { "layout.tp=1", "layout.zero_stage=0", "layout.stack=jax-fsdp", 0 },
+        { "layout.tp=1", "layout.zero_stage=0", "layout.stack=none", 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *overrides[] = { "model=internlm2-20b",
+                                    "layout.backend=fsdp",
+                                    "layout.pp=1",
+                                    cases[i].tp,
+                                    cases[i].zero,
+                                    cases[i].stack,
+                                    NULL };
+        struct step_fixture f;
+        fixture_open_planned(&f, overrides);
+        f.scenario->micro_batches_per_rank = 1;
+        f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+        const double all =
+            (double)f.step->trainable_rank_parameters[0] * f.scenario->backend->gradient_bytes;
+        struct stage_memory point = f.step->static_memory[0];
+        step_pass_memory(f.step, 0, &point);
+        if (fabs(point.bytes[MEMORY_GRADIENTS] - cases[i].copies * all) > 1)
+            fail_msg("case %zu: %g of %g bytes", i, point.bytes[MEMORY_GRADIENTS], all);
+        fixture_close(&f);
+    }
+}
+
 /* Whether ZeRO-2 or ZeRO-3 of FSDP, the fp32 shares are the optimizer's copy; ZeRO-3 gathers
  * weights in fp32 as such, and in fp8 as they were cast. */
 static void test_sharded_weights(void **state) {
@@ -141,6 +177,7 @@ int main(void) {
         cmocka_unit_test(test_update_is_the_peak),
         cmocka_unit_test(test_last_backward_is_the_peak),
         cmocka_unit_test(test_passes_stay_below_the_peak),
+        cmocka_unit_test(test_gradient_buckets),
         cmocka_unit_test(test_sharded_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
