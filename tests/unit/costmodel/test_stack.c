@@ -87,6 +87,7 @@ static void test_find(void **state) {
         { "LLM Foundry", "llm-foundry-2024", false },
         { "llm-foundry-2023", "llm-foundry-2023", true },
         { "llm.c", "llm-c", true },
+        { "LLM.Q", "llm-q", true },
         { "...", NULL, false },
         { "ms-swift 3.6 (ZeRO-2)", "ms-swift", false },
         { "Megatron-SWIFT 2025", "megatron-swift", true },
