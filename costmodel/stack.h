@@ -204,8 +204,8 @@ struct stack {
     struct stack_cause *causes;
     int64_t cause_count;
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
-    const char *base;           /* whose figures hold where the file has none; NULL: none */
-    const char **bases;         /* that one's file and those below it; NULL at the end */
+    const char *base;           /* the one of its bases whose factors these may be; NULL: none */
+    const char **bases; /* files whose figures hold where it has none, nearest first; NULL at end */
     const char *relative;       /* whose factors hold while it has none; NULL: none */
     bool borrows;               /* the factors are its relative's */
     /* Its file has none, they are not its base's and it is no simulator's: kernels take

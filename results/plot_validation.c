@@ -54,7 +54,7 @@ static void write_others(FILE *script, const struct plot_validation_point *point
 
 /* Of its beginning that the key shows: up to a bracket or semicolon, whole words. */
 static int source_name_length(const char *source) {
-    enum { MOST = 34 };
+    enum { MOST = 38 };
     size_t length = strcspn(source, "(;");
     if (length > MOST) {
         length = MOST;

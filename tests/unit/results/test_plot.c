@@ -431,6 +431,23 @@ static void test_no_source_is_left_out(void **state) {
     assert_non_null(strstr(text, ">12 more sources<"));
 }
 
+static bool draw_two_pages_of_one_site(const char *path, struct error *err) {
+    static const struct plot_validation_point points[] = {
+        { "docs.nvidia.com/nemo-framework, Vision Transformer", 1, 1.1, false },
+        { "docs.nvidia.com/nemo-framework, CLIP (containers)", 2, 2.1, false },
+    };
+    return plot_validation(path, points, SAMPLE_COUNT(points), err);
+}
+
+static void test_pages_of_one_site_are_told_apart(void **state) {
+    (void)state;
+    if (!has_gnuplot()) skip();
+    char text[SVG_LIMIT];
+    draw_svg(draw_two_pages_of_one_site, text);
+    assert_non_null(strstr(text, ">docs.nvidia.com/nemo-framework, Vision<"));
+    assert_non_null(strstr(text, ">docs.nvidia.com/nemo-framework, CLIP<"));
+}
+
 static bool draw_small_memory(const char *path, struct error *err) {
     return plot_memory(path, "s", sample_points, SAMPLE_COUNT(sample_points), 0,
                        INT64_C(42000000000), err);
@@ -674,6 +691,7 @@ int main(void) {
         cmocka_unit_test(test_a_curve_for_each_kind_of_gpu),
         cmocka_unit_test(test_curves_left_out_are_said),
         cmocka_unit_test(test_no_source_is_left_out),
+        cmocka_unit_test(test_pages_of_one_site_are_told_apart),
         cmocka_unit_test(test_each_stage_has_its_strip),
         cmocka_unit_test(test_a_thin_pass_is_seen),
         cmocka_unit_test(test_few_values_fill_their_bins),
