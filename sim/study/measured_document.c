@@ -418,9 +418,11 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const char *moment = type_of(row->context->arena, r->notes, "moments");
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
+    const char *gradients = type_of(row->context->arena, r->notes, "main grads");
+    if (gradients[0] == '\0')
+        gradients = type_of(row->context->arena, r->notes, "main gradients");
     if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
-        add_type(training, row, "main_grads_dtype", r->main_grads_dtype,
-                 type_of(row->context->arena, r->notes, "main grads"));
+        add_type(training, row, "main_grads_dtype", r->main_grads_dtype, gradients);
     else if (is_narrow(r->main_grads_dtype))
         measured_row_note(row, "main_grads_dtype: %s goes with training in bf16, taken as fp32",
                           r->main_grads_dtype);
