@@ -59,6 +59,11 @@ enum stack_keeps {
     KEEPS_ATTENTION_COPY = 8, /* the attention's output once more, as the projection reads it */
     /* of unfused attention, text blocks: the softmax in fp32 beside its cast */
     KEEPS_FP32_SCORES = 16,
+    /* of an RMS norm made of operators: its input in fp32, and what its weight multiplies, in the
+     * type of the input, or in fp32 as well */
+    KEEPS_FP32_NORMS = 32,
+    KEEPS_FP32_NORM_PRODUCTS = 64,
+    KEEPS_REPEATED_KEYS = 128, /* keys and values once for each query head (before SDPA's GQA) */
 };
 
 /* The collectives of sequence parallelism around a block's matmuls. */

@@ -268,13 +268,13 @@ static const struct field stack_rows[] = {
       "what a block keeps for its backward over what fused kernels keep", NULL },
     { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
-      "fp32-scores",
+      "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys",
       NULL },
     { "update_bytes", FIELD_DOUBLE, AT(update_bytes), 0, 64, "0", "bytes",
       "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
     { "logit_bytes", FIELD_DOUBLE, AT(logit_bytes), 0, 64, "null", "bytes",
       "held per logit at the loss's worst moment; null: 10", NULL },
-    { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 4, 64, "null", "bytes",
+    { "divided_logit_bytes", FIELD_DOUBLE, AT(divided_logit_bytes), 0, 64, "null", "bytes",
       "the same where TP divides the vocabulary; null: as without", NULL },
     { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
       "what the allocator keeps over what it hands out", NULL },
@@ -343,7 +343,8 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
 }
 
 static const char *const keep_names[] = { "gathered-inputs", "gate-output", "key-value-copy",
-                                          "attention-copy", "fp32-scores" };
+                                          "attention-copy", "fp32-scores",
+                                          "fp32-norms", "fp32-norm-products", "repeated-keys" };
 
 static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
                        struct error *err) {
@@ -358,7 +359,8 @@ static bool read_keeps(const struct json *json, const cJSON *list, struct stack 
         if (found == 0)
             return json_error(json, item, err,
                               "one of: gathered-inputs, gate-output, key-value-copy, "
-                              "attention-copy, fp32-scores",
+                              "attention-copy, fp32-scores, fp32-norms, fp32-norm-products, "
+                              "repeated-keys",
                               "is no tensor that a block can keep");
         out->keeps |= found;
     }

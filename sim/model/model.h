@@ -410,7 +410,7 @@ struct saved_tensor {
     double bytes;
     bool core_attention; /* dropped by selective recomputation */
 };
-enum { LAYER_SAVED_TENSOR_LIMIT = 40 };
+enum { LAYER_SAVED_TENSOR_LIMIT = 48 };
 /* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
  * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,

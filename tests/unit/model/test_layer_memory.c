@@ -485,7 +485,8 @@ static void test_scores_in_fp32(void **state) {
 
 /* What each word of a stack's `keeps` adds to a gated block under TP 8 with SP, by hand: two whole
  * inputs for two shards, one more gate output, keys and values twice, the attention's output
- * twice. */
+ * twice; of each norm's shard an fp32 copy in the input's place and what its weight multiplies;
+ * keys and values of 64 heads for 8. */
 static void test_unfused_tensors(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -503,6 +504,9 @@ static void test_unfused_tensors(void **state) {
         { KEEPS_ATTENTION_COPY, 64 * 128 / 8.0 },
         { KEEPS_GATE_OUTPUT | KEEPS_ATTENTION_COPY, 28672 / 8.0 + 64 * 128 / 8.0 },
         { KEEPS_FP32_SCORES, 0 }, /* fused attention has none */
+        { KEEPS_FP32_NORMS, 2 * (1 + 1) * 8192 / 8.0 },
+        { KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS, 2 * (1 + 2) * 8192 / 8.0 },
+        { KEEPS_REPEATED_KEYS, 2 * (64 - 8) * 128 / 8.0 },
     };
     struct tensor_split split = { .tp = (int64_t)tp, .sequence_parallel = true, .cp = 1 };
     const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
@@ -514,6 +518,20 @@ static void test_unfused_tensors(void **state) {
             fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, 2 * t * cases[i].columns);
         assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) == input);
     }
+    arena_destroy(arena);
+}
+
+/* A layer norm is one kernel in eager PyTorch too: nothing comes on top. */
+static void test_layer_norm_is_fused(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = { .tp = 1, .cp = 1 };
+    const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+    split.keeps = KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS | KEEPS_REPEATED_KEYS;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) == fused);
     arena_destroy(arena);
 }
 
@@ -536,6 +554,7 @@ int main(void) {
         cmocka_unit_test(test_fp8_inputs),
         cmocka_unit_test(test_scores_in_fp32),
         cmocka_unit_test(test_unfused_tensors),
+        cmocka_unit_test(test_layer_norm_is_fused),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
