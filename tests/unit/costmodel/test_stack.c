@@ -100,6 +100,9 @@ static void test_find(void **state) {
         { "something else", NULL, false },
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
         { "torchtitan-2025", "torchtitan", true },
+        { "torchtitan-2026-05", "torchtitan-chunked", true },
+        { "torchtitan-eager-chunked-2026", "torchtitan-eager-chunked", true },
+        { "torchtitan-2026", "torchtitan-2026", true },
         { "fsdp2", "pytorch-fsdp2", true },
         { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
         { "my-hf-trainer", "hf-deepspeed-2025", false },
