@@ -226,6 +226,27 @@ static const struct {
     [STATE_FP8] = { 1, 22, 4 },
 };
 
+const char *const reduce_type_names[] = { "usual", "fp32", "bf16", NULL };
+static_assert(sizeof reduce_type_names / sizeof reduce_type_names[0] == REDUCE_TYPE_COUNT + 1,
+              "one name for each way");
+
+/* Megatron-LM's buffers of gradients are of the type that they are reduced in
+ * (distributed_data_parallel.py, grad_reduce_in_fp32), and its optimizer copies bf16 ones to fp32
+ * first (distrib_optimizer.py: 6 bytes a parameter). FSDP casts whole gradients of bf16 to that
+ * type while it copies them together (_fsdp_collectives.py, foreach_reduce_scatter_copy_in). */
+void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stack *stack,
+                       enum reduce_type type) {
+    if (type == REDUCE_USUAL) return;
+    const double bytes = type == REDUCE_FP32 ? 4 : 2;
+    if (strcmp(b->name, "megatron-lm") == 0) {
+        const double copied = (b->gradient_bytes < 4) - (bytes < 4);
+        o->update_bytes_moved -= 6 * copied / (stack != NULL ? stack->optimizer_traffic : 1);
+        b->gradient_bytes = bytes;
+    }
+    b->gradient_reduce_bytes = bytes;
+    if (b->reduce_copy_bytes > 0) b->reduce_copy_bytes = 2 + bytes;
+}
+
 /* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update
  * reads gradients where they were reduced and writes the model's bf16 weights by itself; their
  * other 16 bits stand for the fp32 copy (store_param_remainders). With fp8 recipes other than

@@ -92,6 +92,13 @@ void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
 /* Megatron-core's precision-aware optimizer: what it keeps its tensors in. */
 enum state_type { STATE_FP32, STATE_BF16, STATE_FP16, STATE_FP8, STATE_TYPE_COUNT };
 extern const char *const state_type_names[]; /* in order, NULL at the end */
+
+/* What gradients are reduced in over data-parallel ranks; usual: as backend and stack have it. */
+enum reduce_type { REDUCE_USUAL, REDUCE_FP32, REDUCE_BF16, REDUCE_TYPE_COUNT };
+extern const char *const reduce_type_names[]; /* in order, NULL at the end */
+/* Of training in bf16, fp8 or fp4; before optimizer_use_precision_aware. */
+void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stack *stack,
+                       enum reduce_type type);
 struct precision_aware {
     enum state_type exp_avg, exp_avg_sq;
     bool bf16_gradients;

@@ -217,14 +217,34 @@ static bool check_dataset(struct reader *r) {
     return scenario_relocate(r, node, "data set", name);
 }
 
+/* Both are shared until something of the scenario's own changes them. */
+static void own_backend_and_optimizer(struct scenario *s, struct backend **backend,
+                                      struct optimizer **optimizer) {
+    *backend = arena_new(s->arena, struct backend);
+    *optimizer = arena_new(s->arena, struct optimizer);
+    **backend = *s->backend;
+    **optimizer = *s->optimizer;
+    s->backend = *backend;
+    s->optimizer = *optimizer;
+}
+
+/* Before the layout's rules, which read what a backend reduces. */
+static void use_reduce_dtype(struct scenario *s) {
+    if (s->training_fields.reduce_dtype == REDUCE_USUAL) return;
+    struct backend *backend;
+    struct optimizer *optimizer;
+    own_backend_and_optimizer(s, &backend, &optimizer);
+    backend_reduce_in(backend, optimizer, s->stack,
+                      (enum reduce_type)s->training_fields.reduce_dtype);
+}
+
 /* After the precisions of the modules are known. */
 static void use_precision_aware(struct scenario *s) {
     const struct scenario_training *training = &s->training_fields;
     if (!training->precision_aware_optimizer) return;
-    struct backend *backend = arena_new(s->arena, struct backend);
-    struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
-    *backend = *s->backend;
-    *optimizer = *s->optimizer;
+    struct backend *backend;
+    struct optimizer *optimizer;
+    own_backend_and_optimizer(s, &backend, &optimizer);
     const bool scales_itself =
         training->fp8_recipe != FP8_RECIPE_USUAL && training->fp8_recipe != FP8_RECIPE_DELAYED;
     const struct precision_aware how = {
@@ -236,8 +256,6 @@ static void use_precision_aware(struct scenario *s) {
         .fp32_weights_apart = model_computes_in(s->model, PRECISION_FP8) && scales_itself
     };
     optimizer_use_precision_aware(optimizer, backend, s->stack, &how);
-    s->backend = backend;
-    s->optimizer = optimizer;
 }
 
 /* Own figures go before those of the hardware file. */
@@ -417,8 +435,11 @@ static bool read_all(struct reader *r) {
 
     if (!read_files(r) || !apply_model_options(r)) return false;
     if (!rule_precision(r) || !rule_fp8_recipe(r) || !rule_precision_aware(r) ||
-        !rule_attention(r) || !rule_layout(r) || !rule_model(r) || !rule_batch(r) ||
-        !rule_iterations(r) || !rule_what_if(r))
+        !rule_reduce_dtype(r) || !rule_attention(r))
+        return false;
+    use_reduce_dtype(s);
+    if (!rule_layout(r) || !rule_model(r) || !rule_batch(r) || !rule_iterations(r) ||
+        !rule_what_if(r))
         return false;
     use_precision_aware(s);
     if (!scenario_read_joint(r)) return false;

@@ -80,6 +80,7 @@ struct scenario_training {
     int fp8_recipe; /* enum fp8_recipe */
     bool precision_aware_optimizer;
     int exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype; /* enum state_type */
+    int reduce_dtype;                                      /* enum reduce_type */
     int attention;                                         /* enum training_attention */
     double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
     int deterministic;                        /* enum determinism */

@@ -249,6 +249,11 @@ static const struct field training_fields[] = {
     { "main_grads_dtype", FIELD_CHOICE, AT(main_grads_dtype), 0, 0, "\"fp32\"", "",
       "the same of gradients: bf16 are held and reduced so; fp32: as backend and stack have them",
       gradient_type_names },
+    { "reduce_dtype", FIELD_CHOICE, AT(reduce_dtype), 0, 0, "\"usual\"", "",
+      "what gradients are reduced in over data-parallel ranks: Megatron-LM holds them so too (bf16: "
+      "--grad-reduce-in-bf16), FSDP has shards of the weights' type (reduce_dtype of its mixed "
+      "precision), DeepSpeed communication_data_type; usual: as backend and stack do",
+      reduce_type_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",
       "passes over the data, for days and money", NULL },
 };

@@ -95,6 +95,27 @@ bool rule_precision_aware(struct reader *r) {
     return rule_precision_aware_modules(r, node);
 }
 
+bool rule_reduce_dtype(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct scenario_training *training = &s->training_fields;
+    const cJSON *node = scenario_member(r->top.training, "reduce_dtype");
+    r->rule = "reduce-dtype";
+    if (training->reduce_dtype == REDUCE_USUAL) return true;
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        if ((p == PRECISION_FP16 || p == PRECISION_FP32) &&
+            model_computes_in(s->model, (enum precision)p))
+            return json_error(s->json,
+                              SUSPECT(r, node, scenario_member(r->top.training, "precision"),
+                                      scenario_member(r->top.model, "precision")),
+                              r->err, "\"usual\" is what backend and stack do",
+                              "reduce_dtype is of training in bf16, fp8 or fp4, not in %s",
+                              precision_name((enum precision)p));
+    if (training->main_grads_dtype == STATE_BF16 && training->reduce_dtype != REDUCE_BF16)
+        return json_error(s->json, node, r->err, NULL,
+                          "main_grads_dtype bf16 goes with gradients that are reduced in bf16");
+    return true;
+}
+
 /* FlashAttention-3 has kernels for Hopper alone, the second for Ampere and later. */
 bool rule_attention(struct reader *r) {
     struct scenario *s = r->s;

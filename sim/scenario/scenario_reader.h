@@ -65,6 +65,7 @@ bool rule_rules(struct reader *r, const struct rule_list *rules);
 bool rule_precision(struct reader *r);
 bool rule_fp8_recipe(struct reader *r);
 bool rule_precision_aware(struct reader *r);
+bool rule_reduce_dtype(struct reader *r);
 bool rule_attention(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_model(struct reader *r);

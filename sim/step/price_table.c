@@ -239,6 +239,7 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                            "exp_avg_dtype",
                                            "exp_avg_sq_dtype",
                                            "main_grads_dtype",
+                                           "reduce_dtype",
                                            NULL };
     key = arena_format(
         arena, "%s %d %d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,

@@ -228,6 +228,8 @@ static void megatron_training(const struct job *job, struct arena *arena,
                  precision_name(s->model->modules[role].precision),
                  module_role_name((enum module_role)role));
     precision_aware_flags(training, arena, out);
+    if (training->reduce_dtype == REDUCE_BF16 && training->main_grads_dtype != STATE_BF16)
+        FLAG(out, "--grad-reduce-in-bf16");
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_MASKED)
         NOTE(out, "training.attention masked: PyTorch's own kernel, for which there is no flag");
@@ -427,6 +429,9 @@ static void deepspeed_config(const struct job *job, struct arena *arena, struct 
         cJSON *object = cJSON_AddObjectToObject(config, precision_name(precision));
         cJSON_AddBoolToObject(object, "enabled", true);
     }
+    if (s->training_fields.reduce_dtype != REDUCE_USUAL)
+        cJSON_AddStringToObject(config, "communication_data_type",
+                                reduce_type_names[s->training_fields.reduce_dtype]);
     if (!is_adam(job) && s->layout.zero_stage > 0)
         cJSON_AddBoolToObject(config, "zero_allow_untested_optimizer", true);
     cJSON *zero = cJSON_AddObjectToObject(config, "zero_optimization");

@@ -428,6 +428,40 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
                           r->main_grads_dtype);
 }
 
+/* By the column or the notes, of training in bf16, fp8 or fp4. The precision-aware optimizer's
+ * main_grads_dtype says it by itself. */
+static void add_reduce_dtype(cJSON *training, struct measured_row *row, const char *precision) {
+    static const char *const types[] = { "bf16", "fp32" };
+    static const char *const phrases[] = { "gradients reduced in %s",
+                                           "gradients held and reduced in %s",
+                                           "gradients accumulated and reduced in %s",
+                                           "grad-reduce-in-%s",
+                                           "grad_reduce_in_%s",
+                                           "reduce_dtype %s",
+                                           "reduce_dtype=%s",
+                                           "mixed_precision_reduce %s",
+                                           "allreduce-grads-in-%s" };
+    const struct measured_run *r = &row->run;
+    const bool narrow = strcmp(precision, "fp16") != 0 && strcmp(precision, "fp32") != 0;
+    if (r->reduce_dtype[0] != '\0') {
+        if (narrow)
+            cJSON_AddStringToObject(training, "reduce_dtype", r->reduce_dtype);
+        else
+            measured_row_note(row, "reduce_dtype: %s goes with training in bf16, taken as usual",
+                              r->reduce_dtype);
+        return;
+    }
+    const cJSON *main_grads = cJSON_GetObjectItemCaseSensitive(training, "main_grads_dtype");
+    for (size_t t = 0; t < sizeof types / sizeof types[0] && narrow && main_grads == NULL; t++)
+        for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
+            const char *phrase = arena_format(row->context->arena, phrases[i], types[t]);
+            if (!measured_text_says(r->notes, phrase)) continue;
+            measured_row_note(row, "reduce_dtype: %s, as its notes say", types[t]);
+            cJSON_AddStringToObject(training, "reduce_dtype", types[t]);
+            return;
+        }
+}
+
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
     if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
@@ -450,6 +484,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
     cJSON_AddStringToObject(training, "precision", precision);
     add_fp8_recipe(training, row);
     add_precision_aware(training, row);
+    add_reduce_dtype(training, row, precision);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

@@ -51,6 +51,8 @@ static const struct word {
     { "exp_avg_sq_dtype", "fp8", "float8 uint8 torch.uint8" },
     { "main_grads_dtype", "fp32", "float32 float torch.float32" },
     { "main_grads_dtype", "bf16", "bfloat16 torch.bfloat16" },
+    { "reduce_dtype", "fp32", "float32 float torch.float32" },
+    { "reduce_dtype", "bf16", "bfloat16 torch.bfloat16" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",
       "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "

@@ -181,7 +181,8 @@ static bool same_case(const struct measured_run *a, const struct measured_run *b
            a->precision_aware_optimizer == b->precision_aware_optimizer &&
            strcmp(a->exp_avg_dtype, b->exp_avg_dtype) == 0 &&
            strcmp(a->exp_avg_sq_dtype, b->exp_avg_sq_dtype) == 0 &&
-           strcmp(a->main_grads_dtype, b->main_grads_dtype) == 0 && a->layers == b->layers &&
+           strcmp(a->main_grads_dtype, b->main_grads_dtype) == 0 &&
+           strcmp(a->reduce_dtype, b->reduce_dtype) == 0 && a->layers == b->layers &&
            a->hidden == b->hidden && a->ffn_hidden == b->ffn_hidden && a->heads == b->heads &&
            a->seq_len == b->seq_len && a->sample_len == b->sample_len &&
            a->text_len == b->text_len && a->gpu_count == b->gpu_count && a->tp == b->tp &&

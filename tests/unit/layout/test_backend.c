@@ -214,6 +214,43 @@ static void test_gradients_of_fsdp(void **state) {
     }
 }
 
+/* Megatron-LM holds what it reduces, and copies bf16 to fp32 before the update; FSDP's copy reads
+ * bf16 and writes what is reduced. */
+static void test_gradients_reduced_in(void **state) {
+    (void)state;
+    const struct stack fp32 = { .optimizer_traffic = 1.5 }, bf16 = { .optimizer_traffic = 1.7 };
+    static const struct {
+        const char *backend;
+        double held, reduced, copied; /* before */
+        bool of_fp32;                 /* the stack's update */
+        enum reduce_type type;
+        double held_then, reduced_then, copied_then, update_moved;
+    } cases[] = {
+        { "megatron-lm", 4, 4, 0, true, REDUCE_BF16, 2, 2, 0, 30 + 6 / 1.5 },
+        { "megatron-lm", 2, 2, 0, false, REDUCE_FP32, 4, 4, 0, 30 - 6 / 1.7 },
+        { "megatron-lm", 4, 4, 0, true, REDUCE_FP32, 4, 4, 0, 30 },
+        { "megatron-lm", 2, 2, 0, false, REDUCE_USUAL, 2, 2, 0, 30 },
+        { "megatron-deepspeed", 4, 4, 0, true, REDUCE_BF16, 4, 2, 0, 30 },
+        { "fsdp", 2, 2, 4, true, REDUCE_FP32, 2, 4, 6, 30 },
+        { "fsdp", 4, 4, 6, true, REDUCE_BF16, 4, 2, 4, 30 },
+        { "deepspeed", 4, 2, 0, true, REDUCE_FP32, 4, 4, 0, 30 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct backend b = { .name = cases[i].backend,
+                             .gradient_bytes = cases[i].held,
+                             .gradient_reduce_bytes = cases[i].reduced,
+                             .reduce_copy_bytes = cases[i].copied };
+        struct optimizer o = { .update_bytes_moved = 30 };
+        backend_reduce_in(&b, &o, cases[i].of_fp32 ? &fp32 : &bf16, cases[i].type);
+        if (b.gradient_bytes != cases[i].held_then ||
+            b.gradient_reduce_bytes != cases[i].reduced_then ||
+            b.reduce_copy_bytes != cases[i].copied_then ||
+            fabs(o.update_bytes_moved - cases[i].update_moved) > 1e-12)
+            fail_msg("case %zu: %g, %g, %g, %g", i, b.gradient_bytes, b.gradient_reduce_bytes,
+                     b.reduce_copy_bytes, o.update_bytes_moved);
+    }
+}
+
 /* Where the collectives wait, the gathered input is kept: nothing gathers it again in backward. */
 static void test_gathered_inputs_follow_the_traffic(void **state) {
     (void)state;
@@ -266,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_optimizer_of_a_precision),
         cmocka_unit_test(test_sends_of_a_stack),
         cmocka_unit_test(test_gradients_of_fsdp),
+        cmocka_unit_test(test_gradients_reduced_in),
         cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_host_time_of_a_layout),

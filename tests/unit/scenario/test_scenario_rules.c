@@ -270,6 +270,17 @@ static void test_rules_in_the_file(void **state) {
           "6:91: error: /training/main_grads_dtype: gradients are kept in bf16 where bf16 is "
           "trained (--bf16) alone",
           NULL },
+        { "reduce_dtype: of bf16", TRAINING,
+          "\"training\": { \"precision\": \"fp16\", \"reduce_dtype\": \"bf16\" }",
+          "6:52: error: /training/reduce_dtype: reduce_dtype is of training in bf16, fp8 or fp4, "
+          "not in fp16",
+          "\"usual\" is what backend and stack do" },
+        { "reduce_dtype: not that of main_grads_dtype", TRAINING,
+          "\"training\": { \"precision_aware_optimizer\": true, \"main_grads_dtype\": \"bf16\", "
+          "\"reduce_dtype\": \"fp32\" }",
+          "6:94: error: /training/reduce_dtype: main_grads_dtype bf16 goes with gradients that are "
+          "reduced in bf16",
+          NULL },
         { "exp_avg_dtype: not precision-aware", TRAINING,
           "\"training\": { \"exp_avg_dtype\": \"bf16\" }",
           "6:32: error: /training/exp_avg_dtype: exp_avg_dtype needs precision_aware_optimizer to "

@@ -353,6 +353,7 @@ static const struct field_case field_cases[] = {
       { "layout.backend=megatron-lm", "training.precision_aware_optimizer=true" },
       { "training.main_grads_dtype=bf16" },
       NULL },
+    { "training.reduce_dtype", { NULL }, { "training.reduce_dtype=bf16" }, NULL },
     { "training.epochs", { NULL }, { NULL }, "a step is the same; it counts for days and money" },
 };
 enum { FIELD_CASES = sizeof field_cases / sizeof field_cases[0] };
