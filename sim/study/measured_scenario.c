@@ -39,6 +39,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_ENCODER_IN_STEP] =
         "an autoencoder or text encoder in a diffusion model's step is not simulated",
     [SKIP_DECODER_ADAPTER] = "adapters in a diffusion model are not simulated",
+    [SKIP_OFFLOAD] = "weights or an optimizer in host memory are not simulated",
 };
 
 const char *validation_skip_name(enum validation_skip skip) {
@@ -590,6 +591,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     if (quantised != NULL)
         return skip_text(row, SKIP_ADAPTER, quantised,
                          strcmp(quantised, "model") == 0 ? r->model : r->notes);
+    if (measured_text_offloads(r->stack)) return skip_text(row, SKIP_OFFLOAD, "stack", r->stack);
+    if (measured_text_offloads(r->notes)) return skip_text(row, SKIP_OFFLOAD, "notes", r->notes);
     if (measured_model_is_hybrid(arena, r->model))
         return skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
     if (measured_text_says(r->notes, "Mamba") || measured_holds(r->notes, "NOT a pure transformer"))

@@ -36,6 +36,7 @@ enum validation_skip {
     SKIP_TWO_STREAMS, /* of a diffusion transformer */
     SKIP_ENCODER_IN_STEP,
     SKIP_DECODER_ADAPTER,
+    SKIP_OFFLOAD, /* of weights or optimizer state to host memory */
     VALIDATION_SKIP_COUNT
 };
 const char *validation_skip_name(enum validation_skip skip);
