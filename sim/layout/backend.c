@@ -243,8 +243,8 @@ void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stac
         o->update_bytes_moved -= 6 * copied / (stack != NULL ? stack->optimizer_traffic : 1);
         b->gradient_bytes = bytes;
     }
+    if (b->reduce_copy_bytes > 0) b->reduce_copy_bytes += bytes - b->gradient_reduce_bytes;
     b->gradient_reduce_bytes = bytes;
-    if (b->reduce_copy_bytes > 0) b->reduce_copy_bytes = 2 + bytes;
 }
 
 /* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update

@@ -233,6 +233,7 @@ static void test_gradients_reduced_in(void **state) {
         { "megatron-deepspeed", 4, 4, 0, true, REDUCE_BF16, 4, 2, 0, 30 },
         { "fsdp", 2, 2, 4, true, REDUCE_FP32, 2, 4, 6, 30 },
         { "fsdp", 4, 4, 6, true, REDUCE_BF16, 4, 2, 4, 30 },
+        { "fsdp", 4, 2, 8, true, REDUCE_BF16, 4, 2, 8, 30 }, /* FSDP1, which copies more */
         { "deepspeed", 4, 2, 0, true, REDUCE_FP32, 4, 4, 0, 30 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
