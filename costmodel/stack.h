@@ -192,6 +192,7 @@ struct stack {
     /* per parameter of a block whose matmuls run in fp8: copies by rows and columns
      * that stay from the forward to the backward pass, beside the weight itself */
     double quantised_copy_bytes;
+    bool fp8_weights; /* of blocks whose matmuls run in fp8 they are fp8 themselves (fp8_params) */
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
     unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */

@@ -32,7 +32,7 @@ struct stack_fields {
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
         fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
     double gather_copy_bytes, reduce_copy_bytes, shard_list_us, gradient_passes;
-    bool placeholder_gradients;
+    bool placeholder_gradients, fp8_weights;
     double fp8_gather_bytes, quantised_copy_bytes;
     double reserved_fraction, context_GiB, communicator_MiB;
 };
@@ -257,6 +257,10 @@ static const struct field stack_rows[] = {
     { "quantised_copy_bytes", FIELD_DOUBLE, AT(quantised_copy_bytes), 0, 4, "0", "bytes",
       "held per parameter of a block with fp8 matmuls: copies of its matrices by rows and by "
       "columns, beside the weights",
+      NULL },
+    { "fp8_weights", FIELD_BOOL, AT(fp8_weights), 0, 0, "false", "",
+      "weights of blocks with fp8 matmuls are fp8 themselves: frozen ones, which have no copy by "
+      "columns, one byte a parameter",
       NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(placeholder_gradients), 0, 0, "false", "",
       "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },
@@ -610,6 +614,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .fp8_gather_bytes = f.fp8_gather_bytes,
         .quantised_copy_bytes = f.quantised_copy_bytes,
         .placeholder_gradients = f.placeholder_gradients,
+        .fp8_weights = f.fp8_weights,
         .master_weights = f.master_weights,
         .kept_activations = f.kept_activations,
         .update_bytes = f.update_bytes,

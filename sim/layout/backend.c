@@ -150,6 +150,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->no_master_weights = !stack->master_weights;
     b->quantised_copy_bytes = stack->quantised_copy_bytes;
     b->placeholder_gradients = stack->placeholder_gradients;
+    b->fp8_weights = stack->fp8_weights;
     b->keeps = stack->keeps;
     if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;
     b->kept_activations = stack->kept_activations;

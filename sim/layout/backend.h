@@ -43,7 +43,7 @@ struct backend {
     double gradient_passes;
     double fp8_gather_saves; /* of the 2 bytes that a gathered parameter of a block has */
     /* memory: see struct stack */
-    bool no_master_weights, placeholder_gradients;
+    bool no_master_weights, placeholder_gradients, fp8_weights;
     double quantised_copy_bytes;
     unsigned keeps; /* enum stack_keeps */
     double kept_activations, update_bytes;

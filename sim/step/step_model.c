@@ -162,7 +162,8 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
 }
 
 /* Of matrices that are cast to fp8 or fp4, by rows for the forward pass and by columns for the
- * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. */
+ * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. Frozen
+ * ones that are fp8 themselves spare a byte. */
 static double quantised_bytes(const struct step_model *m, int64_t stage) {
     const struct model *model = m->scenario->model;
     double bytes = 0;
@@ -174,8 +175,12 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
             const double per_parameter = precision == PRECISION_FP4
                                              ? 2 * precision_bytes(precision)
                                              : m->scenario->backend->quantised_copy_bytes;
-            const double used = need_of(m, i).input ? 1 : 0.5;
-            bytes += used * per_parameter * (double)parameters_of(m, i)->own;
+            const struct gradient_need need = need_of(m, i);
+            const double used = need.input ? 1 : 0.5;
+            const bool in_fp8 = precision == PRECISION_FP8 && m->scenario->backend->fp8_weights;
+            const double spared =
+                in_fp8 && !need.weight ? 2 - precision_bytes(PRECISION_FP8) : 0; /* of bf16 */
+            bytes += (used * per_parameter - spared) * (double)parameters_of(m, i)->own;
         }
     return bytes;
 }

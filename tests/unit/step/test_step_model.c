@@ -740,6 +740,44 @@ static void test_quantised_copies(void **state) {
     }
 }
 
+/* Weights that are fp8 themselves: frozen blocks beside adapters take a byte a parameter, trained
+ * ones and what is computed in bf16 two. */
+static void test_fp8_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *precision;
+        bool frozen;
+    } cases[] = {
+        { "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}", "training.precision=fp8",
+          true },
+        { "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}", "training.precision=bf16",
+          false },
+        { "model=internlm2-20b", "training.precision=fp8", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *setup[] = { cases[i].model,
+                                "layout.tp=2",
+                                "layout.pp=2",
+                                "layout.stack=none",
+                                "cluster.hardware=b200-180g-sxm",
+                                cases[i].precision,
+                                NULL };
+        double weights[2];
+        for (int fp8 = 0; fp8 < 2; fp8++) {
+            struct step_fixture f;
+            fixture_open(&f, setup);
+            struct backend backend = *f.scenario->backend;
+            backend.fp8_weights = fp8 == 1;
+            f.scenario->backend = &backend;
+            fixture_halves(&f);
+            weights[fp8] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
+            fixture_close(&f);
+        }
+        if (weights[0] - weights[1] != (cases[i].frozen ? 24 * BLOCK : 0))
+            fail_msg("case %zu: %.0f, %.0f", i, weights[0], weights[1]);
+    }
+}
+
 /* Blocks with fp8 matmuls come back from ZeRO-1 as cast; what stands around them in bf16. */
 static void test_gather_as_cast(void **state) {
     (void)state;
@@ -823,6 +861,7 @@ int main(void) {
         cmocka_unit_test(test_sharded_copies),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_quantised_copies),
+        cmocka_unit_test(test_fp8_weights),
         cmocka_unit_test(test_gather_as_cast),
         cmocka_unit_test(test_tied_head),
         cmocka_unit_test(test_unit_gradients),
